@@ -1,0 +1,16 @@
+"""Plica compiles tractable models: circuits and array programs with sizes unknown until they run."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from plica.api import interpret, parse, trace, verify
+from plica.ir.types import spec
+from plica.pipeline import PipelineContext, compile
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.scope import Scope
+
+try:
+    __version__ = version("plica")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+unknown"
+
+__all__ = ["Circuit", "PipelineContext", "Scope", "compile", "interpret", "parse", "spec", "trace", "verify"]

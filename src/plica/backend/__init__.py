@@ -1,0 +1,1 @@
+"""Backends: each turns Programs into something that runs."""

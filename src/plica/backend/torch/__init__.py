@@ -1,0 +1,1 @@
+"""The PyTorch backend: Programs become generated Python over torch calls, inside an `nn.Module`."""

@@ -1,0 +1,251 @@
+"""`TorchCircuit`: a compiled circuit, an `nn.Module` whose forward pass is a generated function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from plica.backend.torch.emit import emit, source
+from plica.backend.torch.leaves import Leaves, initialize
+from plica.errors import DTypeError, InputError
+from plica.ir.dtypes import DType, as_dtype
+from plica.ir.program import Program
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import leaf_keys
+from plica.lower.score import Lowered, input_width, lower_score, state_limits
+from plica.symbolic.circuit import Circuit, StructuralProperties
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Semiring
+
+_FOLDED = "leaves."
+_INPUTS = ("bool", "int", "float")
+
+
+@final
+class TorchCircuit(nn.Module):
+    """A compiled circuit; made by `TorchCompiler.compile`.
+
+    Args:
+        folded: The folded circuit.
+        semiring: How its numbers are carried.
+        leaves: Its tensors.
+        dtype: The dtype of its real tensors, and of its results.
+        notes: What the compiler did, for `explain`.
+    """
+
+    def __init__(
+        self, folded: FoldedCircuit, semiring: Semiring, leaves: Leaves, dtype: torch.dtype, notes: tuple[str, ...]
+    ) -> None:
+        super().__init__()
+        self.leaves = leaves
+        self._folded = folded
+        self._semiring = semiring
+        self._default_dtype = dtype
+        self._notes = notes
+        self._width = input_width(folded.circuit)
+        self._limits = _limit_tensor(folded.circuit)
+        self._lowered: dict[tuple[torch.dtype, torch.dtype], Lowered] = {}
+        self._runs: dict[tuple[torch.dtype, torch.dtype], Callable[..., Tensor]] = {}
+        self.register_state_dict_post_hook(_unfold_state)
+        self.register_load_state_dict_pre_hook(_fold_state)
+        self.register_load_state_dict_post_hook(_rename_missing)
+
+    @property
+    def symbolic(self) -> Circuit:
+        """The circuit that was compiled."""
+        return self._folded.circuit
+
+    @property
+    def folded(self) -> FoldedCircuit:
+        """The groups of layers that are computed as one."""
+        return self._folded
+
+    @property
+    def semiring(self) -> Semiring:
+        """How numbers are carried."""
+        return self._semiring
+
+    @property
+    def scope(self) -> Scope:
+        """The variables."""
+        return self.symbolic.scope
+
+    @property
+    def num_variables(self) -> int:
+        """The number of variables."""
+        return len(self.scope)
+
+    @property
+    def properties(self) -> StructuralProperties:
+        """The structural properties of the circuit."""
+        return self.symbolic.properties
+
+    @property
+    def layers(self) -> tuple[FoldedLayer, ...]:
+        """The layers as compiled."""
+        return self._folded.groups
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of real tensors."""
+        for leaf, tensor in self.leaves.items():
+            if leaf.kind.name == "REAL":
+                return tensor.dtype
+        return self._default_dtype
+
+    @property
+    def program(self) -> Program:
+        """The Program for data of the usual dtype: int64 if a variable has states, else the circuit's own."""
+        key = (self._usual_input(), self.dtype)
+        self._specialise(key)
+        return self._lowered[key].program
+
+    @property
+    def code(self) -> str:
+        """The generated Python of `program`."""
+        return source(self.program)
+
+    def forward(self, x: Tensor | None = None) -> Tensor:
+        """The circuit's value for each row of data.
+
+        Args:
+            x: `(B, D)`, column v is variable v. Integers, or floats where NaN means missing (the variable is summed
+                out). Nothing for a circuit without variables.
+
+        Shapes: (B, outputs, units).
+        Values: In the semiring: logarithms under `lse-sum`, ordinary numbers under `sum-product`.
+
+        Raises:
+            InputError: The width is wrong or, on the CPU, an entry is no category of its variable. On other devices
+                such a row is NaN (see `check`).
+        """
+        if x is None or self._width == 0:
+            return self._constant(x)
+        self._check_shape(x)
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
+            self._check_states(x)
+        key = (x.dtype, self.dtype)
+        self._specialise(key)
+        return self._runs[key](self.leaves, x)
+
+    def check(self, x: Tensor) -> None:
+        """Raise where `x` does not fit the circuit, on any device (this waits for the device).
+
+        Raises:
+            InputError: The width is wrong or an entry is no category of its variable; the first one is named.
+        """
+        self._check_shape(x)
+        self._check_states(x)
+
+    def reset_parameters(self, seed: int | None = None) -> None:
+        """Fill every tensor anew from its initializer.
+
+        Args:
+            seed: Draws depend on it alone; by default it is drawn from torch's global generator, so that
+                `torch.manual_seed` decides.
+        """
+        if seed is None:
+            seed = int(torch.randint(2**62, (), device="cpu"))
+        numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self.symbolic))}
+        initialize(self.leaves.items(), numbers, seed)
+
+    def explain(self) -> str:
+        """What the compiler did: groups of layers, rules applied, sizes."""
+        tensors = [tensor for _, tensor in self.leaves.items()]
+        numbers = sum(tensor.numel() for tensor in tensors)
+        head = (
+            f"{self.symbolic!r}\n"
+            f"semiring {self._semiring.name}, {self.dtype}, {len(self.layers)} groups of {len(self.symbolic.layers)} layers, "
+            f"{numbers:,} numbers in {len(tensors)} tensors, {len(self.program.equations)} equations"
+        )
+        return "\n".join([head, *self._notes])
+
+    def extra_repr(self) -> str:
+        """One line for `print(circuit)`."""
+        return f"{self.symbolic!r}, semiring={self._semiring.name}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runs": {}, "_lowered": {}}  # generated functions are made again where they are needed
+
+    def _usual_input(self) -> torch.dtype:
+        return torch.int64 if self._limits is not None else self.dtype
+
+    @torch.compiler.assume_constant_result
+    def _specialise(self, key: tuple[torch.dtype, torch.dtype]) -> None:
+        if key in self._runs:
+            return
+        kind, real = (as_dtype(dtype) for dtype in key)
+        if kind.kind not in _INPUTS:
+            raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
+        self._lowered[key] = lower_score(self._folded, self._semiring, real, kind)
+        self._runs[key] = emit(self._lowered[key].program)
+
+    def _constant(self, x: Tensor | None) -> Tensor:
+        if x is not None:
+            raise InputError("the circuit has no variables left; call it without an argument.")
+        if self._width:
+            raise InputError(f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._width}).")
+        key = (self.dtype, self.dtype)
+        self._specialise(key)
+        return self._runs[key](self.leaves)
+
+    def _check_shape(self, x: Tensor) -> None:
+        if x.ndim != 2 or x.shape[1] != self._width:
+            raise InputError(
+                f"the circuit expects data of shape (B, {self._width}), one column for each variable up to "
+                f"{self._width - 1}, found {tuple(x.shape)}; reshape or select columns."
+            )
+
+    def _check_states(self, x: Tensor) -> None:
+        wrong = self._wrong_entries(x)
+        if wrong is None or not bool(wrong.any()):
+            return
+        row, column = (int(place) for place in wrong.nonzero()[0])
+        value = x[row, column].item()
+        if isinstance(value, float) and value != value:
+            self.symbolic.check_smooth_and_decomposable("a missing value (NaN)")
+        assert self._limits is not None, "only states can be wrong"
+        raise InputError(
+            f"row {row}, variable {column}: the value {value:g} is none of the {int(self._limits[column])} states "
+            f"0 to {int(self._limits[column]) - 1}; encode the data as these integers"
+            f"{', or NaN where it is missing' if isinstance(value, float) else ''}."
+        )
+
+    def _wrong_entries(self, x: Tensor) -> Tensor | None:
+        limits = self._limits
+        properties = self.properties
+        missing = torch.isnan(x) if x.is_floating_point() else None
+        wrong = None
+        if limits is not None and x.dtype != torch.bool:
+            limits = limits.to(x.device)
+            state = limits.isfinite()
+            wrong = state & ((x < 0) | (x >= limits) | (x != x.floor() if x.is_floating_point() else False))
+            wrong = wrong if missing is None else wrong & ~missing
+        if missing is not None and not (properties.smooth and properties.decomposable):
+            wrong = missing if wrong is None else wrong | missing
+        return wrong
+
+
+def _limit_tensor(circuit: Circuit) -> Tensor | None:
+    limits = torch.from_numpy(state_limits(circuit))
+    return limits if bool(limits.isfinite().any()) else None
+
+
+def _unfold_state(module: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:
+    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
+    module.leaves.unfold(state, prefix, f"{prefix}{_FOLDED}")
+
+
+def _fold_state(module: nn.Module, state: dict[str, Any], prefix: str, *_: object) -> None:
+    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
+    module.leaves.fold(state, prefix, f"{prefix}{_FOLDED}")
+
+
+def _rename_missing(module: nn.Module, incompatible: Any) -> None:
+    """Missing keys are called what a state dict calls them."""
+    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
+    names = [key.rpartition(_FOLDED) for key in incompatible.missing_keys]
+    incompatible.missing_keys[:] = [prefix + module.leaves.key_of(name) for prefix, _, name in names]

@@ -1,0 +1,132 @@
+"""`TorchCompiler`: symbolic circuits to compiled ones, the stages in order, and the map between the two."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.leaves import Leaves, new_tensor
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType, as_dtype
+from plica.lower.checks import check_semiring
+from plica.lower.fold.groups import single_groups
+from plica.lower.leaves import Constant, Leaf
+from plica.lower.score import lower_score
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.parameters import TensorParameter
+from plica.symbolic.semirings import Semiring
+
+_NOT_YET = {
+    "optimize": "optimize=True: no rule is applied yet; every layer is lowered as it was described",
+    "fold": "fold=True: folding is not built yet; every group holds one layer",
+}
+
+
+@final
+class CompiledCircuitsMap:
+    """Symbolic and compiled circuits, each found from the other, by identity."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[Circuit, TorchCircuit] = {}
+
+    def add(self, circuit: Circuit, compiled: TorchCircuit) -> None:
+        """Remember a pair."""
+        self._compiled[circuit] = compiled
+
+    def is_compiled(self, circuit: Circuit) -> bool:
+        """Whether `circuit` was compiled."""
+        return circuit in self._compiled
+
+    def get_compiled_circuit(self, circuit: Circuit) -> TorchCircuit:
+        """The compiled circuit of a symbolic one; KeyError if there is none."""
+        return self._compiled[circuit]
+
+    def has_symbolic(self, compiled: TorchCircuit) -> bool:
+        """Whether `compiled` is in the map."""
+        return self._compiled.get(compiled.symbolic) is compiled
+
+    def get_symbolic_circuit(self, compiled: TorchCircuit) -> Circuit:
+        """The symbolic circuit of a compiled one; KeyError if there is none."""
+        if not self.has_symbolic(compiled):
+            raise KeyError(compiled)
+        return compiled.symbolic
+
+
+@final
+class TorchCompiler:
+    """Compiles circuits; those of one compiler share the tensors of the leaves that they share.
+
+    Args:
+        semiring: A name or a row.
+        fold: Compute alike layers as one.
+        optimize: Rewrite circuits and parameters first.
+        dtype: The dtype of real parameters; torch's default dtype at the time of compilation if None.
+
+    Raises:
+        UnsupportedError: There is no such semiring, or `dtype` is not floating.
+    """
+
+    def __init__(
+        self,
+        semiring: str | Semiring = "lse-sum",
+        fold: bool = True,
+        optimize: bool = True,
+        *,
+        dtype: torch.dtype | str | None = None,
+    ) -> None:
+        self.semiring = Semiring.from_name(semiring) if isinstance(semiring, str) else semiring
+        self.fold = fold
+        self.optimize = optimize
+        self.circuits = CompiledCircuitsMap()
+        self._dtype = None if dtype is None else _real_dtype(dtype)
+        self._store: dict[TensorParameter, Tensor] = {}
+
+    def compile(self, circuit: Circuit) -> TorchCircuit:
+        """The compiled circuit, with its parameters initialised; the same object when called again.
+
+        Raises:
+            UnsupportedError: The semiring cannot carry the circuit's numbers.
+            StructuralPropertyError: Missing data is asked for and the circuit cannot sum it out.
+        """
+        if self.circuits.is_compiled(circuit):
+            return self.circuits.get_compiled_circuit(circuit)
+        check_semiring(circuit, self.semiring)
+        folded = single_groups(circuit)
+        real = self._dtype or torch.get_default_dtype()
+        lowered = lower_score(folded, self.semiring, as_dtype(real), DType.INT64)
+        leaves, shared = Leaves(), dict(self._store)
+        for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
+            leaves.own(var.name, captured, self._tensor(captured, real))
+        notes = tuple(note for flag, note in _NOT_YET.items() if getattr(self, flag))
+        compiled = TorchCircuit(folded, self.semiring, leaves, real, notes)
+        _initialise_new(compiled, shared)
+        self.circuits.add(circuit, compiled)
+        return compiled
+
+    def _tensor(self, captured: Leaf | Constant, real: torch.dtype) -> Tensor:
+        if isinstance(captured, Constant):
+            return new_tensor(captured, real)
+        (member,) = captured.members  # until folding, every leaf holds one tensor
+        if member not in self._store:
+            tensor = new_tensor(captured, real)
+            self._store[member] = nn.Parameter(tensor) if captured.learnable else tensor
+        return self._store[member]
+
+
+def _initialise_new(compiled: TorchCircuit, shared: dict[TensorParameter, Tensor]) -> None:
+    """Initialise what no earlier circuit of the compiler owns."""
+    kept = {tensor: tensor.detach().clone() for leaf, tensor in compiled.leaves.items() if leaf.members[0] in shared}
+    compiled.reset_parameters()
+    with torch.no_grad():
+        for tensor, values in kept.items():
+            tensor.copy_(values)
+
+
+def _real_dtype(dtype: torch.dtype | str) -> torch.dtype:
+    name = as_dtype(dtype)
+    if name not in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
+        raise UnsupportedError(f"circuits compute in float32 or float64 (or float16), not in {dtype}.")
+    return getattr(torch, name.value)  # type: ignore[no-any-return]

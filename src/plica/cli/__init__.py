@@ -1,0 +1,1 @@
+"""The command line: `plica train` and `plica show`."""

@@ -1,0 +1,48 @@
+"""The progress bar of a training run."""
+
+from types import TracebackType
+from typing import Any, Self
+
+from tqdm import tqdm
+
+from plica.learn.fit import Epoch
+from plica.learn.metrics import bits_per_dimension
+
+
+class Progress:
+    """One bar over all epochs on stderr: epoch, rows a second, and bits per dimension of the last and best epoch.
+
+    Args:
+        rows: Training rows in an epoch.
+        epochs: At most.
+        num_variables: In a row.
+        unit: What a row is called.
+        quiet: Whether to show nothing.
+    """
+
+    def __init__(self, rows: int, epochs: int, num_variables: int, unit: str, *, quiet: bool) -> None:
+        self._epochs = epochs
+        self._num_variables = num_variables
+        self._best = float("inf")
+        self._bar: Any = tqdm(total=rows * epochs, unit=unit, disable=quiet, dynamic_ncols=True, smoothing=0.1)
+        self._bar.set_description(f"epoch 0/{epochs}", refresh=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+    def on_batch(self, rows: int) -> None:
+        """Move on by one batch."""
+        self._bar.update(rows)
+
+    def on_epoch(self, epoch: Epoch) -> None:
+        """Show the figures of a finished epoch."""
+        valid = bits_per_dimension(epoch.valid, self._num_variables)
+        self._best = min(self._best, valid)
+        shown = "" if epoch.train is None else f"train {bits_per_dimension(epoch.train, self._num_variables):.3f}, "
+        self._bar.set_postfix_str(f"{shown}valid {valid:.3f}, best {self._best:.3f} bits/dim", refresh=False)
+        self._bar.set_description(f"epoch {epoch.number}/{self._epochs}")

@@ -1,0 +1,93 @@
+"""The report of a training run: what was asked for, with which versions, and what came of it."""
+
+import importlib.metadata
+import math
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+from plica.cli.settings import Settings
+from plica.cli.version import plica_version
+from plica.files.datasets import Dataset
+from plica.learn.fit import FitResult
+from plica.learn.metrics import bits_per_dimension
+from plica.lower.leaves import leaf_keys
+from plica.symbolic.circuit import Circuit
+
+_PACKAGES = ("numpy", "torch", "safetensors", "matplotlib", "scikit-learn")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Mean log-likelihoods of the best model, and how long training took."""
+
+    train: float
+    valid: float
+    test: float
+    seconds: float
+
+
+def make_report(
+    settings: Settings, data: Dataset, circuit: Circuit, graph: str, result: FitResult, figures: Figures
+) -> dict[str, Any]:
+    """The report as JSON values; figures that are not finite become null."""
+    rows = len(data.train) * result.epochs_run
+    return {
+        "interrupted": result.interrupted,
+        "bits_per_dimension": {
+            part: _bits(getattr(figures, part), data.num_variables) for part in ("train", "valid", "test")
+        },
+        "epochs_run": result.epochs_run,
+        "best_epoch": result.best_epoch,
+        "seconds": round(figures.seconds, 3),
+        "rows_per_second": round(rows / figures.seconds, 1) if figures.seconds > 0 else None,
+        "model": {
+            "region_graph": graph,
+            "layers": len(circuit.layers),
+            "variables": circuit.num_variables,
+            "parameters": count_parameters(circuit),
+        },
+        "data": {
+            "name": data.name,
+            "train": len(data.train),
+            "valid": len(data.valid),
+            "test": len(data.test),
+            "image_shape": data.shape,
+            "num_values": data.num_values,
+        },
+        "seed": settings.seed,
+        "settings": settings.as_json(),
+        "versions": versions(),
+        "history": [_epoch(entry, data.num_variables) for entry in result.history],
+    }
+
+
+def count_parameters(circuit: Circuit) -> int:
+    """Numbers that training changes; shared ones count once."""
+    return sum(math.prod(leaf.shape) for leaf in leaf_keys(circuit) if leaf.learnable)
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python and of the packages that figures depend on; null where one is not installed."""
+    found: dict[str, str | None] = {"plica": plica_version(), "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def _epoch(epoch: Any, num_variables: int) -> dict[str, Any]:
+    train = None if epoch.train is None else _bits(epoch.train, num_variables)
+    return {
+        "epoch": epoch.number,
+        "train": train,
+        "valid": _bits(epoch.valid, num_variables),
+        "seconds": round(epoch.seconds, 4),
+    }
+
+
+def _bits(mean_log_likelihood: float, num_variables: int) -> float | None:
+    bits = bits_per_dimension(mean_log_likelihood, num_variables)
+    return round(bits, 6) if math.isfinite(bits) else None

@@ -1,0 +1,69 @@
+"""`plica show`: a saved model as its layers, as the Program it is compiled to, or as the code that runs."""
+
+from pathlib import Path
+
+import click
+
+from plica.cli.build import compile_circuit
+from plica.cli.errors import one_line_errors
+from plica.files.model import ModelFile, load_model
+from plica.symbolic.circuit import Circuit
+
+_STAGES = ("symbolic", "program", "code")
+_HEADINGS = ("layer", "kind", "scope", "units", "inputs", "parameters")
+
+
+@click.command(short_help="Show a saved model at one stage of the compiler.")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--stage",
+    type=click.Choice(_STAGES),
+    default="symbolic",
+    show_default=True,
+    help="symbolic: a table of layers. program: the equations of the compiled circuit. code: the Python that runs.",
+)
+@one_line_errors
+def show(model: Path, stage: str) -> None:
+    """Show MODEL, a file that `plica train` wrote, at one stage of the compiler."""
+    loaded = load_model(model)
+    click.echo(layer_table(loaded.circuit) if stage == "symbolic" else _compiled(loaded, stage))
+
+
+def layer_table(circuit: Circuit) -> str:
+    """One line for each layer, in topological order.
+
+    >>> from plica.symbolic.layers import CategoricalLayer, SumLayer
+    >>> leaf, total = CategoricalLayer([0], 4, num_categories=2), SumLayer(4, 1)
+    >>> print(layer_table(Circuit([leaf, total], {total: [leaf]}, [total])))
+    layer  kind         scope  units  inputs  parameters
+        0  Categorical  {0}    4              logits (4, 2)
+        1  Sum          {0}    4 -> 1  0      weight (1, 4)
+    """
+    rows = []
+    for index, layer in enumerate(circuit.layers):
+        inputs = circuit.layer_inputs(layer)
+        units = f"{layer.num_input_units} -> {layer.num_output_units}" if inputs else str(layer.num_output_units)
+        rows.append(
+            (
+                str(index),
+                type(layer).__name__.removesuffix("Layer"),
+                str(circuit.layer_scope(layer)),
+                units,
+                " ".join(str(circuit.layer_index(child)) for child in inputs),
+                ", ".join(f"{name} {parameter.shape}" for name, parameter in layer.params.items()),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
+    return "\n".join(_line(row, widths) for row in (_HEADINGS, *rows))
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    """Cells padded to the widths of their columns, the first one to the right."""
+    first, *rest = cells
+    padded = [first.rjust(widths[0]), *(cell.ljust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+    return "  ".join(padded).rstrip()
+
+
+def _compiled(loaded: ModelFile, stage: str) -> str:
+    compiled = compile_circuit(loaded.circuit, loaded.options)
+    return str(compiled.program) if stage == "program" else str(compiled.code)

@@ -1,0 +1,52 @@
+"""What all pictures share: colours, figures without global state, and files that are the same for the same input."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plica.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK = "#22272e"
+MUTED = "#6b7480"
+LINE = "#aab3bd"
+FAINT = "#d5dae0"
+PAPER = "#ffffff"
+
+_SALT = "plica"  # matplotlib derives the names of SVG elements from it, at random by default
+
+
+def require_matplotlib() -> None:
+    """Raise unless pictures can be drawn here.
+
+    Raises:
+        UnsupportedError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401 (only whether it is there)
+    except ImportError as error:
+        raise UnsupportedError(
+            "pictures are drawn by matplotlib, which is not installed; try: pip install 'plica[draw]'"
+        ) from error
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure of a size in inches."""
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), facecolor=PAPER)
+
+
+def save_figure(figure: "Figure", path: str | os.PathLike[str], *, dpi: int = 160) -> None:
+    """Write a figure as the ending of `path` says (.svg, .png or .pdf), with nothing in it that depends on the date."""
+    from matplotlib import rc_context
+
+    kind = Path(path).suffix.lower().lstrip(".")
+    undated: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    if kind not in ("svg", "png", "pdf"):
+        raise UnsupportedError(f"{path}: pictures are written as .svg, .png or .pdf, not {kind or '(no ending)'!r}")
+    with rc_context({"svg.hashsalt": _SALT, "svg.fonttype": "path"}):
+        figure.savefig(path, format=kind, dpi=dpi, metadata=undated.get(kind))

@@ -1,0 +1,46 @@
+"""Draws a circuit as a picture: each layer, or for large circuits each row of layers as one bar.
+
+The same circuit gives the same file, byte for byte.
+"""
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from plica.draw.canvas import save_figure
+from plica.draw.detail import draw_detail
+from plica.draw.layout import depths
+from plica.draw.marks import ImageShape
+from plica.draw.overview import draw_overview
+from plica.draw.view import view_circuit
+
+if TYPE_CHECKING:
+    from plica.symbolic.circuit import Circuit
+
+_MOST_LAYERS = 1000
+_MOST_IN_A_ROW = 130
+_MOST_ROWS = 60
+
+
+def draw_circuit(
+    circuit: "Circuit",
+    path: str | os.PathLike[str],
+    image_shape: ImageShape | None = None,
+    *,
+    title: str = "Circuit",
+) -> None:
+    """Draw a circuit to an SVG, PNG or PDF file.
+
+    Args:
+        circuit: Any circuit.
+        path: The ending chooses the format.
+        image_shape: (channels, height, width) if variable v is value v of an image; layers then show their pixels.
+        title: The heading.
+    """
+    view = view_circuit(circuit)
+    rows = Counter(depths(view.inputs))
+    small = len(view.layers) <= _MOST_LAYERS and max(rows.values()) <= _MOST_IN_A_ROW and len(rows) <= _MOST_ROWS
+    edges = sum(map(len, view.inputs))
+    subtitle = f"{len(view.layers):,} layers, {edges:,} edges, {view.num_variables:,} variables"
+    draw = draw_detail if small else draw_overview
+    save_figure(draw(view, title, subtitle, image_shape), path)

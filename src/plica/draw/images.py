@@ -1,0 +1,94 @@
+"""A picture of samples beside real rows.
+
+>>> import tempfile, pathlib
+>>> import numpy as np
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "samples.png"
+>>> rows = np.random.default_rng(0).integers(0, 17, (25, 64))
+>>> sample_grid(rows, rows, path, image_shape=(1, 8, 8))
+>>> path.read_bytes()[1:4]
+b'PNG'
+"""
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plica.draw.canvas import INK, MUTED, new_figure, save_figure
+from plica.errors import ShapeError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ImageShape = tuple[int, int, int]
+
+_PANEL = 4.6  # inches
+_MARGIN = 0.3
+_HEADER = 0.62
+_MAX_ROWS = 64  # rows of a table, or images, that one panel shows
+
+
+def sample_grid(
+    samples: Array,
+    real: Array,
+    path: str | os.PathLike[str],
+    *,
+    image_shape: ImageShape | None = None,
+    titles: tuple[str, str] = ("Samples from the model", "Real rows, held out"),
+) -> None:
+    """Draw two panels of equal size with one scale of values, that of the real rows.
+
+    Args:
+        samples: (N, D)
+        real: (M, D)
+        path: Where to write; the ending chooses PNG or SVG.
+        image_shape: (channels, height, width); None shows each row as one line of a heat map.
+        titles: Above the two panels.
+    """
+    panels = [_panel(rows, image_shape) for rows in (samples, real)]
+    low, high = float(real.min()), float(real.max())
+    tall = max(panel.shape[0] / panel.shape[1] for panel in panels) if image_shape else 1.0
+    tall = min(tall, 3.0)
+    width, height = 2 * _PANEL + 3 * _MARGIN, _PANEL * tall + _HEADER + _MARGIN
+    figure = new_figure(width, height)
+    for place, (panel, title) in enumerate(zip(panels, titles, strict=True)):
+        left = _MARGIN + place * (_PANEL + _MARGIN)
+        axes = figure.add_axes((left / width, _MARGIN / height, _PANEL / width, _PANEL * tall / height))
+        _show(axes, panel, low, high, stretch=image_shape is None)
+        axes.set_title(title, loc="left", fontsize=13, color=INK, pad=8)
+        count = min(len((samples, real)[place]), _MAX_ROWS)
+        axes.set_title(f"{count} {'images' if image_shape else 'rows'}", loc="right", fontsize=9, color=MUTED, pad=8)
+    save_figure(figure, path)
+
+
+def _show(axes: "Axes", panel: Array, low: float, high: float, *, stretch: bool) -> None:
+    shown = (panel - low) / max(high - low, 1e-12)
+    if shown.ndim == 2:
+        axes.imshow(shown, cmap="magma" if stretch else "gray", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    else:
+        axes.imshow(np.clip(shown, 0, 1), aspect="auto", interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_frame_on(False)
+
+
+def _panel(rows: Array, image_shape: ImageShape | None) -> Array:
+    """Up to 64 rows as one array of pixels: (height, width) in grey, or (height, width, 3); NaN between images."""
+    rows = np.asarray(rows[:_MAX_ROWS], dtype=np.float64)
+    if image_shape is None:
+        return rows
+    C, H, W = image_shape
+    if rows.shape[1] != C * H * W:
+        raise ShapeError(f"rows of {rows.shape[1]} values cannot be drawn as images of shape {image_shape} (C, H, W)")
+    images = rows.reshape(-1, C, H, W).transpose(0, 2, 3, 1)
+    images = images if C == 3 else images[..., :1]  # of other numbers of channels the first is shown
+    side = math.ceil(math.sqrt(len(images)))
+    lines = math.ceil(len(images) / side)
+    gap = max(1, H // 16)
+    canvas = np.full((lines * (H + gap) - gap, side * (W + gap) - gap, images.shape[-1]), np.nan)
+    for place, image in enumerate(images):
+        top, left = (place // side) * (H + gap), (place % side) * (W + gap)
+        canvas[top : top + H, left : left + W] = image
+    return canvas[..., 0] if images.shape[-1] == 1 else np.nan_to_num(canvas, nan=float(rows.max()))

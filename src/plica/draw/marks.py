@@ -1,0 +1,194 @@
+"""The marks of a circuit's picture: colours of kinds, tiles that show a scope within an image, and links."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plica.draw.canvas import INK, MUTED, PAPER
+from plica.draw.view import Role
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.path import Path
+
+Rectangle = tuple[float, float, float, float]  # left, bottom, width, height
+ImageShape = tuple[int, int, int]
+
+# Colours of the kinds of one role in order of appearance; the last serves all further kinds.
+_COLOURS: dict[Role, tuple[str, ...]] = {
+    "input": ("#2f8f6b", "#7d5ba6", "#5b8c2a", "#8a7a3b", "#4d7c8a"),
+    "sum": ("#2f6db5", "#1f4e86"),
+    "product": ("#d9772b", "#b8403d", "#a8641f"),
+}
+_TINT = 0.84  # how far a tile's ground is moved from its colour towards white
+_SYMBOLS: dict[Role, str] = {"input": "", "sum": "+", "product": "\N{MULTIPLICATION SIGN}"}
+
+
+def colours(kinds: Iterable[tuple[str, Role]]) -> dict[str, str]:
+    """A colour for each kind."""
+    chosen: dict[str, str] = {}
+    used: dict[Role, int] = {"input": 0, "sum": 0, "product": 0}
+    for kind, role in kinds:
+        palette = _COLOURS[role]
+        chosen[kind] = palette[min(used[role], len(palette) - 1)]
+        used[role] += 1
+    return chosen
+
+
+def tint(colour: str, amount: float = _TINT) -> str:
+    """The colour mixed with white.
+
+    >>> tint("#000000", 0.5)
+    '#808080'
+    """
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + (255 - part) * amount):02x}" for part in parts)
+
+
+def scope_rectangles(variables: Sequence[int], shape: ImageShape) -> tuple[Rectangle, ...]:
+    """Rectangles in the unit square, bottom-left origin, that cover the pixels of a scope in an image.
+
+    >>> scope_rectangles((0, 1, 4, 5), (1, 4, 4))
+    ((0.0, 0.5, 0.5, 0.5),)
+    """
+    _, H, W = shape
+    mask = np.zeros((H, W), dtype=bool)
+    pixels = np.asarray(variables, dtype=np.int64) % (H * W)
+    mask[pixels // W, pixels % W] = True
+    open_runs: dict[tuple[int, int], int] = {}  # columns (start, stop) -> first row
+    found: list[Rectangle] = []
+    for row in range(H + 1):
+        runs = _runs(mask[row]) if row < H else ()
+        for run in [run for run in open_runs if run not in runs]:
+            top = open_runs.pop(run)
+            found.append((run[0] / W, 1 - row / H, (run[1] - run[0]) / W, (row - top) / H))
+        for run in runs:
+            open_runs.setdefault(run, row)
+    return tuple(found)
+
+
+def place_rectangles(
+    rectangles: Iterable[Rectangle], left: float, bottom: float, size: float, least: float = 0.042
+) -> list[Rectangle]:
+    """Rectangles of the unit square moved into a square on the page, none drawn narrower than `least` inches."""
+    placed = []
+    for x, y, w, h in rectangles:
+        wide, tall = min(max(w * size, least), size), min(max(h * size, least), size)
+        right_most, top_most = left + size - wide, bottom + size - tall
+        x0 = left + (x + w / 2) * size - wide / 2
+        y0 = bottom + (y + h / 2) * size - tall / 2
+        placed.append((min(max(x0, left), right_most), min(max(y0, bottom), top_most), wide, tall))
+    return placed
+
+
+def draw_tiles(axes: "Axes", colour: str, tiles: Iterable[tuple[float, float, float, Sequence[Rectangle]]]) -> None:
+    """Tinted squares (left, bottom, side, scope) with the scope in full colour: three paths whatever their number."""
+    from matplotlib.patches import PathPatch
+
+    grounds: list[Rectangle] = []
+    pixels: list[Rectangle] = []
+    for left, bottom, size, scope in tiles:
+        grounds.append((left, bottom, size, size))
+        pixels += place_rectangles(scope, left, bottom, size)
+    axes.add_patch(PathPatch(rectangles_path(grounds), facecolor=tint(colour), edgecolor="none"))
+    axes.add_patch(PathPatch(rectangles_path(pixels), facecolor=colour, edgecolor="none"))
+    axes.add_patch(PathPatch(rectangles_path(grounds), facecolor="none", edgecolor=colour, linewidth=0.7))
+
+
+def _runs(row: "np.ndarray[Any, np.dtype[np.bool_]]") -> tuple[tuple[int, int], ...]:
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], row, [False])).astype(np.int8)))
+    return tuple((int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True))
+
+
+def rectangles_path(rectangles: Iterable[Rectangle]) -> "Path":
+    """One path of many rectangles, so that a picture of thousands of tiles stays small."""
+    from matplotlib.path import Path
+
+    vertices: list[tuple[float, float]] = []
+    codes: list[Any] = []
+    for x, y, w, h in rectangles:
+        vertices += [(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)]
+        codes += [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    return Path(vertices, codes) if vertices else Path(np.zeros((0, 2)))
+
+
+def links_path(links: Iterable[tuple[tuple[float, float], tuple[float, float]]]) -> "Path":
+    """One path of many curves, each leaving its upper end and reaching its lower end vertically."""
+    from matplotlib.path import Path
+
+    vertices: list[tuple[float, float]] = []
+    codes: list[Any] = []
+    for (x0, y0), (x1, y1) in links:
+        middle = (y0 + y1) / 2
+        vertices += [(x0, y0), (x0, middle), (x1, middle), (x1, y1)]
+        codes += [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+    return Path(vertices, codes) if vertices else Path(np.zeros((0, 2)))
+
+
+def draw_mark(axes: "Axes", role: Role, x: float, y: float, size: float, colour: str, text: str = "") -> None:
+    """The mark of a layer whose scope is not drawn: a disc for a sum, a square for a product, a pill for an input.
+
+    The text is written on it if it fits.
+    """
+    from matplotlib.patches import Circle, FancyBboxPatch
+
+    if role == "sum":
+        axes.add_patch(Circle((x, y), size / 2, facecolor=colour, edgecolor="none"))
+    else:
+        rounding = size * (0.18 if role == "product" else 0.42)
+        height = size if role == "product" else size * 0.84
+        box = f"round,pad=0,rounding_size={rounding}"
+        axes.add_patch(
+            FancyBboxPatch(
+                (x - size / 2, y - height / 2), size, height, boxstyle=box, facecolor=colour, edgecolor="none"
+            )
+        )
+    if size >= 0.16:
+        draw_symbol(axes, role, x, y, size, PAPER)
+    points = min(size * 26, 10.0)
+    if text and text_width(text, points) < 0.9 * size:
+        axes.text(x, y, text, fontsize=points, color=PAPER, ha="center", va="center_baseline")
+
+
+def draw_symbol(axes: "Axes", role: Role, x: float, y: float, size: float, colour: str) -> None:
+    """The operator sign of a sum or product, centred and sized in inches; strokes, so that it sits truly central."""
+    from matplotlib.collections import LineCollection
+
+    if not _SYMBOLS[role]:
+        return
+    arm = size * 0.22
+    diagonal = arm * 0.76
+    strokes = (
+        [[(x - arm, y), (x + arm, y)], [(x, y - arm), (x, y + arm)]]
+        if role == "sum"
+        else [
+            [(x - diagonal, y - diagonal), (x + diagonal, y + diagonal)],
+            [(x - diagonal, y + diagonal), (x + diagonal, y - diagonal)],
+        ]
+    )
+    axes.add_collection(LineCollection(strokes, colors=colour, linewidths=max(0.8, size * 6), capstyle="round"))
+
+
+def draw_legend(axes: "Axes", kinds: Sequence[tuple[str, Role]], right: float, y: float) -> None:
+    """The marks of all kinds with their names in one line that ends at `right`."""
+    chosen = colours(kinds)
+    for kind, role in reversed(tuple(kinds)):
+        right -= text_width(kind, 9.5)
+        axes.text(right, y, kind, fontsize=9.5, color=INK, va="center")
+        right -= 0.17
+        draw_mark(axes, role, right, y, 0.2, chosen[kind])
+        right -= 0.36
+
+
+def text_width(text: str, points: float) -> float:
+    """The width in inches of a text in the standard font."""
+    from matplotlib.textpath import TextPath
+
+    return float(TextPath((0, 0), text, size=points).get_extents().width) / 72
+
+
+def draw_title(axes: "Axes", left: float, y: float, title: str, subtitle: str) -> None:
+    """The heading of a picture."""
+    axes.text(left, y, title, fontsize=15, color=INK, va="baseline", fontweight="bold")
+    axes.text(left, y - 0.27, subtitle, fontsize=10, color=MUTED, va="baseline")

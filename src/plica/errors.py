@@ -1,0 +1,52 @@
+"""One tree of errors; each says what failed, where, what was expected and found, and one thing to try.
+
+    >>> from plica.errors import PlicaError, ShapeError
+    >>> issubclass(ShapeError, PlicaError)
+    True
+
+Errors that a caller of plain Python would expect keep their usual base too (`ValueError`, `TypeError`).
+"""
+
+
+class PlicaError(Exception):
+    """Base of every error that Plica raises on purpose."""
+
+
+class GraphError(PlicaError, ValueError):
+    """A graph that is not a DAG, or an edge to a node that the graph does not hold."""
+
+
+class ShapeError(PlicaError, ValueError):
+    """Sizes or numbers of units that do not fit together."""
+
+
+class DTypeError(PlicaError, TypeError):
+    """Data types that do not fit together."""
+
+
+class ParseError(PlicaError, ValueError):
+    """Program text that does not follow the grammar; the message shows line and column."""
+
+
+class VerifyError(PlicaError):
+    """A Program that breaks a rule of the intermediate representation; the message shows the equation."""
+
+
+class TraceError(PlicaError, TypeError):
+    """A Python construct that cannot be recorded."""
+
+
+class UnsupportedError(PlicaError, NotImplementedError):
+    """Something well-formed that Plica cannot do, and why."""
+
+
+class StructuralPropertyError(PlicaError):
+    """A circuit without the structural property that an operation needs."""
+
+
+class InputError(PlicaError, ValueError):
+    """Data that does not fit the circuit: wrong width, a category out of range, NaN where none may be."""
+
+
+class FileFormatError(PlicaError, ValueError):
+    """A file that is missing, empty, damaged, of another version or of another kind."""

@@ -1,0 +1,210 @@
+"""Data sets split into training, validation and test rows: the bundled digits, or a file of one's own.
+
+>>> import tempfile, pathlib
+>>> import numpy as np
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "toy.npy"
+>>> np.save(path, np.arange(100 * 4).reshape(100, 2, 2) % 3)
+>>> data = from_path(path)
+>>> data.shape, data.num_values, len(data.train), len(data.valid), len(data.test)
+((1, 2, 2), 3, 72, 14, 14)
+"""
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from plica.errors import FileFormatError, InputError, UnsupportedError
+from plica.files.tables import Array, Table, check_table, first_index, npz_keys, read_table
+
+ImageShape = tuple[int, int, int]
+
+_SPLITS = ("train", "valid", "test")
+_HELD_OUT = 0.14  # of the rows of a file without splits, once for validation and once for test
+_MOST_INFERRED_VALUES = 4096  # beyond it, integers are likely counts or identifiers and must be confirmed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Rows of one width in three parts.
+
+    Attributes:
+        name: What to call it in reports.
+        train: (N, D), as are `valid` and `test`; integers if `num_values` is known, else floats.
+        shape: (channels, height, width) if the rows are images, else None.
+        num_values: Values lie in 0 .. num_values - 1; None for real values.
+    """
+
+    name: str
+    train: Array
+    valid: Array
+    test: Array
+    shape: ImageShape | None
+    num_values: int | None
+
+    @property
+    def num_variables(self) -> int:
+        """The width of a row."""
+        return int(self.train.shape[1])
+
+
+def digits(*, real: bool = False) -> Dataset:
+    """scikit-learn's 1797 handwritten digits of 8x8 pixels with values 0 .. 16, split 1297 / 250 / 250.
+
+    Args:
+        real: Whether to give the values as floats, for densities.
+
+    Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998 (its test part).
+    """
+    try:
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise UnsupportedError(
+            "the digits data set comes with scikit-learn, which is not installed; try: pip install 'plica[digits]'"
+        ) from error
+    rows = np.asarray(load_digits().data)
+    rows = rows.astype(np.float64 if real else np.int64)
+    rows = rows[np.random.default_rng(0).permutation(len(rows))]
+    train, valid, test = np.split(rows, (1297, 1547))
+    return Dataset("digits", train, valid, test, (1, 8, 8), None if real else 17)
+
+
+def from_path(
+    path: str | os.PathLike[str],
+    *,
+    seed: int = 0,
+    key: str | None = None,
+    image_shape: ImageShape | None = None,
+    num_values: int | None = None,
+    real: bool = False,
+) -> Dataset:
+    """Read a file and split its rows at random 72 / 14 / 14, or as the file does.
+
+    A `.npz` with arrays `train`, `valid` and `test` keeps its splits; if it also holds a number `num_variables`, its
+    rows are bits packed by `numpy.packbits`.
+
+    Args:
+        path: `.npy`, `.npz` or `.csv`, see `tables`.
+        seed: Of the random split.
+        key: Which array of a `.npz` to read and split.
+        image_shape: (channels, height, width), for images stored as flat rows.
+        num_values: Number of values of each variable; by default one more than the largest.
+        real: Whether values are real numbers rather than categories.
+
+    Raises:
+        FileFormatError: The file cannot be read.
+        InputError: A value does not fit, or there are too few rows.
+    """
+    path = Path(path)
+    given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
+    tables = _read_splits(path) if given else (read_table(path, key=key),)
+    shape = _image_shape(tables[0], image_shape)
+    if real:
+        rows, num_values = [table.values.astype(np.float64) for table in tables], None
+    else:
+        rows = [_as_categories(table) for table in tables]
+        num_values = _check_range(tables, rows, num_values)
+    flat = [part.reshape(len(part), -1) for part in rows]
+    train, valid, test = flat if given else _split(flat[0], tables[0].source, seed)
+    return Dataset(path.stem, train, valid, test, shape, num_values)
+
+
+def _read_splits(path: Path) -> tuple[Table, ...]:
+    tables = tuple(read_table(path, key=key) for key in _SPLITS)
+    if "num_variables" in npz_keys(path):
+        tables = tuple(_unpack_bits(table, path) for table in tables)
+    for table in tables[1:]:
+        if table.values.shape[1:] != tables[0].values.shape[1:]:
+            raise InputError(
+                f"{table.source}: rows of shape {table.values.shape[1:]}, expected {tables[0].values.shape[1:]} "
+                f"as in {tables[0].source}"
+            )
+    return tables
+
+
+def _unpack_bits(table: Table, path: Path) -> Table:
+    with np.load(path, allow_pickle=False) as archive:
+        width = int(archive["num_variables"])
+    values = table.values
+    if values.dtype != np.uint8 or values.ndim != 2 or not 0 < width <= 8 * values.shape[1]:
+        raise FileFormatError(
+            f"{table.source}: with num_variables = {width}, expected (N, {-(-width // 8)}) bytes of packed bits, "
+            f"found {values.dtype} of shape {values.shape}; leave num_variables out if the rows are not packed"
+        )
+    unpacked = Table(np.unpackbits(values, axis=1)[:, :width], table.source)
+    check_table(unpacked)
+    return unpacked
+
+
+def _image_shape(table: Table, wanted: ImageShape | None) -> ImageShape | None:
+    row = table.values.shape[1:]
+    found = None if len(row) == 1 else (1, *row) if len(row) == 2 else row
+    if wanted is None or found == wanted:
+        return found
+    size = math.prod(wanted)
+    if found is not None:
+        raise InputError(
+            f"{table.source}: holds images of shape {found} (C, H, W), not the image shape {wanted} asked for"
+        )
+    if size != row[0]:
+        raise InputError(
+            f"{table.source}: rows have {row[0]} values, but images of shape {wanted} (C, H, W) have {size}; "
+            "choose an image shape (--image-shape) that fits"
+        )
+    return wanted
+
+
+def _as_categories(table: Table) -> Array:
+    values = table.values
+    if values.dtype.kind == "f":
+        bad = first_index(values != np.floor(values))
+        if bad is not None:
+            raise InputError(
+                f"{table.where(bad)}: {values[bad]} is not an integer, as categories must be; "
+                "for real values use a density (--input gaussian)"
+            )
+        bad = first_index(np.abs(values) >= 2.0**62)
+    else:
+        bad = first_index(values >= 2**62)
+    if bad is not None:
+        raise InputError(f"{table.where(bad)}: {values[bad]} is too large for a category")
+    return values.astype(np.int64)
+
+
+def _check_range(tables: tuple[Table, ...], rows: list[Array], num_values: int | None) -> int:
+    """The number of values, after checking that every value is below it and none is negative."""
+    for table, values in zip(tables, rows, strict=True):
+        bad = first_index(values < 0)
+        if bad is not None:
+            raise InputError(f"{table.where(bad)}: {values[bad]} is negative; categories are counted from 0")
+        bad = None if num_values is None else first_index(values >= num_values)
+        if bad is not None:
+            raise InputError(
+                f"{table.where(bad)}: {values[bad]} is out of range 0 .. {num_values} - 1; "
+                "raise the number of values (--num-values)"
+            )
+    if num_values is not None:
+        return num_values
+    table, values = max(zip(tables, rows, strict=True), key=lambda pair: int(pair[1].max()))
+    largest = int(values.max())
+    if largest >= _MOST_INFERRED_VALUES:
+        where = first_index(values == largest)
+        assert where is not None, "the largest value lies in its own array"
+        raise InputError(
+            f"{table.where(where)}: {largest} would make {largest + 1} categories; state the number of values "
+            "(--num-values) if that is meant, or use a density (--input gaussian)"
+        )
+    return max(largest + 1, 2)
+
+
+def _split(rows: Array, source: str, seed: int) -> tuple[Array, Array, Array]:
+    held_out = max(1, round(_HELD_OUT * len(rows)))
+    if len(rows) < 3:
+        raise InputError(
+            f"{source}: {len(rows)} row(s), expected at least 3: one each to train on, to choose a model by and to test"
+        )
+    shuffled = rows[np.random.default_rng(seed).permutation(len(rows))]
+    train, valid, test = np.split(shuffled, (len(rows) - 2 * held_out, len(rows) - held_out))
+    return train, valid, test

@@ -1,0 +1,228 @@
+r"""Reads a table or a stack of images from `.npy`, `.npz` or `.csv`; what is wrong is said with file, row and column.
+
+Nothing is unpickled. Values are checked to be numbers, finite and at least one; what they mean is for `datasets`.
+
+>>> import tempfile, pathlib
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
+>>> _ = path.write_text("x,y\n1,2.5\n3,4\n")
+>>> load_table(path).tolist()
+[[1.0, 2.5], [3.0, 4.0]]
+"""
+
+import csv
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plica.errors import FileFormatError, InputError
+from plica.files.paths import check_is_file
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_NPZ_KEYS = ("images", "train")  # what an archive of several arrays is searched for when no key is given
+_MAX_SHOWN = 24  # characters of a bad cell that a message repeats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Values as they lie in a file, and how to name a place in that file.
+
+    Attributes:
+        values: (N, D), (N, H, W) or (N, C, H, W); booleans, integers or floats.
+        source: The file, and the array in it if it holds several.
+        first_line: For text, the line of the first row, counted from 1; None for binary files.
+    """
+
+    values: Array
+    source: str
+    first_line: int | None = None
+
+    def where(self, index: tuple[int, ...]) -> str:
+        """The place of one value in words: as line and column for text, as indices from 0 for arrays."""
+        if self.first_line is not None:
+            return f"{self.source}, line {index[0] + self.first_line}, column {index[1] + 1}"
+        if len(index) == 2:
+            return f"{self.source}, row {index[0]}, column {index[1]} (counted from 0)"
+        *channel, row, column = index[1:]
+        named = [f"image {index[0]}", *(f"channel {c}" for c in channel), f"row {row}", f"column {column}"]
+        return f"{self.source}, {', '.join(named)} (counted from 0)"
+
+
+def load_table(path: str | os.PathLike[str], *, key: str | None = None) -> Array:
+    """The values of a `.npy`, `.npz` or `.csv` file; see `read_table`."""
+    return read_table(path, key=key).values
+
+
+def read_table(path: str | os.PathLike[str], *, key: str | None = None) -> Table:
+    """Read and check one table.
+
+    Args:
+        path: The file; its ending decides how it is read. A CSV file may begin with one line of names.
+        key: Which array of a `.npz`; by default the only one, else `images`, else `train`.
+
+    Raises:
+        FileFormatError: The file is missing, empty, damaged, or of another kind.
+        InputError: A value is missing or not finite; the message says which.
+    """
+    path = Path(path)
+    reader = _READERS.get(path.suffix.lower())
+    check_is_file(path)
+    if reader is None:
+        raise FileFormatError(
+            f"{path}: cannot tell what kind of table this is from its ending {path.suffix or '(none)'!r}; "
+            f"expected one of {', '.join(_READERS)}"
+        )
+    if key is not None and path.suffix.lower() != ".npz":
+        raise FileFormatError(f"{path}: holds one table, so there is no array {key!r} to choose; leave the key out")
+    table = reader(path, key)
+    check_table(table)
+    return table
+
+
+def npz_keys(path: Path) -> tuple[str, ...]:
+    """The names of the arrays in a `.npz` file."""
+    check_is_file(path)
+    with _open_npz(path) as archive:
+        return tuple(archive.files)
+
+
+def check_table(table: Table) -> None:
+    """Raise unless the values are a non-empty table of finite numbers with two to four axes."""
+    values, source = table.values, table.source
+    if values.dtype.kind not in "biuf":
+        raise FileFormatError(
+            f"{source}: expected booleans, integers or floats, found {values.dtype}; convert it with .astype first"
+        )
+    if not 2 <= values.ndim <= 4:
+        raise FileFormatError(
+            f"{source}: expected shape (N, D), (N, H, W) or (N, C, H, W), found {values.shape}; reshape it first"
+        )
+    if values.size == 0:
+        raise FileFormatError(f"{source}: the table is empty (shape {values.shape}); expected at least one value")
+    if values.dtype.kind == "f":
+        bad = first_index(~np.isfinite(values))
+        if bad is not None:
+            raise InputError(
+                f"{table.where(bad)}: found {values[bad]}, expected a finite number; remove the row or fill the value"
+            )
+
+
+def first_index(mask: Array) -> tuple[int, ...] | None:
+    """The index of the first true value in row order, or None."""
+    if not mask.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
+
+
+def _read_npy(path: Path, _key: str | None) -> Table:
+    try:
+        with path.open("rb") as file:
+            np.lib.format.read_magic(file)
+            file.seek(0)
+            values = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise FileFormatError(f"{path}: not a readable .npy file ({_one_line(error)})") from error
+    return Table(values, str(path))
+
+
+def _open_npz(path: Path) -> Any:
+    try:
+        archive = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise FileFormatError(f"{path}: not a readable .npz file ({_one_line(error)})") from error
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise FileFormatError(f"{path}: ends in .npz but holds a single .npy array; rename it to .npy")
+    return archive
+
+
+def _read_npz(path: Path, key: str | None) -> Table:
+    with _open_npz(path) as archive:
+        chosen = _choose_key(path, tuple(archive.files), key)
+        try:
+            values = archive[chosen]
+        except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+            raise FileFormatError(f"{path}: array {chosen!r} cannot be read ({_one_line(error)})") from error
+    return Table(values, f"{path}[{chosen}]")
+
+
+def _choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
+    if not names:
+        raise FileFormatError(f"{path}: the archive holds no arrays")
+    if key is not None:
+        if key not in names:
+            raise FileFormatError(f"{path}: no array {key!r}; found {', '.join(names)}")
+        return key
+    for candidate in names if len(names) == 1 else _NPZ_KEYS:
+        if candidate in names:
+            return candidate
+    raise FileFormatError(
+        f"{path}: holds {len(names)} arrays and none is called {' or '.join(_NPZ_KEYS)}; "
+        f"choose one by its key: {', '.join(names)}"
+    )
+
+
+def _read_csv(path: Path, _key: str | None) -> Table:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path}: not UTF-8 text ({_one_line(error)})") from error
+    while lines and not lines[-1].strip():
+        lines.pop()
+    first = 1 if lines and _is_header(lines[0]) else 0
+    if len(lines) == first:
+        raise FileFormatError(f"{path}: the file holds no rows of numbers")
+    rows = lines[first:]
+    try:
+        if not all(line.strip() for line in rows):
+            raise ValueError("numpy would skip an empty line")
+        values = np.loadtxt(rows, delimiter=",", ndmin=2, dtype=np.float64, comments=None, quotechar='"')
+    except ValueError as error:
+        _find_bad_cell(path, rows, first + 1)
+        raise FileFormatError(f"{path}: not a table of numbers ({_one_line(error)})") from error
+    return Table(values, str(path), first + 1)
+
+
+def _is_header(line: str) -> bool:
+    """Whether no cell of the line is a number; a line with some numbers is a row with something wrong in it."""
+    return not any(_is_number(cell) or not cell.strip() for cell in next(csv.reader([line]), []))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _find_bad_cell(path: Path, rows: list[str], first_line: int) -> None:
+    """Raise for the first cell that is no number and the first row of another width."""
+    width = len(next(csv.reader(rows[:1]), []))
+    for number, line in enumerate(rows, start=first_line):
+        cells = next(csv.reader([line]), [])
+        if not line.strip():
+            raise FileFormatError(f"{path}, line {number}: the line is empty, expected {width} numbers")
+        for column, cell in enumerate(cells, start=1):
+            if not cell.strip():
+                raise InputError(f"{path}, line {number}, column {column}: the cell is empty, expected a number")
+            if not _is_number(cell):
+                shown = cell if len(cell) <= _MAX_SHOWN else cell[:_MAX_SHOWN] + "..."
+                raise FileFormatError(
+                    f"{path}, line {number}, column {column}: {shown!r} is not a number "
+                    "(only a first line without any number is taken as names)"
+                )
+        if len(cells) != width:
+            raise FileFormatError(
+                f"{path}, line {number}: found {len(cells)} columns, expected {width} as in line {first_line}"
+            )
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+_READERS = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv}

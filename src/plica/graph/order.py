@@ -1,0 +1,85 @@
+"""Topological and layer-wise orders of a DAG, iterative and deterministic.
+
+>>> inputs = {"a": (), "b": ("a",), "c": ("a", "b")}
+>>> topological_order("cab", inputs.__getitem__)
+('a', 'b', 'c')
+>>> layerwise_topological_order("cab", inputs.__getitem__)
+(('a',), ('b',), ('c',))
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from plica.errors import GraphError
+
+Node = TypeVar("Node", bound=Hashable)
+
+Inputs = Callable[[Node], Sequence[Node]]
+
+
+def topological_order(nodes: Iterable[Node], inputs: Inputs[Node]) -> tuple[Node, ...]:
+    """Every node reachable from `nodes` through `inputs`, each after its inputs.
+
+    The order depends on the order of `nodes` and of each node's inputs alone.
+
+    Raises:
+        GraphError: The graph has a cycle; the message lists it.
+    """
+    done: dict[Node, None] = {}
+    for root in nodes:
+        if root not in done:
+            _visit(root, inputs, done)
+    return tuple(done)
+
+
+def _visit(root: Node, inputs: Inputs[Node], done: dict[Node, None]) -> None:
+    """Depth-first post-order from `root`, without recursion."""
+    path: dict[Node, None] = {root: None}
+    stack = [(root, iter(inputs(root)))]
+    while stack:
+        node, rest = stack[-1]
+        for child in rest:
+            if child in done:
+                continue
+            if child in path:
+                raise GraphError(_cycle_message(list(path), child))
+            path[child] = None
+            stack.append((child, iter(inputs(child))))
+            break
+        else:
+            stack.pop()
+            del path[node]
+            done[node] = None
+
+
+def _cycle_message(path: list[Node], again: Node) -> str:
+    cycle = [*path[path.index(again) :], again]
+    shown = [str(node) for node in cycle]
+    if len(shown) > 8:
+        shown = [*shown[:4], "...", *shown[-3:]]
+    return (
+        f"the graph has a cycle of {len(cycle) - 1} node(s), each read by the one before: {' <- '.join(shown)}. "
+        "A circuit or parameter must be acyclic: remove one of these edges."
+    )
+
+
+def layerwise_topological_order(nodes: Iterable[Node], inputs: Inputs[Node]) -> tuple[tuple[Node, ...], ...]:
+    """The nodes of `topological_order`, grouped by level: 0 without inputs, else one more than the deepest input."""
+    level: dict[Node, int] = {}
+    levels: list[list[Node]] = []
+    for node in topological_order(nodes, inputs):
+        depth = max((level[child] + 1 for child in inputs(node)), default=0)
+        level[node] = depth
+        if depth == len(levels):
+            levels.append([])
+        levels[depth].append(node)
+    return tuple(tuple(group) for group in levels)
+
+
+def consumers(nodes: Iterable[Node], inputs: Inputs[Node]) -> dict[Node, tuple[Node, ...]]:
+    """For each of `nodes`, the nodes among them that read it, once per edge, in the order of `nodes`."""
+    found: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in found:
+        for child in inputs(node):
+            found[child].append(node)
+    return {node: tuple(readers) for node, readers in found.items()}

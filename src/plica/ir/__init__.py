@@ -1,0 +1,1 @@
+"""The intermediate representation: sizes, types, Programs, their text, verifier and interpreter."""

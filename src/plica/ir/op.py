@@ -1,0 +1,94 @@
+"""`Op`: everything that Plica knows of one array operation, as one row of a table.
+
+A row is a type rule, a numpy reference, purity, sample inputs and a decomposition. Backends add rows of their own
+for what they do faster; the verifier, the printer, the interpreter and the tests read only this.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import UnsupportedError
+from plica.ir.types import ArrayType
+
+Array = NDArray[Any]
+TypeRule = Callable[..., ArrayType | tuple[ArrayType, ...]]
+Reference = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Inputs on which every backend must agree with the reference."""
+
+    inputs: tuple[Array, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A column that a row does not have, and why."""
+
+    why: str
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        raise UnsupportedError(self.why)
+
+
+def unsupported(why: str) -> Unsupported:
+    """A column that a row does not have, and why."""
+    return Unsupported(why)
+
+
+PRIMITIVE = unsupported("a primitive: every backend implements it")
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One array operation.
+
+    Args:
+        name: The name in Program text and in the public namespace.
+        type_rule: `type_rule(*input_types, **params)` gives the type of the result, or a tuple of them.
+        reference: `reference(*arrays, **params)` in numpy, the definition of its meaning.
+        samples: Inputs for the tests that run over the tables.
+        decompose: `decompose(xp, *arrays, **params)` in terms of other operations, or `unsupported("why")`.
+        pure: Whether equal inputs give equal results and nothing else happens.
+    """
+
+    name: str
+    type_rule: TypeRule
+    reference: Reference
+    samples: Callable[[], Iterable[Sample]]
+    decompose: Callable[..., Any] | Unsupported = PRIMITIVE
+    pure: bool = True
+
+    def types(self, inputs: Iterable[ArrayType], params: Mapping[str, Any]) -> tuple[ArrayType, ...]:
+        """The types of the results; an operation of one result may give its type alone."""
+        result = self.type_rule(*inputs, **params)
+        return result if isinstance(result, tuple) else (result,)
+
+
+OpTable = Mapping[str, Op]
+
+
+def op_table(*groups: Iterable[Op]) -> dict[str, Op]:
+    """One table of all rows.
+
+    Raises:
+        ValueError: Two rows have one name.
+    """
+    table: dict[str, Op] = {}
+    for group in groups:
+        for op in group:
+            if op.name in table:
+                raise ValueError(f"two operations are named {op.name!r}")
+            table[op.name] = op
+    return table
+
+
+def sample(*inputs: object, **params: Any) -> Sample:
+    """A `Sample` of anything that numpy makes an array of."""
+    return Sample(tuple(np.asarray(array) for array in inputs), params)

@@ -1,0 +1,228 @@
+"""Programs: typed equations in order, as data. A Program holds no tensors; a `Bound` adds its leaves.
+
+    program  ::= { lambda consts ; {sizes} arguments . let equations in ({sizes} results) }
+    equation ::= variables = operation[params] operands
+
+Programs are compared by meaning of the text: names of variables and source lines do not count.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from plica.ir.sizes import Size, atoms, substitute
+from plica.ir.types import ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var:
+    """A variable: defined once, compared by identity."""
+
+    name: str
+    type: ArrayType
+
+    def __repr__(self) -> str:
+        return f"{self.name}:{self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A scalar written in the Program itself."""
+
+    value: bool | int | float | complex
+    type: ShapedArray
+
+    def __repr__(self) -> str:
+        return f"{self.value}:{self.type}"
+
+
+Operand = Var | Literal
+
+
+@dataclass(frozen=True, slots=True)
+class OpRef:
+    """An operation, by name: the row is found in the table that a reader is given."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equation:
+    """One application of an operation; `source` says where it comes from and does not count in comparisons."""
+
+    op: OpRef
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Var, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A pure function as a list of equations.
+
+    Args:
+        consts: Variables for captured leaves: parameters and index arrays.
+        inputs: Implicit sizes first, then the arguments.
+        equations: In order of execution.
+        outputs: Implicit sizes first, then the results.
+        num_implicit_inputs: How many leading inputs are sizes read off the arguments' shapes.
+        num_implicit_outputs: How many leading outputs are sizes.
+    """
+
+    consts: tuple[Var, ...]
+    inputs: tuple[Var, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[Operand, ...]
+    num_implicit_inputs: int = 0
+    num_implicit_outputs: int = 0
+
+    @property
+    def arguments(self) -> tuple[Var, ...]:
+        """The explicit inputs."""
+        return self.inputs[self.num_implicit_inputs :]
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        """The explicit outputs."""
+        return self.outputs[self.num_implicit_outputs :]
+
+    @property
+    def input_type(self) -> tuple[tuple[ArrayType, bool], ...]:
+        """Pairs of (type, explicit); sizes are `DBIdx` into the same tuple."""
+        places = {var: DBIdx(index) for index, var in enumerate(self.inputs)}
+        explicit = [index >= self.num_implicit_inputs for index in range(len(self.inputs))]
+        return tuple((_refer(var.type, places), shown) for var, shown in zip(self.inputs, explicit, strict=True))
+
+    @property
+    def output_type(self) -> tuple[tuple[ArrayType, bool], ...]:
+        """Pairs of (type, explicit); sizes are `OutDBIdx` where the result list has them, else `InDBIdx`."""
+        places: dict[Hashable, Hashable] = {var: InDBIdx(index) for index, var in enumerate(self.inputs)}
+        for index, operand in enumerate(self.outputs[: self.num_implicit_outputs]):
+            places[operand] = OutDBIdx(index)
+        explicit = [index >= self.num_implicit_outputs for index in range(len(self.outputs))]
+        return tuple((_refer(one.type, places), shown) for one, shown in zip(self.outputs, explicit, strict=True))
+
+    @cached_property
+    def key(self) -> Hashable:
+        """What two equal Programs share: the structure with variables numbered in order of definition."""
+        return _key(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __str__(self) -> str:
+        from plica.ir.text import print_program
+
+        return print_program(self)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """A Program with the leaf of each of its consts: whatever a backend keeps there, in the order of the consts."""
+
+    program: Program
+    leaves: tuple[Any, ...]
+
+
+def _refer(type_: ArrayType, places: Mapping[Any, Any]) -> ArrayType:
+    if isinstance(type_, ShapedArray):
+        return type_
+    dims = (substitute(dim, lambda atom: Size.of(places.get(atom, atom))) for dim in type_.shape)
+    return array_type(dims, type_.dtype)
+
+
+def nested(params: Mapping[str, Any]) -> Iterator[Program]:
+    """The Programs among the values of `params`, in order."""
+    for value in params.values():
+        for entry in value if isinstance(value, tuple) else (value,):
+            if isinstance(entry, Program):
+                yield entry
+
+
+def size_variables(value: Any) -> Iterator[Var]:
+    """The variables that the sizes within a type or a parameter value refer to, in order; repeats possible."""
+    if isinstance(value, Size):
+        yield from (atom for atom in atoms(value) if isinstance(atom, Var))
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from size_variables(entry)
+    elif not isinstance(value, Program) and (shape := getattr(value, "shape", None)) is not None:
+        yield from size_variables(shape)
+
+
+def _key(program: Program) -> Hashable:
+    numbers: dict[Var, int] = {}
+
+    def define(variables: tuple[Var, ...]) -> Hashable:
+        for var in variables:
+            numbers[var] = len(numbers)
+        return tuple(type_key(var.type) for var in variables)
+
+    def number(atom: Any) -> Size:
+        return Size.of(numbers.get(atom, atom))
+
+    def type_key(type_: ArrayType) -> Hashable:
+        return (value_key(type_.shape), type_.dtype)
+
+    def value_key(value: Any) -> Hashable:
+        if isinstance(value, Size):
+            return substitute(value, number)
+        if isinstance(value, tuple):
+            return tuple(value_key(entry) for entry in value)
+        if isinstance(value, float):
+            return ("float", repr(value))
+        return value.key if isinstance(value, Program) else (type(value).__name__, value)
+
+    def use(operands: tuple[Operand, ...]) -> Hashable:
+        return tuple(
+            numbers[one] if isinstance(one, Var) else (repr(one.value), one.type.dtype) for one in operands
+        )
+
+    consts, inputs = define(program.consts), define(program.inputs)
+    body = []
+    for equation in program.equations:
+        used = use(equation.inputs)
+        params = tuple((name, value_key(value)) for name, value in sorted(equation.params.items()))
+        body.append((equation.op.name, used, params, define(equation.outputs)))
+    implicit = (program.num_implicit_inputs, program.num_implicit_outputs)
+    return (consts, inputs, tuple(body), use(program.outputs), implicit)
+
+
+def rename(program: Program, name: Callable[[Var], str]) -> Program:
+    """The same Program with other names of variables."""
+    new: dict[Hashable, Var] = {}
+
+    def move(value: Any) -> Any:
+        if isinstance(value, Size):
+            return substitute(value, lambda atom: Size.of(new.get(atom, atom)))
+        return tuple(move(entry) for entry in value) if isinstance(value, tuple) else value
+
+    def define(var: Var) -> Var:
+        new[var] = Var(name(var), array_type(move(var.type.shape), var.type.dtype))
+        return new[var]
+
+    def use(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple(new[one] if isinstance(one, Var) else one for one in operands)
+
+    consts = tuple(map(define, program.consts))
+    inputs = tuple(map(define, program.inputs))
+    equations = tuple(
+        Equation(
+            equation.op,
+            use(equation.inputs),
+            tuple(map(define, equation.outputs)),
+            {key: move(value) for key, value in equation.params.items()},
+            equation.source,
+        )
+        for equation in program.equations
+    )
+    return Program(
+        consts, inputs, equations, use(program.outputs), program.num_implicit_inputs, program.num_implicit_outputs
+    )

@@ -1,0 +1,51 @@
+"""Signatures meet arguments: sizes are read off shapes, and every shape and dtype is checked on entry."""
+
+from collections.abc import Callable, Hashable, Sequence
+
+from plica.errors import DTypeError, InputError
+from plica.ir.program import Program, Var
+from plica.ir.sizes import Size, evaluate, substitute
+
+
+def size_sources(program: Program) -> dict[Var, tuple[int, int]]:
+    """For each implicit input, the argument and the axis where it stands alone."""
+    sources: dict[Var, tuple[int, int]] = {}
+    for index, argument in enumerate(program.arguments):
+        for axis, dim in enumerate(argument.type.shape):
+            for var in program.inputs[: program.num_implicit_inputs]:
+                if dim == Size.of(var):
+                    sources.setdefault(var, (index, axis))
+    return sources
+
+
+def bind_sizes(program: Program, found: Sequence[tuple[tuple[int, ...], str]]) -> dict[Var, int]:
+    """The values of the implicit sizes for arguments of these shapes and dtypes.
+
+    Raises:
+        InputError: The number of arguments, a rank or a size does not fit.
+        DTypeError: A dtype does not fit.
+    """
+    expected = program.arguments
+    if len(found) != len(expected):
+        names = ", ".join(repr(var) for var in expected)
+        raise InputError(f"the program takes {len(expected)} argument(s) ({names}), but {len(found)} were given.")
+    for var, (shape, dtype) in zip(expected, found, strict=True):
+        if dtype != var.type.dtype:
+            raise DTypeError(
+                f"argument {var.name} has dtype {dtype}, but the program was made for {var.type.dtype.value}; "
+                "convert it with astype."
+            )
+        if len(shape) != len(var.type.shape):
+            raise InputError(f"argument {var.name} has shape {shape}, but the program expects {var.type}.")
+    sizes = {var: found[index][0][axis] for var, (index, axis) in size_sources(program).items()}
+    lookup: Callable[[Hashable], int] = sizes.__getitem__  # type: ignore[assignment]
+    for var, (shape, _) in zip(expected, found, strict=True):
+        for axis, (dim, given) in enumerate(zip(var.type.shape, shape, strict=True)):
+            wanted = evaluate(dim, lookup)
+            if wanted != given:
+                meaning = f" ({substitute(dim, lambda a: Size.of(a))} = {wanted})" if isinstance(dim, Size) else ""
+                raise InputError(
+                    f"argument {var.name} has shape {shape}, but the program expects {var.type}: "
+                    f"axis {axis} is {given}, expected {wanted}{meaning}."
+                )
+    return sizes

@@ -1,0 +1,242 @@
+"""Symbolic sizes: polynomials with integer coefficients over named integers, in normal form.
+
+An atom is a variable of the Program (anything hashable with a `name`), a reference into a signature, or an `Opaque`
+application of what is no polynomial (floor division, minimum, maximum). Two sizes are the same object of mathematics
+exactly if they compare equal; a constant is always a plain `int`.
+
+>>> from plica.ir.types import DBIdx
+>>> n = Size.of(DBIdx(0))
+>>> n + 1 == 1 + n, (n + 1) * (n + 1) == n * n + 2 * n + 1, n - n
+(True, True, 0)
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import add, mul
+
+from plica.errors import ShapeError
+
+Atom = Hashable
+Monomial = frozenset[tuple[Atom, int]]
+ONE: Monomial = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A function of sizes that is no polynomial: `floordiv`, `mod`, `min` or `max`."""
+
+    function: str
+    arguments: tuple["Dim", ...]
+
+    @property
+    def name(self) -> str:
+        """The application as text."""
+        return f"{self.function}({','.join(str(argument) for argument in self.arguments)})"
+
+    def evaluate(self, values: list[int]) -> int:
+        """The value of the application at the values of its arguments."""
+        return _OPAQUE[self.function](*values)
+
+
+_OPAQUE: Mapping[str, Callable[..., int]] = {
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A polynomial that is not constant; build one with `Size.of` and arithmetic."""
+
+    terms: frozenset[tuple[Monomial, int]]
+
+    @staticmethod
+    def of(atom: Atom) -> "Size":
+        """The size that is `atom` itself."""
+        return Size(frozenset({(frozenset({(atom, 1)}), 1)}))
+
+    def __add__(self, other: "Dim") -> "Dim":
+        return _add(self, other)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "Dim":
+        return _multiply(self, -1)
+
+    def __sub__(self, other: "Dim") -> "Dim":
+        return _add(self, _multiply(other, -1))
+
+    def __rsub__(self, other: "Dim") -> "Dim":
+        return _add(other, _multiply(self, -1))
+
+    def __mul__(self, other: "Dim") -> "Dim":
+        return _multiply(self, other)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: "Dim") -> "Dim":
+        return floor_divide(self, other)
+
+    def __bool__(self) -> bool:
+        raise ShapeError(
+            f"whether the size {self} is zero is not known before the program runs; compare it inside the program."
+        )
+
+    def __index__(self) -> int:
+        raise ShapeError(f"the size {self} is not known before the program runs, so it cannot be a Python integer.")
+
+    def __str__(self) -> str:
+        text = ""
+        for term in _sorted_text(self.terms):
+            text += term if not text or term.startswith("-") else f"+{term}"
+        return text
+
+    __repr__ = __str__
+
+
+Dim = int | Size
+
+
+def _terms(size: Dim) -> dict[Monomial, int]:
+    if isinstance(size, Size):
+        return dict(size.terms)
+    return {ONE: int(size)} if size else {}
+
+
+def _normal(terms: Mapping[Monomial, int]) -> Dim:
+    kept = frozenset((monomial, factor) for monomial, factor in terms.items() if factor)
+    if not kept:
+        return 0
+    if len(kept) == 1:
+        ((monomial, factor),) = kept
+        if monomial == ONE:
+            return factor
+    return Size(kept)
+
+
+def _add(first: Dim, second: Dim) -> Dim:
+    terms = _terms(first)
+    for monomial, factor in _terms(second).items():
+        terms[monomial] = terms.get(monomial, 0) + factor
+    return _normal(terms)
+
+
+def _multiply(first: Dim, second: Dim) -> Dim:
+    terms: dict[Monomial, int] = {}
+    for left, a in _terms(first).items():
+        for right, b in _terms(second).items():
+            powers = dict(left)
+            for atom, power in right:
+                powers[atom] = powers.get(atom, 0) + power
+            monomial = frozenset(powers.items())
+            terms[monomial] = terms.get(monomial, 0) + a * b
+    return _normal(terms)
+
+
+def floor_divide(first: Dim, second: Dim) -> Dim:
+    """`first // second`: exact where a constant divides every coefficient, else an opaque atom."""
+    if isinstance(second, int):
+        if second == 0:
+            raise ShapeError(f"the size {first} is divided by zero.")
+        if isinstance(first, int):
+            return first // second
+        if all(factor % second == 0 for _, factor in first.terms):
+            return _normal({monomial: factor // second for monomial, factor in first.terms})
+    if first == second:
+        return 1
+    return opaque("floordiv", first, second)
+
+
+def opaque(function: str, *arguments: Dim) -> Dim:
+    """The application of `function` to sizes; evaluated at once if every argument is constant."""
+    if all(isinstance(argument, int) for argument in arguments):
+        return _OPAQUE[function](*arguments)
+    return Size.of(Opaque(function, arguments))
+
+
+def product(sizes: Iterable[Dim]) -> Dim:
+    """The product of `sizes`; 1 if there are none."""
+    return reduce(mul, sizes, 1)
+
+
+def total(sizes: Iterable[Dim]) -> Dim:
+    """The sum of `sizes`."""
+    return reduce(add, sizes, 0)
+
+
+def same(first: Dim, second: Dim) -> bool | None:
+    """Whether two sizes are equal: yes, no, or `None` where it depends on the values of their variables."""
+    if first == second:
+        return True
+    return False if isinstance(_add(first, _multiply(second, -1)), int) else None
+
+
+def atoms(size: Dim) -> Iterator[Atom]:
+    """The variables of `size`, those within opaque atoms too, in the order of its text; repeats possible."""
+    if isinstance(size, int):
+        return
+    for monomial, _ in _sorted_terms(size.terms):
+        for atom, _ in sorted(monomial, key=lambda item: _name(item[0])):
+            if isinstance(atom, Opaque):
+                for argument in atom.arguments:
+                    yield from atoms(argument)
+            else:
+                yield atom
+
+
+def substitute(size: Dim, values: Callable[[Atom], Dim]) -> Dim:
+    """`size` with every variable replaced by `values(variable)`."""
+    if isinstance(size, int):
+        return size
+    result: Dim = 0
+    for monomial, factor in size.terms:
+        term: Dim = factor
+        for atom, power in monomial:
+            replaced = _substitute_atom(atom, values)
+            for _ in range(power):
+                term = term * replaced
+        result = result + term
+    return result
+
+
+def _substitute_atom(atom: Atom, values: Callable[[Atom], Dim]) -> Dim:
+    if not isinstance(atom, Opaque):
+        return values(atom)
+    arguments = [substitute(argument, values) for argument in atom.arguments]
+    if atom.function == "floordiv":
+        return floor_divide(*arguments)
+    return opaque(atom.function, *arguments)
+
+
+def evaluate(size: Dim, values: Callable[[Atom], int]) -> int:
+    """The value of `size` at the given values of its variables."""
+    result = substitute(size, values)
+    assert isinstance(result, int), "every atom was given a number"
+    return result
+
+
+def _name(atom: Atom) -> str:
+    return str(getattr(atom, "name", atom))
+
+
+def _monomial_text(monomial: Monomial) -> str:
+    parts = [(_name(atom), power) for atom, power in monomial]
+    return "*".join(name if power == 1 else f"{name}^{power}" for name, power in sorted(parts))
+
+
+def _sorted_terms(terms: Iterable[tuple[Monomial, int]]) -> list[tuple[Monomial, int]]:
+    return sorted(terms, key=lambda term: (-sum(power for _, power in term[0]), _monomial_text(term[0])))
+
+
+def _sorted_text(terms: Iterable[tuple[Monomial, int]]) -> Iterator[str]:
+    for monomial, factor in _sorted_terms(terms):
+        text = _monomial_text(monomial)
+        if not text:
+            yield str(factor)
+        elif abs(factor) == 1:
+            yield text if factor == 1 else f"-{text}"
+        else:
+            yield f"{factor}*{text}"

@@ -1,0 +1,1 @@
+"""Training of compiled circuits; the only folder beside the torch backend that imports torch."""

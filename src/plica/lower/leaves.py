@@ -1,0 +1,95 @@
+"""Leaves of a lowered circuit: which symbolic tensors stand behind each captured variable of its Program.
+
+A leaf is a folded tensor `(F, *shape)` of F symbolic tensors of one shape, kind and learnability. Its key names the first
+place that owns it, `LAYER.PARAMETER` with the layer's topological index, or the tensor's own name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import GraphError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.parameters import ConstantParameter, ReferenceParameter, TensorParameter
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """A folded tensor: the symbolic tensors of its folds and their keys in a state dict."""
+
+    members: tuple[TensorParameter, ...]
+    keys: tuple[str, ...]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Leaf":
+        """Itself: it is immutable, and compared by identity."""
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """`(F, *shape)`."""
+        return (len(self.members), *self.members[0].shape)
+
+    @property
+    def learnable(self) -> bool:
+        """Whether training changes it."""
+        return self.members[0].learnable
+
+    @property
+    def kind(self) -> DataType:
+        """The kind of its numbers."""
+        return self.members[0].dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """An array that the Program captures and nobody changes: a constant parameter or fold indices."""
+
+    value: NDArray[Any]
+
+
+def leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
+    """The key of every tensor of `circuit`, in the order of layers and of parameter nodes.
+
+    The only tensor of a parameter is called `3.weight`, several `3.weight.0`, `3.weight.1`; shared tensors have the key
+    of their first owner.
+
+    Raises:
+        GraphError: Two tensors ask for one name.
+    """
+    keys: dict[TensorParameter, str] = {}
+    for index, layer in enumerate(circuit.layers):
+        for name, parameter in layer.params.items():
+            tensors = list(_tensors(parameter.nodes))
+            for number, tensor in enumerate(tensors):
+                suffix = f".{number}" if len(tensors) > 1 else ""
+                keys.setdefault(tensor, tensor.name or f"{index}.{name}{suffix}")
+    _refuse_repeats(keys)
+    return keys
+
+
+def _tensors(nodes: Iterable[Any]) -> Iterable[TensorParameter]:
+    seen: dict[TensorParameter, None] = {}
+    for node in nodes:
+        target = node.deref() if isinstance(node, ReferenceParameter) else node
+        if isinstance(target, TensorParameter):
+            seen.setdefault(target)
+    return seen
+
+
+def _refuse_repeats(keys: dict[TensorParameter, str]) -> None:
+    owner: dict[str, TensorParameter] = {}
+    for tensor, key in keys.items():
+        if owner.setdefault(key, tensor) is not tensor:
+            raise GraphError(
+                f"two tensors of the circuit have the key {key!r}; give them different names, or share one tensor "
+                "through ReferenceParameter."
+            )
+
+
+def constant_value(parameter: ConstantParameter) -> NDArray[Any]:
+    """The array of a constant, `(1, *shape)`."""
+    return np.broadcast_to(np.asarray(parameter.value), parameter.shape)[None]

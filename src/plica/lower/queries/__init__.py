@@ -1,0 +1,1 @@
+"""Queries: each lowers a circuit to a Program of its own."""

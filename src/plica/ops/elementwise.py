@@ -1,0 +1,237 @@
+"""Elementwise operations: one row each, grouped by the kinds of dtype that they take.
+
+Binary rows take operands of one dtype (the namespaces promote first) and broadcast them.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from plica.errors import DTypeError
+from plica.ir.dtypes import DType
+from plica.ir.op import PRIMITIVE, Array, Op, Sample, Unsupported, sample
+from plica.ir.types import ArrayType, array_type
+from plica.ops.rules import broadcast, require_kind, require_same_dtype
+
+NUMERIC = ("int", "float", "complex")
+REAL = ("int", "float")
+FLOATING = ("float", "complex")
+ANY = ("bool", *NUMERIC)
+
+_VALUES: dict[str, Any] = {
+    "any": [-2.5, -1.0, -0.3, 0.0, 0.4, 3.0],
+    "positive": [1e-3, 0.2, 0.5, 1.0, 2.0, 7.0],
+    "unit": [-0.9, -0.5, -0.1, 0.0, 0.4, 0.9],
+    "above_one": [1.0, 1.1, 1.5, 2.0, 3.0, 9.0],
+    "zero_too": [0.0, 0.2, 0.5, 1.0, 2.0, 7.0],
+    "special": [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0],
+}
+_DTYPES = {"bool": ["bool"], "int": ["int32", "int64", "uint8"], "float": ["float32", "float64"], "complex": []}
+
+
+def _array(domain: str, dtype: str, shape: tuple[int, ...] = (2, 3)) -> Array:
+    count = int(np.prod(shape))
+    values = np.resize(np.asarray(_VALUES[domain]), count)
+    if np.dtype(dtype).kind in "iu":
+        values = np.abs(np.nan_to_num(np.round(values), posinf=1, neginf=1))
+    if np.dtype(dtype).kind == "b":
+        values = values > 0
+    return values.reshape(shape).astype(dtype)
+
+
+def _samples(arity: int, kinds: Sequence[str], domain: str) -> Callable[[], list[Sample]]:
+    def make() -> list[Sample]:
+        found = []
+        for dtype in (dtype for kind in kinds for dtype in _DTYPES[kind]):
+            first = _array(domain, dtype)
+            others = [np.roll(first, step).reshape(2, 3) for step in range(1, arity)]
+            found.append(sample(first, *others))
+            found.append(sample(*[_array(domain, dtype, (0, 3))] * arity))
+            found.append(sample(*[_array(domain, dtype, (2, 1)), *[_array(domain, dtype, (3,))] * (arity - 1)]))
+        return found
+
+    return make
+
+
+def _rule(kinds: Sequence[str], result: DType | None = None) -> Callable[..., ArrayType]:
+    def rule(*types: ArrayType) -> ArrayType:
+        require_kind(types, kinds)
+        dtype = require_same_dtype(*types)
+        return array_type(broadcast(*[type_.shape for type_ in types]), result or dtype)
+
+    return rule
+
+
+def elementwise(
+    name: str,
+    reference: Callable[..., Any],
+    arity: int,
+    kinds: Sequence[str],
+    *,
+    domain: str = "any",
+    result: DType | None = None,
+    decompose: Callable[..., Any] | Unsupported = PRIMITIVE,
+) -> Op:
+    """A row of an operation that works on each element of operands of one dtype."""
+    return Op(name, _rule(kinds, result), reference, _samples(arity, kinds, domain), decompose)
+
+
+def _safe_log(x: Array) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(x)
+
+
+def _sigmoid(x: Array) -> Any:
+    return np.where(x >= 0, 1 / (1 + np.exp(-np.abs(x))), np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x))))
+
+
+def _softplus(x: Array) -> Any:
+    return np.logaddexp(x, np.zeros((), x.dtype))
+
+
+def _each(function: Callable[[float], float]) -> Callable[[Array], Any]:
+    """A function of one number, applied to each element in float64."""
+    vectorized = np.vectorize(function, otypes=[np.float64])
+    return lambda x: vectorized(x) if np.size(x) else np.zeros(np.shape(x))
+
+
+def _erfinv_of_one(x: float) -> float:
+    if abs(x) >= 1:
+        return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
+    return NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2)
+
+
+_UNARY = (
+    ("abs", np.abs, NUMERIC, "any"),
+    ("acos", np.arccos, FLOATING, "unit"),
+    ("acosh", np.arccosh, FLOATING, "above_one"),
+    ("asin", np.arcsin, FLOATING, "unit"),
+    ("asinh", np.arcsinh, FLOATING, "any"),
+    ("atan", np.arctan, FLOATING, "any"),
+    ("atanh", np.arctanh, FLOATING, "unit"),
+    ("bitwise_invert", np.invert, ("bool", "int"), "any"),
+    ("ceil", np.ceil, ("float",), "any"),
+    ("cos", np.cos, FLOATING, "any"),
+    ("cosh", np.cosh, FLOATING, "any"),
+    ("erf", _each(math.erf), ("float",), "any"),
+    ("erfinv", _each(_erfinv_of_one), ("float",), "unit"),
+    ("exp", np.exp, FLOATING, "any"),
+    ("expm1", np.expm1, FLOATING, "any"),
+    ("floor", np.floor, ("float",), "any"),
+    ("log", np.log, FLOATING, "positive"),
+    ("log1p", np.log1p, FLOATING, "unit"),
+    ("log2", np.log2, FLOATING, "positive"),
+    ("log10", np.log10, FLOATING, "positive"),
+    ("logical_not", np.logical_not, ("bool",), "any"),
+    ("negative", np.negative, NUMERIC, "any"),
+    ("reciprocal", np.reciprocal, FLOATING, "positive"),
+    ("round", np.round, ("float",), "any"),
+    ("safe_log", _safe_log, FLOATING, "zero_too"),
+    ("sigmoid", _sigmoid, ("float",), "any"),
+    ("sign", np.sign, NUMERIC, "any"),
+    ("sin", np.sin, FLOATING, "any"),
+    ("sinh", np.sinh, FLOATING, "any"),
+    ("softplus", _softplus, ("float",), "any"),
+    ("sqrt", np.sqrt, FLOATING, "positive"),
+    ("square", np.square, NUMERIC, "any"),
+    ("tan", np.tan, FLOATING, "any"),
+    ("tanh", np.tanh, FLOATING, "any"),
+    ("trunc", np.trunc, ("float",), "any"),
+)
+_PREDICATES = (
+    ("isfinite", np.isfinite, FLOATING, "special"),
+    ("isinf", np.isinf, FLOATING, "special"),
+    ("isnan", np.isnan, FLOATING, "special"),
+    ("signbit", np.signbit, ("float",), "special"),
+)
+_BINARY = (
+    ("add", np.add, NUMERIC, "any"),
+    ("atan2", np.arctan2, ("float",), "any"),
+    ("bitwise_and", np.bitwise_and, ("bool", "int"), "any"),
+    ("bitwise_or", np.bitwise_or, ("bool", "int"), "any"),
+    ("bitwise_xor", np.bitwise_xor, ("bool", "int"), "any"),
+    ("copysign", np.copysign, ("float",), "any"),
+    ("divide", np.divide, FLOATING, "positive"),
+    ("floor_divide", np.floor_divide, REAL, "above_one"),
+    ("hypot", np.hypot, ("float",), "any"),
+    ("logical_and", np.logical_and, ("bool",), "any"),
+    ("logical_or", np.logical_or, ("bool",), "any"),
+    ("logical_xor", np.logical_xor, ("bool",), "any"),
+    ("maximum", np.maximum, REAL, "any"),
+    ("minimum", np.minimum, REAL, "any"),
+    ("multiply", np.multiply, NUMERIC, "any"),
+    ("pow", np.power, NUMERIC, "positive"),
+    ("remainder", np.remainder, REAL, "above_one"),
+    ("subtract", np.subtract, NUMERIC, "any"),
+)
+_COMPARISONS = (
+    ("equal", np.equal, ANY),
+    ("greater", np.greater, REAL),
+    ("greater_equal", np.greater_equal, REAL),
+    ("less", np.less, REAL),
+    ("less_equal", np.less_equal, REAL),
+    ("not_equal", np.not_equal, ANY),
+)
+
+
+def _where_type(condition: ArrayType, first: ArrayType, second: ArrayType) -> ArrayType:
+    if condition.dtype != DType.BOOL:
+        raise DTypeError(f"the condition of where is {condition.dtype.value}, expected bool.")
+    return array_type(broadcast(condition.shape, first.shape, second.shape), require_same_dtype(first, second))
+
+
+def _where_samples() -> list[Sample]:
+    condition = np.asarray([[True, False, True], [False, False, True]])
+    return [
+        sample(condition, _array("any", "float32"), np.float32(0.5)),
+        sample(condition[0], _array("any", "int64"), _array("positive", "int64")),
+    ]
+
+
+def _logaddexp_type(*types: ArrayType) -> ArrayType:
+    require_kind(types, ("float",))
+    return array_type(broadcast(*[type_.shape for type_ in types]), require_same_dtype(*types))
+
+
+def _logaddexp(*arrays: Array) -> Any:
+    return np.logaddexp.reduce(np.stack(np.broadcast_arrays(*arrays)), axis=0)
+
+
+def _logaddexp_samples() -> list[Sample]:
+    zero = np.asarray([-np.inf, -np.inf, 0.5])
+    other = np.asarray([-np.inf, 1.0, 1000.0])
+    return [
+        sample(_array("any", "float32"), _array("special", "float32")[:, ::-1]),
+        sample(zero, other),
+        sample(zero, other, other),
+    ]
+
+
+def _astype_type(x: ArrayType, *, dtype: DType) -> ArrayType:
+    return array_type(x.shape, dtype)
+
+
+def _astype_samples() -> list[Sample]:
+    return [
+        sample(_array("any", "float64"), dtype=DType.FLOAT32),
+        sample(_array("any", "bool"), dtype=DType.INT64),
+        sample(_array("any", "int32"), dtype=DType.FLOAT64),
+        sample(_array("any", "float32"), dtype=DType.INT64),
+    ]
+
+
+ELEMENTWISE = (
+    *(elementwise(name, reference, 1, kinds, domain=domain) for name, reference, kinds, domain in _UNARY),
+    *(
+        elementwise(name, reference, 1, kinds, domain=domain, result=DType.BOOL)
+        for name, reference, kinds, domain in _PREDICATES
+    ),
+    *(elementwise(name, reference, 2, kinds, domain=domain) for name, reference, kinds, domain in _BINARY),
+    *(elementwise(name, reference, 2, kinds, result=DType.BOOL) for name, reference, kinds in _COMPARISONS),
+    Op("where", _where_type, np.where, _where_samples),
+    Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
+    Op("astype", _astype_type, lambda x, *, dtype: x.astype(dtype.value), _astype_samples),
+)

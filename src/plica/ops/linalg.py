@@ -1,0 +1,111 @@
+"""Contractions: matrix products, Einstein sums, and the weighted sum of a circuit's layer in log space."""
+
+from typing import Any
+
+import numpy as np
+
+from plica.errors import ShapeError
+from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.sizes import Dim
+from plica.ir.types import ArrayType, array_type
+from plica.ops.rules import broadcast, require_kind, require_same_dtype
+
+_A = np.asarray([[1.0, -2.0, 0.5], [0.0, 3.0, 1.5]])
+
+
+def _matmul_type(a: ArrayType, b: ArrayType) -> ArrayType:
+    dtype = require_same_dtype(a, b)
+    require_kind([a, b], ("int", "float", "complex"))
+    if not a.shape or not b.shape:
+        raise ShapeError(f"matmul takes no scalars, found {a} and {b}.")
+    inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
+    if a.shape[-1] != inner:
+        raise ShapeError(f"matmul contracts the last axis of {a} with size {inner} of {b}: {a.shape[-1]} meets {inner}.")
+    rows = a.shape[-2:-1] if len(a.shape) > 1 else ()
+    columns = b.shape[-1:] if len(b.shape) > 1 else ()
+    return array_type((*broadcast(a.shape[:-2], b.shape[:-2]), *rows, *columns), dtype)
+
+
+def einsum_dims(equation: str, shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """The shape of an explicit Einstein sum, `ab,bc->ac`.
+
+    Raises:
+        ShapeError: The equation does not fit the operands.
+    """
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if not arrow or len(terms) != len(shapes):
+        raise ShapeError(f"einsum {equation!r} needs '->' and one term for each of {len(shapes)} operands.")
+    sizes: dict[str, Dim] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        if len(term) != len(shape) or not term.isalpha() and term:
+            raise ShapeError(f"einsum {equation!r}: the term {term!r} does not fit an operand of shape {shape}.")
+        for letter, size in zip(term, shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise ShapeError(f"einsum {equation!r}: axis {letter!r} is both {sizes[letter]} and {size}.")
+    if any(letter not in sizes for letter in right) or len(set(right)) != len(right):
+        raise ShapeError(f"einsum {equation!r}: each letter of the result must occur once there and in an operand.")
+    return tuple(sizes[letter] for letter in right)
+
+
+def _einsum_type(*types: ArrayType, equation: str) -> ArrayType:
+    dtype = require_same_dtype(*types)
+    return array_type(einsum_dims(equation, [type_.shape for type_ in types]), dtype)
+
+
+def _log_matmul_exp_type(*types: ArrayType) -> ArrayType:
+    *inputs, weight = types
+    require_kind(types, ("float",))
+    dtype = require_same_dtype(*types)
+    first = inputs[0].shape
+    if any(type_.shape != first for type_ in inputs):
+        raise ShapeError(f"the inputs of log_matmul_exp differ in shape: {', '.join(map(str, inputs))}.")
+    units = first[-1] * len(inputs)
+    if len(first) < 2 or len(weight.shape) < 2 or weight.shape[-1] != units:
+        raise ShapeError(
+            f"log_matmul_exp of {len(inputs)} input(s) of {first[-1]} units takes a weight (..., O, {units}), "
+            f"found {weight}."
+        )
+    return array_type((*broadcast(first[:-2], weight.shape[:-2]), first[-2], weight.shape[-2]), dtype)
+
+
+def _log_matmul_exp(*arrays: Array) -> Any:
+    *inputs, weight = arrays
+    with np.errstate(divide="ignore"):
+        terms = np.concatenate(inputs, axis=-1)[..., :, None, :] + np.log(weight)[..., None, :, :]
+    largest = np.max(terms, axis=-1, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    return np.log(np.sum(np.exp(terms - shift[..., None]), axis=-1)) + shift
+
+
+def _log_matmul_exp_samples() -> list[Sample]:
+    x = np.asarray([[[-1.0, 0.5, -1000.0], [-np.inf, -np.inf, -np.inf], [-5e3, -5e3 + 1, -np.inf]]])
+    weight = np.asarray([[[0.2, 0.3, 0.5], [0.0, 1.0, 0.0]]])
+    wide = np.concatenate([weight, 2 * weight], axis=-1)
+    return [
+        sample(x, weight),
+        sample(x, x[:, ::-1], wide),
+        sample(x.astype("float32"), weight.astype("float32")),
+        sample(x[:, :0], weight),
+    ]
+
+
+LINALG = (
+    Op(
+        "matmul",
+        _matmul_type,
+        np.matmul,
+        lambda: [
+            sample(_A, _A.T),
+            sample(_A.astype("float32"), np.asarray([1.0, 2.0, 3.0], "float32")),
+            sample(np.stack([_A, _A + 1]), _A.T),
+        ],
+    ),
+    Op(
+        "einsum",
+        _einsum_type,
+        lambda *xs, equation: np.einsum(equation, *xs),
+        lambda: [sample(_A, _A, equation="ab,cb->ac"), sample(_A, equation="ab->b")],
+    ),
+    Op("log_matmul_exp", _log_matmul_exp_type, _log_matmul_exp, _log_matmul_exp_samples),
+)

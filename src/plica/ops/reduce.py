@@ -1,0 +1,132 @@
+"""Reductions, scans and the normalisations built on them. `axis` is a tuple of axes counted from the front."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from plica.errors import ShapeError
+from plica.ir.dtypes import DType
+from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.types import ArrayType, array_type
+from plica.ops.rules import normal_axes, normal_axis, require_kind
+
+_X = np.asarray([[0.5, -1.0, 2.0], [3.0, 0.25, -0.75]])
+
+
+def reduced_shape(type_: ArrayType, axis: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+    """The shape after reducing `axis`."""
+    axes = normal_axes(axis, len(type_.shape))
+    if keepdims:
+        return tuple(1 if index in axes else size for index, size in enumerate(type_.shape))
+    return tuple(size for index, size in enumerate(type_.shape) if index not in axes)
+
+
+def _rule(kinds: tuple[str, ...], result: Callable[[DType], DType], empty: bool) -> Callable[..., ArrayType]:
+    def rule(x: ArrayType, *, axis: tuple[int, ...], keepdims: bool) -> ArrayType:
+        require_kind([x], kinds)
+        if not empty and any(x.shape[index] == 0 for index in normal_axes(axis, len(x.shape))):
+            raise ShapeError(f"an axis of size 0 in {x} has no largest or smallest element.")
+        return array_type(reduced_shape(x, axis, keepdims), result(x.dtype))
+
+    return rule
+
+
+def _accumulator(dtype: DType) -> DType:
+    """Sums and products of small integers are 64 bits wide, as in the standard."""
+    if dtype.kind == "bool" or (dtype.kind == "int" and dtype.value.startswith("int")):
+        return DType.INT64
+    return DType.UINT64 if dtype.kind == "int" else dtype
+
+
+def _own(dtype: DType) -> DType:
+    return dtype
+
+
+def _bool(_: DType) -> DType:
+    return DType.BOOL
+
+
+def _samples(kind: str) -> Callable[[], list[Sample]]:
+    def make() -> list[Sample]:
+        dtypes = {"bool": ["bool"], "number": ["float32", "float64", "int32"], "float": ["float32", "float64"]}[kind]
+        found = []
+        for dtype in dtypes:
+            x = (_X > 0) if dtype == "bool" else _X.astype(dtype)
+            found += [sample(x, axis=(0,), keepdims=False), sample(x, axis=(1,), keepdims=True)]
+            found.append(sample(x, axis=(0, 1), keepdims=False))
+        return found
+
+    return make
+
+
+def _logsumexp(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    result = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+    return result if keepdims else np.squeeze(result, axis=axis)
+
+
+def _softmax(x: Array, *, axis: int) -> Any:
+    exps = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return exps / np.sum(exps, axis=axis, keepdims=True)
+
+
+def _log_softmax(x: Array, *, axis: int) -> Any:
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def _one_axis(kinds: tuple[str, ...], result: Callable[[DType], DType] = _own) -> Callable[..., ArrayType]:
+    def rule(x: ArrayType, *, axis: int) -> ArrayType:
+        require_kind([x], kinds)
+        normal_axis(axis, len(x.shape))
+        return array_type(x.shape, result(x.dtype))
+
+    return rule
+
+
+def _arg_type(x: ArrayType, *, axis: int, keepdims: bool) -> ArrayType:
+    require_kind([x], ("int", "float"))
+    if x.shape[normal_axis(axis, len(x.shape))] == 0:
+        raise ShapeError(f"an axis of size 0 in {x} has no largest or smallest element.")
+    return array_type(reduced_shape(x, (axis,), keepdims), DType.INT64)
+
+
+def _arg_samples() -> list[Sample]:
+    return [sample(_X, axis=1, keepdims=False), sample(_X.astype("float32"), axis=0, keepdims=True)]
+
+
+def _axis_samples() -> list[Sample]:
+    extreme = np.asarray([[1e4, -1e4, 0.0]], dtype="float32")
+    return [sample(_X, axis=1), sample(_X.astype("float32"), axis=0), sample(extreme, axis=-1)]
+
+
+def _lse_samples() -> list[Sample]:
+    zero = np.asarray([[-np.inf, -np.inf], [-np.inf, 2.0]])
+    return [*_samples("float")(), sample(zero, axis=(1,), keepdims=False)]
+
+
+_NUMBERS = ("int", "float", "complex")
+_REAL = ("int", "float")
+
+REDUCE = (
+    Op("sum", _rule(("bool", *_NUMBERS), _accumulator, True), np.sum, _samples("number")),
+    Op("prod", _rule(("bool", *_NUMBERS), _accumulator, True), np.prod, _samples("number")),
+    Op("max", _rule(_REAL, _own, False), np.max, _samples("number")),
+    Op("min", _rule(_REAL, _own, False), np.min, _samples("number")),
+    Op("any", _rule(("bool",), _bool, True), np.any, _samples("bool")),
+    Op("all", _rule(("bool",), _bool, True), np.all, _samples("bool")),
+    Op("mean", _rule(("float", "complex"), _own, True), np.mean, _samples("float")),
+    Op("logsumexp", _rule(("float",), _own, True), _logsumexp, _lse_samples),
+    Op("argmax", _arg_type, lambda x, **params: np.argmax(x, **params), _arg_samples),
+    Op("argmin", _arg_type, lambda x, **params: np.argmin(x, **params), _arg_samples),
+    Op("softmax", _one_axis(("float",)), _softmax, _axis_samples),
+    Op("log_softmax", _one_axis(("float",)), _log_softmax, _axis_samples),
+    Op(
+        "cumulative_sum",
+        _one_axis(_NUMBERS, _accumulator),
+        lambda x, *, axis: np.cumsum(x, axis=axis),
+        lambda: [sample(_X, axis=1), sample(_X.astype("int32"), axis=0)],
+    ),
+)

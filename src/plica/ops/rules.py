@@ -1,0 +1,105 @@
+"""Pieces of type rules that several tables share: broadcasting, axes, and checks of kinds."""
+
+from collections.abc import Sequence
+
+from plica.errors import DTypeError, ShapeError
+from plica.ir.dtypes import DType, promote
+from plica.ir.sizes import Dim, same
+from plica.ir.types import ArrayType, array_type
+
+
+def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The common shape of `shapes` by the standard's rule; a symbolic size is never taken to be 1.
+
+    Raises:
+        ShapeError: Two sizes differ, or may differ.
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    result: list[Dim] = []
+    for axis in range(-rank, 0):
+        size: Dim = 1
+        for shape in shapes:
+            if -axis <= len(shape):
+                size = _meet(size, shape[axis], shapes)
+        result.append(size)
+    return tuple(result)
+
+
+def _meet(first: Dim, second: Dim, shapes: Sequence[Sequence[Dim]]) -> Dim:
+    if first == second or second == 1:
+        return first
+    if first == 1:
+        return second
+    shown = " and ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
+    if same(first, second) is None:
+        raise ShapeError(
+            f"the shapes {shown} meet only if {first} = {second}, which is not known before the program runs; "
+            "give both the same name of a size."
+        )
+    raise ShapeError(f"the shapes {shown} do not broadcast: {first} meets {second}.")
+
+
+def common_dtype(*types: ArrayType) -> DType:
+    """The promoted dtype of `types`."""
+    result = types[0].dtype
+    for type_ in types[1:]:
+        result = promote(result, type_.dtype)
+    return result
+
+
+def require_kind(types: Sequence[ArrayType], kinds: Sequence[str]) -> None:
+    """Check that each dtype is of one of `kinds`.
+
+    Raises:
+        DTypeError: One is not.
+    """
+    for type_ in types:
+        if type_.dtype.kind not in kinds:
+            raise DTypeError(f"found {type_.dtype.value}, expected {' or '.join(kinds)}; convert with astype.")
+
+
+def require_same_dtype(*types: ArrayType) -> DType:
+    """The dtype that all of `types` have.
+
+    Raises:
+        DTypeError: They differ.
+    """
+    if any(type_.dtype != types[0].dtype for type_ in types):
+        raise DTypeError(f"dtypes differ: {', '.join(str(type_) for type_ in types)}; convert with astype.")
+    return types[0].dtype
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        ShapeError: There is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} does not exist in an array of {rank} dimension(s).")
+    return axis % rank
+
+
+def normal_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, ascending; `None` means all.
+
+    Raises:
+        ShapeError: An axis does not exist or is named twice.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    axes = sorted(normal_axis(one, rank) for one in ((axis,) if isinstance(axis, int) else axis))
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"an axis is named twice: {axis}.")
+    return tuple(axes)
+
+
+def same_type(type_: ArrayType, **_: object) -> ArrayType:
+    """The result has the type of the operand."""
+    return type_
+
+
+def floating(*types: ArrayType, **_: object) -> ArrayType:
+    """Broadcast operands of floating or complex kind."""
+    require_kind(types, ("float", "complex"))
+    return array_type(broadcast(*[type_.shape for type_ in types]), common_dtype(*types))

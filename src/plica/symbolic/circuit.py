@@ -1,0 +1,382 @@
+"""Circuits: directed acyclic graphs of layers, checked when they are made.
+
+>>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+>>> x, y = (CategoricalLayer([v], 4, num_categories=2) for v in range(2))
+>>> product, total = HadamardLayer(4), SumLayer(4, 1)
+>>> circuit = Circuit([x, y, product, total], {product: [x, y], total: [product]}, [total])
+>>> circuit.scope, circuit.is_decomposable, circuit.layer_name(total)
+(Scope({0, 1}), True, 'SumLayer(3, arity=1, 4 -> 1)')
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias, final
+
+from plica.errors import DTypeError, GraphError, ShapeError, StructuralPropertyError
+from plica.graph.order import consumers, layerwise_topological_order, topological_order
+from plica.symbolic.layers import InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.scope import Scope
+
+# For each scope of a product, the ways in which products of that scope split it, in order of appearance.
+Splits: TypeAlias = dict[Scope, dict[frozenset[Scope], None]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StructuralProperties:
+    """What a circuit's structure allows; each is defined at the property of `Circuit` of that name."""
+
+    smooth: bool
+    decomposable: bool
+    structured_decomposable: bool
+    omni_compatible: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class CircuitOperation:
+    """The operator and the circuits from which a circuit was made."""
+
+    operator: str
+    operands: tuple["Circuit", ...]
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+@final
+class Circuit:
+    """A directed acyclic graph of layers with one or more outputs; immutable, compared by identity.
+
+    Args:
+        layers: Every layer. Their order decides the topological order, which names layers and parameters.
+        in_layers: The inputs of each inner layer, in order; input layers may be left out. A layer may be read twice.
+        outputs: The layers whose values the circuit returns, all of one number of units.
+        operation: The operator and the circuits from which this one was made, if any.
+
+    Raises:
+        GraphError: A cycle, a layer that is not listed, an inner layer without inputs, an input layer with inputs.
+        ShapeError: A layer of another arity or number of units than its neighbour expects.
+    """
+
+    def __init__(
+        self,
+        layers: Iterable[Layer],
+        in_layers: Mapping[Layer, Sequence[Layer]],
+        outputs: Iterable[Layer],
+        *,
+        operation: CircuitOperation | None = None,
+    ) -> None:
+        listed = dict.fromkeys(layers)
+        self._outputs = tuple(outputs)
+        self._inputs = {layer: tuple(in_layers.get(layer, ())) for layer in listed}
+        _check_listed(listed, in_layers, self._outputs)
+        self._layers: tuple[Layer, ...] = topological_order(listed, self._inputs.__getitem__)
+        self._index = {layer: index for index, layer in enumerate(self._layers)}
+        self._operation = operation
+        for layer in self._layers:
+            self._check_layer(layer)
+        self._check_outputs()
+        self._scopes = _layer_scopes(self._layers, self._inputs)
+
+    @classmethod
+    def from_operation(
+        cls,
+        layers: Iterable[Layer],
+        in_layers: Mapping[Layer, Sequence[Layer]],
+        outputs: Iterable[Layer],
+        *,
+        operation: CircuitOperation,
+    ) -> "Circuit":
+        """A circuit that remembers the operator and the circuits from which it was made."""
+        return cls(layers, in_layers, outputs, operation=operation)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Circuit":
+        """Itself: it is immutable, and compared by identity."""
+        return self
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Every layer, each after its inputs; the position of a layer here is its number."""
+        return self._layers
+
+    @property
+    def outputs(self) -> tuple[Layer, ...]:
+        """The output layers."""
+        return self._outputs
+
+    @property
+    def operation(self) -> CircuitOperation | None:
+        """The operator and the circuits from which this one was made."""
+        return self._operation
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The variables that the outputs depend on."""
+        return Scope.union(*(self._scopes[layer] for layer in self._outputs))
+
+    @property
+    def num_variables(self) -> int:
+        """The number of variables of the scope."""
+        return len(self.scope)
+
+    @property
+    def input_layers(self) -> tuple[InputLayer, ...]:
+        """The layers that read variables, in order."""
+        return tuple(layer for layer in self._layers if isinstance(layer, InputLayer))
+
+    @property
+    def inner_layers(self) -> tuple[InnerLayer, ...]:
+        """The layers that read other layers, in order."""
+        return tuple(layer for layer in self._layers if isinstance(layer, InnerLayer))
+
+    @property
+    def sum_layers(self) -> tuple[SumLayer, ...]:
+        """The sum layers, in order."""
+        return tuple(layer for layer in self._layers if isinstance(layer, SumLayer))
+
+    @property
+    def product_layers(self) -> tuple[ProductLayer, ...]:
+        """The product layers, in order."""
+        return tuple(layer for layer in self._layers if isinstance(layer, ProductLayer))
+
+    @property
+    def layers_inputs(self) -> dict[Layer, tuple[Layer, ...]]:
+        """The inputs of every layer."""
+        return dict(self._inputs)
+
+    @cached_property
+    def _consumers(self) -> dict[Layer, tuple[Layer, ...]]:
+        return consumers(self._layers, self._inputs.__getitem__)
+
+    @property
+    def layers_outputs(self) -> dict[Layer, tuple[Layer, ...]]:
+        """The layers that read each layer, once per edge."""
+        return dict(self._consumers)
+
+    def layer_inputs(self, layer: Layer) -> tuple[Layer, ...]:
+        """The inputs of one layer, in order."""
+        return self._inputs[layer]
+
+    def layer_outputs(self, layer: Layer) -> tuple[Layer, ...]:
+        """The layers that read one layer, once per edge."""
+        return self._consumers[layer]
+
+    def layer_scope(self, layer: Layer) -> Scope:
+        """The variables that one layer depends on."""
+        return self._scopes[layer]
+
+    def layer_index(self, layer: Layer) -> int:
+        """The position of one layer in the topological order."""
+        return self._index[layer]
+
+    def layer_name(self, layer: Layer) -> str:
+        """What messages call a layer: its class, its topological index and its sizes."""
+        kind, _, details = repr(layer).partition("(")
+        return f"{kind}({self._index[layer]}, {details}"
+
+    def topological_ordering(self) -> tuple[Layer, ...]:
+        """Every layer, each after its inputs."""
+        return self._layers
+
+    def layerwise_topological_ordering(self) -> tuple[tuple[Layer, ...], ...]:
+        """The layers by level: a layer is one level above its highest input."""
+        return layerwise_topological_order(self._layers, self._inputs.__getitem__)
+
+    def subgraph(self, *outputs: Layer) -> "Circuit":
+        """The circuit of some layers of this one, with what they depend on; the layers are shared."""
+        unknown = [layer for layer in outputs if layer not in self._inputs]
+        if unknown:
+            raise GraphError(f"Circuit.subgraph: {unknown[0]} is not a layer of this circuit; choose among its layers")
+        layers = topological_order(outputs, self._inputs.__getitem__)
+        return Circuit(layers, {layer: self._inputs[layer] for layer in layers}, outputs)
+
+    @cached_property
+    def is_smooth(self) -> bool:
+        """Whether the inputs of every sum layer have one scope."""
+        return self._first_not_smooth is None
+
+    @cached_property
+    def is_decomposable(self) -> bool:
+        """Whether the inputs of every product layer have scopes without a common variable."""
+        return self._first_not_decomposable is None
+
+    @cached_property
+    def is_structured_decomposable(self) -> bool:
+        """Smooth, decomposable, and products of one scope all split it into the same scopes."""
+        splits = product_splits(self, self.scope)
+        return self.is_smooth and self.is_decomposable and all(len(ways) == 1 for ways in splits.values())
+
+    @cached_property
+    def is_omni_compatible(self) -> bool:
+        """Smooth, decomposable, and every product multiplies single variables (nested products count as one)."""
+        return (
+            self.is_smooth
+            and self.is_decomposable
+            and all(layer.num_variables <= 1 for layer in self.input_layers)
+            and all(
+                isinstance(child, ProductLayer) or len(self._scopes[child]) <= 1
+                for layer in self.product_layers
+                for child in self._inputs[layer]
+            )
+        )
+
+    @cached_property
+    def properties(self) -> StructuralProperties:
+        """The structural properties together."""
+        return StructuralProperties(
+            smooth=self.is_smooth,
+            decomposable=self.is_decomposable,
+            structured_decomposable=self.is_structured_decomposable,
+            omni_compatible=self.is_omni_compatible,
+        )
+
+    def check_smooth_and_decomposable(self, what: str) -> None:
+        """Raise where the circuit is not smooth and decomposable.
+
+        Args:
+            what: What needs it, as the subject of the message: "marginalisation".
+
+        Raises:
+            StructuralPropertyError: Naming the first layer that offends and the scopes of its inputs.
+        """
+        layer = self._first_not_smooth
+        if layer is not None:
+            raise StructuralPropertyError(
+                f"{what} needs a smooth circuit, but {self.layer_name(layer)} sums inputs of different scopes: "
+                f"{self._input_scopes(layer)}. Multiply each input by input layers over the variables that it lacks."
+            )
+        layer = self._first_not_decomposable
+        if layer is not None:
+            raise StructuralPropertyError(
+                f"{what} needs a decomposable circuit, but {self.layer_name(layer)} multiplies inputs that share "
+                f"variables: {self._input_scopes(layer)}. Give the inputs of a product scopes that are "
+                "disjoint."
+            )
+
+    @cached_property
+    def _first_not_smooth(self) -> Layer | None:
+        for layer in self.sum_layers:
+            first, *rest = (self._scopes[child] for child in self._inputs[layer])
+            if any(scope is not first and scope != first for scope in rest):
+                return layer
+        return None
+
+    @cached_property
+    def _first_not_decomposable(self) -> Layer | None:
+        for layer in self.product_layers:
+            if sum(len(self._scopes[child]) for child in self._inputs[layer]) != len(self._scopes[layer]):
+                return layer
+        return None
+
+    def _input_scopes(self, layer: Layer) -> str:
+        shown = [f"{self.layer_name(child)} has scope {self._scopes[child]!s}" for child in self._inputs[layer]]
+        return "; ".join(shown if len(shown) <= 6 else [*shown[:5], f"... {len(shown) - 5} more"])
+
+    def _check_layer(self, layer: Layer) -> None:
+        inputs = self._inputs[layer]
+        if isinstance(layer, InputLayer):
+            if inputs:
+                raise GraphError(
+                    f"Circuit: {self.layer_name(layer)} is an input layer but is given {len(inputs)} input(s), first "
+                    f"{self.layer_name(inputs[0])}; remove it from in_layers"
+                )
+            return
+        if not inputs:
+            raise GraphError(
+                f"Circuit: {self.layer_name(layer)} has no inputs; add it to in_layers with its {layer.arity} input(s)"
+            )
+        if len(inputs) != layer.arity:
+            raise ShapeError(
+                f"Circuit: {self.layer_name(layer)} expects {layer.arity} input(s), found {len(inputs)}; "
+                f"construct it with arity={len(inputs)} or change its entry in in_layers"
+            )
+        for child in inputs:
+            if child.num_output_units != layer.num_input_units:
+                raise ShapeError(
+                    f"Circuit: {self.layer_name(layer)} expects inputs of {layer.num_input_units} unit(s), found "
+                    f"{child.num_output_units} in {self.layer_name(child)}; change either number, or put a "
+                    "SumLayer between"
+                )
+
+    def _check_outputs(self) -> None:
+        first = self._outputs[0]
+        for layer in self._outputs[1:]:
+            if layer.num_output_units != first.num_output_units:
+                raise ShapeError(
+                    f"Circuit: outputs need one number of units, found {first.num_output_units} in "
+                    f"{self.layer_name(first)} and {layer.num_output_units} in {self.layer_name(layer)}; "
+                    "put a SumLayer on one of them"
+                )
+
+    def __repr__(self) -> str:
+        return (
+            f"Circuit({len(self._layers)} layers, {self.num_variables} variables, {len(self._outputs)} output(s) of "
+            f"{self._outputs[0].num_output_units} unit(s))"
+        )
+
+
+def are_compatible(first: Circuit, second: Circuit) -> bool:
+    """Whether the product of two circuits is again a circuit of their structure.
+
+    Both are smooth and decomposable, and products with one scope, restricted to the common variables, split it alike; a
+    circuit that is omni-compatible goes with any other.
+
+    Source: Vergari et al., "A Compositional Atlas of Tractable Circuit Operations", 2021, definition 4.
+    """
+    if not all(circuit.is_smooth and circuit.is_decomposable for circuit in (first, second)):
+        return False
+    if first.is_omni_compatible or second.is_omni_compatible:
+        return True
+    common = first.scope & second.scope
+    splits, others = product_splits(first, common), product_splits(second, common)
+    shared = [scope for scope in splits if scope in others]
+    return splits.keys() == others.keys() and all(len(splits[scope] | others[scope]) == 1 for scope in shared)
+
+
+def product_splits(circuit: Circuit, variables: Scope) -> Splits:
+    """How the products of a circuit split their scopes, restricted to some variables; a split into one part is none."""
+    splits: Splits = {}
+    for layer in circuit.product_layers:
+        parts = [circuit.layer_scope(child) & variables for child in circuit.layer_inputs(layer)]
+        split = frozenset(part for part in parts if part)
+        if len(split) > 1:
+            splits.setdefault(circuit.layer_scope(layer) & variables, {})[split] = None
+    return splits
+
+
+def _check_listed(
+    listed: Mapping[Layer, None], in_layers: Mapping[Layer, Sequence[Layer]], outputs: tuple[Layer, ...]
+) -> None:
+    for layer in listed:
+        if not isinstance(layer, InputLayer | InnerLayer):
+            raise DTypeError(
+                f"Circuit: expected layers, found {layer!r}; a layer of your own subclasses InputLayer, InnerLayer or "
+                "ProductLayer"
+            )
+        if type(layer).__eq__ is not object.__eq__:
+            raise DTypeError(
+                f"Circuit: layers must be compared by identity, but {type(layer).__name__} defines equality; "
+                "declare it with @dataclass(frozen=True, eq=False)"
+            )
+    for layer, inputs in in_layers.items():
+        for unknown in (layer, *inputs):
+            if unknown not in listed:
+                where = "names itself" if unknown is layer else f"gives {layer} the input {unknown}"
+                raise GraphError(
+                    f"Circuit: in_layers {where}, which is not among the layers: {unknown}; add it to `layers`"
+                )
+    if not outputs:
+        raise GraphError("Circuit: there are no outputs; pass at least one layer as output")
+    for layer in outputs:
+        if layer not in listed:
+            raise GraphError(f"Circuit: the output {layer} is not among the layers; add it to `layers`")
+
+
+def _layer_scopes(layers: Sequence[Layer], inputs: Mapping[Layer, Sequence[Layer]]) -> dict[Layer, Scope]:
+    scopes: dict[Layer, Scope] = {}
+    for layer in layers:
+        if isinstance(layer, InputLayer):
+            scopes[layer] = layer.scope
+        else:
+            scopes[layer] = Scope.union(*(scopes[child] for child in inputs[layer]))
+    return scopes

@@ -1,0 +1,163 @@
+"""How a tensor parameter gets its first values.
+
+An initializer is data: its `config` says how to draw, its method `draw` is the reference that any backend may follow.
+
+    >>> import numpy as np
+    >>> DirichletInitializer(2.0).draw(np.random.default_rng(0), (2, 3)).sum(axis=-1).round(6).tolist()
+    [1.0, 1.0]
+    >>> DirichletInitializer([1.0, 2.0]).allows_shape((4, 3))
+    False
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import InputError
+
+Shape = tuple[int, ...]
+
+
+class Initializer(ABC):
+    """A rule that fills a tensor of a given shape."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The settings, by the names of the constructor."""
+
+    @abstractmethod
+    def allows_shape(self, shape: Shape) -> bool:
+        """Whether a tensor of `shape` can be filled."""
+
+    @abstractmethod
+    def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
+        """A new array of `shape`, in double precision unless the values are given."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantTensorInitializer(Initializer):
+    """One number everywhere, or the values of an array of the very shape of the tensor."""
+
+    value: complex | NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.value) > 0:
+            frozen = np.array(self.value)
+            frozen.setflags(write=False)
+            object.__setattr__(self, "value", frozen)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings, by the names of the constructor."""
+        return {"value": self.value}
+
+    def allows_shape(self, shape: Shape) -> bool:
+        """Any shape for a number, its own shape for an array."""
+        return np.ndim(self.value) == 0 or np.shape(self.value) == tuple(shape)
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:  # noqa: ARG002 (nothing is drawn)
+        """The value, broadcast."""
+        return np.array(np.broadcast_to(self.value, shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class UniformInitializer(Initializer):
+    """Independent draws, uniform in [a, b)."""
+
+    a: float = 0.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.a < self.b:
+            raise InputError(f"UniformInitializer needs a < b, found a={self.a} and b={self.b}; swap them")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings, by the names of the constructor."""
+        return _config(self)
+
+    def allows_shape(self, shape: Shape) -> bool:  # noqa: ARG002 (every shape will do)
+        """Any shape."""
+        return True
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
+        """Uniform draws."""
+        return generator.uniform(self.a, self.b, shape)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalInitializer(Initializer):
+    """Independent draws from a normal distribution."""
+
+    mean: float = 0.0
+    stddev: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.stddev > 0:
+            raise InputError(
+                f"NormalInitializer needs a positive stddev, found {self.stddev}; "
+                "for a fixed value use ConstantTensorInitializer"
+            )
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings, by the names of the constructor."""
+        return _config(self)
+
+    def allows_shape(self, shape: Shape) -> bool:  # noqa: ARG002 (every shape will do)
+        """Any shape."""
+        return True
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
+        """Normal draws."""
+        return generator.normal(self.mean, self.stddev, shape)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class DirichletInitializer(Initializer):
+    """Draws that are positive and add up to one along an axis.
+
+    Args:
+        alpha: One concentration for all, or one for each entry along `axis`.
+        axis: The axis along which the values add up to one.
+    """
+
+    alpha: float | tuple[float, ...] = 1.0
+    axis: int = field(default=-1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.alpha) > 0:
+            object.__setattr__(self, "alpha", tuple(float(value) for value in np.asarray(self.alpha)))
+        if not np.all(np.asarray(self.alpha) > 0):
+            raise InputError(f"DirichletInitializer needs positive concentrations, found alpha={self.alpha}")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings, by the names of the constructor."""
+        return _config(self)
+
+    def allows_shape(self, shape: Shape) -> bool:
+        """Any shape that has the axis, of the length of `alpha` where there is one concentration per entry."""
+        if not -len(shape) <= self.axis < len(shape):
+            return False
+        return not isinstance(self.alpha, tuple) or len(self.alpha) == shape[self.axis]
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
+        """Dirichlet draws, the axis of the sum moved into place."""
+        rest = [size for axis, size in enumerate(shape) if axis != self.axis % len(shape)]
+        alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (shape[self.axis],))
+        return np.ascontiguousarray(np.moveaxis(generator.dirichlet(alpha, rest), -1, self.axis))
+
+
+def _config(initializer: Any) -> dict[str, Any]:
+    return {item.name: getattr(initializer, item.name) for item in fields(initializer)}

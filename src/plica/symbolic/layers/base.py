@@ -1,0 +1,211 @@
+"""What every layer has: numbers of units, an arity, a config and parameters; and the three kinds of layer.
+
+A layer of one's own is a `@dataclass(frozen=True, eq=False)` under `InputLayer`, `ProductLayer` or `InnerLayer` whose
+parameters are attributes of the names in `params`, together with a row (see `plica.symbolic.layers.rows`).
+
+    >>> from plica.symbolic.layers import SumLayer
+    >>> layer = SumLayer(4, 2, arity=3)
+    >>> layer, layer.config, layer.params["weight"].shape
+    (SumLayer(arity=3, 4 -> 2), {'num_input_units': 4, 'num_output_units': 2, 'arity': 3}, (2, 12))
+"""
+
+import copy
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from plica.errors import DTypeError, InputError, ShapeError
+from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape
+from plica.symbolic.scope import Scope
+
+
+class Layer(ABC):
+    """A node of a circuit: `num_output_units` functions computed together; compared by identity."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # declared for readers alone: at run time a dataclass would take a property for a field's default
+
+        @property
+        def num_input_units(self) -> int:
+            """The number of units of each input; for an input layer, its number of variables."""
+
+        @property
+        def num_output_units(self) -> int:
+            """The number of units."""
+
+        @property
+        def arity(self) -> int:
+            """The number of inputs."""
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The settings beside parameters: `type(layer)(**layer.config, **layer.params)` is an equal layer."""
+
+    @property
+    @abstractmethod
+    def params(self) -> dict[str, Parameter]:
+        """The parameters, by the names of the constructor and of the attributes."""
+
+    @property
+    @abstractmethod
+    def evaluated_params(self) -> dict[str, Parameter]:
+        """The parameters that the rules of the layer's row read; most often `params`."""
+
+    @abstractmethod
+    def fold_settings(self) -> Hashable:
+        """The key under which layers may be computed as one."""
+
+    def with_params(self, params: Mapping[str, Parameter]) -> Self:
+        """A new layer of the same settings with other parameters of the same shapes.
+
+        Raises:
+            ShapeError: Other names or shapes than those of `params`.
+        """
+        expected = {name: parameter.shape for name, parameter in self.params.items()}
+        found = {name: parameter.shape for name, parameter in params.items()}
+        if expected != found:
+            raise ShapeError(f"{self}.with_params: expected parameters of shapes {expected}, found {found}")
+        other = copy.copy(self)
+        for name, parameter in params.items():
+            object.__setattr__(other, name, parameter)
+        return other
+
+    def copyref(self) -> Self:
+        """A new layer of the same settings that shares the tensors of this one."""
+        return self.with_params({name: parameter.ref() for name, parameter in self.params.items()})
+
+
+class InputLayer(Layer):
+    """A layer that reads variables."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # declared for readers alone, as in `Layer`
+
+        @property
+        def scope(self) -> Scope:
+            """The variables that it reads."""
+
+        @property
+        def num_states(self) -> int | None:
+            """The variables take the values 0 to `num_states` - 1; None where they are real."""
+
+    @property
+    def num_variables(self) -> int:
+        """The number of variables."""
+        return len(self.scope)
+
+    @property
+    def num_input_units(self) -> int:
+        """The number of variables."""
+        return len(self.scope)
+
+    @property
+    def arity(self) -> int:
+        """No other layer is read."""
+        return 0
+
+    @property
+    def evaluated_params(self) -> dict[str, Parameter]:
+        """The parameters."""
+        return self.params
+
+    def fold_settings(self) -> Hashable:
+        """Type, config without the scope, number of variables and shapes of parameters."""
+        return (type(self), self.num_variables, *settings_key(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({layer_details(self)})"
+
+
+class InnerLayer(Layer):
+    """A layer that reads other layers."""
+
+    __slots__ = ()
+
+    @property
+    def evaluated_params(self) -> dict[str, Parameter]:
+        """The parameters."""
+        return self.params
+
+    def fold_settings(self) -> Hashable:
+        """Type, config and shapes of parameters."""
+        return (type(self), *settings_key(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({layer_details(self)})"
+
+
+class ProductLayer(InnerLayer):
+    """A layer whose units multiply units of its inputs, one of each."""
+
+    __slots__ = ()
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """A product has no parameters."""
+        return {}
+
+
+def layer_details(layer: Layer) -> str:
+    """What a layer is called beside its class: `scope={3}, 16` or `arity=2, 16 -> 16`."""
+    if isinstance(layer, InputLayer):
+        return f"scope={layer.scope!s}, {layer.num_output_units}"
+    return f"arity={layer.arity}, {layer.num_input_units} -> {layer.num_output_units}"
+
+
+def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
+    """The config without the scope, and the shapes of the evaluated parameters."""
+    config = tuple((name, value) for name, value in layer.config.items() if name != "scope")
+    return config, tuple((name, parameter.shape) for name, parameter in layer.evaluated_params.items())
+
+
+def positive(owner: str, name: str, value: int) -> int:
+    """`value` as an integer of at least 1."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise DTypeError(f"{owner}: {name} must be an integer, found {value!r}") from None
+    if number < 1:
+        raise ShapeError(f"{owner}: {name} must be at least 1, found {number}")
+    return number
+
+
+def input_scope(owner: str, scope: Iterable[int], num_variables: int | None = None) -> Scope:
+    """`scope` as a Scope of `num_variables` variables."""
+    found = scope if isinstance(scope, Scope) else Scope(scope)
+    if num_variables is not None and len(found) != num_variables:
+        raise ShapeError(
+            f"{owner}: expected a scope of {num_variables} variable(s), found {found!s}; "
+            "use one input layer per variable and multiply them with a HadamardLayer"
+        )
+    return found
+
+
+def choose_parameter(
+    owner: str, name: str, shape: Shape, given: ParameterLike | None, factory: ParameterFactory
+) -> Parameter:
+    """The parameter that was given, else what `factory` makes, checked to have `shape`."""
+    parameter = Parameter.from_input(factory(shape) if given is None else given)
+    if parameter.shape != shape:
+        raise ShapeError(
+            f"{owner}: expected {name} of shape {shape}, found {parameter.shape}; "
+            "check the numbers of units (and the arity or categories) against the parameter"
+        )
+    return parameter
+
+
+def at_most_one(owner: str, **choices: object) -> None:
+    """Raise where two settings that exclude each other are both given."""
+    chosen = [name for name, value in choices.items() if value is not None]
+    if len(chosen) > 1:
+        raise InputError(f"{owner}: {' and '.join(chosen)} exclude each other; pass one of them")
+
+
+def assign(layer: Layer, **values: object) -> None:
+    """Set fields of a frozen layer from its constructor."""
+    for name, value in values.items():
+        object.__setattr__(layer, name, value)

@@ -1,0 +1,111 @@
+"""The categorical input layer: one finite distribution per unit.
+
+>>> from plica.symbolic.scope import Scope
+>>> layer = CategoricalLayer(Scope([2]), 8, num_categories=256)
+>>> layer, layer.num_states, layer.params["logits"].shape
+(CategoricalLayer(scope={2}, 8), 256, (8, 256))
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.layers.rows import InputRow, Params
+from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Semiring, Value
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class CategoricalLayer(InputLayer):
+    """Distributions over the values 0 to C-1 of one variable.
+
+    Args:
+        scope: The variable.
+        num_output_units: K, the number of distributions.
+        num_categories: C, the number of values.
+        logits: `(K, C)` log-weights, which the layer normalises; any constant may be added to a row.
+        probs: `(K, C)` probabilities, used as given.
+        logits_factory: Makes the logits from their shape; standard normal draws where nothing is given.
+        probs_factory: Makes the probabilities from their shape.
+
+    Raises:
+        ShapeError: More than one variable, a parameter of another shape.
+        InputError: Two ways to give the parameter.
+    """
+
+    scope: Scope
+    num_output_units: int
+    num_categories: int
+    logits: Parameter | None
+    probs: Parameter | None
+
+    def __init__(
+        self,
+        scope: Iterable[int],
+        num_output_units: int,
+        *,
+        num_categories: int,
+        logits: ParameterLike | None = None,
+        probs: ParameterLike | None = None,
+        logits_factory: ParameterFactory | None = None,
+        probs_factory: ParameterFactory | None = None,
+    ) -> None:
+        name = "CategoricalLayer"
+        at_most_one(name, logits=logits, probs=probs, logits_factory=logits_factory, probs_factory=probs_factory)
+        units, categories = (
+            positive(name, "num_output_units", num_output_units),
+            positive(name, "num_categories", num_categories),
+        )
+        assign(self, scope=input_scope(name, scope, 1), num_output_units=units, num_categories=categories)
+        shape = (units, categories)
+        if probs is None and probs_factory is None:
+            chosen = choose_parameter(name, "logits", shape, logits, logits_factory or normal)
+            assign(self, logits=chosen, probs=None)
+        else:
+            chosen = choose_parameter(name, "probs", shape, probs, probs_factory or normal)
+            assign(self, logits=None, probs=chosen)
+
+    @property
+    def num_states(self) -> int:
+        """The number of categories."""
+        return self.num_categories
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside parameters."""
+        names = ("scope", "num_output_units", "num_categories")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """The logits or the probabilities, whichever the layer has."""
+        found = {"logits": self.logits, "probs": self.probs}
+        return {name: parameter for name, parameter in found.items() if parameter is not None}
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params, x: Array) -> Value:
+    index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
+    if layer.logits is None:
+        return semiring.from_linear(xp, xp.lookup(params["probs"], index))
+    # Normalising what was looked up, not the table: no (F, K, C) array is made, and extreme logits stay finite.
+    log_norm = xp.expand_dims(xp.logsumexp(params["logits"], axis=-1, keepdims=False), axis=1)  # (F, 1, K)
+    return semiring.from_log(xp, xp.subtract(xp.lookup(params["logits"], index), log_norm))
+
+
+def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
+    if layer.logits is None:
+        return semiring.from_linear(xp, xp.expand_dims(xp.sum(params["probs"], axis=-1), axis=1))
+    logits = params["logits"]
+    return semiring.one(xp, (logits.shape[0], 1, layer.num_output_units), logits.dtype)
+
+
+def _sample(xp: Namespace, layer: CategoricalLayer, params: Params, units: Array, uniforms: Array) -> Array:
+    probs = params["probs"] if layer.logits is None else xp.softmax(params["logits"], axis=-1)
+    table = xp.cumulative_sum(probs, axis=-1)  # (F, K, C)
+    return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
+
+
+ROW = InputRow(CategoricalLayer, body=_body, marginal=_marginal, sample=_sample)

@@ -1,0 +1,132 @@
+"""The Gaussian input layer: one normal distribution per unit.
+
+>>> from plica.symbolic.scope import Scope
+>>> sorted(GaussianLayer(Scope([0]), 4).params)
+['mean', 'stddev']
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.layers.rows import InputRow, Params
+from plica.symbolic.parameters import (
+    Array,
+    ConstantParameter,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    ParameterLike,
+    Shape,
+    SoftplusParameter,
+    SumParameter,
+    normal,
+)
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Semiring, Value
+
+MIN_STDDEV = 1e-5  # the default stddev is at least this, far from where its square leaves float32
+_BELOW_ONE = 1.0 - 2.0**-24  # the largest float32 below 1
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class GaussianLayer(InputLayer):
+    """Normal densities of one real variable.
+
+    Args:
+        scope: The variable.
+        num_output_units: K, the number of densities.
+        mean: `(K,)` means; standard normal draws by default.
+        stddev: `(K,)` positive standard deviations; by default the softplus of normal draws, plus `MIN_STDDEV`.
+        log_partition: `(K,)` logarithms of what each density integrates to; 0 where it is left out.
+        mean_factory: Makes the means from their shape.
+        stddev_factory: Makes the standard deviations from their shape.
+
+    Raises:
+        ShapeError: More than one variable, a parameter of another shape.
+        InputError: Two ways to give one parameter.
+    """
+
+    scope: Scope
+    num_output_units: int
+    mean: Parameter
+    stddev: Parameter
+    log_partition: Parameter | None
+
+    def __init__(
+        self,
+        scope: Iterable[int],
+        num_output_units: int,
+        *,
+        mean: ParameterLike | None = None,
+        stddev: ParameterLike | None = None,
+        log_partition: ParameterLike | None = None,
+        mean_factory: ParameterFactory | None = None,
+        stddev_factory: ParameterFactory | None = None,
+    ) -> None:
+        name = "GaussianLayer"
+        at_most_one(name, mean=mean, mean_factory=mean_factory)
+        at_most_one(name, stddev=stddev, stddev_factory=stddev_factory)
+        units = positive(name, "num_output_units", num_output_units)
+        assign(self, scope=input_scope(name, scope, 1), num_output_units=units)
+        assign(
+            self,
+            mean=choose_parameter(name, "mean", (units,), mean, mean_factory or normal),
+            stddev=choose_parameter(name, "stddev", (units,), stddev, stddev_factory or positive_normal),
+            log_partition=None
+            if log_partition is None
+            else choose_parameter(name, "log_partition", (units,), log_partition, normal),
+        )
+
+    @property
+    def num_states(self) -> None:
+        """The variable is real."""
+        return
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside parameters."""
+        return {"scope": self.scope, "num_output_units": self.num_output_units}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """Mean, stddev and, where the layer has one, log_partition."""
+        found = {"mean": self.mean, "stddev": self.stddev, "log_partition": self.log_partition}
+        return {name: parameter for name, parameter in found.items() if parameter is not None}
+
+
+def positive_normal(shape: Shape) -> Parameter:
+    """softplus(normal draws) + MIN_STDDEV: never zero, unbounded above, and with a gradient everywhere."""
+    spread = Parameter.from_unary(SoftplusParameter(shape), normal(shape))
+    return Parameter.from_binary(SumParameter(shape, shape), spread, ConstantParameter(*shape, value=MIN_STDDEV))
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, x: Array) -> Value:
+    mean, stddev = (xp.expand_dims(params[name], axis=1) for name in ("mean", "stddev"))  # (F, 1, K)
+    # log N(x | m, s) = -((x - m) / s)^2 / 2 - log s - log(2 pi) / 2
+    standard = (xp.astype(x, mean.dtype) - mean) / stddev
+    offset = xp.log(stddev) + 0.5 * math.log(2.0 * math.pi)
+    if layer.log_partition is not None:
+        offset = offset - xp.expand_dims(params["log_partition"], axis=1)
+    return semiring.from_log(xp, standard * standard * -0.5 - offset)
+
+
+def _marginal(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params) -> Value:
+    if layer.log_partition is not None:
+        return semiring.from_log(xp, xp.expand_dims(params["log_partition"], axis=1))
+    mean = params["mean"]
+    return semiring.one(xp, (mean.shape[0], 1, layer.num_output_units), mean.dtype)
+
+
+def _sample(xp: Namespace, layer: GaussianLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
+    mean, stddev = (xp.take_along_axis(params[name], units, axis=-1) for name in ("mean", "stddev"))  # (F, B)
+    # x = m + s * sqrt(2) * erfinv(2 u - 1); u = 0, or a u that rounds to 1, is moved to the next number inside
+    centred = 2.0 * xp.squeeze(uniforms, axis=-1) - 1.0
+    inside = xp.where(xp.greater_equal(xp.abs(centred), 1.0), centred * _BELOW_ONE, centred)
+    return xp.expand_dims(mean + stddev * (math.sqrt(2.0) * xp.erfinv(inside)), axis=-1)
+
+
+ROW = InputRow(GaussianLayer, body=_body, marginal=_marginal, sample=_sample)

@@ -1,0 +1,74 @@
+"""The Kronecker product layer: one unit for every choice of one unit from each input.
+
+>>> KroneckerLayer(4, arity=3)
+KroneckerLayer(arity=3, 4 -> 64)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from plica.symbolic.layers.base import ProductLayer, assign, positive
+from plica.symbolic.layers.rows import Params, ProductRow
+from plica.symbolic.parameters import Array, Namespace
+from plica.symbolic.semirings import Semiring, Value
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class KroneckerLayer(ProductLayer):
+    """Products of every combination of units; the unit of the first input changes slowest.
+
+    Args:
+        num_input_units: K, the number of units of each input; the layer has K^H.
+        arity: H, the number of inputs.
+    """
+
+    num_input_units: int
+    arity: int
+
+    def __init__(self, num_input_units: int, arity: int = 2) -> None:
+        name = "KroneckerLayer"
+        units, inputs = positive(name, "num_input_units", num_input_units), positive(name, "arity", arity)
+        assign(self, num_input_units=units, arity=inputs)
+
+    @property
+    def num_output_units(self) -> int:
+        """K^H."""
+        return int(self.num_input_units**self.arity)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings."""
+        return {"num_input_units": self.num_input_units, "arity": self.arity}
+
+
+def _body(
+    xp: Namespace,
+    semiring: Semiring,
+    layer: KroneckerLayer,
+    params: Params,  # noqa: ARG001
+    inputs: Sequence[Value],
+) -> Value:
+    product, units = inputs[0], layer.num_input_units
+    for factor in inputs[1:]:
+        units *= layer.num_input_units
+        # (F, B, m, 1) * (F, B, 1, K) -> (F, B, m*K)
+        slow = semiring.map(xp, lambda array: xp.expand_dims(array, axis=3), product)
+        fast = semiring.map(xp, lambda array: xp.expand_dims(array, axis=2), factor)
+        product = semiring.map(xp, _joiner(xp, units), semiring.mul(xp, slow, fast))
+    return product
+
+
+def _joiner(xp: Namespace, units: int) -> Callable[[Array], Array]:
+    """The function that makes one axis of `units` of the last two."""
+    return lambda array: xp.reshape(array, (array.shape[0], array.shape[1], units))
+
+
+def _route(xp: Namespace, layer: KroneckerLayer, units: Array) -> tuple[Array, ...]:
+    # the digits of the unit's number in base K, the first input's digit leading
+    base, last = layer.num_input_units, layer.arity - 1
+    return tuple(xp.remainder(xp.floor_divide(units, base ** (last - place)), base) for place in range(layer.arity))
+
+
+ROW = ProductRow(KroneckerLayer, body=_body, route=_route)

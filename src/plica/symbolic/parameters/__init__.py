@@ -1,0 +1,79 @@
+"""Parameters of layers: leaves, operations, and the graphs that join them.
+
+>>> from plica.symbolic.initializers import UniformInitializer
+>>> Parameter.from_sequence(TensorParameter(3, initializer=UniformInitializer()), SquareParameter((3,)))
+Parameter((3,): TensorParameter -> SquareParameter)
+"""
+
+from plica.symbolic.parameters.elementwise import (
+    ClampParameter,
+    ExpParameter,
+    HadamardParameter,
+    LogParameter,
+    ScaledSigmoidParameter,
+    SigmoidParameter,
+    SoftplusParameter,
+    SquareParameter,
+    SumParameter,
+)
+from plica.symbolic.parameters.factories import mixing_weight_factory, normal, softmax_normal
+from plica.symbolic.parameters.graph import Parameter, ParameterFactory, ParameterLike
+from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters.nodes import (
+    Array,
+    BinaryOp,
+    Namespace,
+    ParameterInput,
+    ParameterNode,
+    ParameterOp,
+    Shape,
+    UnaryOp,
+)
+from plica.symbolic.parameters.products import KroneckerParameter, OuterProductParameter, OuterSumParameter
+from plica.symbolic.parameters.reduce import (
+    LogSoftmaxParameter,
+    ReduceLSEParameter,
+    ReduceProductParameter,
+    ReduceSumParameter,
+    SoftmaxParameter,
+)
+from plica.symbolic.parameters.select import IndexParameter, MixingWeightParameter
+
+__all__ = [
+    "Array",
+    "BinaryOp",
+    "ClampParameter",
+    "ConstantParameter",
+    "ExpParameter",
+    "HadamardParameter",
+    "IndexParameter",
+    "KroneckerParameter",
+    "LogParameter",
+    "LogSoftmaxParameter",
+    "MixingWeightParameter",
+    "Namespace",
+    "OuterProductParameter",
+    "OuterSumParameter",
+    "Parameter",
+    "ParameterFactory",
+    "ParameterInput",
+    "ParameterLike",
+    "ParameterNode",
+    "ParameterOp",
+    "ReduceLSEParameter",
+    "ReduceProductParameter",
+    "ReduceSumParameter",
+    "ReferenceParameter",
+    "ScaledSigmoidParameter",
+    "Shape",
+    "SigmoidParameter",
+    "SoftmaxParameter",
+    "SoftplusParameter",
+    "SquareParameter",
+    "SumParameter",
+    "TensorParameter",
+    "UnaryOp",
+    "mixing_weight_factory",
+    "normal",
+    "softmax_normal",
+]

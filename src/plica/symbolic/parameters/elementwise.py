@@ -1,0 +1,147 @@
+"""Operations that treat every entry alike.
+
+>>> ScaledSigmoidParameter((3,), 0.1, 2.0).config
+{'vmin': 0.1, 'vmax': 2.0}
+"""
+
+from dataclasses import dataclass, field
+from typing import final
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp
+
+
+def _same_shape(op: BinaryOp) -> Shape:
+    if op.in_shape1 != op.in_shape2:
+        raise ShapeError(
+            f"{type(op).__name__}: expected two inputs of one shape, found {op.in_shape1} and {op.in_shape2}; "
+            "for every pair of entries use an outer or Kronecker parameter"
+        )
+    return op.in_shape1
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SumParameter(BinaryOp):
+    """The sum of two inputs of one shape."""
+
+    def infer_shape(self) -> Shape:
+        """The shape of either."""
+        return _same_shape(self)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sum."""
+        return xp.add(arrays[0], arrays[1])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class HadamardParameter(BinaryOp):
+    """The product, entry by entry, of two inputs of one shape."""
+
+    def infer_shape(self) -> Shape:
+        """The shape of either."""
+        return _same_shape(self)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The product."""
+        return xp.multiply(arrays[0], arrays[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntrywiseOp(UnaryOp):
+    """An operation whose result has the shape of its input."""
+
+    def infer_shape(self) -> Shape:
+        """The shape of the input."""
+        return self.in_shape
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpParameter(EntrywiseOp):
+    """The exponential."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """exp(x)."""
+        return xp.exp(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogParameter(EntrywiseOp):
+    """The natural logarithm: -inf at zero, where its derivative is taken to be 0."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log(x)."""
+        return xp.safe_log(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SquareParameter(EntrywiseOp):
+    """The square."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The input times itself."""
+        return xp.square(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftplusParameter(EntrywiseOp):
+    """log(1 + exp(x)), non-negative."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log(1 + exp(x))."""
+        return xp.softplus(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SigmoidParameter(EntrywiseOp):
+    """1 / (1 + exp(-x)), between 0 and 1."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """1 / (1 + exp(-x))."""
+        return xp.sigmoid(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaledSigmoidParameter(UnaryOp):
+    """A sigmoid stretched to lie between `vmin` and `vmax`."""
+
+    vmin: float
+    vmax: float
+
+    def infer_shape(self) -> Shape:
+        """The shape of the input."""
+        if not self.vmin < self.vmax:
+            raise InputError(f"ScaledSigmoidParameter needs vmin < vmax, found vmin={self.vmin} and vmax={self.vmax}")
+        return self.in_shape
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sigmoid, stretched."""
+        return self.vmin + (self.vmax - self.vmin) * xp.sigmoid(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ClampParameter(UnaryOp):
+    """The input, raised to `vmin` and lowered to `vmax` where it lies outside; None leaves that side open."""
+
+    vmin: float | None = field(default=None, kw_only=True)
+    vmax: float | None = field(default=None, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The shape of the input."""
+        if self.vmin is None and self.vmax is None:
+            raise InputError("ClampParameter needs at least one bound; pass vmin=, vmax= or both")
+        if self.vmin is not None and self.vmax is not None and self.vmin > self.vmax:
+            raise InputError(f"ClampParameter needs vmin <= vmax, found vmin={self.vmin} and vmax={self.vmax}")
+        return self.in_shape
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """min(max(x, vmin), vmax)."""
+        return xp.clip(arrays[0], self.vmin, self.vmax)

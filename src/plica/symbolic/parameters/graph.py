@@ -1,0 +1,202 @@
+"""The parameter of a layer: a small graph of array operations over leaf tensors.
+
+>>> from plica.symbolic.initializers import NormalInitializer
+>>> from plica.symbolic.parameters import SoftmaxParameter, TensorParameter
+>>> leaf = TensorParameter(2, 3, initializer=NormalInitializer())
+>>> weight = Parameter.from_unary(SoftmaxParameter((2, 3)), leaf)
+>>> weight.shape, [type(node).__name__ for node in weight.nodes]
+((2, 3), ['TensorParameter', 'SoftmaxParameter'])
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias, final
+
+from plica.errors import DTypeError, GraphError, ShapeError
+from plica.graph.order import topological_order
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters.nodes import ParameterInput, ParameterOp, Shape
+
+Node: TypeAlias = ParameterInput | ParameterOp
+
+
+@final
+class Parameter:
+    """A directed acyclic graph of parameter nodes with one output, compared by identity.
+
+    Args:
+        nodes: The nodes, in any order.
+        in_nodes: The inputs of each operation, in the order of its input shapes; leaves may be left out.
+        outputs: The output node, alone.
+
+    Raises:
+        GraphError: A cycle, an edge to a node that is not listed, or not exactly one output.
+        ShapeError: An input of another number or shape than an operation expects.
+    """
+
+    __slots__ = ("_in_nodes", "_nodes", "_output")
+
+    def __init__(self, nodes: Iterable[Node], in_nodes: Mapping[Node, Sequence[Node]], outputs: Iterable[Node]) -> None:
+        listed = dict.fromkeys(nodes)
+        self._in_nodes = {node: tuple(in_nodes.get(node, ())) for node in listed}
+        _check_edges(listed, in_nodes)
+        self._output = _single_output(listed, tuple(outputs))
+        self._nodes: tuple[Node, ...] = topological_order(listed, self._in_nodes.__getitem__)
+        for node in self._nodes:
+            _check_inputs(node, self._in_nodes[node])
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every node, each after its inputs."""
+        return self._nodes
+
+    @property
+    def leaves(self) -> tuple[ParameterInput, ...]:
+        """The nodes without inputs, in the order of `nodes`."""
+        return tuple(node for node in self._nodes if isinstance(node, ParameterInput))
+
+    @property
+    def output(self) -> Node:
+        """The node whose value the parameter is."""
+        return self._output
+
+    @property
+    def outputs(self) -> tuple[Node, ...]:
+        """The output, alone."""
+        return (self._output,)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the output."""
+        return self._output.shape
+
+    @property
+    def dtype(self) -> DataType:
+        """The widest kind of number among the leaves, real at least."""
+        kinds = [_dtype(leaf) for leaf in self.leaves]
+        return max([DataType.REAL, *kinds], key=lambda kind: kind.value)
+
+    def node_inputs(self, node: Node) -> tuple[Node, ...]:
+        """The inputs of one node."""
+        return self._in_nodes[node]
+
+    def subgraph(self, output: Node) -> "Parameter":
+        """The parameter that ends at another of its nodes; the nodes are shared."""
+        nodes = topological_order([output], self._in_nodes.__getitem__)
+        return Parameter(nodes, {node: self._in_nodes[node] for node in nodes}, [output])
+
+    def ref(self) -> "Parameter":
+        """A parameter that computes the same from references to the leaves of this one."""
+        copies: dict[Node, Node] = {node: _reference(node) for node in self._nodes}
+        in_nodes = {copies[node]: [copies[child] for child in self._in_nodes[node]] for node in self._nodes}
+        return Parameter(copies.values(), in_nodes, [copies[self._output]])
+
+    def __repr__(self) -> str:
+        names = " -> ".join(type(node).__name__ for node in self._nodes[-4:])
+        return f"Parameter({self.shape}: {'... -> ' if len(self._nodes) > 4 else ''}{names})"
+
+    @staticmethod
+    def from_input(parameter: "ParameterLike") -> "Parameter":
+        """A leaf as a parameter; a parameter is returned as it is."""
+        if isinstance(parameter, Parameter):
+            return parameter
+        if not isinstance(parameter, ParameterInput):
+            raise DTypeError(
+                f"expected a Parameter or a leaf of one, found {type(parameter).__name__}; "
+                "wrap fixed values in ConstantParameter(*shape, value=...)"
+            )
+        return Parameter([parameter], {}, [parameter])
+
+    @staticmethod
+    def from_sequence(parameter: "ParameterLike", *ops: ParameterOp) -> "Parameter":
+        """Operations of one input each, applied one after another."""
+        base = Parameter.from_input(parameter)
+        in_nodes = dict(base._in_nodes)
+        last: Node = base.output
+        for op in ops:
+            if op in in_nodes:
+                raise GraphError(_reused(op))
+            in_nodes[op] = (last,)
+            last = op
+        return Parameter(in_nodes, in_nodes, [last])
+
+    @staticmethod
+    def from_unary(op: ParameterOp, parameter: "ParameterLike") -> "Parameter":
+        """An operation of one input, applied."""
+        return Parameter.from_nary(op, parameter)
+
+    @staticmethod
+    def from_binary(op: ParameterOp, parameter1: "ParameterLike", parameter2: "ParameterLike") -> "Parameter":
+        """An operation of two inputs, applied."""
+        return Parameter.from_nary(op, parameter1, parameter2)
+
+    @staticmethod
+    def from_nary(op: ParameterOp, *parameters: "ParameterLike") -> "Parameter":
+        """An operation applied to parameters; nodes that they share stay shared."""
+        operands = [Parameter.from_input(parameter) for parameter in parameters]
+        in_nodes: dict[Node, tuple[Node, ...]] = {}
+        for operand in operands:
+            for node, inputs in operand._in_nodes.items():
+                if in_nodes.setdefault(node, inputs) != inputs:
+                    raise GraphError(_reused(node))
+        if op in in_nodes:
+            raise GraphError(_reused(op))
+        in_nodes[op] = tuple(operand.output for operand in operands)
+        return Parameter(in_nodes, in_nodes, [op])
+
+
+ParameterLike: TypeAlias = Parameter | ParameterInput
+ParameterFactory: TypeAlias = Callable[[Shape], ParameterLike]
+
+
+def _check_edges(listed: Mapping[Node, None], in_nodes: Mapping[Node, Sequence[Node]]) -> None:
+    for node, inputs in in_nodes.items():
+        for unknown in (node, *inputs):
+            if unknown not in listed:
+                raise GraphError(
+                    f"Parameter: the inputs of {type(node).__name__} name a {type(unknown).__name__} that is not among "
+                    "the nodes; add it to `nodes`"
+                )
+
+
+def _single_output(listed: Mapping[Node, None], outputs: tuple[Node, ...]) -> Node:
+    if len(outputs) != 1:
+        raise GraphError(f"Parameter: expected exactly one output, found {len(outputs)}; use one Parameter per output")
+    if outputs[0] not in listed:
+        raise GraphError(f"Parameter: the output {type(outputs[0]).__name__} is not among the nodes; add it to `nodes`")
+    return outputs[0]
+
+
+def _check_inputs(node: Node, inputs: tuple[Node, ...]) -> None:
+    expected = node.in_shapes if isinstance(node, ParameterOp) else ()
+    found = tuple(child.shape for child in inputs)
+    if found != expected:
+        raise ShapeError(
+            f"{type(node).__name__}: expected {_shapes(expected)}, found {_shapes(found)}; "
+            "construct the operation with the shapes of its inputs"
+        )
+
+
+def _shapes(shapes: tuple[Shape, ...]) -> str:
+    return "inputs of shape " + " and ".join(map(str, shapes)) if shapes else "no inputs"
+
+
+def _dtype(leaf: ParameterInput) -> DataType:
+    if isinstance(leaf, TensorParameter | ConstantParameter | ReferenceParameter):
+        return leaf.dtype
+    return DataType.REAL
+
+
+def _reference(node: Node) -> Node:
+    """A copy of an operation, or a leaf that shares the tensor of a leaf."""
+    if isinstance(node, ParameterOp):
+        return copy.copy(node)
+    return node if isinstance(node, ConstantParameter) else ReferenceParameter(node)
+
+
+def _reused(node: Node) -> str:
+    return (
+        f"Parameter: one {type(node).__name__} object is used in two places with different inputs; "
+        "construct a new operation for each place"
+    )

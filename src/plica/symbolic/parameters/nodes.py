@@ -1,0 +1,137 @@
+"""What every node of a parameter graph has: a shape, a config and, for an operation, the rule that computes it.
+
+Nodes are compared by identity and do not know their inputs: the edges are in `Parameter`, in `graph.py`.
+
+    >>> from plica.symbolic.parameters import SoftmaxParameter
+    >>> op = SoftmaxParameter((2, 3), axis=0)
+    >>> op.shape, op.in_shapes, op.config
+    ((2, 3), ((2, 3),), {'axis': 0})
+"""
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from plica.errors import DTypeError, ShapeError
+
+Shape: TypeAlias = tuple[int, ...]
+Array: TypeAlias = Any  # an array of whichever namespace a rule is given
+Namespace: TypeAlias = Any  # Array-API names and the few more that the architecture document lists
+
+SHAPE_FIELDS = ("in_shape", "in_shape1", "in_shape2", "shape")
+
+
+class ParameterNode(ABC):
+    """A node of a parameter graph."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The settings beside shapes, by the names of the constructor."""
+
+
+class ParameterInput(ParameterNode):
+    """A leaf: a node without inputs."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # declared for readers alone: at run time a dataclass would take a property for a field's default
+
+        @property
+        def shape(self) -> Shape:
+            """The shape of the leaf."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParameterOp(ParameterNode):
+    """An operation on arrays of known shapes.
+
+    `type(op)(*op.in_shapes, **op.config)` is a new operation that computes the same.
+    """
+
+    shape: Shape = field(init=False)
+
+    @property
+    @abstractmethod
+    def in_shapes(self) -> tuple[Shape, ...]:
+        """The shape of each input."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside shapes, by the names of the constructor."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in SHAPE_FIELDS}
+
+    @abstractmethod
+    def infer_shape(self) -> Shape:
+        """The shape of the result; raises where the input shapes or the settings do not fit."""
+
+    @abstractmethod
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The result, from inputs that each have one fold axis ahead of the declared shape.
+
+        Shapes: arrays[i]: (F, *in_shapes[i]); result: (F, *shape).
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnaryOp(ParameterOp):
+    """An operation of one input."""
+
+    in_shape: Shape
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "in_shape", as_shape(self.in_shape, self))
+        object.__setattr__(self, "shape", self.infer_shape())
+
+    @property
+    def in_shapes(self) -> tuple[Shape, ...]:
+        """The shape of the input."""
+        return (self.in_shape,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinaryOp(ParameterOp):
+    """An operation of two inputs."""
+
+    in_shape1: Shape
+    in_shape2: Shape
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "in_shape1", as_shape(self.in_shape1, self))
+        object.__setattr__(self, "in_shape2", as_shape(self.in_shape2, self))
+        object.__setattr__(self, "shape", self.infer_shape())
+
+    @property
+    def in_shapes(self) -> tuple[Shape, ...]:
+        """The shape of each input."""
+        return (self.in_shape1, self.in_shape2)
+
+
+def as_shape(sizes: Iterable[int], owner: object) -> Shape:
+    """`sizes` as a tuple of positive integers; `owner` is named where they are not."""
+    name = type(owner).__name__
+    try:
+        shape = tuple(operator.index(size) for size in sizes)
+    except TypeError:
+        raise DTypeError(f"{name}: a shape must be a sequence of integers, found {sizes!r}") from None
+    if any(size < 1 for size in shape):
+        raise ShapeError(f"{name}: every size of a shape must be at least 1, found {shape}")
+    return shape
+
+
+def check_axis(op: ParameterOp, shape: Shape, axis: int) -> None:
+    """Raise unless `shape` has `axis`."""
+    if not -len(shape) <= axis < len(shape):
+        raise ShapeError(
+            f"{type(op).__name__}: axis {axis} is outside the input of shape {shape}; "
+            f"use an axis in [{-len(shape)}, {len(shape) - 1}]"
+        )
+
+
+def fold_axis(axis: int) -> int:
+    """A declared axis, counted in an array with a fold axis ahead: non-negative axes move by one."""
+    return axis + 1 if axis >= 0 else axis

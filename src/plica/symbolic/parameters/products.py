@@ -1,0 +1,84 @@
+"""Products and sums over every pair of entries; the first input is always the slower one.
+
+>>> KroneckerParameter((2, 3), (4, 5)).shape
+(8, 15)
+>>> OuterSumParameter((2, 3), (2, 5), axis=-1).shape
+(2, 15)
+"""
+
+from dataclasses import dataclass, field
+from typing import final
+
+from plica.errors import ShapeError
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class KroneckerParameter(BinaryOp):
+    """The Kronecker product of two inputs of as many axes."""
+
+    def infer_shape(self) -> Shape:
+        """Along each axis the product of the two sizes."""
+        if len(self.in_shape1) != len(self.in_shape2):
+            raise ShapeError(
+                f"KroneckerParameter: expected two inputs of as many axes, found {self.in_shape1} and "
+                f"{self.in_shape2}; add axes of size 1 to one of them"
+            )
+        return tuple(size1 * size2 for size1, size2 in zip(self.in_shape1, self.in_shape2, strict=True))
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The product of `(F, m, 1, n, 1)` and `(F, 1, p, 1, q)`, as `(F, m*p, n*q)`."""
+        folds = arrays[0].shape[0]
+        left = [size for size1 in self.in_shape1 for size in (size1, 1)]
+        right = [size for size2 in self.in_shape2 for size in (1, size2)]
+        product = xp.multiply(xp.reshape(arrays[0], (folds, *left)), xp.reshape(arrays[1], (folds, *right)))
+        return xp.reshape(product, (folds, *self.shape))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OuterOp(BinaryOp):
+    """An operation on every pair of entries along one axis; along the others the entries meet one to one."""
+
+    axis: int = field(default=-1, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The common shape, with the product of the two sizes at `axis`."""
+        first, second = self.in_shape1, self.in_shape2
+        check_axis(self, first, self.axis)
+        at = self.axis % len(first)
+        if len(first) != len(second) or first[:at] + first[at + 1 :] != second[:at] + second[at + 1 :]:
+            raise ShapeError(
+                f"{type(self).__name__}: expected two inputs that differ at axis {self.axis} at most, "
+                f"found {first} and {second}; choose another axis, or use KroneckerParameter"
+            )
+        return (*first[:at], first[at] * second[at], *first[at + 1 :])
+
+    def paired(self, xp: Namespace, first: Array, second: Array) -> tuple[Array, Array]:
+        """The inputs with an axis of size 1 each, so that an operation broadcasts to `(F, ..., m, n, ...)`."""
+        at = self.axis % len(self.in_shape1) + 1
+        return xp.expand_dims(first, axis=at + 1), xp.expand_dims(second, axis=at)
+
+    def joined(self, xp: Namespace, pairs: Array) -> Array:
+        """`(F, ..., m, n, ...)` as `(F, ..., m*n, ...)`."""
+        return xp.reshape(pairs, (pairs.shape[0], *self.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class OuterProductParameter(OuterOp):
+    """The product of every pair of entries along `axis`."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The products."""
+        return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class OuterSumParameter(OuterOp):
+    """The sum of every pair of entries along `axis`."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sums."""
+        return self.joined(xp, xp.add(*self.paired(xp, arrays[0], arrays[1])))

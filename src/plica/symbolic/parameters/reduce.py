@@ -1,0 +1,85 @@
+"""Operations along one axis: reductions, which drop it, and normalisations, which keep it.
+
+>>> ReduceSumParameter((2, 3), axis=0).shape, SoftmaxParameter((2, 3)).shape
+((3,), (2, 3))
+"""
+
+from dataclasses import dataclass, field
+from typing import final
+
+from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, check_axis, fold_axis
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReduceOp(UnaryOp):
+    """An operation that drops its axis."""
+
+    axis: int = field(default=-1, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The shape of the input without `axis`."""
+        check_axis(self, self.in_shape, self.axis)
+        at = self.axis % len(self.in_shape)
+        return self.in_shape[:at] + self.in_shape[at + 1 :]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ReduceSumParameter(ReduceOp):
+    """The sum along an axis."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sum."""
+        return xp.sum(arrays[0], axis=fold_axis(self.axis))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ReduceProductParameter(ReduceOp):
+    """The product along an axis."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The product."""
+        return xp.prod(arrays[0], axis=fold_axis(self.axis))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ReduceLSEParameter(ReduceOp):
+    """The logarithm of the sum of exponentials along an axis."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log(sum(exp(x)))."""
+        return xp.logsumexp(arrays[0], axis=fold_axis(self.axis), keepdims=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalizeOp(UnaryOp):
+    """An operation along an axis that keeps the shape."""
+
+    axis: int = field(default=-1, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The shape of the input."""
+        check_axis(self, self.in_shape, self.axis)
+        return self.in_shape
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftmaxParameter(NormalizeOp):
+    """exp(x) / sum(exp(x)) along an axis."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The softmax."""
+        return xp.softmax(arrays[0], axis=fold_axis(self.axis))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogSoftmaxParameter(NormalizeOp):
+    """x - log(sum(exp(x))) along an axis."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The logarithm of the softmax."""
+        return xp.log_softmax(arrays[0], axis=fold_axis(self.axis))

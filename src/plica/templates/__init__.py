@@ -1,0 +1,7 @@
+"""Circuits from a few words: region graphs and the circuits built on them, for images and other data.
+
+>>> from plica.templates.data_modalities import image_data
+>>> image_data((1, 4, 4), "quad-tree-2", input_layer="categorical", num_input_units=2, sum_product_layer="cp",
+...            num_sum_units=2)
+Circuit(62 layers, 16 variables, 1 output(s) of 1 unit(s))
+"""

@@ -1,0 +1,114 @@
+"""Circuits for kinds of data, from a few words.
+
+>>> circuit = image_data((1, 4, 4), "quad-graph", input_layer="categorical", num_input_units=4,
+...                      sum_product_layer="tucker", num_sum_units=4, num_values=2)
+>>> circuit.num_variables, circuit.is_decomposable, circuit.is_structured_decomposable
+(16, True, False)
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from plica.errors import InputError, UnsupportedError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.parameters import mixing_weight_factory
+from plica.templates.region_graph import QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
+from plica.templates.region_graph.build import FAMILIES
+from plica.templates.region_graph.quad import image_shape as checked_image_shape
+from plica.templates.utils import (
+    INPUT_LAYERS,
+    Parameterization,
+    name_to_input_layer_factory,
+    named_parameterizations_to_factories,
+    parameterization_to_factory,
+)
+
+IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = {
+    "quad-tree-2": partial(QuadTree, num_patch_splits=2),
+    "quad-tree-4": partial(QuadTree, num_patch_splits=4),
+    "quad-graph": QuadGraph,
+    "random-binary-tree": lambda shape: RandomBinaryTree(math.prod(shape)),
+}
+UNSUPPORTED_REGION_GRAPHS = ("poon-domingos",)
+
+# The parameters that input_params may name, and the settings that follow from the number of values of a pixel.
+IMAGE_INPUTS: dict[str, tuple[tuple[str, ...], Callable[[int], dict[str, Any]]]] = {
+    "categorical": (("logits", "probs"), lambda num_values: {"num_categories": num_values}),
+    "gaussian": (("mean", "stddev"), lambda num_values: {}),  # noqa: ARG005 (a density has no number of values)
+}
+
+
+def image_data(
+    image_shape: Sequence[int],
+    region_graph: str = "quad-graph",
+    *,
+    input_layer: str,
+    num_input_units: int,
+    sum_product_layer: str,
+    num_sum_units: int,
+    num_classes: int = 1,
+    input_params: Mapping[str, Parameterization] | None = None,
+    sum_weight_param: Parameterization | None = None,
+    use_mixing_weights: bool = True,
+    num_values: int = 256,
+) -> Circuit:
+    """A circuit over the pixels of images; variable `c*height*width + row*width + column` is a channel of a pixel.
+
+    Args:
+        image_shape: (channels, height, width).
+        region_graph: quad-tree-2, quad-tree-4, quad-graph or random-binary-tree.
+        input_layer: categorical or gaussian.
+        num_input_units: The units of each input layer.
+        sum_product_layer: cp, cp-t or tucker.
+        num_sum_units: The units of each sum layer but the last.
+        num_classes: The units of the output.
+        input_params: How to make parameters of the input layers, by name, such as `{"logits": Parameterization()}`.
+        sum_weight_param: How to make the weights of sums; softmax of normal draws by default.
+        use_mixing_weights: Sum the partitions of a region unit by unit instead of all with all.
+        num_values: The number of values of a pixel, for layers that count them.
+
+    Raises:
+        InputError: A name that is not known.
+        UnsupportedError: A name that is known but not available yet.
+    """
+    shape = checked_image_shape("image_data", image_shape)
+    graph = _region_graph(region_graph)(shape)
+    if sum_product_layer not in FAMILIES:
+        raise InputError(f"unknown sum_product_layer {sum_product_layer!r}; expected one of {', '.join(FAMILIES)}")
+    weight = sum_weight_param or Parameterization(activation="softmax", initialization="normal")
+    weight_factory = parameterization_to_factory(weight)
+    mixing_factory = partial(mixing_weight_factory, param_factory=weight_factory)
+    return graph.build_circuit(
+        input_factory=name_to_input_layer_factory(
+            input_layer, **_input_settings(input_layer, num_values, input_params or {})
+        ),
+        sum_product=sum_product_layer,
+        sum_weight_factory=weight_factory,
+        nary_sum_weight_factory=mixing_factory if use_mixing_weights else weight_factory,
+        num_input_units=num_input_units,
+        num_sum_units=num_sum_units,
+        num_classes=num_classes,
+    )
+
+
+def _region_graph(name: str) -> Callable[[tuple[int, int, int]], RegionGraph]:
+    available = ", ".join(IMAGE_REGION_GRAPHS)
+    if name in UNSUPPORTED_REGION_GRAPHS:
+        raise UnsupportedError(f"region graph {name!r} is not available yet; use one of {available}")
+    if name not in IMAGE_REGION_GRAPHS:
+        raise InputError(f"unknown region graph {name!r}; expected one of {available}")
+    return IMAGE_REGION_GRAPHS[name]
+
+
+def _input_settings(name: str, num_values: int, params: Mapping[str, Parameterization]) -> dict[str, Any]:
+    if name not in INPUT_LAYERS:
+        return {}  # refused, with its reason, where the layer is looked up
+    allowed, settings = IMAGE_INPUTS[name]
+    unknown = [key for key in params if key not in allowed]
+    if unknown:
+        raise InputError(
+            f"input layer {name!r} has no parameter {unknown[0]!r}; input_params may name {', '.join(allowed)}"
+        )
+    return {**settings(num_values), **named_parameterizations_to_factories(params)}

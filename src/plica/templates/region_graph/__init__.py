@@ -1,0 +1,21 @@
+"""Region graphs: how a set of variables is split, over and over, into parts.
+
+>>> QuadTree((1, 2, 2)).num_variables, FullyFactorized(3).is_omni_compatible
+(4, True)
+"""
+
+from plica.templates.region_graph.graph import PartitionNode, RegionGraph, RegionNode
+from plica.templates.region_graph.linear import FullyFactorized, LinearTree
+from plica.templates.region_graph.quad import QuadGraph, QuadTree
+from plica.templates.region_graph.random_binary import RandomBinaryTree
+
+__all__ = [
+    "FullyFactorized",
+    "LinearTree",
+    "PartitionNode",
+    "QuadGraph",
+    "QuadTree",
+    "RandomBinaryTree",
+    "RegionGraph",
+    "RegionNode",
+]

@@ -1,0 +1,158 @@
+"""From a region graph to a circuit: an input layer for each input region, a small stack of layers for each partition.
+
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> from plica.templates.region_graph import QuadTree
+>>> def coin(scope, units):
+...     return CategoricalLayer(scope, units, num_categories=2)
+>>> QuadTree((1, 2, 2)).build_circuit(input_factory=coin, sum_product="tucker", num_input_units=2, num_sum_units=3)
+Circuit(10 layers, 4 variables, 1 output(s) of 1 unit(s))
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from plica.errors import InputError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import HadamardLayer, InputLayer, KroneckerLayer, Layer, SumLayer
+from plica.symbolic.parameters import ParameterFactory
+from plica.symbolic.scope import Scope
+
+if TYPE_CHECKING:
+    from plica.templates.region_graph.graph import RegionGraph, RegionNode
+
+LayerFactory: TypeAlias = Callable[[int, int], Layer]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How a partition becomes layers.
+
+    Args:
+        product: Makes the product layer from the number of input units and the arity.
+        sum: Makes a sum layer from the numbers of input and output units.
+        sums_first: Whether each part passes through a sum of its own before the product, or one sum follows it.
+    """
+
+    product: LayerFactory
+    sum: LayerFactory
+    sums_first: bool
+
+
+# name: (product layer, sums before the product)
+FAMILIES: dict[str, tuple[LayerFactory, bool]] = {
+    "cp": (HadamardLayer, True),
+    "cp-t": (HadamardLayer, False),
+    "tucker": (KroneckerLayer, False),
+}
+
+
+def choose_family(
+    sum_product: str | None,
+    sum_factory: LayerFactory | None,
+    prod_factory: LayerFactory | None,
+    sum_weight_factory: ParameterFactory | None,
+) -> Family:
+    """The family of that name, or the one of the given factories, whose sum follows the product."""
+    if sum_product is None:
+        if sum_factory is None or prod_factory is None:
+            raise InputError(
+                f"build_circuit: pass sum_product (one of {', '.join(FAMILIES)}), or both sum_factory and prod_factory"
+            )
+        return Family(prod_factory, sum_factory, sums_first=False)
+    if sum_factory is not None or prod_factory is not None:
+        raise InputError("build_circuit: sum_product excludes sum_factory and prod_factory; pass one or the other")
+    if sum_product not in FAMILIES:
+        raise InputError(f"build_circuit: sum_product must be one of {', '.join(FAMILIES)}; found {sum_product!r}")
+    product, sums_first = FAMILIES[sum_product]
+    return Family(product, partial(SumLayer, weight_factory=sum_weight_factory), sums_first)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """What `RegionGraph.build_circuit` was asked for."""
+
+    input_factory: Callable[[Scope, int], InputLayer]
+    family: Family
+    sum_weight_factory: ParameterFactory | None
+    nary_sum_weight_factory: ParameterFactory | None
+    num_input_units: int
+    num_sum_units: int
+    num_classes: int
+    factorize_multivariate: bool
+
+
+def build_circuit(graph: "RegionGraph", options: BuildOptions) -> Circuit:
+    """The circuit of a region graph, its layers in the order of the regions."""
+    stack = _Stack(options)
+    layers: dict[RegionNode, Layer] = {}
+    for region in graph.region_nodes:
+        partitions = [[layers[part] for part in graph.partition_inputs(p)] for p in graph.region_inputs(region)]
+        root = region in graph.outputs
+        if not partitions:
+            layers[region] = stack.input_region(region.scope, root)
+        elif options.family.sums_first:
+            layers[region] = stack.sums_first_region(partitions, root)
+        else:
+            layers[region] = stack.product_first_region(partitions, root)
+    return Circuit(stack.in_layers, stack.in_layers, [layers[output] for output in graph.outputs])
+
+
+@dataclass(slots=True)
+class _Stack:
+    """The layers made so far, with their inputs."""
+
+    options: BuildOptions
+    in_layers: dict[Layer, tuple[Layer, ...]] = field(default_factory=dict)
+
+    def push(self, layer: Layer, *inputs: Layer) -> Layer:
+        self.in_layers[layer] = inputs
+        return layer
+
+    def input_region(self, scope: Scope, root: bool) -> Layer:
+        """One input layer, or a product of one per variable; a sum above it where it is the root."""
+        units = self.options.num_input_units
+        if self.options.factorize_multivariate and len(scope) > 1:
+            inputs = [self.push(self.options.input_factory(Scope([variable]), units)) for variable in scope]
+            layer = self.push(HadamardLayer(units, len(inputs)), *inputs)
+        else:
+            layer = self.push(self.options.input_factory(scope, units))
+        return self.summed(layer, self.options.num_classes) if root else layer
+
+    def sums_first_region(self, partitions: list[list[Layer]], root: bool) -> Layer:
+        """A Hadamard product of sums for each partition, and a sum over them where there are several or at the root."""
+        units = self.options.num_sum_units
+        products = [self.product([self.summed(part, units) for part in parts]) for parts in partitions]
+        if root and len(products) == 1:
+            return self.summed(products[0], self.options.num_classes)
+        if root:
+            factory = self.options.sum_weight_factory
+            layer = SumLayer(units, self.options.num_classes, len(products), weight_factory=factory)
+            return self.push(layer, *products)
+        return self.mixed(products)
+
+    def product_first_region(self, partitions: list[list[Layer]], root: bool) -> Layer:
+        """A product and a sum for each partition, and a sum over them where there are several."""
+        units = self.options.num_classes if root else self.options.num_sum_units
+        return self.mixed([self.summed(self.product(self.aligned(parts)), units) for parts in partitions])
+
+    def aligned(self, parts: list[Layer]) -> list[Layer]:
+        """The parts, brought to `num_sum_units` by sums where their numbers of units differ."""
+        units = self.options.num_sum_units
+        if len({part.num_output_units for part in parts}) == 1:
+            return parts
+        return [part if part.num_output_units == units else self.summed(part, units) for part in parts]
+
+    def product(self, parts: Sequence[Layer]) -> Layer:
+        return self.push(self.options.family.product(parts[0].num_output_units, len(parts)), *parts)
+
+    def summed(self, layer: Layer, units: int) -> Layer:
+        return self.push(self.options.family.sum(layer.num_output_units, units), layer)
+
+    def mixed(self, layers: list[Layer]) -> Layer:
+        """The sum of several layers into as many units; a single layer as it is."""
+        if len(layers) == 1:
+            return layers[0]
+        units, factory = layers[0].num_output_units, self.options.nary_sum_weight_factory
+        return self.push(SumLayer(units, units, len(layers), weight_factory=factory), *layers)

@@ -1,0 +1,84 @@
+"""The JSON text of a region graph: its nodes in topological order, each with its kind, its variables and its inputs.
+
+{"format": "plica-region-graph", "version": 1, "outputs": [0],
+ "nodes": [{"kind": "region", "scope": [0], "inputs": []}]}
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from plica.errors import FileFormatError
+
+FORMAT = "plica-region-graph"
+VERSION = 1
+
+
+class NodeRecord(TypedDict):
+    """One node; its inputs are positions of other nodes."""
+
+    kind: Literal["region", "partition"]
+    scope: list[int]
+    inputs: list[int]
+
+
+def write(path: Path, records: list[NodeRecord], outputs: list[int]) -> None:
+    """Write the nodes and the positions of the outputs."""
+    document = {"format": FORMAT, "version": VERSION, "nodes": records, "outputs": outputs}
+    path.write_text(json.dumps(document) + "\n", encoding="utf-8")
+
+
+def read(path: Path) -> tuple[list[NodeRecord], list[int]]:
+    """The nodes and the positions of the outputs.
+
+    Raises:
+        FileFormatError: The file is missing, empty, damaged, or not a region graph of this version.
+    """
+    document = _json(path)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FileFormatError(f"{path}: expected a file of format {FORMAT!r}; write one with RegionGraph.dump")
+    if document.get("version") != VERSION:
+        raise FileFormatError(
+            f"{path}: expected version {VERSION} of {FORMAT}, found {document.get('version')!r}; "
+            "load it with the release of plica that wrote it"
+        )
+    nodes, outputs = document.get("nodes"), document.get("outputs")
+    if not isinstance(nodes, list) or not isinstance(outputs, list) or not _positions(outputs, nodes):
+        raise FileFormatError(f"{path}: expected lists `nodes` and `outputs`; the file is damaged, write it again")
+    for number, record in enumerate(nodes):
+        if not _is_node(record, nodes):
+            raise FileFormatError(
+                f"{path}: node {number} is damaged, found {str(record)[:80]}; "
+                "expected its kind, its variables and the positions of its inputs"
+            )
+    return nodes, list(outputs)
+
+
+def _json(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path}: the file cannot be read ({error}); check the path") from error
+    if not text.strip():
+        raise FileFormatError(f"{path}: the file is empty; write it with RegionGraph.dump")
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise FileFormatError(f"{path}: the file is not JSON ({error}); write it with RegionGraph.dump") from error
+
+
+def _is_node(record: object, nodes: list[object]) -> bool:
+    return (
+        isinstance(record, dict)
+        and record.get("kind") in ("region", "partition")
+        and _integers(record.get("scope"))
+        and _positions(record.get("inputs"), nodes)
+    )
+
+
+def _positions(values: object, nodes: list[object]) -> bool:
+    return isinstance(values, list) and _integers(values) and all(value < len(nodes) for value in values)
+
+
+def _integers(values: object) -> bool:
+    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)

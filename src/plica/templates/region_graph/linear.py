@@ -1,0 +1,74 @@
+"""The two simplest region graphs: no structure at all, and one variable split off after another.
+
+>>> FullyFactorized(4)
+RegionGraph(5 regions, 1 partitions, 4 variables)
+>>> LinearTree(4)
+RegionGraph(7 regions, 3 partitions, 4 variables)
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from plica.errors import InputError, ShapeError
+from plica.templates.region_graph.assemble import Assembly
+from plica.templates.region_graph.graph import RegionGraph
+
+
+def FullyFactorized(n: int, *, num_repetitions: int = 1) -> RegionGraph:  # noqa: N802 (a constructor to its users)
+    """All variables split into single ones at once.
+
+    Args:
+        n: The number of variables.
+        num_repetitions: The number of such partitions, each with input regions of its own.
+    """
+    check_counts("FullyFactorized", n, num_repetitions)
+    parts = Assembly()
+    root = parts.region(range(n))
+    if n > 1:
+        for _ in range(num_repetitions):
+            parts.add_partition(root, [parts.region([variable]) for variable in range(n)])
+    return parts.graph(root)
+
+
+def LinearTree(  # noqa: N802 (a constructor to its users)
+    n: int,
+    *,
+    num_repetitions: int = 1,
+    ordering: Sequence[int] | None = None,
+    randomize: bool = False,
+    seed: int = 42,
+) -> RegionGraph:
+    """Variables split off one after another, the first of the ordering first.
+
+    Args:
+        n: The number of variables.
+        num_repetitions: The number of chains, which share the root alone.
+        ordering: A permutation of 0..n-1; ascending by default.
+        randomize: Draw an ordering for each chain.
+        seed: The seed of the draws.
+    """
+    check_counts("LinearTree", n, num_repetitions)
+    if ordering is not None and (randomize or sorted(ordering) != list(range(n))):
+        problem = "found randomize=True with it" if randomize else f"found {list(ordering)}"
+        raise InputError(f"LinearTree: ordering must be a permutation of 0..{n - 1}, used as given; {problem}")
+    generator = np.random.default_rng(seed)
+    parts = Assembly()
+    root = parts.region(range(n))
+    for _ in range(num_repetitions if n > 1 else 0):
+        given = range(n) if ordering is None else ordering
+        order = [int(v) for v in generator.permutation(n)] if randomize else list(given)
+        rest = parts.region([order[-1]])
+        for variable in reversed(order[1:-1]):
+            rest = parts.split([parts.region([variable]), rest])
+        parts.add_partition(root, [parts.region([order[0]]), rest])
+    return parts.graph(root)
+
+
+def check_counts(name: str, n: int, num_repetitions: int) -> None:
+    """Raise unless there is a variable and a repetition."""
+    if n < 1 or num_repetitions < 1:
+        raise ShapeError(
+            f"{name}: expected at least one variable and one repetition, found n={n} and "
+            f"num_repetitions={num_repetitions}"
+        )

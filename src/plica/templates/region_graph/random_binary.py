@@ -1,0 +1,51 @@
+"""Random binary trees: variables split at random into halves.
+
+>>> RandomBinaryTree(8, depth=2, num_repetitions=3)
+RegionGraph(19 regions, 9 partitions, 8 variables)
+"""
+
+import numpy as np
+
+from plica.errors import ShapeError
+from plica.templates.region_graph.assemble import Assembly
+from plica.templates.region_graph.graph import RegionGraph, RegionNode
+from plica.templates.region_graph.linear import check_counts
+
+
+def RandomBinaryTree(  # noqa: N802 (a constructor to its users)
+    n: int, *, depth: int | None = None, num_repetitions: int = 1, seed: int = 42
+) -> RegionGraph:
+    """Random halves of random halves.
+
+    Args:
+        n: The number of variables.
+        depth: After how many splits to stop; by default when every region is a single variable.
+        num_repetitions: The number of trees, which share the root alone.
+        seed: The seed; one seed gives one graph.
+
+    Source: Peharz et al., "Random Sum-Product Networks", 2019, algorithm 1.
+    """
+    check_counts("RandomBinaryTree", n, num_repetitions)
+    if depth is not None and depth < 1:
+        raise ShapeError(f"RandomBinaryTree: depth must be at least 1, found {depth}; leave it out to split to the end")
+    generator = np.random.default_rng(seed)
+    parts = Assembly()
+    root = parts.region(range(n))
+    for _ in range(num_repetitions):
+        level = [root]
+        for _ in range(n if depth is None else depth):
+            level = [half for region in level for half in _split(parts, region, generator)]
+            if not level:
+                break
+    return parts.graph(root)
+
+
+def _split(parts: Assembly, region: RegionNode, generator: np.random.Generator) -> list[RegionNode]:
+    """Two random halves of a region, the first no smaller; none of a single variable."""
+    variables = [int(variable) for variable in generator.permutation(list(region.scope))]
+    if len(variables) < 2:
+        return []
+    middle = (len(variables) + 1) // 2
+    halves = [parts.region(variables[:middle]), parts.region(variables[middle:])]
+    parts.add_partition(region, halves)
+    return halves

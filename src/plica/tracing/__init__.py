@@ -1,0 +1,1 @@
+"""Tracing: Python functions become Programs by running once on tracers, which record what is done to them."""

@@ -1,0 +1,227 @@
+"""Construction of layers: sizes, config, parameters, references and the keys for folding."""
+
+import copy
+import pickle
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from plica.errors import DTypeError, InputError, ShapeError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import NormalInitializer
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    CategoricalLayer,
+    GaussianLayer,
+    HadamardLayer,
+    InputLayer,
+    KroneckerLayer,
+    Layer,
+    SumLayer,
+)
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    MixingWeightParameter,
+    Parameter,
+    ReferenceParameter,
+    SoftmaxParameter,
+    TensorParameter,
+    mixing_weight_factory,
+    softmax_normal,
+)
+from plica.symbolic.scope import Scope
+
+
+def normal(*shape: int) -> TensorParameter:
+    return TensorParameter(*shape, initializer=NormalInitializer())
+
+
+MIXING = partial(mixing_weight_factory, param_factory=softmax_normal)
+
+# layer, (input units, output units, arity), its repr
+TABLE: list[tuple[Layer, tuple[int, int, int], str]] = [
+    (CategoricalLayer([3], 4, num_categories=5), (1, 4, 0), "CategoricalLayer(scope={3}, 4)"),
+    (CategoricalLayer([3], 4, num_categories=5, probs=normal(4, 5)), (1, 4, 0), "CategoricalLayer(scope={3}, 4)"),
+    (GaussianLayer([0], 2), (1, 2, 0), "GaussianLayer(scope={0}, 2)"),
+    (GaussianLayer([0], 2, log_partition=normal(2)), (1, 2, 0), "GaussianLayer(scope={0}, 2)"),
+    (HadamardLayer(4), (4, 4, 2), "HadamardLayer(arity=2, 4 -> 4)"),
+    (KroneckerLayer(4, 3), (4, 64, 3), "KroneckerLayer(arity=3, 4 -> 64)"),
+    (SumLayer(4, 2), (4, 2, 1), "SumLayer(arity=1, 4 -> 2)"),
+    (SumLayer(16, 16, arity=2, weight_factory=MIXING), (16, 16, 2), "SumLayer(arity=2, 16 -> 16)"),
+]
+LAYERS = [layer for layer, _, _ in TABLE]
+
+
+def test_every_layer_is_in_the_table() -> None:
+    assert {type(layer) for layer in LAYERS} == set(LAYER_ROWS)
+
+
+@pytest.mark.parametrize(("layer", "sizes", "text"), TABLE)
+def test_sizes_and_text(layer: Layer, sizes: tuple[int, int, int], text: str) -> None:
+    assert (layer.num_input_units, layer.num_output_units, layer.arity) == sizes
+    assert repr(layer) == text
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_rebuilds_from_config_and_params(layer: Layer) -> None:
+    for other in (type(layer)(**layer.config, **layer.params), copy.copy(layer)):
+        assert other != layer, "layers are compared by identity"
+        assert other.config == layer.config
+        assert other.params == layer.params
+        assert other.fold_settings() == layer.fold_settings()
+    loaded = pickle.loads(pickle.dumps(layer))
+    assert loaded.fold_settings() == layer.fold_settings()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_copyref_shares_tensors(layer: Layer) -> None:
+    other = layer.copyref()
+    assert type(other) is type(layer)
+    assert other is not layer
+    assert other.fold_settings() == layer.fold_settings()
+    for name, parameter in other.params.items():
+        for mine, theirs in zip(parameter.leaves, layer.params[name].leaves, strict=True):
+            assert mine is theirs or (isinstance(mine, ReferenceParameter) and mine.deref() is theirs)
+
+
+def test_default_parameters() -> None:
+    weight = SumLayer(3, 2, 2).weight
+    assert weight.shape == (2, 6)
+    assert isinstance(weight.output, SoftmaxParameter)
+    assert weight.output.axis == -1
+    categorical = CategoricalLayer([0], 4, num_categories=5)
+    assert list(categorical.params) == ["logits"]
+    assert categorical.num_states == 5
+    gaussian = GaussianLayer([0], 4)
+    assert gaussian.num_states is None
+    assert gaussian.params["stddev"].shape == (4,)
+
+
+def test_factories_get_the_shape() -> None:
+    asked = []
+
+    def factory(shape):
+        asked.append(shape)
+        return normal(*shape)
+
+    SumLayer(3, 2, 4, weight_factory=factory)
+    CategoricalLayer([0], 2, num_categories=7, probs_factory=factory)
+    CategoricalLayer([0], 2, num_categories=7, logits_factory=factory)
+    GaussianLayer([0], 5, mean_factory=factory, stddev_factory=factory)
+    assert asked == [(2, 12), (2, 7), (2, 7), (5,), (5,)]
+
+
+def test_mixing_works_on_the_small_weights() -> None:
+    layer = SumLayer(4, 4, 3, weight_factory=MIXING)
+    assert layer.mixing
+    assert layer.params["weight"].shape == (4, 12)
+    assert layer.evaluated_params["weight"].shape == (4, 3)
+    assert layer.copyref().mixing
+    dense = SumLayer(4, 4, 3)
+    assert not dense.mixing
+    assert dense.evaluated_params == dense.params
+
+
+def test_mixing_weights_of_another_form_are_dense() -> None:
+    # (2, 8) is H=4 diagonals of 2 units, but the layer reads 2 inputs of 4 units
+    weight = Parameter.from_unary(MixingWeightParameter((2, 4)), normal(2, 4))
+    layer = SumLayer(4, 2, 2, weight=weight)
+    assert not layer.mixing
+    assert layer.evaluated_params["weight"].shape == (2, 8)
+
+
+def test_fold_settings_ignore_scopes_and_tell_apart_what_computes_differently() -> None:
+    first, second = (CategoricalLayer([v], 4, num_categories=5) for v in (0, 9))
+    assert first.fold_settings() == second.fold_settings()
+    others = [
+        CategoricalLayer([0], 4, num_categories=6),
+        CategoricalLayer([0], 5, num_categories=5),
+        CategoricalLayer([0], 4, num_categories=5, probs=normal(4, 5)),
+        GaussianLayer([0], 4),
+        GaussianLayer([0], 4, log_partition=normal(4)),
+        SumLayer(1, 1, 2),
+        SumLayer(1, 1, 2, weight_factory=MIXING),
+        HadamardLayer(4),
+        KroneckerLayer(4),
+    ]
+    keys = [layer.fold_settings() for layer in (first, *others)]
+    assert len(set(keys)) == len(keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted(InputLayer):
+    """A layer of one's own, written as an ordinary dataclass."""
+
+    scope: Scope
+    num_output_units: int
+    mean: Parameter
+    shift: float = 0.5
+    num_states: None = None
+
+    @property
+    def config(self) -> dict[str, object]:
+        return {"scope": self.scope, "num_output_units": self.num_output_units, "shift": self.shift}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        return {"mean": self.mean}
+
+
+def test_a_layer_of_ones_own_is_a_dataclass() -> None:
+    first, second = (Shifted(Scope([v]), 3, Parameter.from_input(normal(3))) for v in (0, 1))
+    assert (first.arity, first.num_input_units, first.num_variables) == (0, 1, 1)
+    assert first.fold_settings() == second.fold_settings()
+    assert first.fold_settings() != Shifted(Scope([0]), 3, first.mean, shift=1.0).fold_settings()
+    assert first.copyref().mean.leaves[0].deref() is first.mean.leaves[0]
+    total = SumLayer(3, 1)
+    circuit = Circuit([first, total], {total: [first]}, [total])
+    assert circuit.scope == Scope([0])
+    assert circuit.layer_name(first).startswith("Shifted(0, ")
+
+
+def test_scope_may_be_any_iterable() -> None:
+    assert GaussianLayer({4}, 1).scope == Scope([4])
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: SumLayer(3, 2, weight=normal(2, 4)), ShapeError, r"expected weight of shape \(2, 3\), found \(2, 4\)"),
+        (lambda: SumLayer(3, 2, weight=normal(2, 3), weight_factory=softmax_normal), InputError, "exclude each other"),
+        (lambda: SumLayer(0, 2), ShapeError, "SumLayer: num_input_units must be at least 1, found 0"),
+        (lambda: SumLayer(3, 2, arity=1.5), DTypeError, "arity must be an integer, found 1.5"),
+        (lambda: SumLayer(3, 2, weight=3.0), DTypeError, "expected a Parameter or a leaf of one, found float"),
+        (lambda: SumLayer(3, 4, weight_factory=MIXING), ShapeError, r"expected a shape \(K, H\*K\), found \(4, 3\)"),
+        (lambda: HadamardLayer(2, 0), ShapeError, "HadamardLayer: arity must be at least 1"),
+        (lambda: KroneckerLayer(-1), ShapeError, "KroneckerLayer: num_input_units must be at least 1"),
+        (
+            lambda: CategoricalLayer([0, 1], 2, num_categories=2),
+            ShapeError,
+            r"expected a scope of 1 variable\(s\), found \{0, 1\}",
+        ),
+        (lambda: CategoricalLayer([0], 2, num_categories=0), ShapeError, "num_categories must be at least 1"),
+        (
+            lambda: CategoricalLayer([0], 2, num_categories=3, logits=normal(3, 2)),
+            ShapeError,
+            r"expected logits of shape \(2, 3\), found \(3, 2\)",
+        ),
+        (
+            lambda: CategoricalLayer([0], 2, num_categories=3, logits=normal(2, 3), probs=normal(2, 3)),
+            InputError,
+            "logits and probs exclude each other",
+        ),
+        (lambda: GaussianLayer([], 2), ShapeError, r"found \{\}"),
+        (lambda: GaussianLayer([0], 2, stddev=normal(3)), ShapeError, r"expected stddev of shape \(2,\)"),
+        (lambda: GaussianLayer([0], 2, mean=normal(2), mean_factory=normal), InputError, "mean and mean_factory"),
+        (
+            lambda: SumLayer(3, 2).with_params({"weight": Parameter.from_input(ConstantParameter(3, 2))}),
+            ShapeError,
+            "with_params: expected parameters of shapes",
+        ),
+        (lambda: HadamardLayer(2).with_params({"w": Parameter.from_input(normal(1))}), ShapeError, "with_params"),
+    ],
+)
+def test_refuses(make, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()

@@ -1,0 +1,143 @@
+"""Every operation of a parameter: shape, config, and value against plain numpy, one fold at a time."""
+
+import copy
+import inspect
+
+import numpy as np
+import pytest
+
+from plica.errors import InputError, PlicaError, ShapeError
+from plica.symbolic import parameters
+from plica.symbolic.parameters import (
+    ClampParameter,
+    ExpParameter,
+    HadamardParameter,
+    IndexParameter,
+    KroneckerParameter,
+    LogParameter,
+    LogSoftmaxParameter,
+    MixingWeightParameter,
+    OuterProductParameter,
+    OuterSumParameter,
+    ParameterOp,
+    ReduceLSEParameter,
+    ReduceProductParameter,
+    ReduceSumParameter,
+    ScaledSigmoidParameter,
+    SigmoidParameter,
+    SoftmaxParameter,
+    SoftplusParameter,
+    SquareParameter,
+    SumParameter,
+)
+from plica.tracing import namespace
+
+
+def softmax(x, axis):
+    y = np.exp(x - x.max(axis, keepdims=True))
+    return y / y.sum(axis, keepdims=True)
+
+
+def outer(operation, axis):
+    def reference(x, y):
+        pairs = operation(np.expand_dims(np.moveaxis(x, axis, -1), -1), np.expand_dims(np.moveaxis(y, axis, -1), -2))
+        return np.moveaxis(pairs.reshape(*pairs.shape[:-2], -1), -1, axis)
+
+    return reference
+
+
+def mixing(x):
+    return np.concatenate([np.diag(x[:, h]) for h in range(x.shape[1])], axis=1)
+
+
+# operation, what it computes of one fold
+TABLE: list[tuple[ParameterOp, object]] = [
+    (SumParameter((2, 3), (2, 3)), np.add),
+    (HadamardParameter((2, 3), (2, 3)), np.multiply),
+    (KroneckerParameter((2, 3), (4, 5)), np.kron),
+    (KroneckerParameter((3,), (2,)), np.kron),
+    (OuterProductParameter((2, 3), (2, 4)), outer(np.multiply, -1)),
+    (OuterProductParameter((2, 3), (4, 3), axis=0), outer(np.multiply, 0)),
+    (OuterSumParameter((2, 3), (2, 4), axis=1), outer(np.add, 1)),
+    (OuterSumParameter((2, 3), (4, 3), axis=-2), outer(np.add, -2)),
+    (ExpParameter((2, 3)), np.exp),
+    (LogParameter((2, 3)), np.log),
+    (SquareParameter((2, 3)), np.square),
+    (SoftplusParameter((2, 3)), lambda x: np.log1p(np.exp(x))),
+    (SigmoidParameter((2, 3)), lambda x: 1 / (1 + np.exp(-x))),
+    (ScaledSigmoidParameter((2, 3), 0.5, 2.0), lambda x: 0.5 + 1.5 / (1 + np.exp(-x))),
+    (ClampParameter((2, 3), vmin=0.3), lambda x: np.maximum(x, 0.3)),
+    (ClampParameter((2, 3), vmax=0.8), lambda x: np.minimum(x, 0.8)),
+    (ClampParameter((2, 3), vmin=0.3, vmax=0.8), lambda x: np.clip(x, 0.3, 0.8)),
+    (ReduceSumParameter((2, 3)), lambda x: x.sum(-1)),
+    (ReduceSumParameter((2, 3), axis=0), lambda x: x.sum(0)),
+    (ReduceProductParameter((2, 3), axis=-2), lambda x: x.prod(0)),
+    (ReduceLSEParameter((2, 3), axis=1), lambda x: np.log(np.exp(x).sum(1))),
+    (SoftmaxParameter((2, 3)), lambda x: softmax(x, -1)),
+    (SoftmaxParameter((2, 3), axis=0), lambda x: softmax(x, 0)),
+    (LogSoftmaxParameter((2, 3), axis=0), lambda x: np.log(softmax(x, 0))),
+    (IndexParameter((2, 3), indices=[2, 0, 1, 1]), lambda x: x[:, [2, 0, 1, 1]]),
+    (IndexParameter((4, 3), indices=[1, 2, 3], axis=0), lambda x: x[1:]),
+    (MixingWeightParameter((4, 3)), mixing),
+]
+
+
+def test_every_operation_is_in_the_table() -> None:
+    classes = [value for value in vars(parameters).values() if inspect.isclass(value)]
+    ops = {cls for cls in classes if issubclass(cls, ParameterOp) and not inspect.isabstract(cls)}
+    assert {type(op) for op, _ in TABLE} == ops
+
+
+@pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
+def test_value_and_shape(op: ParameterOp, reference, run_rule) -> None:
+    rng = np.random.default_rng(1)
+    inputs = [rng.uniform(0.1, 1.5, (5, *shape)) for shape in op.in_shapes]
+    found = run_rule(_bound(op), *inputs)
+    expected = np.stack([reference(*fold) for fold in zip(*inputs, strict=True)])
+    assert found.shape == (5, *op.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def _bound(op: ParameterOp):
+    return lambda *arrays: op.evaluate(namespace, *arrays)
+
+
+@pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
+def test_rebuilds_from_shapes_and_config(op: ParameterOp, reference) -> None:  # noqa: ARG001
+    again = type(op)(*op.in_shapes, **op.config)
+    copied = copy.copy(op)
+    for other in (again, copied):
+        assert other is not op
+        assert other != op, "nodes are compared by identity"
+        assert (other.shape, other.in_shapes, other.config) == (op.shape, op.in_shapes, op.config)
+
+
+def test_log_of_zero_is_minus_infinity(run_rule) -> None:
+    assert run_rule(_bound(LogParameter((2,))), np.array([[0.0, 1.0]])).tolist() == [[-np.inf, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: SumParameter((2, 3), (3, 2)), ShapeError, r"one shape, found \(2, 3\) and \(3, 2\)"),
+        (lambda: HadamardParameter((2,), (3,)), ShapeError, r"HadamardParameter: expected two inputs of one shape"),
+        (lambda: KroneckerParameter((2,), (2, 3)), ShapeError, "as many axes"),
+        (lambda: OuterProductParameter((2, 3), (3, 3)), ShapeError, "differ at axis -1 at most"),
+        (lambda: OuterSumParameter((2, 3), (2, 3, 1)), ShapeError, "OuterSumParameter: expected two inputs"),
+        (lambda: SoftmaxParameter((2, 3), axis=2), ShapeError, r"axis 2 is outside .* use an axis in \[-2, 1\]"),
+        (lambda: ReduceSumParameter((2, 3), axis=-3), ShapeError, "ReduceSumParameter: axis -3 is outside"),
+        (lambda: ReduceSumParameter(()), ShapeError, "axis -1 is outside"),
+        (lambda: ExpParameter((2, 0)), ShapeError, r"every size of a shape must be at least 1, found \(2, 0\)"),
+        (lambda: ExpParameter((2.5,)), PlicaError, "a shape must be a sequence of integers"),
+        (lambda: IndexParameter((2, 3), indices=[3]), InputError, r"expected indices in \[0, 2\] .* found 3"),
+        (lambda: IndexParameter((2, 3), indices=[-1]), InputError, "found -1"),
+        (lambda: IndexParameter((2, 3), indices=[]), InputError, "found none"),
+        (lambda: MixingWeightParameter((4,)), ShapeError, r"expected an input of shape \(units, arity\), found \(4,\)"),
+        (lambda: ScaledSigmoidParameter((2,), 1.0, 1.0), InputError, "needs vmin < vmax"),
+        (lambda: ClampParameter((2,)), InputError, "at least one bound"),
+        (lambda: ClampParameter((2,), vmin=2.0, vmax=1.0), InputError, "needs vmin <= vmax"),
+    ],
+)
+def test_refuses(make, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()

@@ -1,0 +1,234 @@
+import copy
+import dataclasses
+import pickle
+import time
+
+import pytest
+
+from plica.errors import DTypeError, GraphError, ShapeError, StructuralPropertyError
+from plica.symbolic.circuit import Circuit, CircuitOperation, are_compatible
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.scope import Scope
+
+
+def coin(variable: int, units: int = 2) -> CategoricalLayer:
+    return CategoricalLayer([variable], units, num_categories=2)
+
+
+def chained(*products: tuple[int, ...], variables: int = 3) -> Circuit:
+    """A circuit whose products join these layers, numbered inputs first; the last product is summed."""
+    layers: list[Layer] = [coin(v) for v in range(variables)]
+    in_layers = {}
+    for parts in products:
+        product = HadamardLayer(2, len(parts))
+        in_layers[product] = [layers[i] for i in parts]
+        layers.append(product)
+    total = SumLayer(2, 1)
+    return Circuit([*layers, total], {**in_layers, total: [layers[-1]]}, [total])
+
+
+def test_a_small_circuit_and_its_views() -> None:
+    x, y, product, total = coin(0), coin(1), HadamardLayer(2), SumLayer(2, 1)
+    circuit = Circuit([total, product, y, x], {total: [product], product: [x, y]}, [total])
+    assert circuit.layers == (x, y, product, total) == circuit.topological_ordering()
+    assert circuit.layerwise_topological_ordering() == ((x, y), (product,), (total,))
+    assert circuit.outputs == (total,)
+    assert circuit.input_layers == (x, y)
+    assert circuit.inner_layers == (product, total)
+    assert (circuit.sum_layers, circuit.product_layers) == ((total,), (product,))
+    assert circuit.layer_inputs(product) == (x, y) == circuit.layers_inputs[product]
+    assert circuit.layer_outputs(x) == (product,) == circuit.layers_outputs[x]
+    assert circuit.layer_inputs(x) == ()
+    assert circuit.layer_scope(x) == Scope([0])
+    assert (circuit.scope, circuit.num_variables) == (Scope([0, 1]), 2)
+    assert [circuit.layer_name(layer) for layer in circuit.layers] == [
+        "CategoricalLayer(0, scope={0}, 2)",
+        "CategoricalLayer(1, scope={1}, 2)",
+        "HadamardLayer(2, arity=2, 2 -> 2)",
+        "SumLayer(3, arity=1, 2 -> 1)",
+    ]
+    assert repr(circuit) == "Circuit(4 layers, 2 variables, 1 output(s) of 1 unit(s))"
+
+
+def test_layers_in_order_keep_their_order() -> None:
+    layers = [coin(2), coin(0), coin(1)]
+    assert Circuit(layers, {}, layers).layers == tuple(layers)
+
+
+def test_subgraph_shares_layers() -> None:
+    circuit = chained((0, 1), (3, 2))
+    part = circuit.subgraph(circuit.product_layers[0])
+    assert part.layers == (*circuit.input_layers[:2], circuit.product_layers[0])
+    assert part.scope == Scope([0, 1])
+    with pytest.raises(GraphError, match="is not a layer of this circuit"):
+        part.subgraph(circuit.outputs[0])
+
+
+def test_remembers_its_operation() -> None:
+    operand = chained((0, 1))
+    layer = coin(0)
+    operation = CircuitOperation("integrate", (operand,), {"scope": Scope([1])})
+    circuit = Circuit.from_operation([layer], {}, [layer], operation=operation)
+    assert circuit.operation is operation
+    assert operand.operation is None
+
+
+# circuit, (smooth, decomposable, structured decomposable, omni-compatible)
+def unsmooth() -> Circuit:
+    x, y, total = coin(0), coin(1), SumLayer(2, 1, 2)
+    return Circuit([x, y, total], {total: [x, y]}, [total])
+
+
+def two_orders(*orders: tuple[int, int, int]) -> Circuit:
+    """A sum over products ((a b) c), one for each of `orders`."""
+    inputs = [coin(v) for v in range(3)]
+    in_layers: dict[Layer, list[Layer]] = {}
+    tops = []
+    for a, b, c in orders:
+        pair, mixed, top = HadamardLayer(2), SumLayer(2, 2), HadamardLayer(2)
+        in_layers |= {pair: [inputs[a], inputs[b]], mixed: [pair], top: [mixed, inputs[c]]}
+        tops.append(top)
+    total = SumLayer(2, 1, len(orders))
+    in_layers[total] = tops
+    return Circuit([*inputs, *in_layers], in_layers, [total])
+
+
+@pytest.mark.parametrize(
+    ("circuit", "expected"),
+    [
+        (chained((0, 1, 2)), (True, True, True, True)),
+        (chained((0, 1), (3, 2)), (True, True, True, True)),
+        (two_orders((0, 1, 2)), (True, True, True, False)),
+        (two_orders((0, 1, 2), (1, 0, 2)), (True, True, True, False)),
+        (two_orders((0, 1, 2), (1, 2, 0)), (True, True, False, False)),
+        (unsmooth(), (False, True, False, False)),
+        (chained((0, 0)), (True, False, False, False)),
+        (chained((0, 1), (1, 3)), (True, False, False, False)),
+    ],
+)
+def test_structural_properties(circuit: Circuit, expected: tuple[bool, ...]) -> None:
+    assert dataclasses.astuple(circuit.properties) == expected
+    assert circuit.properties is circuit.properties
+
+
+def test_compatibility() -> None:
+    left, right = two_orders((0, 1, 2)), two_orders((1, 2, 0))
+    assert are_compatible(left, left)
+    assert are_compatible(left, two_orders((1, 0, 2)))
+    assert not are_compatible(left, right)
+    assert are_compatible(left, chained((0, 1, 2)))
+    assert not are_compatible(left, unsmooth())
+    assert are_compatible(left, chained((0, 1)))
+
+
+def test_check_names_the_layer_that_offends() -> None:
+    chained((0, 1)).check_smooth_and_decomposable("marginalisation")
+    with pytest.raises(StructuralPropertyError) as smooth:
+        unsmooth().check_smooth_and_decomposable("marginalisation")
+    assert str(smooth.value) == (
+        "marginalisation needs a smooth circuit, but SumLayer(2, arity=2, 2 -> 1) sums inputs of different scopes: "
+        "CategoricalLayer(0, scope={0}, 2) has scope {0}; CategoricalLayer(1, scope={1}, 2) has scope {1}. "
+        "Multiply each input by input layers over the variables that it lacks."
+    )
+    with pytest.raises(
+        StructuralPropertyError,
+        match=r"sampling needs a decomposable circuit, but HadamardLayer\(4, .*has scope \{0, 1\}",
+    ):
+        chained((0, 1), (1, 3)).check_smooth_and_decomposable("sampling")
+
+
+@dataclasses.dataclass(frozen=True)
+class Equal(ProductLayer):
+    """A layer of one's own that forgot `eq=False`."""
+
+    num_input_units: int
+    arity: int = 2
+    num_output_units: int = 2
+
+    @property
+    def config(self) -> dict[str, int]:
+        return dataclasses.asdict(self)
+
+
+X, Y, WIDE = coin(0), coin(1), coin(2, units=3)
+PRODUCT, SUM, OTHER = HadamardLayer(2), SumLayer(2, 1), SumLayer(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: Circuit([X, SUM, OTHER], {OTHER: [OTHER], SUM: [OTHER]}, [SUM]),
+            GraphError,
+            r"cycle of 1 node\(s\)",
+        ),
+        (
+            lambda: Circuit([X, WIDE, PRODUCT], {PRODUCT: [X, WIDE]}, [PRODUCT]),
+            ShapeError,
+            r"HadamardLayer\(2, arity=2, 2 -> 2\) expects inputs of 2 unit\(s\), found 3 in "
+            r"CategoricalLayer\(1, scope=\{2\}, 3\)",
+        ),
+        (
+            lambda: Circuit([X, PRODUCT], {PRODUCT: [X]}, [PRODUCT]),
+            ShapeError,
+            r"HadamardLayer\(1, .* expects 2 input\(s\), found 1; construct it with arity=1",
+        ),
+        (
+            lambda: Circuit([X, PRODUCT], {PRODUCT: [X, Y]}, [PRODUCT]),
+            GraphError,
+            r"the input CategoricalLayer\(scope=\{1\}, 2\), which is not among the layers",
+        ),
+        (lambda: Circuit([X], {SUM: [X]}, [X]), GraphError, r"names itself, which is not among the layers: SumLayer"),
+        (lambda: Circuit([X, SUM], {}, [SUM]), GraphError, r"SumLayer\(1, arity=1, 2 -> 1\) has no inputs"),
+        (
+            lambda: Circuit([X, Y], {X: [Y]}, [X]),
+            GraphError,
+            r"CategoricalLayer\(1, .* is an input layer but is given 1",
+        ),
+        (lambda: Circuit([X], {}, [Y]), GraphError, r"the output CategoricalLayer\(scope=\{1\}, 2\) is not among"),
+        (lambda: Circuit([X], {}, []), GraphError, "there are no outputs"),
+        (lambda: Circuit([X, WIDE], {}, [X, WIDE]), ShapeError, "outputs need one number of units, found 2 in"),
+        (lambda: Circuit([X, "sum"], {}, [X]), DTypeError, "expected layers, found 'sum'"),
+        (lambda: Circuit([Equal(2)], {}, [X]), DTypeError, r"but Equal defines equality; declare it with .*eq=False"),
+    ],
+)
+def test_refuses(make, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def repeated(length: int, arity: int) -> Circuit:
+    """Sums on top of each other, each reading the one below `arity` times."""
+    last: Layer = coin(0, units=1)
+    layers, in_layers = [last], {}
+    for _ in range(length):
+        layer = SumLayer(1, 1, arity)
+        in_layers[layer] = [last] * arity
+        layers.append(layer)
+        last = layer
+    start = time.perf_counter()
+    circuit = Circuit(layers[::-1], in_layers, [last])
+    assert circuit.properties.omni_compatible
+    assert time.perf_counter() - start < 2
+    return circuit
+
+
+def test_sixty_doublings_are_no_work() -> None:
+    circuit = repeated(60, 2)
+    assert len(circuit.layers) == 61
+    assert circuit.layer_outputs(circuit.layers[0]) == (circuit.layers[1],) * 2
+
+
+def test_deep_chains_need_no_recursion() -> None:
+    circuit = repeated(20_000, 1)
+    assert len(circuit.layerwise_topological_ordering()) == 20_001
+    assert all(circuit.layer_scope(layer) is circuit.scope for layer in circuit.layers)
+
+
+def test_copies_and_pickles() -> None:
+    circuit = two_orders((0, 1, 2), (1, 2, 0))
+    assert copy.deepcopy(circuit) is circuit, "immutable"
+    other = pickle.loads(pickle.dumps(circuit))
+    assert [repr(layer) for layer in other.layers] == [repr(layer) for layer in circuit.layers]
+    assert other.properties == circuit.properties
+    assert not any(layer in circuit.layers_inputs for layer in other.layers)
