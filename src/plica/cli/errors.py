@@ -35,7 +35,7 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
                 raise
             fail(f"this command needs {missing}, which is not installed; try: pip install 'plica[{_EXTRAS[missing]}]'")
         except KeyboardInterrupt:
-            click.echo("plica: interrupted before there was anything to keep; nothing was written", err=True)
+            click.echo("plica: interrupted; nothing was written", err=True)
             raise SystemExit(INTERRUPTED) from None
 
     return wrapped

@@ -24,8 +24,9 @@ class Progress:
         self._epochs = epochs
         self._num_variables = num_variables
         self._best = float("inf")
-        self._bar: Any = tqdm(total=rows * epochs, unit=unit, disable=quiet, dynamic_ncols=True, smoothing=0.1)
-        self._bar.set_description(f"epoch 0/{epochs}", refresh=False)
+        self._bar: Any = tqdm(
+            total=rows * epochs, desc=f"epoch 0/{epochs}", unit=unit, disable=quiet, dynamic_ncols=True, smoothing=0.1
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -32,14 +32,14 @@ _NUM_SAMPLES = 64
 @click.option(
     "--layer", type=click.Choice(tuple(FAMILIES)), default="cp", show_default=True, help="Kind of sum-product layer."
 )
-@click.option("--units", type=click.IntRange(1), default=16, show_default=True, help="Units of each layer.")
+@click.option("--units", type=click.IntRange(1), default=32, show_default=True, help="Units of each layer.")
 @click.option(
     "--input", type=click.Choice(INPUTS), default="categorical", show_default=True, help="Input distribution."
 )
 @click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Passes over the training rows.")
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Rows in one step.")
 @click.option(
-    "--lr", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Step size of Adam at first."
+    "--lr", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True, help="Step size of Adam at first."
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of all that is drawn."

@@ -36,7 +36,6 @@ def sample_grid(
     path: str | os.PathLike[str],
     *,
     image_shape: ImageShape | None = None,
-    titles: tuple[str, str] = ("Samples from the model", "Real rows, held out"),
 ) -> None:
     """Draw two panels of equal size with one scale of values, that of the real rows.
 
@@ -45,7 +44,6 @@ def sample_grid(
         real: (M, D)
         path: Where to write; the ending chooses PNG or SVG.
         image_shape: (channels, height, width); None shows each row as one line of a heat map.
-        titles: Above the two panels.
     """
     panels = [_panel(rows, image_shape) for rows in (samples, real)]
     low, high = float(real.min()), float(real.max())
@@ -53,13 +51,15 @@ def sample_grid(
     tall = min(tall, 3.0)
     width, height = 2 * _PANEL + 3 * _MARGIN, _PANEL * tall + _HEADER + _MARGIN
     figure = new_figure(width, height)
+    unit = "rows" if image_shape is None else "images"
+    titles = ("Samples from the model", f"Real {unit}, held out")
     for place, (panel, title) in enumerate(zip(panels, titles, strict=True)):
         left = _MARGIN + place * (_PANEL + _MARGIN)
         axes = figure.add_axes((left / width, _MARGIN / height, _PANEL / width, _PANEL * tall / height))
         _show(axes, panel, low, high, stretch=image_shape is None)
         axes.set_title(title, loc="left", fontsize=13, color=INK, pad=8)
         count = min(len((samples, real)[place]), _MAX_ROWS)
-        axes.set_title(f"{count} {'images' if image_shape else 'rows'}", loc="right", fontsize=9, color=MUTED, pad=8)
+        axes.set_title(f"{count} {unit}", loc="right", fontsize=9, color=MUTED, pad=8)
     save_figure(figure, path)
 
 

@@ -35,8 +35,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        temporary.chmod(0o666 & ~_umask())
         yield temporary
+        temporary.chmod(0o666 & ~_umask())  # last, because some writers make a file of their own
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

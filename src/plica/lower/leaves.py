@@ -4,6 +4,7 @@ A leaf is a folded tensor `(F, *shape)` of F symbolic tensors of one shape, kind
 place that owns it, `LAYER.PARAMETER` with the layer's topological index, or the tensor's own name.
 """
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,12 @@ class Constant:
     """An array that the Program captures and nobody changes: a constant parameter or fold indices."""
 
     value: NDArray[Any]
+
+    @property
+    def digest(self) -> str:
+        """Eight letters that stand for shape, dtype and contents."""
+        text = f"{self.value.shape}{self.value.dtype}".encode()
+        return hashlib.sha256(text + self.value.tobytes()).hexdigest()[:8]
 
 
 def leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:

@@ -4,6 +4,7 @@ The parts that the score and the sampling Program have in common: seed 002's wal
 each node once however many layers share it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +13,12 @@ from numpy.typing import NDArray
 
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
+from plica.ir.program import Program
 from plica.ir.types import array_type
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer, FoldIndex
 from plica.lower.leaves import Constant, Leaf, constant_value, leaf_keys
 from plica.ops import OPS
+from plica.passes.dead_code import eliminate_dead_code
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterOp, ReferenceParameter, TensorParameter
 from plica.symbolic.semirings import Semiring, Value
@@ -41,6 +44,7 @@ class LoweringScope:
     trace: Trace = field(init=False)
     _keys: dict[TensorParameter, str] = field(init=False)
     _nodes: dict[Any, Tracer] = field(default_factory=dict)
+    _constants: dict[str, Tracer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.trace = Trace(self.builder)
@@ -55,10 +59,18 @@ class LoweringScope:
         return Tracer(literal(value, dtype or self.dtype), self.trace)
 
     def constant(self, value: NDArray[Any], name: str = "index") -> Tracer:
-        """A captured array that nobody changes."""
-        dtype = as_dtype(value.dtype)
-        self.captured.append(Constant(value))
-        return Tracer(self.builder.const(name, array_type(value.shape, dtype)), self.trace)
+        """A captured array that nobody changes; equal arrays are one, under one name in every Program."""
+        constant = Constant(np.ascontiguousarray(value))
+        key = f"{name}_{constant.digest}"
+        if key not in self._constants:
+            self.captured.append(constant)
+            var = self.builder.const(key, array_type(value.shape, as_dtype(value.dtype)))
+            self._constants[key] = Tracer(var, self.trace)
+        return self._constants[key]
+
+    def build(self, results: Iterable[Tracer]) -> Program:
+        """The Program that returns `results`, without what they do not need."""
+        return eliminate_dead_code(self.builder.build([result.operand for result in results]))
 
     def parameters(self, group: FoldedLayer) -> dict[str, Tracer]:
         """The evaluated parameters of a group, each `(F, *shape)`."""
@@ -85,19 +97,23 @@ class LoweringScope:
 
     def _constant(self, parameter: ConstantParameter) -> Tracer:
         value = constant_value(parameter)
-        dtype = {DataType.REAL: self.dtype, DataType.INTEGER: DType.INT64, DataType.COMPLEX: DType.COMPLEX128}
-        kind = parameter.dtype if parameter.dtype != DataType.INTEGER else DataType.REAL
+        # whole numbers in a constant are real parameters like any other
+        kind = DataType.REAL if parameter.dtype == DataType.INTEGER else parameter.dtype
+        dtype = self._dtype_of(kind)
         if np.ndim(parameter.value) == 0:
             with self.trace.active():
-                return xp.full(value.shape, parameter.value, dtype=dtype[kind])
-        return self.constant(value.astype(dtype[kind].value), "constant")
+                return xp.full(value.shape, parameter.value, dtype=dtype)
+        return self.constant(value.astype(dtype.value), "constant")
 
     def _leaf(self, tensor: TensorParameter) -> Tracer:
         leaf = Leaf((tensor,), (self._keys[tensor],))
         self.captured.append(leaf)
-        dtype = {DataType.REAL: self.dtype, DataType.INTEGER: DType.INT64, DataType.COMPLEX: DType.COMPLEX128}
         name = const_key("_".join(reversed(leaf.keys[0].split(".", 1))))
-        return Tracer(self.builder.const(name, array_type(leaf.shape, dtype[leaf.kind])), self.trace)
+        return Tracer(self.builder.const(name, array_type(leaf.shape, self._dtype_of(leaf.kind))), self.trace)
+
+    def _dtype_of(self, kind: DataType) -> DType:
+        wide = DType.COMPLEX128 if self.dtype == DType.FLOAT64 else DType.COMPLEX64
+        return {DataType.REAL: self.dtype, DataType.INTEGER: DType.INT64, DataType.COMPLEX: wide}[kind]
 
     def read(self, values: list[Value], places: list[FoldIndex]) -> Value:
         """The folds at `places` of the groups' values, joined along the fold axis: `(len(places), B, K)`."""

@@ -37,7 +37,7 @@ def lower_score(folded: FoldedCircuit, semiring: Semiring, dtype: DType, input_d
     scope = LoweringScope(folded, semiring, dtype)
     with scope.trace.active():
         result = _score(scope, input_dtype)
-    return Lowered(scope.builder.build([result.operand]), tuple(scope.captured))
+    return Lowered(scope.build([result]), tuple(scope.captured))
 
 
 def _score(scope: LoweringScope, input_dtype: DType) -> Tracer:

@@ -14,7 +14,7 @@ from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.leaves import leaf_keys
+from plica.lower.leaves import Constant, leaf_keys
 from plica.lower.score import Lowered, input_width, lower_score, state_limits
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.scope import Scope
@@ -99,9 +99,7 @@ class TorchCircuit(nn.Module):
     @property
     def program(self) -> Program:
         """The Program for data of the usual dtype: int64 if a variable has states, else the circuit's own."""
-        key = (self._usual_input(), self.dtype)
-        self._specialise(key)
-        return self._lowered[key].program
+        return self.lowered(self.usual_input()).program
 
     @property
     def code(self) -> str:
@@ -170,18 +168,30 @@ class TorchCircuit(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_runs": {}, "_lowered": {}}  # generated functions are made again where they are needed
 
-    def _usual_input(self) -> torch.dtype:
+    def usual_input(self) -> torch.dtype:
+        """The dtype of data that `program` is for."""
         return torch.int64 if self._limits is not None else self.dtype
+
+    def lowered(self, input_dtype: torch.dtype) -> Lowered:
+        """The Program for data of one dtype, made once, with what stands behind its captured variables."""
+        key = (input_dtype, self.dtype)
+        if key not in self._lowered:
+            kind, real = (as_dtype(dtype) for dtype in key)
+            if kind.kind not in _INPUTS:
+                raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
+            self._lowered[key] = lower_score(self._folded, self._semiring, real, kind)
+        return self._lowered[key]
 
     @torch.compiler.assume_constant_result
     def _specialise(self, key: tuple[torch.dtype, torch.dtype]) -> None:
+        """Make the function for data and parameters of these dtypes; no work after the first call."""
         if key in self._runs:
             return
-        kind, real = (as_dtype(dtype) for dtype in key)
-        if kind.kind not in _INPUTS:
-            raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
-        self._lowered[key] = lower_score(self._folded, self._semiring, real, kind)
-        self._runs[key] = emit(self._lowered[key].program)
+        lowered = self.lowered(key[0])
+        for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
+            if isinstance(captured, Constant):
+                self.leaves.keep(var.name, captured)
+        self._runs[key] = emit(lowered.program)
 
     def _constant(self, x: Tensor | None) -> Tensor:
         if x is not None:

@@ -13,8 +13,7 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import single_groups
-from plica.lower.leaves import Constant, Leaf
-from plica.lower.score import lower_score
+from plica.lower.leaves import Leaf
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import Semiring
@@ -96,23 +95,25 @@ class TorchCompiler:
         check_semiring(circuit, self.semiring)
         folded = single_groups(circuit)
         real = self._dtype or torch.get_default_dtype()
-        lowered = lower_score(folded, self.semiring, as_dtype(real), DType.INT64)
-        leaves, shared = Leaves(), dict(self._store)
+        leaves = Leaves()
+        compiled = TorchCircuit(folded, self.semiring, leaves, real, self._notes())
+        shared = dict(self._store)
+        lowered = compiled.lowered(compiled.usual_input())
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
-            leaves.own(var.name, captured, self._tensor(captured, real))
-        notes = tuple(note for flag, note in _NOT_YET.items() if getattr(self, flag))
-        compiled = TorchCircuit(folded, self.semiring, leaves, real, notes)
+            if isinstance(captured, Leaf):
+                leaves.own(var.name, captured, self._tensor(captured, real))
         _initialise_new(compiled, shared)
         self.circuits.add(circuit, compiled)
         return compiled
 
-    def _tensor(self, captured: Leaf | Constant, real: torch.dtype) -> Tensor:
-        if isinstance(captured, Constant):
-            return new_tensor(captured, real)
-        (member,) = captured.members  # until folding, every leaf holds one tensor
+    def _notes(self) -> tuple[str, ...]:
+        return tuple(note for flag, note in _NOT_YET.items() if getattr(self, flag))
+
+    def _tensor(self, leaf: Leaf, real: torch.dtype) -> Tensor:
+        (member,) = leaf.members  # until folding, every leaf holds one tensor
         if member not in self._store:
-            tensor = new_tensor(captured, real)
-            self._store[member] = nn.Parameter(tensor) if captured.learnable else tensor
+            tensor = new_tensor(leaf, real)
+            self._store[member] = nn.Parameter(tensor) if leaf.learnable else tensor
         return self._store[member]
 
 

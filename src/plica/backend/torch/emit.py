@@ -50,16 +50,10 @@ def _lines(program: Program, name: str) -> Iterator[str]:
     body = list(_body(program))
     yield f"def {name}(leaves{''.join(f', {_name(var)}' for var in program.arguments)}):"
     if any("device=device" in line for line in body):
-        yield f"    device = {_device(program)}"
+        yield "    device = leaves.device"
     for var, (index, axis) in size_sources(program).items():
         yield f"    {_name(var)} = {_name(program.arguments[index])}.shape[{axis}]"
     yield from body
-
-
-def _device(program: Program) -> str:
-    if program.consts:
-        return f"leaves.{program.consts[0].name}.device"
-    return f"{_name(program.arguments[0])}.device" if program.arguments else "torch.get_default_device()"
 
 
 def _body(program: Program) -> Iterator[str]:

@@ -4,36 +4,19 @@ Every function works on any device and dtype, under autograd and `torch.compile`
 """
 
 from functools import reduce
-from typing import Any
 
 import torch
 from torch import Tensor
-
-
-class _SafeLog(torch.autograd.Function):
-    """log with derivative 0 at 0, so that a probability of zero sends no gradient instead of NaN."""
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return torch.log(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:  # noqa: ARG004
-        ctx.save_for_backward(inputs[0])
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return (gradient / x).masked_fill(x == 0, 0)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None], x: Tensor) -> tuple[Tensor, int | None]:  # noqa: ARG004
-        return safe_log(x), in_dims[0]
+from torch.nn.functional import hardshrink
 
 
 def safe_log(x: Tensor) -> Tensor:
-    """The logarithm; its derivative at 0 is 0."""
-    return _SafeLog.apply(x)  # type: ignore[no-any-return,no-untyped-call]
+    """The logarithm; its derivative at 0 is 0, so that a probability of zero sends no gradient instead of NaN.
+
+    hardshrink with bound 0 changes no value, and its backward pass is a selection, which stops even an infinite
+    gradient where x is 0. Measured against a mask in a hand-written backward, it is the cheaper of the two.
+    """
+    return torch.log(hardshrink(x, 0.0) if torch.is_grad_enabled() else x)
 
 
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,31 @@ from plica.symbolic.parameters import TensorParameter
 class Leaves(nn.Module):
     """The tensors that a Program captures, as attributes named like its variables.
 
-    Learnable leaves are parameters and the others buffers, `(F, *shape)` each; indices and constants are buffers that a
-    state dict does not show. In a state dict each fold is an entry of its own: `3.weight` of shape `(*shape,)`.
+    Learnable leaves are parameters and the others buffers, `(F, *shape)` each. In a state dict each fold is an entry of
+    its own: `3.weight` of shape `(*shape,)`. Constants are plain attributes that follow the module from device to device
+    but never change their dtype.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._leaves: dict[str, Leaf] = {}
+        self._constants: dict[str, Constant] = {}
+        self.device = torch.get_default_device()
 
-    def own(self, name: str, captured: Leaf | Constant, tensor: Tensor) -> None:
-        """Register one captured tensor under the name of its variable."""
-        if isinstance(captured, Constant):
-            self.register_buffer(name, tensor, persistent=False)
-            return
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Leaves:
+        super()._apply(fn, recurse)
+        self.device = fn(torch.empty(0, device=self.device)).device
+        for name, constant in self._constants.items():
+            self.keep(name, constant)
+        return self
+
+    def keep(self, name: str, constant: Constant) -> None:
+        """Hold one constant under the name of its variable, on the device of the module."""
+        self._constants[name] = constant
+        object.__setattr__(self, name, torch.from_numpy(np.array(constant.value)).to(self.device))
+
+    def own(self, name: str, captured: Leaf, tensor: Tensor) -> None:
+        """Register the tensor of one leaf under the name of its variable."""
         self._leaves[name] = captured
         if captured.learnable:
             self.register_parameter(name, tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor))
@@ -71,11 +83,9 @@ def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:
     return kinds[kind]
 
 
-def new_tensor(captured: Leaf | Constant, real: torch.dtype) -> Tensor:
-    """An uninitialised tensor for a leaf, the array itself for a constant."""
-    if isinstance(captured, Constant):
-        return torch.from_numpy(np.array(captured.value))
-    return torch.empty(captured.shape, dtype=torch_dtype(captured.kind, real))
+def new_tensor(leaf: Leaf, real: torch.dtype) -> Tensor:
+    """An uninitialised tensor for a leaf."""
+    return torch.empty(leaf.shape, dtype=torch_dtype(leaf.kind, real))
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.emit import emit
-from plica.backend.torch.leaves import Leaves, new_tensor
+from plica.backend.torch.leaves import Leaves
 from plica.errors import InputError, StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
@@ -90,20 +90,18 @@ class SamplingQuery:
     def _leaves(self) -> Leaves:
         """The circuit's tensors under the names of this Program's variables."""
         own = {leaf.members: tensor for leaf, tensor in self._circuit.leaves.items()}
-        device = next(iter(own.values())).device if own else None
         leaves = Leaves()
+        leaves.device = self._circuit.leaves.device
         for var, captured in zip(self._lowered.program.consts, self._lowered.captured, strict=True):
             if isinstance(captured, Constant):
-                tensor = new_tensor(captured, self._dtype).to(device)
+                leaves.keep(var.name, captured)
             else:
-                tensor = own[captured.members]
-            leaves.own(var.name, captured, tensor)
+                leaves.own(var.name, captured, own[captured.members])
         return leaves
 
     def _draw(self, leaves: Leaves, size: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        device = next((tensor.device for _, tensor in leaves.items()), torch.get_default_device())
         shape = (self._lowered.num_uniforms, size)
-        uniforms = torch.rand(shape, dtype=self._dtype, device=device, generator=generator)
+        uniforms = torch.rand(shape, dtype=self._dtype, device=leaves.device, generator=generator)
         samples, choices, log_partition, negative = self._run(leaves, uniforms)
         if bool(negative):
             raise StructuralPropertyError(

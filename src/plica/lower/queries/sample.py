@@ -78,8 +78,7 @@ def lower_sampling(folded: FoldedCircuit, dtype: DType) -> LoweredSampling:
         sampler = _Sampler(scope)
         results = sampler.run()
     sums = tuple(circuit.layer_index(layer) for layer in sampler.sums)
-    program = scope.builder.build([result.operand for result in results])
-    return LoweredSampling(program, tuple(scope.captured), _count_uniforms(folded), sums)
+    return LoweredSampling(scope.build(results), tuple(scope.captured), _count_uniforms(folded), sums)
 
 
 def _count_uniforms(folded: FoldedCircuit) -> int:

@@ -1,0 +1,1 @@
+"""Passes: from a Program to a Program of the same meaning."""

@@ -1,0 +1,187 @@
+"""Compiled circuits against the brute-force oracle: values, gradients, totals and marginals, whatever the flags."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import UnsupportedError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import NormalInitializer
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, SumLayer
+from plica.symbolic.parameters import MixingWeightParameter, Parameter, TensorParameter
+from tests.harness.circuits import (
+    CIRCUITS,
+    chain,
+    circuits,
+    coin,
+    constant,
+    data,
+    gaussians,
+    is_finite,
+    mixture,
+    tensor,
+)
+from tests.harness.oracle import Oracle, all_states, finite_differences
+
+ALL = pytest.mark.parametrize("name", CIRCUITS)
+SEMIRINGS = pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
+FLAGS = [(True, True), (True, False), (False, True), (False, False)]
+# The bound on one layer, relative in linear space and absolute beside relative in log space; layers add up.
+BOUND = {torch.float32: 1e-5, torch.float64: 1e-11}
+GRADIENT_BOUND = {torch.float32: 1e-4, torch.float64: 1e-8}
+
+
+def numbers(compiled) -> dict[str, np.ndarray]:
+    return {key: value.numpy() for key, value in compiled.state_dict().items()}
+
+
+def assert_values(compiled, x: np.ndarray, *, rtol: float) -> None:
+    oracle = Oracle(compiled.symbolic, numbers(compiled))
+    log_space = compiled.semiring.name == "lse-sum"
+    expected = oracle.log(x) if log_space else oracle.linear(x)
+    found = compiled(torch.from_numpy(x)).detach().numpy()
+    assert found.shape == (len(x), len(compiled.symbolic.outputs), compiled.symbolic.outputs[0].num_output_units)
+    np.testing.assert_allclose(found, expected.astype(float), rtol=rtol, atol=rtol if log_space else 0)
+
+
+def assert_gradients(compiled, x: np.ndarray, *, rtol: float) -> None:
+    """The gradient of a weighted sum of log-likelihoods, against finite differences of the oracle."""
+    result = compiled(torch.from_numpy(x))
+    log_space = compiled.semiring.name == "lse-sum"
+    weights = np.random.default_rng(1).normal(size=result.shape)
+    ((result if log_space else result.log()) * torch.from_numpy(weights)).sum().backward()
+
+    def objective(values):
+        return (Oracle(compiled.symbolic, values).log(x) * weights).sum()
+
+    expected = finite_differences(objective, numbers(compiled))
+    own = {key: value for key, value in compiled.state_dict(keep_vars=True).items()}
+    assert own.keys() == expected.keys()
+    found = unfolded_gradients(compiled)
+    for key, gradient in expected.items():
+        np.testing.assert_allclose(found[key], gradient, rtol=rtol, atol=rtol, err_msg=key)
+
+
+def unfolded_gradients(compiled) -> dict[str, np.ndarray]:
+    """The gradient of every tensor by its key: a state dict of a copy whose tensors are the gradients."""
+    with torch.no_grad():
+        gradients = {name: parameter.grad for name, parameter in compiled.named_parameters()}
+        before = {name: parameter.data.clone() for name, parameter in compiled.named_parameters()}
+        for name, parameter in compiled.named_parameters():
+            parameter.copy_(gradients[name])
+        found = {key: value.clone().numpy() for key, value in compiled.state_dict().items()}
+        for name, parameter in compiled.named_parameters():
+            parameter.copy_(before[name])
+    return found
+
+
+@ALL
+@SEMIRINGS
+@pytest.mark.parametrize("dtype", list(BOUND), ids=str)
+def test_values_are_the_oracles(name: str, semiring: str, dtype: torch.dtype) -> None:
+    circuit = CIRCUITS[name]()
+    compiled = TorchCompiler(semiring, dtype=dtype).compile(circuit)
+    assert_values(compiled, data(circuit, 7), rtol=BOUND[dtype] * len(circuit.layers))
+
+
+@ALL
+@SEMIRINGS
+@pytest.mark.parametrize("dtype", list(BOUND), ids=str)
+def test_gradients_are_the_oracles(name: str, semiring: str, dtype: torch.dtype) -> None:
+    if name == "constants":
+        return  # it has none
+    circuit = CIRCUITS[name]()
+    compiled = TorchCompiler(semiring, dtype=dtype).compile(circuit)
+    assert_gradients(compiled, data(circuit, 4), rtol=GRADIENT_BOUND[dtype])
+
+
+@given(circuits())
+def test_values_of_random_circuits(circuit: Circuit) -> None:
+    for semiring in ("lse-sum", "sum-product"):
+        torch.manual_seed(3)
+        compiled = TorchCompiler(semiring, dtype="float64").compile(circuit)
+        assert_values(compiled, data(circuit, 5), rtol=1e-9)
+
+
+@settings(max_examples=15)
+@given(circuits())
+def test_gradients_of_random_circuits(circuit: Circuit) -> None:
+    torch.manual_seed(4)
+    assert_gradients(TorchCompiler(dtype="float64").compile(circuit), data(circuit, 2), rtol=1e-7)
+
+
+@settings(max_examples=25)
+@given(circuits())
+def test_flags_do_not_change_values_or_keys(circuit: Circuit) -> None:
+    x = torch.from_numpy(data(circuit, 5))
+    found = []
+    for fold, optimize in FLAGS:
+        torch.manual_seed(5)
+        found.append(TorchCompiler(fold=fold, optimize=optimize, dtype="float64").compile(circuit))
+    first, *others = found
+    for other in others:
+        torch.testing.assert_close(other(x), first(x), rtol=1e-12, atol=1e-12)
+        states = first.state_dict(), other.state_dict()
+        assert list(states[0]) == list(states[1])
+        assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+NORMALISED = [name for name in CIRCUITS if name not in ("unnormalised", "gaussian", "gaussian, log_partition", "several sizes")]
+
+
+@pytest.mark.parametrize("name", [*NORMALISED, "unnormalised"])
+def test_the_total_is_the_sum_over_all_states(name: str) -> None:
+    circuit = CIRCUITS[name]()
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    if name == "many outputs":  # its layers have one scope, so that all of them are distributions
+        assert len({circuit.layer_scope(layer) for layer in circuit.outputs}) == 1
+    total = compiled(torch.from_numpy(all_states(circuit))).exp().sum(dim=0).detach()
+    np.testing.assert_allclose(total, Oracle(circuit, numbers(compiled)).total().astype(float), rtol=1e-9)
+    if name in NORMALISED:
+        np.testing.assert_allclose(total, 1, rtol=1e-9)
+    missing = torch.full((1, max(circuit.scope) + 1), torch.nan, dtype=torch.float64)
+    np.testing.assert_allclose(compiled(missing)[0].exp().detach(), total, rtol=1e-9)
+
+
+@pytest.mark.parametrize("log_partition", [False, True])
+def test_densities_integrate_by_quadrature(log_partition: bool) -> None:
+    circuit = gaussians(2, log_partition=log_partition)
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    oracle = Oracle(circuit, numbers(compiled))
+    for row in ([np.nan, 0.3], [np.nan, np.nan]):
+        expected = oracle.integral(np.array(row))
+        found = float(compiled(torch.tensor([row], dtype=torch.float64)).exp())
+        assert found == pytest.approx(expected, rel=1e-6)
+    if not log_partition:
+        assert found == pytest.approx(1)
+
+
+@settings(max_examples=30)
+@given(circuits(finite=True))
+def test_missing_values_are_summed_out(circuit: Circuit) -> None:
+    torch.manual_seed(6)
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    oracle = Oracle(circuit, numbers(compiled))
+    rng = np.random.default_rng(7)
+    x = data(circuit, 4).astype(float)
+    x[rng.random(x.shape) < 0.5] = np.nan
+    x[0] = np.nan
+    # An interior output does not depend on every variable: only those of its scope are summed out.
+    for number, layer in enumerate(circuit.outputs):
+        part = circuit.subgraph(layer)
+        inside = Oracle(part, numbers(TorchCompiler(dtype="float64").compile(part)))
+        assert inside.circuit.scope == circuit.layer_scope(layer)
+        rows = x[:, : max(part.scope) + 1].copy()
+        rows[:, [v for v in range(rows.shape[1]) if v not in part.scope]] = 0
+        inside = Oracle(part, _values_of(part, circuit, oracle))
+        expected = np.stack([inside.marginal(row) for row in rows]).astype(float)[:, 0]
+        np.testing.assert_allclose(compiled(torch.from_numpy(x)).exp().detach()[:, number], expected, rtol=1e-9)
+
+
+def _values_of(part: Circuit, circuit: Circuit, oracle: Oracle) -> dict[str, np.ndarray]:
+    """The values of the tensors of a part of a circuit, by the part's own keys."""
+    from tests.harness.oracle import keys
+
+    return {key: oracle.leaf(tensor) for tensor, key in keys(part).items()}

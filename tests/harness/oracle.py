@@ -1,0 +1,240 @@
+"""The brute-force oracle: a symbolic circuit evaluated node by node in numpy, from the values in a state dict.
+
+It shares no code with the compiler: layers and parameter operations are written here a second time, as plainly as
+possible, in extended precision and without broadcasting over folds. Totals and marginals come from enumerating every
+state, or from quadrature.
+
+    oracle = Oracle(circuit, numbers(compiled))
+    oracle.log(x)      # (B, outputs, units): logarithms, right where the probability underflows any float
+    oracle.linear(x)   # the same as ordinary numbers; weights may be negative
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import Layer
+from plica.symbolic.parameters import Parameter
+
+Array = Any
+WIDE = np.longdouble
+
+
+@dataclass(frozen=True)
+class Space:
+    """How the oracle carries numbers: in linear space, or as logarithms."""
+
+    from_linear: Callable[[Array], Array]
+    from_log: Callable[[Array], Array]
+    multiply: Callable[[Array, Array], Array]
+    weighted_sum: Callable[[Array, Array], Array]  # (B, I), (O, I) linear -> (B, O)
+
+
+def _log(x: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(x)
+
+
+def _log_weighted_sum(x: Array, weight: Array) -> Array:
+    terms = x[:, None, :] + _log(weight)[None]
+    return np.logaddexp.reduce(terms, axis=-1)
+
+
+LINEAR = Space(lambda x: x, np.exp, np.multiply, lambda x, weight: np.einsum("bi,oi->bo", x, weight))
+LOG = Space(_log, lambda x: x, np.add, _log_weighted_sum)
+
+
+# Parameter operations: (config, *inputs) -> value, without a fold axis.
+
+
+def _softmax(x: Array, axis: int) -> Array:
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def _diagonals(weights: Array) -> Array:
+    return np.concatenate([np.diag(weights[:, place]) for place in range(weights.shape[1])], axis=1)
+
+
+OPERATIONS: dict[str, Callable[..., Array]] = {
+    "SumParameter": lambda _, a, b: a + b,
+    "HadamardParameter": lambda _, a, b: a * b,
+    "KroneckerParameter": lambda _, a, b: np.kron(a, b),
+    "ExpParameter": lambda _, x: np.exp(x),
+    "LogParameter": lambda _, x: _log(x),
+    "SquareParameter": lambda _, x: x * x,
+    "SoftplusParameter": lambda _, x: np.logaddexp(x, 0),
+    "SigmoidParameter": lambda _, x: 1 / (1 + np.exp(-x)),
+    "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
+    "LogSoftmaxParameter": lambda config, x: _log(_softmax(x, config["axis"])),
+    "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
+    "ClampParameter": lambda config, x: np.clip(x, config["vmin"], config["vmax"]),
+    "MixingWeightParameter": lambda _, x: _diagonals(x),
+}
+
+
+# Layers: (space, layer, params, x (B, D) or inputs) -> (B, K).
+
+
+def _categorical(space: Space, layer: Any, params: dict[str, Array], x: Array) -> Array:
+    (variable,) = layer.scope
+    states = x[:, variable].astype(int)
+    if "probs" in params:
+        return space.from_linear(params["probs"][:, states].T)
+    logits = params["logits"]
+    return space.from_log((logits - np.logaddexp.reduce(logits, axis=1)[:, None])[:, states].T)
+
+
+def _gaussian(space: Space, layer: Any, params: dict[str, Array], x: Array) -> Array:
+    (variable,) = layer.scope
+    mean, stddev, scale = params["mean"], params["stddev"], params.get("log_partition", WIDE(0))
+    distance = (x[:, variable, None] - mean) / stddev
+    return space.from_log(scale - distance * distance / 2 - np.log(stddev * np.sqrt(2 * WIDE(math.pi))))
+
+
+def _hadamard(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:  # noqa: ARG001
+    result = inputs[0]
+    for one in inputs[1:]:
+        result = space.multiply(result, one)
+    return result
+
+
+def _kronecker(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:  # noqa: ARG001
+    choices = itertools.product(*[range(one.shape[1]) for one in inputs])  # the first input changes slowest
+    columns = [_hadamard(space, layer, params, [one[:, unit] for one, unit in zip(inputs, units)]) for units in choices]
+    return np.stack(columns, axis=1)
+
+
+def _sum(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:  # noqa: ARG001
+    return space.weighted_sum(np.concatenate(inputs, axis=1), params["weight"])
+
+
+INPUT_LAYERS = {"CategoricalLayer": _categorical, "GaussianLayer": _gaussian}
+INNER_LAYERS = {"HadamardLayer": _hadamard, "KroneckerLayer": _kronecker, "SumLayer": _sum}
+
+
+class Oracle:
+    """A circuit with values of its parameters.
+
+    Args:
+        circuit: The symbolic circuit.
+        values: The arrays of a state dict: "<layer index>.<parameter>" of unfolded shapes, or the leaf's own name.
+    """
+
+    def __init__(self, circuit: Circuit, values: Mapping[str, Array]) -> None:
+        self.circuit = circuit
+        self._leaves = {leaf: np.asarray(values[key], WIDE) for leaf, key in keys(circuit).items()}
+        self._parameters: dict[Any, Array] = {}
+
+    def log(self, x: Array) -> Array:
+        """Logarithms `(B, outputs, units)`; `x (B, D)` holds no NaN."""
+        return self._evaluate(LOG, x)
+
+    def linear(self, x: Array) -> Array:
+        """Ordinary numbers `(B, outputs, units)`."""
+        return self._evaluate(LINEAR, x)
+
+    def parameter(self, parameter: Parameter) -> Array:
+        """The value of one parameter."""
+        for node in parameter.nodes:
+            if node not in self._parameters:
+                self._parameters[node] = self._node(node, [self._parameters[one] for one in parameter.node_inputs(node)])
+        return self._parameters[parameter.output]
+
+    def _node(self, node: Any, inputs: list[Array]) -> Array:
+        leaf = getattr(node, "parameter", node)  # a reference stands for what it points to
+        if leaf in self._leaves:
+            return self._leaves[leaf]
+        if type(leaf).__name__ == "ConstantParameter":
+            return np.broadcast_to(np.asarray(leaf.value, WIDE), leaf.shape)
+        return OPERATIONS[type(node).__name__](node.config, *inputs)
+
+    def _evaluate(self, space: Space, x: Array) -> Array:
+        x = np.asarray(x, WIDE)
+        values: dict[Layer, Array] = {}
+        for layer in self.circuit.layers:
+            params = {name: self.parameter(parameter) for name, parameter in layer.params.items()}
+            name = type(layer).__name__
+            if name in INPUT_LAYERS:
+                values[layer] = INPUT_LAYERS[name](space, layer, params, x)
+            else:
+                inputs = [values[one] for one in self.circuit.layer_inputs(layer)]
+                values[layer] = INNER_LAYERS[name](space, layer, params, inputs)
+        return np.stack([values[layer] for layer in self.circuit.outputs], axis=1)
+
+    def total(self) -> Array:
+        """The sum over all states, in ordinary numbers `(outputs, units)`."""
+        return self.linear(all_states(self.circuit)).sum(axis=0)
+
+    def marginal(self, row: Array) -> Array:
+        """The sum over the states of the variables that are NaN in `row (D,)`: `(outputs, units)`."""
+        states = all_states(self.circuit)
+        fits = np.isnan(row) | (states == np.nan_to_num(row))
+        free = [v for v in range(len(row)) if np.isnan(row[v])]
+        chosen = states[fits.all(axis=1)]
+        return self.linear(np.unique(chosen, axis=0) if free else chosen[:1]).sum(axis=0)
+
+    def integral(self, row: Array, bound: float = 40.0) -> float:
+        """The integral over the real variables that are NaN in `row`, for one output of one unit, by quadrature."""
+        free = [v for v in range(len(row)) if np.isnan(row[v])]
+
+        def density(*point: float) -> float:
+            filled = np.array(row, float)
+            filled[free] = point
+            return float(self.linear(filled[None]).item())
+
+        options = {"epsabs": 1e-9, "epsrel": 1e-9, "limit": 200, "points": [0.0]}
+        return float(scipy.integrate.nquad(density, [(-bound, bound)] * len(free), opts=options)[0])
+
+
+def keys(circuit: Circuit) -> dict[Any, str]:
+    """What a state dict calls each tensor: its name, or the topological index of its first owner and the parameter."""
+    found: dict[Any, str] = {}
+    for index, layer in enumerate(circuit.layers):
+        for name, parameter in layer.params.items():
+            targets = [getattr(node, "parameter", node) for node in parameter.nodes]
+            tensors = list(dict.fromkeys(one for one in targets if type(one).__name__ == "TensorParameter"))
+            for number, tensor in enumerate(tensors):
+                suffix = f".{number}" if len(tensors) > 1 else ""
+                found.setdefault(tensor, tensor.name or f"{index}.{name}{suffix}")
+    return found
+
+
+def num_states(circuit: Circuit) -> list[int]:
+    """The number of states of each variable; 1 for columns that no layer reads."""
+    states = [1] * (max(circuit.scope) + 1)
+    for layer in circuit.input_layers:
+        for variable in layer.scope:
+            states[variable] = layer.num_states
+    return states
+
+
+def all_states(circuit: Circuit) -> Array:
+    """Every row of data of a circuit over finite variables."""
+    return np.array(list(itertools.product(*map(range, num_states(circuit)))), dtype=np.int64)
+
+
+def _entries(values: Mapping[str, Array]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    return ((key, place) for key, array in values.items() for place in np.ndindex(np.shape(array)))
+
+
+def finite_differences(function: Callable[[dict[str, Array]], Array], values: Mapping[str, Array]) -> dict[str, Array]:
+    """The derivative of a number with respect to every entry, by central differences in extended precision."""
+    step = WIDE(1e-5)  # an error of step**2 * f''' / 6, about 1e-11, beside 1e-19 / step of rounding
+    wide = {key: np.array(array, WIDE) for key, array in values.items()}
+    gradients = {key: np.zeros(array.shape) for key, array in wide.items()}
+    for key, place in _entries(wide):
+        before = wide[key][place]
+        sides = []
+        for sign in (1, -1):
+            wide[key][place] = before + sign * step
+            sides.append(function(wide))
+        wide[key][place] = before
+        gradients[key][place] = float((sides[0] - sides[1]) / (2 * step))
+    return gradients

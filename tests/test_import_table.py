@@ -1,0 +1,143 @@
+"""Who may import whom: a module imports only its own folder and folders with lower numbers; torch is found late."""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import plica
+
+ROOT = Path(plica.__file__).parent
+LEVELS = {
+    "errors": -1,  # the tree of errors is below everything
+    "graph": 0,
+    "ir": 1,
+    "ops": 2,
+    "tracing": 3,
+    "passes": 3,
+    "symbolic": 4,
+    "templates": 5,
+    "lower": 5,
+    "backend/torch": 6,
+    "backend/native": 6,
+    "learn": 7,
+    "files": 7,
+    "draw": 7,
+    "pipeline": 8,
+    "numpy": 8,
+    "decorator": 8,
+    "cli": 8,
+    "api": 8,
+    "__init__": 9,  # the public names, nothing else
+}
+# (package, folders that may import it, folders that may import it within a function alone)
+OPTIONAL = (
+    ("torch", ("backend/torch", "learn"), ("cli",)),
+    ("matplotlib", (), ("draw", "cli")),
+    ("sklearn", (), ("files",)),
+    ("array_api_compat", ("numpy",), ()),
+)
+MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "backend" / "__init__.py")
+
+
+def _folder(parts: tuple[str, ...]) -> str:
+    """The entry of `LEVELS` that a path within the package belongs to."""
+    return "/".join(parts[:2]) if parts[0] == "backend" else parts[0]
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+    """What a module imports: (dotted name, line, whether within a function); not what only a type checker reads."""
+    todo: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
+    while todo:
+        node, late = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            todo += [(child, late) for child in node.orelse]
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno, late) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            yield from ((f"{node.module}.{alias.name}", node.lineno, late) for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "importlib.import_module":
+            if isinstance(node.args[0], ast.Constant):
+                yield str(node.args[0].value), node.lineno, True
+        late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        todo += [(child, late) for child in ast.iter_child_nodes(node)]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_import_only_lower_folders(path: Path) -> None:
+    folder = _folder(path.relative_to(ROOT).with_suffix("").parts)
+    wrong = []
+    for name, line, _ in _imports(path):
+        if name.split(".")[0] != "plica":
+            continue
+        target = _folder((*name.split(".")[1:], "__init__"))
+        if target not in LEVELS:
+            target = "__init__"  # `from plica import trace`
+        if target != folder and LEVELS[target] >= LEVELS[folder]:
+            wrong.append(f"{path}:{line} imports {name}: {folder} is {LEVELS[folder]}, {target} is {LEVELS[target]}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", OPTIONAL, ids=lambda row: row[0])
+def test_optional_packages_are_imported_where_they_belong(package: tuple[str, tuple[str, ...], tuple[str, ...]]) -> None:
+    name, always, within_functions = package
+    wrong = []
+    for path in MODULES:
+        folder = _folder(path.relative_to(ROOT).with_suffix("").parts)
+        for imported, line, late in _imports(path):
+            if imported.split(".")[0] == name and folder not in (*always, *(within_functions if late else ())):
+                wrong.append(f"{path}:{line} imports {imported}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_folder_has_a_number() -> None:
+    folders = {_folder(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES}
+    assert folders <= set(LEVELS)
+
+
+def _python(code: str, **environment: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import plica", "import plica.numpy, plica.cli.main, plica.templates.region_graph", "import plica.draw.circuit"],
+)
+def test_importing_plica_finds_no_optional_package(statement: str) -> None:
+    loaded = _python(f"import sys\n{statement}\nprint([m for m in ('torch', 'matplotlib', 'sklearn') if m in sys.modules])")
+    assert loaded.strip() == "[]"
+
+
+PROGRAMS = """
+import plica, plica.numpy as pnp
+from plica.templates.data_modalities import image_data
+from plica.backend.torch.compiler import TorchCompiler
+
+def scores(x, y):
+    n, m = x.shape
+    big = pnp.reshape(pnp.concat([x, x], axis=1), (2 * m, n))
+    return pnp.logsumexp(big, axis=0), pnp.broadcast_to(y, (n * m, m)), pnp.zeros((n + m * m + 1,))
+
+print(plica.trace(scores, plica.spec(("n", "m")), plica.spec(("m",))))
+circuit = image_data((1, 3, 3), input_layer="categorical", num_input_units=2, sum_product_layer="cp", num_sum_units=2)
+compiled = TorchCompiler().compile(circuit)
+print(compiled.program)
+print(compiled.code)
+"""
+
+
+def test_programs_print_the_same_under_every_hash_seed() -> None:
+    first, second = (_python(PROGRAMS, PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    assert first == second
+    assert "f32[n,m]" in first
+    assert "log_matmul_exp" in first
