@@ -4,14 +4,15 @@ It shares no code with the compiler: layers and parameter operations are written
 possible, in extended precision and without broadcasting over folds. Totals and marginals come from enumerating every
 state, or from quadrature.
 
-    oracle = Oracle(circuit, numbers(compiled))
+    oracle = Oracle(circuit, numbers(compiled))  # a dict of arrays by key
     oracle.log(x)      # (B, outputs, units): logarithms, right where the probability underflows any float
     oracle.linear(x)   # the same as ordinary numbers; weights may be negative
 """
 
+import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,10 +176,12 @@ class Oracle:
     def marginal(self, row: Array) -> Array:
         """The sum over the states of the variables that are NaN in `row (D,)`: `(outputs, units)`."""
         states = all_states(self.circuit)
-        fits = np.isnan(row) | (states == np.nan_to_num(row))
-        free = [v for v in range(len(row)) if np.isnan(row[v])]
-        chosen = states[fits.all(axis=1)]
-        return self.linear(np.unique(chosen, axis=0) if free else chosen[:1]).sum(axis=0)
+        return self.linear(states[(np.isnan(row) | (states == row)).all(axis=1)]).sum(axis=0)
+
+    def part(self, *outputs: Layer) -> "Oracle":
+        """The oracle of some layers, with the same values."""
+        circuit = self.circuit.subgraph(*outputs)
+        return Oracle(circuit, {key: self._leaves[tensor] for tensor, key in keys(circuit).items()})
 
     def integral(self, row: Array, bound: float = 40.0) -> float:
         """The integral over the real variables that are NaN in `row`, for one output of one unit, by quadrature."""
@@ -220,16 +223,12 @@ def all_states(circuit: Circuit) -> Array:
     return np.array(list(itertools.product(*map(range, num_states(circuit)))), dtype=np.int64)
 
 
-def _entries(values: Mapping[str, Array]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    return ((key, place) for key, array in values.items() for place in np.ndindex(np.shape(array)))
-
-
 def finite_differences(function: Callable[[dict[str, Array]], Array], values: Mapping[str, Array]) -> dict[str, Array]:
     """The derivative of a number with respect to every entry, by central differences in extended precision."""
     step = WIDE(1e-5)  # an error of step**2 * f''' / 6, about 1e-11, beside 1e-19 / step of rounding
     wide = {key: np.array(array, WIDE) for key, array in values.items()}
     gradients = {key: np.zeros(array.shape) for key, array in wide.items()}
-    for key, place in _entries(wide):
+    for key, place in [(key, place) for key, array in wide.items() for place in np.ndindex(array.shape)]:
         before = wide[key][place]
         sides = []
         for sign in (1, -1):
@@ -238,3 +237,16 @@ def finite_differences(function: Callable[[dict[str, Array]], Array], values: Ma
         wide[key][place] = before
         gradients[key][place] = float((sides[0] - sides[1]) / (2 * step))
     return gradients
+
+
+def numbers(compiled: Any) -> dict[str, Array]:
+    """The state dict of a compiled circuit as arrays."""
+    return {key: value.detach().cpu().numpy() for key, value in compiled.state_dict().items()}
+
+
+def gradients(compiled: Any) -> dict[str, Array]:
+    """The gradients that a compiled circuit has gathered, by the keys of its state dict."""
+    other = copy.deepcopy(compiled)
+    for mine, theirs in zip(other.parameters(), compiled.parameters(), strict=True):
+        mine.data = theirs.grad
+    return numbers(other)

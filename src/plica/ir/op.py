@@ -4,6 +4,7 @@ A row is a type rule, a numpy reference, purity, sample inputs and a decompositi
 for what they do faster; the verifier, the printer, the interpreter and the tests read only this.
 """
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import UnsupportedError
+from plica.errors import UnsupportedError, VerifyError
 from plica.ir.types import ArrayType
 
 Array = NDArray[Any]
@@ -67,8 +68,22 @@ class Op:
 
     def types(self, inputs: Iterable[ArrayType], params: Mapping[str, Any]) -> tuple[ArrayType, ...]:
         """The types of the results; an operation of one result may give its type alone."""
-        result = self.type_rule(*inputs, **params)
+        operands = tuple(inputs)
+        try:
+            result = self.type_rule(*operands, **params)
+        except TypeError as error:
+            raise self._misfit(operands, params, error) from None
         return result if isinstance(result, tuple) else (result,)
+
+    def _misfit(self, operands: tuple[ArrayType, ...], params: Mapping[str, Any], error: TypeError) -> TypeError | VerifyError:
+        """An error of the number of operands or the names of parameters, in terms of a Program; else `error` itself."""
+        signature = inspect.signature(self.type_rule)
+        try:
+            signature.bind(*operands, **params)
+        except TypeError as misfit:
+            given = ", ".join([*map(str, operands), *params])
+            return VerifyError(f"the operation takes {signature}, found ({given}): {misfit}.")
+        return error
 
 
 OpTable = Mapping[str, Op]

@@ -4,6 +4,7 @@ Data: integers, or floats where NaN means missing: the variable is then summed o
 decomposable circuit. A category that no layer has makes its row NaN; nothing indexes out of range.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,28 +117,34 @@ class InputData:
     def _no_state(self, dtype: DType, limits: Limits, absent: Tracer | None) -> Tracer | None:
         """Which entries are no state of their variable; None if none can be."""
         states = np.isfinite(limits)
-        if dtype.kind == "bool" or not states.any():
+        if not states.any():
             return None
-        x = self._columns
         if dtype.kind == "float":
             assert absent is not None, "floating data has a mask of what is missing"
-            low, high = self._each(np.where(states, 0.0, -np.inf), dtype), self._each(limits, dtype)
-            fraction = xp.not_equal(xp.floor(x), x)
-            if not states.all():
-                fraction = fraction & self._scope.constant(states[:, None], "states")
-            return (xp.less(x, low) | xp.greater_equal(x, high) | fraction) & xp.logical_not(absent)
+            return self._no_real_state(dtype, limits, states) & xp.logical_not(absent)
+        x = self._columns
+        if dtype.kind == "bool":
+            x, dtype = xp.astype(x, DType.UINT8), DType.UINT8
         range_ = np.iinfo(dtype.value)
-        last = np.where(states, np.minimum(limits - 1, range_.max), range_.max)
-        wrong = xp.greater(x, self._each(last, dtype)) if (last < range_.max).any() else None
+        # Python's integers: the largest int64 is no float64.
+        last = [min(int(limit) - 1, range_.max) if np.isfinite(limit) else range_.max for limit in limits]
+        wrong = xp.greater(x, self._each(last, dtype)) if min(last) < range_.max else None
         if range_.min == 0:
             return wrong
         return _either(wrong, xp.less(x, self._each(np.where(states, 0, range_.min), dtype)))
 
-    def _each(self, values: Limits, dtype: DType) -> Tracer:
+    def _no_real_state(self, dtype: DType, limits: Limits, states: NDArray[np.bool_]) -> Tracer:
+        x = self._columns
+        high = self._each(limits, dtype)
+        wrong = xp.less(x, self._scope.number(0.0, dtype)) | xp.greater_equal(x, high) | xp.not_equal(xp.floor(x), x)
+        return wrong if states.all() else wrong & self._scope.constant(states[:, None], "states")
+
+    def _each(self, values: Sequence[int] | NDArray[Any], dtype: DType) -> Tracer:
         """One number for each column, `(D, 1)`; a scalar where all are alike."""
-        if (values == values[0]).all():
-            return self._scope.number(values[0], dtype)
-        return self._scope.constant(values[:, None].astype(dtype.value), "limits")
+        array = np.asarray(values, dtype=dtype.value)
+        if (array == array[0]).all():
+            return self._scope.number(array[0].item(), dtype)
+        return self._scope.constant(array[:, None], "limits")
 
     def columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
         """The variables of a group, `(F, B, num_variables)`: states as int64, reals in the dtype of parameters."""

@@ -14,7 +14,7 @@ from plica.errors import DTypeError
 from plica.ir.dtypes import DType
 from plica.ir.op import PRIMITIVE, Array, Op, Sample, Unsupported, sample
 from plica.ir.types import ArrayType, array_type
-from plica.ops.rules import broadcast, require_kind, require_same_dtype
+from plica.ops.rules import broadcast, require_kind, require_operands, require_same_dtype
 
 NUMERIC = ("int", "float", "complex")
 REAL = ("int", "float")
@@ -56,8 +56,9 @@ def _samples(arity: int, kinds: Sequence[str], domain: str) -> Callable[[], list
     return make
 
 
-def _rule(kinds: Sequence[str], result: DType | None = None) -> Callable[..., ArrayType]:
+def _rule(arity: int, kinds: Sequence[str], result: DType | None = None) -> Callable[..., ArrayType]:
     def rule(*types: ArrayType) -> ArrayType:
+        require_operands(types, arity, arity)
         require_kind(types, kinds)
         dtype = require_same_dtype(*types)
         return array_type(broadcast(*[type_.shape for type_ in types]), result or dtype)
@@ -76,7 +77,7 @@ def elementwise(
     decompose: Callable[..., Any] | Unsupported = PRIMITIVE,
 ) -> Op:
     """A row of an operation that works on each element of operands of one dtype."""
-    return Op(name, _rule(kinds, result), reference, _samples(arity, kinds, domain), decompose)
+    return Op(name, _rule(arity, kinds, result), reference, _samples(arity, kinds, domain), decompose)
 
 
 def _safe_log(x: Array) -> Any:
@@ -192,6 +193,7 @@ def _where_samples() -> list[Sample]:
 
 
 def _logaddexp_type(*types: ArrayType) -> ArrayType:
+    require_operands(types, 1)
     require_kind(types, ("float",))
     return array_type(broadcast(*[type_.shape for type_ in types]), require_same_dtype(*types))
 
@@ -207,6 +209,7 @@ def _logaddexp_samples() -> list[Sample]:
         sample(_array("any", "float32"), _array("special", "float32")[:, ::-1]),
         sample(zero, other),
         sample(zero, other, other),
+        sample(_array("any", "float64"), _array("any", "float64")[:1], _array("positive", "float64")),
     ]
 
 

@@ -8,7 +8,7 @@ from plica.errors import ShapeError
 from plica.ir.op import Array, Op, Sample, sample
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType, array_type
-from plica.ops.rules import broadcast, require_kind, require_same_dtype
+from plica.ops.rules import broadcast, require_kind, require_operands, require_same_dtype
 
 _A = np.asarray([[1.0, -2.0, 0.5], [0.0, 3.0, 1.5]])
 
@@ -49,11 +49,14 @@ def einsum_dims(equation: str, shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...]
 
 
 def _einsum_type(*types: ArrayType, equation: str) -> ArrayType:
+    require_operands(types, 1)
+    require_kind(types, ("int", "float", "complex"))
     dtype = require_same_dtype(*types)
     return array_type(einsum_dims(equation, [type_.shape for type_ in types]), dtype)
 
 
 def _log_matmul_exp_type(*types: ArrayType) -> ArrayType:
+    require_operands(types, 2)
     *inputs, weight = types
     require_kind(types, ("float",))
     dtype = require_same_dtype(*types)

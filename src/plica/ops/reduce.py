@@ -68,12 +68,12 @@ def _logsumexp(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _softmax(x: Array, *, axis: int) -> Any:
-    exps = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    exps = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
     return exps / np.sum(exps, axis=axis, keepdims=True)
 
 
 def _log_softmax(x: Array, *, axis: int) -> Any:
-    shifted = x - np.max(x, axis=axis, keepdims=True)
+    shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 

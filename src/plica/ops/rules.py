@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from plica.errors import DTypeError, ShapeError
+from plica.errors import DTypeError, ShapeError, VerifyError
 from plica.ir.dtypes import DType, promote
 from plica.ir.sizes import Dim, same
 from plica.ir.types import ArrayType, array_type
@@ -45,6 +45,17 @@ def common_dtype(*types: ArrayType) -> DType:
     for type_ in types[1:]:
         result = promote(result, type_.dtype)
     return result
+
+
+def require_operands(types: Sequence[ArrayType], least: int, most: int | None = None) -> None:
+    """Check how many operands there are; without `most`, any number from `least` on.
+
+    Raises:
+        VerifyError: There are too few or too many.
+    """
+    if len(types) < least or (most is not None and len(types) > most):
+        wanted = f"at least {least}" if most is None else str(least)
+        raise VerifyError(f"the operation takes {wanted} operand(s), found {len(types)}.")
 
 
 def require_kind(types: Sequence[ArrayType], kinds: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from plica.ir.dtypes import DType
 from plica.ir.op import Op, sample
 from plica.ir.sizes import Dim, floor_divide, product, same, total
 from plica.ir.types import ArrayType, array_type
-from plica.ops.rules import normal_axes, normal_axis, require_same_dtype
+from plica.ops.rules import normal_axes, normal_axis, require_operands, require_same_dtype
 
 _X = np.arange(6.0, dtype="float32").reshape(2, 3)
 
@@ -67,6 +67,7 @@ def _squeeze_type(x: ArrayType, *, axis: tuple[int, ...]) -> ArrayType:
 
 
 def _join_dims(types: tuple[ArrayType, ...], axis: int) -> tuple[tuple[Dim, ...], int]:
+    require_operands(types, 1)
     first = types[0].shape
     place = normal_axis(axis, len(first))
     for type_ in types[1:]:
@@ -84,6 +85,7 @@ def _concat_type(*types: ArrayType, axis: int) -> ArrayType:
 
 
 def _stack_type(*types: ArrayType, axis: int) -> ArrayType:
+    require_operands(types, 1)
     first = types[0].shape
     if any(type_.shape != first for type_ in types):
         raise ShapeError(f"{', '.join(map(str, types))} have different shapes.")

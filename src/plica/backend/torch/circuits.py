@@ -43,7 +43,7 @@ class TorchCircuit(nn.Module):
         self.leaves = leaves
         self._folded = folded
         self._semiring = semiring
-        self._default_dtype = dtype
+        self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._notes = notes
         self._width = input_width(folded.circuit)
         self._limits = _limit_tensor(folded.circuit)
@@ -52,6 +52,8 @@ class TorchCircuit(nn.Module):
         self.register_state_dict_post_hook(_unfold_state)
         self.register_load_state_dict_pre_hook(_fold_state)
         self.register_load_state_dict_post_hook(_rename_missing)
+
+    _real: Tensor
 
     @property
     def symbolic(self) -> Circuit:
@@ -94,7 +96,7 @@ class TorchCircuit(nn.Module):
         for leaf, tensor in self.leaves.items():
             if leaf.kind.name == "REAL":
                 return tensor.dtype
-        return self._default_dtype
+        return self._real.dtype
 
     @property
     def program(self) -> Program:

@@ -142,7 +142,7 @@ def _joined(name: str) -> Row:
 _SAME_NAME = (
     "abs acos acosh asin asinh atan atan2 atanh bitwise_and bitwise_or bitwise_xor ceil copysign cos cosh erf erfinv exp "
     "expm1 floor hypot isfinite isinf isnan log log1p log2 log10 logical_and logical_not logical_or logical_xor "
-    "matmul maximum minimum reciprocal round sigmoid sign signbit sin sinh sqrt square tan tanh trunc floor_divide "
+    "matmul maximum minimum reciprocal round sigmoid sign signbit sin sinh sqrt square tan tanh trunc "
     "remainder pow"
 ).split()
 _KERNELS = "safe_log log_matmul_exp logaddexp lookup search_cumulative".split()
@@ -164,6 +164,7 @@ ROWS: dict[str, Row] = {
     **{name: _function(f"kernels.{name}") for name in _KERNELS},
     **{name: _infix(symbol) for name, symbol in _INFIX.items()},
     "bitwise_invert": _function("torch.bitwise_not"),
+    "floor_divide": lambda call: f"torch.div({call.tensors}, rounding_mode='floor')",
     "negative": _function("torch.neg"),
     "softplus": lambda call: f"torch.logaddexp({call.tensor(0)}, torch.zeros_like({call.tensor(0)}))",
     "where": lambda call: f"torch.where({', '.join([call.tensor(0), *call.inputs[1:]])})",

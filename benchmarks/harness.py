@@ -1,0 +1,118 @@
+"""Timing of contenders side by side: interleaved rounds, with an A/A control that shows the noise.
+
+A round times every contender once, and each round begins with another one, so that slow drifts of the machine meet all
+alike. The control is the first contender a second time, under another name: where its ratio is not 1, a ratio as far
+from 1 means nothing. Ratios are taken within a round and then summarised.
+
+>>> report = compare({"sum": lambda: sum(range(100)), "twice": lambda: sum(range(200))}, Settings(rounds=2, seconds=0))
+>>> sorted(report["ratios"])
+['sum', 'sum (again)', 'twice']
+"""
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Contenders = Mapping[str, Callable[[], object]]
+AGAIN = " (again)"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How long to measure.
+
+    Args:
+        rounds: Samples of each contender.
+        warmup: Calls of each contender before the first round.
+        seconds: The shortest sample: fast calls are repeated within a sample until it takes as long.
+        device: Where the work happens; timings wait for it.
+    """
+
+    rounds: int = 20
+    warmup: int = 2
+    seconds: float = 0.01
+    device: str = "cpu"
+
+
+def compare(contenders: Contenders, settings: Settings) -> dict[str, Any]:
+    """Times of all contenders in milliseconds for each call, and ratios to the first; everything fits into JSON."""
+    samples = measure(contenders, settings)
+    baseline = samples[next(iter(contenders))]
+    ratios = {name: [one / base for one, base in zip(times, baseline, strict=True)] for name, times in samples.items()}
+    return {
+        "baseline": next(iter(contenders)),
+        "milliseconds": {name: summary([1e3 * one for one in times]) for name, times in samples.items()},
+        "ratios": {name: summary(values) for name, values in ratios.items()},
+    }
+
+
+def measure(contenders: Contenders, settings: Settings) -> dict[str, list[float]]:
+    """Seconds for each call, one sample for each round, of each contender and of the control."""
+    first = next(iter(contenders))
+    calls = dict(contenders) | {f"{first}{AGAIN}": contenders[first]}
+    for call in calls.values():
+        for _ in range(settings.warmup):
+            call()
+    repeats = _repeats(contenders[first], settings)
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    enabled = gc.isenabled()
+    try:
+        for number in range(settings.rounds):
+            gc.collect()
+            gc.disable()
+            start = number % len(names)
+            for name in names[start:] + names[:start]:
+                samples[name].append(timed(calls[name], repeats, settings.device))
+    finally:
+        if enabled:
+            gc.enable()
+    return samples
+
+
+def timed(call: Callable[[], object], repeats: int, device: str) -> float:
+    """Seconds for each of `repeats` calls, the device's work included."""
+    synchronise(device)
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    synchronise(device)
+    return (time.perf_counter() - start) / repeats
+
+
+def synchronise(device: str) -> None:
+    """Wait until the device has done what it was given."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
+def summary(values: list[float]) -> dict[str, float]:
+    """Median and quartiles."""
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return {"median": _short(middle), "q1": _short(low), "q3": _short(high)}
+
+
+def table(report: Mapping[str, Any], title: str) -> str:
+    """One comparison as text: a line for each contender."""
+    lines = [title]
+    for name, times in report["milliseconds"].items():
+        ratio = report["ratios"][name]
+        spread = f"{times['q1']:.3f} to {times['q3']:.3f}"
+        lines.append(f"  {name:28s} {times['median']:10.3f} ms  ({spread:>20s})  ratio {ratio['median']:.2f}")
+    return "\n".join(lines)
+
+
+def _repeats(call: Callable[[], object], settings: Settings) -> int:
+    if settings.seconds <= 0:
+        return 1
+    return max(1, math.ceil(settings.seconds / max(timed(call, 1, settings.device), 1e-7)))
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")

@@ -1,0 +1,115 @@
+"""`python -m benchmarks.run`: measure named circuits, each in a process of its own, and print and save the figures.
+
+This process starts the others and never imports torch: a process inherits the peak memory of the one that started it.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.circuits import CIRCUITS, QUICK
+from benchmarks.contenders import CONTENDERS, FLAGS
+from benchmarks.harness import Settings, table
+
+SCHEMA = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    options = _parser().parse_args(arguments)
+    if options.child:
+        print(json.dumps(_child(options)))
+        return
+    names = options.circuit or list(QUICK if options.quick else CIRCUITS)
+    result: dict[str, Any] = {
+        "schema": SCHEMA,
+        "date": datetime.date.today().isoformat(),
+        "settings": {"rounds": _rounds(options), "seconds": _seconds(options), "contenders": _contenders(options)},
+        "machine": _start(names[0], options, "facts"),
+        "circuits": {},
+    }
+    print(json.dumps(result["machine"]))
+    for name in names:
+        report = _start(name, options, "speed")
+        report["peak memory"] = {one: _start(name, options, "memory", one) for one in _contenders(options)}
+        result["circuits"][name] = report
+        print(_text(name, report), flush=True)
+        if options.out:
+            options.out.write_text(json.dumps(result, indent=1) + "\n")  # after each circuit: a run can be cut short
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure named circuits.")
+    parser.add_argument("--circuit", nargs="+", choices=CIRCUITS, metavar="NAME", help=f"of {', '.join(CIRCUITS)}")
+    parser.add_argument(
+        "--contender", nargs="+", choices=CONTENDERS, metavar="NAME", help=f"of {', '.join(CONTENDERS)}"
+    )
+    parser.add_argument("--flags", action="store_true", help="compare folding and optimising with doing neither")
+    parser.add_argument("--rounds", type=int, help="samples of each contender (20)")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of the 8x8 quad-trees")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--child", choices=("facts", "speed", "memory"), help=argparse.SUPPRESS)
+    return parser
+
+
+def _start(name: str, options: argparse.Namespace, task: str, contender: str | None = None) -> Any:
+    """The answer of a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.run", "--child", task, "--circuit", name, "--device", options.device]
+    command += ["--threads", str(options.threads), "--rounds", str(_rounds(options))]
+    command += ["--quick"] if options.quick else []
+    command += ["--contender", *([contender] if contender else _contenders(options))]
+    root = Path(__file__).resolve().parent.parent
+    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
+    done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"measuring the {task} of {name} failed (exit status {done.returncode}); see above.")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _child(options: argparse.Namespace) -> Any:
+    """What the fresh process does."""
+    from benchmarks.machine import facts, use_threads
+    from benchmarks.measures import measure_memory, measure_speed
+
+    use_threads(options.threads)
+    if options.child == "facts":
+        return facts(options.threads, options.device)
+    spec = CIRCUITS[options.circuit[0]]
+    if options.child == "memory":
+        return measure_memory(spec, options.contender[0], options.device)
+    settings = Settings(rounds=_rounds(options), seconds=_seconds(options), device=options.device)
+    return measure_speed(spec, options.contender, settings)
+
+
+def _rounds(options: argparse.Namespace) -> int:
+    return int(options.rounds or (3 if options.quick else 20))
+
+
+def _seconds(options: argparse.Namespace) -> float:
+    return 0.0 if options.quick else Settings.seconds
+
+
+def _contenders(options: argparse.Namespace) -> list[str]:
+    return list(options.contender or (FLAGS if options.flags else ("plica",)))
+
+
+def _text(name: str, report: dict[str, Any]) -> str:
+    lines = [f"\n{name}"]
+    for one, steps in report["compile"].items():
+        times = ", ".join(f"{step} {times['median']:.1f} ms" for step, times in steps.items())
+        memory = ", ".join(f"{step} {mib:.0f}" for step, mib in report["peak memory"][one].items())
+        lines += [f" {one}: {report['parameters'][one]:,} numbers; {times}", f"   peak memory (MiB): {memory}"]
+    lines += [table(part, f" {title}") for title, part in report.items() if "milliseconds" in part]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Prints the table of operations for `docs/ir.md`: `python -m plica.ops`."""
+
+import inspect
+
+from plica.ir.op import Op, Unsupported
+from plica.ops import ELEMENTWISE, INDEXING, LINALG, REDUCE, SHAPE
+
+GROUPS = {"elementwise": ELEMENTWISE, "reductions": REDUCE, "shapes": SHAPE, "indexing": INDEXING, "contractions": LINALG}
+
+
+def operations_table() -> str:
+    """One line of Markdown for each operation: name, parameters, number of operands in its first sample."""
+    lines = ["| operation | kind | operands | parameters | decomposition |", "|---|---|---|---|---|"]
+    for kind, rows in GROUPS.items():
+        lines += [_line(kind, op) for op in sorted(rows, key=lambda op: op.name)]
+    return "\n".join(lines)
+
+
+def _line(kind: str, op: Op) -> str:
+    signature = inspect.signature(op.type_rule)
+    params = [name for name, one in signature.parameters.items() if one.kind is one.KEYWORD_ONLY]
+    counts = sorted({len(sample.inputs) for sample in op.samples()})
+    decomposition = op.decompose.why.split(":")[0] if isinstance(op.decompose, Unsupported) else "yes"
+    return f"| `{op.name}` | {kind} | {' or '.join(map(str, counts))} | {', '.join(params)} | {decomposition} |"
+
+
+if __name__ == "__main__":
+    print(operations_table())

@@ -1,0 +1,105 @@
+"""Every row in torch against the interpreter, in value, shape and dtype, and its derivative against differences."""
+
+import numpy as np
+import pytest
+import torch
+
+from plica.api import interpret
+from plica.backend.torch.rows import ROWS
+from plica.ir.op import Unsupported
+from plica.ops import OPS
+from tests.harness.programs import assert_same, one_equation, run_torch, to_torch
+from tests.harness.samples import CASES, SAMPLES, SCALARS, Case
+
+# Rows that compare with infinities, or whose results are exact, are still within the tolerances of `assert_same`.
+# A few functions of torch are less exact than numpy's near their zeros; units in the last place, times these.
+LOOSE = {"erfinv": 50.0, "erf": 2.0, "acosh": 10.0, "tan": 5.0, "pow": 5.0, "sinh": 2.0, "atanh": 5.0}
+
+
+def _compare(case: Case, tensors: list[torch.Tensor], literals: tuple[int, ...] = ()) -> None:
+    program = one_equation(case.op, case.inputs, case.params, literals)
+    arguments = [array for place, array in enumerate(case.inputs) if place not in literals]
+    (expected,) = interpret(program, *arguments)
+    given = [tensor for place, tensor in enumerate(tensors) if place not in literals]
+    (found,) = run_torch(program, *given)
+    assert_same(found, expected, LOOSE.get(case.op, 1.0))
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_every_row_runs(op) -> None:
+    assert op.name in ROWS or not isinstance(op.decompose, Unsupported)
+
+
+def test_there_is_no_row_of_an_operation_that_does_not_exist() -> None:
+    assert set(ROWS) <= set(OPS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_torch_is_the_interpreter(case: Case) -> None:
+    _compare(case, [to_torch(array) for array in case.inputs])
+
+
+@pytest.mark.parametrize("case", [case for case in SAMPLES if case.inputs], ids=str)
+def test_strides_do_not_matter(case: Case) -> None:
+    """The same numbers with gaps between them and the axes stored in reverse order."""
+    tensors = []
+    for array in case.inputs:
+        tensor = to_torch(array)
+        spread = torch.zeros((*reversed(tensor.shape), 2), dtype=tensor.dtype)[..., 1]
+        view = spread.permute(*reversed(range(tensor.ndim)))
+        tensors.append(view.copy_(tensor))
+    _compare(case, tensors)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if any(x.ndim == 0 for x in case.inputs)], ids=str)
+def test_literals_stand_for_scalars(case: Case) -> None:
+    """Each scalar alone written in the program, and all of them."""
+    places = [place for place, array in enumerate(case.inputs) if array.ndim == 0]
+    tensors = [to_torch(array) for array in case.inputs]
+    for literals in (*((place,) for place in places), tuple(places)):
+        _compare(case, tensors, literals)
+
+
+@pytest.mark.parametrize("case", [case for case in SCALARS if len(case.inputs) > 1], ids=str)
+def test_literals_meet_arrays(case: Case) -> None:
+    first, *others = case.inputs
+    wide = np.broadcast_to(first, (2, 3)).copy()
+    for inputs, place in (((wide, *others), 1), ((first, *[np.broadcast_to(one, (2, 3)) for one in others]), 0)):
+        meets = Case(case.op, case.number, tuple(inputs), case.params)
+        _compare(meets, [to_torch(array) for array in inputs], (place,))
+
+
+# Where the samples of a row lie at a kink or a pole, its derivative is taken elsewhere.
+KINKS = frozenset({"abs", "ceil", "floor", "round", "trunc", "sign", "copysign", "floor_divide", "remainder", "maximum", "minimum"})
+SMOOTH = tuple(
+    case
+    for case in SAMPLES
+    if case.inputs
+    and case.inputs[0].dtype.kind in "f"
+    and all(np.all(np.isfinite(array)) for array in case.inputs if array.dtype.kind == "f")
+    and case.op not in ("argmax", "argmin", "search_cumulative", "astype")
+    and all(array.size for array in case.inputs)
+)
+
+
+def _moved(op: str, array: np.ndarray) -> np.ndarray:
+    """The sample in float64, distinct and away from kinks, poles and the ends of domains."""
+    if array.dtype.kind != "f":
+        return array
+    wide = array.astype("float64")
+    steps = np.arange(array.size).reshape(array.shape) * 1e-3
+    if op in ("acosh", "safe_log", "log_matmul_exp") or op in KINKS:
+        return np.abs(wide) + 0.137 + steps if op != "log_matmul_exp" else wide
+    return np.where(wide == 0, 0.01, wide) + (0 if op in ("acos", "asin", "atanh", "erfinv") else steps)
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=str)
+def test_derivatives_are_limits_of_differences(case: Case) -> None:
+    inputs = tuple(_moved(case.op, array) for array in case.inputs)
+    program = one_equation(case.op, inputs, case.params)
+    if program.results[0].type.dtype.kind != "float":
+        return
+    tensors = [to_torch(array).requires_grad_(array.dtype.kind == "f") for array in inputs]
+    if case.op in KINKS and len(tensors) == 2:
+        tensors[1] = (tensors[1] * 0.77 + 0.3).detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda *xs: run_torch(program, *xs)[0], tensors, atol=1e-5, rtol=1e-4)

@@ -1,0 +1,63 @@
+"""Programs for tests: one equation of a table's sample, and random well-typed ones with symbolic sizes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from plica.backend.torch.emit import emit
+from plica.ir.builder import Builder
+from plica.ir.dtypes import DType, as_dtype
+from plica.ir.program import Literal, Operand, Program, Var
+from plica.ir.sizes import Dim, Size, evaluate, same
+from plica.ir.types import ShapedArray, array_type
+from plica.ops import OPS
+
+Array = NDArray[Any]
+
+# Two implementations of one elementary function or short sum differ by a few units in the last place:
+# 2**-23 = 1.2e-7 in float32, 2**-52 = 2.2e-16 in float64. Integers and truth values are exact.
+RELATIVE = {"float32": 2e-6, "float64": 1e-13, "complex64": 5e-6, "complex128": 1e-13}
+ABSOLUTE = {"float32": 1e-6, "float64": 1e-13, "complex64": 1e-6, "complex128": 1e-13}
+
+
+def literal(array: Array) -> Literal:
+    """The scalar `array` as a literal."""
+    return Literal(array.item(), ShapedArray((), as_dtype(array.dtype)))
+
+
+def one_equation(op: str, inputs: Sequence[Array], params: Mapping[str, Any], literals: Sequence[int] = ()) -> Program:
+    """The Program of one operation on inputs of static shapes; those at `literals` are written in the Program."""
+    builder = Builder(OPS)
+    operands: list[Operand] = [
+        literal(array) if place in literals else builder.argument(None, array.shape, as_dtype(array.dtype))
+        for place, array in enumerate(inputs)
+    ]
+    return builder.build(builder.add(op, *operands, **params))
+
+
+def run_torch(program: Program, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The results of a Program without leaves in torch."""
+    results = emit(program)(SimpleNamespace(device=torch.device("cpu")), *tensors)
+    return results if len(program.results) != 1 else (results,)
+
+
+def to_torch(array: Array) -> torch.Tensor:
+    """A tensor with its own memory."""
+    return torch.from_numpy(np.array(array))
+
+
+def assert_same(found: torch.Tensor | Array, expected: Array, scale: float = 1.0) -> None:
+    """Check shape, dtype and values; NaN equals NaN, infinities have equal signs."""
+    assert isinstance(found, torch.Tensor | np.ndarray), f"found a {type(found).__name__}"
+    array = found.detach().resolve_conj().numpy() if isinstance(found, torch.Tensor) else found
+    assert array.shape == expected.shape, f"shape {array.shape}, expected {expected.shape}"
+    assert array.dtype == expected.dtype, f"dtype {array.dtype}, expected {expected.dtype}"
+    name = str(expected.dtype)
+    relative, absolute = RELATIVE.get(name, 0) * scale, ABSOLUTE.get(name, 0) * scale
+    np.testing.assert_allclose(array, expected, rtol=relative, atol=absolute, equal_nan=True)

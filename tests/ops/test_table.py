@@ -1,0 +1,136 @@
+"""Every row of the table: its type rule is what its reference does, and the interpreter computes the reference."""
+
+import numpy as np
+import pytest
+
+from plica.api import interpret, parse, verify
+from plica.errors import DTypeError, InputError, PlicaError, ShapeError, VerifyError
+from plica.ir.dtypes import DType, as_dtype
+from plica.ir.op import Op, Sample, Unsupported, op_table, unsupported
+from plica.ir.types import array_type
+from plica.ops import OPS
+from plica.ops.elementwise import ELEMENTWISE
+from tests.harness.programs import assert_same, one_equation
+from tests.harness.samples import CASES
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_type_rule_and_interpreter_follow_the_reference(case) -> None:
+    op, (inputs, params) = OPS[case.op], (case.inputs, case.params)
+    with np.errstate(all="ignore"):
+        expected = np.asarray(op.reference(*inputs, **params))
+    types = [array_type(array.shape, as_dtype(array.dtype)) for array in inputs]
+    (type_,) = op.types(types, params)
+    assert type_.shape == expected.shape
+    found = interpret(one_equation(case.op, inputs, params), *inputs)
+    assert len(found) == 1
+    assert_same(found[0], expected.astype(type_.dtype.value))
+    # Types are the reference's, but for the widths that the standard gives: sums and indices of 64 bits.
+    if case.op not in ("erf", "erfinv"):  # computed in float64 number by number
+        assert np.dtype(type_.dtype.value).kind == expected.dtype.kind
+        assert type_.dtype.value == expected.dtype or expected.dtype.kind in "iu"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_text_is_read_back(case) -> None:
+    program = one_equation(case.op, case.inputs, case.params)
+    verify(program)
+    assert parse(str(program)) == program
+    assert str(parse(str(program))) == str(program)
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_rows_have_samples_with_something_in_them(op: Op) -> None:
+    samples = list(op.samples())
+    assert samples
+    assert any(np.size(op.reference(*sample.inputs, **sample.params)) > 1 for sample in samples)
+    assert all(isinstance(sample, Sample) for sample in samples)
+
+
+def test_names_are_the_keys() -> None:
+    assert all(name == op.name for name, op in OPS.items())
+
+
+def test_two_rows_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="two operations are named 'abs'"):
+        op_table(ELEMENTWISE, ELEMENTWISE[:1])
+
+
+def test_a_missing_column_says_why() -> None:
+    with pytest.raises(PlicaError, match="no pictures"):
+        unsupported("no pictures")(1, two=2)
+    assert all(isinstance(op.decompose, Unsupported) or callable(op.decompose) for op in OPS.values())
+
+
+F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
+_X, _I = array_type((2, 3), F32), array_type((2,), I64)
+REFUSED = (
+    # operation, operands, parameters, error, part of the message
+    ("add", (_X, array_type((2,), F32)), {}, ShapeError, "do not broadcast: 3 meets 2"),
+    ("add", (_X, array_type((2, 3), I64)), {}, DTypeError, "dtypes differ"),
+    ("add", (array_type((2,), BOOL),) * 2, {}, DTypeError, "found bool, expected int or float or complex"),
+    ("add", (_X,), {}, VerifyError, "takes 2 operand"),
+    ("add", (_X, _X, _X), {}, VerifyError, "takes 2 operand"),
+    ("exp", (_I,), {}, DTypeError, "found int64, expected float"),
+    ("exp", (), {}, VerifyError, "takes 1 operand"),
+    ("matmul", (_X,), {}, VerifyError, "missing a required argument"),
+    ("softmax", (_X,), {"axis": 0, "keepdims": True}, VerifyError, "unexpected keyword argument .keepdims"),
+    ("logaddexp", (), {}, VerifyError, "at least 1"),
+    ("where", (_X, _X, _X), {}, DTypeError, "condition of where is float32"),
+    ("where", (array_type((3,), BOOL), _X, _I), {}, ShapeError, "do not broadcast"),
+    ("max", (array_type((0, 2), F32),), {"axis": (0,), "keepdims": False}, ShapeError, "axis of size 0"),
+    ("argmax", (array_type((0, 2), F32),), {"axis": 0, "keepdims": False}, ShapeError, "axis of size 0"),
+    ("sum", (_X,), {"axis": (2,), "keepdims": False}, ShapeError, "axis 2 does not exist"),
+    ("sum", (_X,), {"axis": (1, -1), "keepdims": False}, ShapeError, "named twice"),
+    ("softmax", (_X,), {"axis": -3}, ShapeError, "axis -3 does not exist"),
+    ("reshape", (_X,), {"shape": (4,)}, ShapeError, "6 elements and cannot become"),
+    ("reshape", (_X,), {"shape": (-1,)}, ShapeError, "names every size"),
+    ("permute_dims", (_X,), {"axes": (0, 0)}, ShapeError, "no permutation"),
+    ("broadcast_to", (_X,), {"shape": (3,)}, ShapeError, "does not broadcast"),
+    ("broadcast_to", (_X,), {"shape": (2, 6)}, ShapeError, "does not broadcast"),
+    ("expand_dims", (_X,), {"axis": 3}, ShapeError, "axis 3 does not exist"),
+    ("squeeze", (_X,), {"axis": (0,)}, ShapeError, "has size 2"),
+    ("concat", (_X, array_type((3, 2), F32)), {"axis": 0}, ShapeError, "do not fit together"),
+    ("concat", (), {"axis": 0}, VerifyError, "at least 1"),
+    ("stack", (_X, array_type((3, 2), F32)), {"axis": 0}, ShapeError, "different shapes"),
+    ("stack", (), {"axis": 0}, VerifyError, "at least 1"),
+    ("slice", (_X,), {"axis": 0, "start": 1, "stop": 3, "step": 1}, ShapeError, "does not lie within"),
+    ("slice", (_X,), {"axis": 0, "start": 0, "stop": 2, "step": 0}, ShapeError, "does not lie within"),
+    ("full", (_X,), {"shape": (2,)}, ShapeError, "takes a scalar"),
+    ("take", (_X, _X), {"axis": 0}, DTypeError, "found float32, expected int"),
+    ("take", (_X, array_type((1, 1), I64)), {"axis": 0}, ShapeError, "one dimension"),
+    ("take_along_axis", (_X, _I), {"axis": 0}, ShapeError, "do not match"),
+    ("lookup", (_X, _I), {}, ShapeError, r"lookup takes a table \(F, K, C\)"),
+    ("search_cumulative", (_X, _I, _X), {}, ShapeError, "search_cumulative takes"),
+    ("matmul", (_X, _X), {}, ShapeError, "3 meets 2"),
+    ("matmul", (_X, array_type((), F32)), {}, ShapeError, "no scalars"),
+    ("einsum", (_X,), {"equation": "ab"}, ShapeError, "needs '->'"),
+    ("einsum", (_X, _X), {"equation": "ab,bc->ac"}, ShapeError, "axis 'b' is both 3 and 2"),
+    ("einsum", (_X,), {"equation": "ab->c"}, ShapeError, "must occur once"),
+    ("einsum", (array_type((2,), BOOL),), {"equation": "a->"}, DTypeError, "found bool"),
+    ("log_matmul_exp", (_X, array_type((4, 2), F32)), {}, ShapeError, "takes a weight"),
+    ("log_matmul_exp", (_X,), {}, VerifyError, "at least 2"),
+)
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: f"{row[0]}-{row[4]}")
+def test_type_rules_refuse(row) -> None:
+    op, types, params, error, message = row
+    with pytest.raises(error, match=message):
+        OPS[op].types(types, params)
+
+
+OUTSIDE = (
+    ("take", (np.zeros((2, 3)), np.asarray([0, 2])), {"axis": 0}, "index 2 does not lie within an axis of size 2"),
+    ("take", (np.zeros((2, 3)), np.asarray([-1])), {"axis": 0}, "index -1 does not lie"),
+    ("take_along_axis", (np.zeros((1, 3)), np.asarray([[3]])), {"axis": 1}, "index 3 does not lie"),
+    ("lookup", (np.zeros((1, 2, 3)), np.asarray([[3]])), {}, "index 3 does not lie"),
+    ("search_cumulative", (np.ones((1, 2, 3)), np.asarray([[2]]), np.zeros((1, 1))), {}, "index 2 does not lie"),
+)
+
+
+@pytest.mark.parametrize("row", OUTSIDE, ids=lambda row: f"{row[0]}-{row[3]}")
+def test_the_interpreter_wraps_no_index(row) -> None:
+    op, inputs, params, message = row
+    with pytest.raises(InputError, match=message):
+        interpret(one_equation(op, inputs, params), *inputs)

@@ -1,0 +1,49 @@
+"""Every example of the documentation runs, and its generated parts are up to date."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plica.ops.__main__ import operations_table
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
+def test_examples_of_a_page_run(page: Path) -> None:
+    failures, _ = doctest.testfile(str(page), module_relative=False)
+    assert failures == 0
+
+
+def test_the_table_of_operations_is_up_to_date() -> None:
+    assert operations_table() in (ROOT / "docs/ir.md").read_text()
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", (ROOT / "README.md").read_text())
+    missing = [path for pair in links for path in pair if path and not (ROOT / path).exists()]
+    assert links
+    assert not missing
+
+
+@pytest.mark.parametrize("number", range(len(re.findall(r"```python\n", (ROOT / "README.md").read_text()))))
+def test_python_of_the_readme_runs(number: int, tmp_path: Path) -> None:
+    block = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[number]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_dependency_is_explained() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    lists = re.findall(r"^(?:dependencies|\w+) = \[(.*?)\]$", project.split("[project.scripts]")[0], re.MULTILINE)
+    names = {re.match(r"[\w-]+", entry.strip().strip('"')).group() for text in lists for entry in text.split(",")}
+    explained = (ROOT / "docs/dependencies.md").read_text()
+    assert not [name for name in sorted(names - {"plica", "hatchling", "Intended", "Programming"}) if name not in explained]
