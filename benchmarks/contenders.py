@@ -30,14 +30,14 @@ class Contender:
     compile: Callable[[Any], nn.Module]
 
 
-def _plica(**flags: bool) -> Contender:
-    return Contender(CircuitSpec.build, partial(_compile_with_plica, flags))
+def _plica(fold: bool = True, optimize: bool = True) -> Contender:
+    return Contender(CircuitSpec.build, partial(_compile_with_plica, fold, optimize))
 
 
-def _compile_with_plica(flags: dict[str, bool], circuit: Any) -> nn.Module:
+def _compile_with_plica(fold: bool, optimize: bool, circuit: Any) -> nn.Module:
     from plica.backend.torch.compiler import TorchCompiler
 
-    return TorchCompiler(**flags).compile(circuit)
+    return TorchCompiler(fold=fold, optimize=optimize).compile(circuit)
 
 
 FLAGS = ("plica", "plica fold=False", "plica optimize=False", "plica fold=False optimize=False")

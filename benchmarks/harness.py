@@ -1,8 +1,8 @@
 """Timing of contenders side by side: interleaved rounds, with an A/A control that shows the noise.
 
-A round times every contender once, and each round begins with another one, so that slow drifts of the machine meet all
-alike. The control is the first contender a second time, under another name: where its ratio is not 1, a ratio as far
-from 1 means nothing. Ratios are taken within a round and then summarised.
+A round times every contender once, in an order of its own, so that drifts of the machine, and what one contender
+leaves behind in caches and the heap, meet all alike. The control is the first contender a second time, under another
+name: where its ratio is not 1, a ratio as far from 1 means nothing. Ratios are taken within a round, then summarised.
 
 >>> report = compare({"sum": lambda: sum(range(100)), "twice": lambda: sum(range(200))}, Settings(rounds=2, seconds=0))
 >>> sorted(report["ratios"])
@@ -11,6 +11,7 @@ from 1 means nothing. Ratios are taken within a round and then summarised.
 
 import gc
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -59,14 +60,13 @@ def measure(contenders: Contenders, settings: Settings) -> dict[str, list[float]
             call()
     repeats = _repeats(contenders[first], settings)
     samples: dict[str, list[float]] = {name: [] for name in calls}
-    names = list(calls)
+    orders = random.Random(0)
     enabled = gc.isenabled()
     try:
-        for number in range(settings.rounds):
+        for _ in range(settings.rounds):
             gc.collect()
             gc.disable()
-            start = number % len(names)
-            for name in names[start:] + names[:start]:
+            for name in orders.sample(list(calls), len(calls)):
                 samples[name].append(timed(calls[name], repeats, settings.device))
     finally:
         if enabled:

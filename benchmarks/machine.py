@@ -1,9 +1,16 @@
 """What a figure depends on beside the code: versions, cores, threads. No names of hosts or of people."""
 
+import datetime
+import json
 import os
 import platform
 import sys
+from pathlib import Path
 from typing import Any
+
+from benchmarks.harness import Settings
+
+SCHEMA = 1  # of result files
 
 
 def facts(threads: int, device: str) -> dict[str, Any]:
@@ -45,3 +52,12 @@ def peak_memory_mib(device: str) -> float:
 
     unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
+
+
+def save(path: Path | None, report: dict[str, Any], settings: Settings, threads: int) -> None:
+    """Write comparisons with what they depend on, if there is a path."""
+    if path is None:
+        return
+    head = {"schema": SCHEMA, "date": datetime.date.today().isoformat(), "settings": {"rounds": settings.rounds}}
+    result = {**head, "machine": facts(threads, settings.device), "comparisons": report}
+    path.write_text(json.dumps(result, indent=1) + "\n")

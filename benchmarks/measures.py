@@ -28,7 +28,7 @@ TRAIN_BATCH = 128
 def measure_speed(
     spec: CircuitSpec, names: Sequence[str], settings: Settings, batches: Sequence[int] = FORWARD_BATCHES
 ) -> dict[str, Any]:
-    """Comparisons of the contenders: `forward BATCH`, `forward and backward 128`, `training step 128`, and compile times."""
+    """Comparisons: `forward BATCH`, `forward and backward 128`, `training step 128`; compile times; parameters."""
     modules = {name: _module(CONTENDERS[name], spec, settings.device) for name in names}
     report: dict[str, Any] = {
         "compile": {name: _compile_times(CONTENDERS[name], spec, settings) for name in names},

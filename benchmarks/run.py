@@ -16,8 +16,7 @@ from typing import Any
 from benchmarks.circuits import CIRCUITS, QUICK
 from benchmarks.contenders import CONTENDERS, FLAGS
 from benchmarks.harness import Settings, table
-
-SCHEMA = 1
+from benchmarks.machine import SCHEMA, facts, use_threads
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +75,6 @@ def _start(name: str, options: argparse.Namespace, task: str, contender: str | N
 
 def _child(options: argparse.Namespace) -> Any:
     """What the fresh process does."""
-    from benchmarks.machine import facts, use_threads
     from benchmarks.measures import measure_memory, measure_speed
 
     use_threads(options.threads)
@@ -94,7 +92,7 @@ def _rounds(options: argparse.Namespace) -> int:
 
 
 def _seconds(options: argparse.Namespace) -> float:
-    return 0.0 if options.quick else Settings.seconds
+    return 0.0 if options.quick else Settings().seconds
 
 
 def _contenders(options: argparse.Namespace) -> list[str]:

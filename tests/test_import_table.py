@@ -34,6 +34,7 @@ LEVELS = {
     "api": 8,
     "__init__": 9,  # the public names, nothing else
 }
+Folders = tuple[str, ...]
 # (package, folders that may import it, folders that may import it within a function alone)
 OPTIONAL = (
     ("torch", ("backend/torch", "learn"), ("cli",)),
@@ -63,8 +64,7 @@ def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
             assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
             yield from ((f"{node.module}.{alias.name}", node.lineno, late) for alias in node.names)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "importlib.import_module":
-            if isinstance(node.args[0], ast.Constant):
-                yield str(node.args[0].value), node.lineno, True
+            yield ast.unparse(node.args[0]).strip("'"), node.lineno, True
         late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         todo += [(child, late) for child in ast.iter_child_nodes(node)]
 
@@ -85,7 +85,7 @@ def test_modules_import_only_lower_folders(path: Path) -> None:
 
 
 @pytest.mark.parametrize("package", OPTIONAL, ids=lambda row: row[0])
-def test_optional_packages_are_imported_where_they_belong(package: tuple[str, tuple[str, ...], tuple[str, ...]]) -> None:
+def test_optional_packages_are_imported_where_they_belong(package: tuple[str, Folders, Folders]) -> None:
     name, always, within_functions = package
     wrong = []
     for path in MODULES:
@@ -114,8 +114,8 @@ def _python(code: str, **environment: str) -> str:
     ["import plica", "import plica.numpy, plica.cli.main, plica.templates.region_graph", "import plica.draw.circuit"],
 )
 def test_importing_plica_finds_no_optional_package(statement: str) -> None:
-    loaded = _python(f"import sys\n{statement}\nprint([m for m in ('torch', 'matplotlib', 'sklearn') if m in sys.modules])")
-    assert loaded.strip() == "[]"
+    found = "[name for name in ('torch', 'matplotlib', 'sklearn') if name in sys.modules]"
+    assert _python(f"import sys\n{statement}\nprint({found})").strip() == "[]"
 
 
 PROGRAMS = """

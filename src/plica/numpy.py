@@ -1,7 +1,7 @@
 """The array namespace: names and meaning of the Python Array API standard, and what circuits need beside them.
 
-On tracers a function is recorded; on arrays it runs at once, through `array_api_compat` where the standard has it and
-else as a Program of one operation (torch tensors in torch, numpy arrays in the interpreter).
+On tracers a function is recorded; on arrays what it would record runs at once (torch tensors in torch, numpy arrays in
+the interpreter), so that a function means the same whether it is traced or not.
 
 >>> import numpy
 >>> import plica.numpy as pnp
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import array_api_compat
 
-from plica.errors import TraceError
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Program
 from plica.ir.types import Spec, spec
@@ -30,13 +30,12 @@ from plica.tracing.tracer import Tracer, current_trace
 _NAMES = frozenset(dir(_tracing))
 
 
+@cache
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or name not in _NAMES:
         raise AttributeError(f"plica.numpy has no {name!r}")
     traced = getattr(_tracing, name)
-    value = _function(name, traced) if callable(traced) else traced
-    globals()[name] = value
-    return value
+    return _function(name, traced) if callable(traced) else traced
 
 
 def __dir__() -> list[str]:
@@ -45,49 +44,29 @@ def __dir__() -> list[str]:
 
 def _function(name: str, traced: Callable[..., Any]) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        arrays = _arrays(args)
-        if any(isinstance(array, Tracer) for array in arrays) or (not arrays and current_trace() is not None):
-            return traced(*args, **kwargs)
-        return _eager(name, traced, arrays, args, kwargs)
+        arrays = _arrays((*args, *kwargs.values()))
+        tracing = [one for one in arrays if isinstance(one, Tracer)] if arrays else current_trace()
+        return traced(*args, **kwargs) if tracing else _eager(traced, arrays, args, kwargs)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = traced.__doc__
     return function
 
 
+def _is_array(arg: object) -> bool:
+    return isinstance(arg, Tracer) or array_api_compat.is_array_api_obj(arg)
+
+
 def _arrays(args: Sequence[Any]) -> list[Any]:
-    found = []
-    for arg in args:
-        if isinstance(arg, Tracer) or array_api_compat.is_array_api_obj(arg):
-            found.append(arg)
-        elif isinstance(arg, list | tuple):
-            found += [one for one in arg if isinstance(one, Tracer) or array_api_compat.is_array_api_obj(one)]
-    return found
+    """The arrays among arguments and within lists and tuples of them, in order."""
+    groups = (arg if isinstance(arg, list | tuple) else (arg,) for arg in args)
+    return [one for group in groups for one in group if _is_array(one)]
 
 
-def _eager(
-    name: str, traced: Callable[..., Any], arrays: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    library = _library(arrays)
-    if hasattr(library, name):
-        return getattr(library, name)(*args, **{key: _own_dtype(library, value) for key, value in kwargs.items()})
-    if not arrays:
-        raise TraceError(f"plica.numpy.{name} needs an array among its arguments.")
+def _eager(traced: Callable[..., Any], arrays: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     specs = tuple(spec(array.shape, array.dtype) for array in arrays)
-    program = _program(traced, specs, _Arguments(args, kwargs))
-    results = _run(library, program, arrays)
+    results = _run(_program(traced, specs, _Arguments(args, kwargs)), arrays)
     return results[0] if len(results) == 1 else results
-
-
-def _library(arrays: list[Any]) -> Any:
-    if arrays:
-        return array_api_compat.array_namespace(*arrays)
-    return importlib.import_module("array_api_compat.torch")
-
-
-def _own_dtype(library: Any, value: Any) -> Any:
-    """A dtype by the library's own object; anything else as it is."""
-    return getattr(library, str(value)) if type(value).__name__ == "DType" else value
 
 
 class _Arguments:
@@ -96,7 +75,7 @@ class _Arguments:
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._args = args
         self._kwargs = kwargs
-        self._key: Hashable = repr([_shown(arg) for arg in args]), repr(sorted(kwargs.items()))
+        self._key: Hashable = repr([_shown(arg) for arg in args]), repr([(k, _shown(v)) for k, v in kwargs.items()])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Arguments) and self._key == other._key
@@ -109,20 +88,20 @@ class _Arguments:
         rest = iter(tracers)
 
         def place(arg: Any) -> Any:
-            if array_api_compat.is_array_api_obj(arg):
+            if _is_array(arg):
                 return next(rest)
-            return [place(one) for one in arg] if isinstance(arg, list | tuple) and _arrays([arg]) else arg
+            return [place(one) for one in arg] if isinstance(arg, list | tuple) and _arrays(arg) else arg
 
-        return [place(arg) for arg in self._args], self._kwargs
+        return [place(arg) for arg in self._args], {key: place(value) for key, value in self._kwargs.items()}
 
 
 def _shown(arg: Any) -> Any:
-    if array_api_compat.is_array_api_obj(arg):
+    if _is_array(arg):
         return "array"
     return [_shown(one) for one in arg] if isinstance(arg, list | tuple) else arg
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _program(traced: Callable[..., Any], specs: tuple[Spec, ...], arguments: _Arguments) -> Program:
     def call(*tracers: Tracer) -> Any:
         args, kwargs = arguments.fill(tracers)
@@ -131,14 +110,18 @@ def _program(traced: Callable[..., Any], specs: tuple[Spec, ...], arguments: _Ar
     return trace(call, *specs)
 
 
-def _run(library: Any, program: Program, arrays: list[Any]) -> tuple[Any, ...]:
-    if array_api_compat.is_torch_namespace(library):
-        results = _emitted(program)(None, *arrays)
-        return results if isinstance(results, tuple) else (results,)
-    return interpret_program(program, OPS, arrays)
+def _run(program: Program, arrays: list[Any]) -> tuple[Any, ...]:
+    if not arrays:
+        device = importlib.import_module("torch").get_default_device()
+    elif array_api_compat.is_torch_namespace(array_api_compat.array_namespace(*arrays)):
+        device = arrays[0].device
+    else:
+        return interpret_program(program, OPS, arrays)
+    results = _emitted(program)(SimpleNamespace(device=device), *arrays)
+    return results if isinstance(results, tuple) else (results,)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _emitted(program: Program) -> Callable[..., Any]:
     emit = importlib.import_module("plica.backend.torch.emit").emit
     function: Callable[..., Any] = emit(program)

@@ -1,12 +1,13 @@
 """Circuits for tests: a table of small hand-built ones, a generator of random ones, and data for them.
 
-    for name, build in CIRCUITS.items():
-        circuit = build()
-        x = data(circuit, 5)
+for name, build in CIRCUITS.items():
+    circuit = build()
+    x = data(circuit, 5)
 """
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def coin(scope: Iterable[int], units: int, num_categories: int = 2) -> Categoric
 
 def chain(*layers: Any) -> Circuit:
     """Layers that each read the one before; the last is the output."""
-    return Circuit(layers, {after: [before] for before, after in zip(layers, layers[1:])}, [layers[-1]])
+    return Circuit(layers, {after: [before] for before, after in pairwise(layers)}, [layers[-1]])
 
 
 def bag(layer: Any, *inputs: Any) -> Circuit:
@@ -83,7 +84,9 @@ def gaussians(units: int = 3, log_partition: bool = False, num_variables: int = 
     return product_then_sum(HadamardLayer(units, num_variables), inputs)
 
 
-def graph_circuit(graph: Any, sum_product: str, *, input_factory: Any = coin, units: int = 2, **settings: Any) -> Circuit:
+def graph_circuit(
+    graph: Any, sum_product: str, *, input_factory: Any = coin, units: int = 2, **settings: Any
+) -> Circuit:
     """The circuit of a region graph with as many input units as sum units."""
     return graph.build_circuit(
         input_factory=input_factory, sum_product=sum_product, num_input_units=units, num_sum_units=units, **settings
@@ -166,12 +169,14 @@ CIRCUITS: dict[str, Callable[[], Circuit]] = {
 
 
 def data(circuit: Circuit, rows: int, seed: int = 0) -> Array:
-    """Rows that every layer can read: states as integers, real numbers where a variable is real (then all are floats)."""
+    """Rows that every layer can read: states as integers, real numbers where a variable is real."""
     rng = np.random.default_rng(seed)
     columns: list[Array] = [np.zeros(rows, np.int64)] * (max(circuit.scope) + 1)
     for layer in circuit.input_layers:
         (variable,) = layer.scope
-        columns[variable] = rng.normal(size=rows) if layer.num_states is None else rng.integers(0, layer.num_states, rows)
+        columns[variable] = (
+            rng.normal(size=rows) if layer.num_states is None else rng.integers(0, layer.num_states, rows)
+        )
     return np.stack(columns, axis=1)
 
 

@@ -88,7 +88,7 @@ def _categorical(space: Space, layer: Any, params: dict[str, Array], x: Array) -
     states = x[:, variable].astype(int)
     if "probs" in params:
         return space.from_linear(params["probs"][:, states].T)
-    logits = params["logits"]
+    logits = params["logits"] - params["logits"].max(axis=1, keepdims=True)  # first: 1e30 + log 2 is 1e30 in any float
     return space.from_log((logits - np.logaddexp.reduce(logits, axis=1)[:, None])[:, states].T)
 
 
@@ -106,10 +106,10 @@ def _hadamard(space: Space, layer: Any, params: dict[str, Array], inputs: list[A
     return result
 
 
-def _kronecker(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:  # noqa: ARG001
-    choices = itertools.product(*[range(one.shape[1]) for one in inputs])  # the first input changes slowest
-    columns = [_hadamard(space, layer, params, [one[:, unit] for one, unit in zip(inputs, units)]) for units in choices]
-    return np.stack(columns, axis=1)
+def _kronecker(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:
+    columns = [[one[:, unit] for unit in range(one.shape[1])] for one in inputs]
+    choices = itertools.product(*columns)  # the first input changes slowest
+    return np.stack([_hadamard(space, layer, params, list(chosen)) for chosen in choices], axis=1)
 
 
 def _sum(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:  # noqa: ARG001
@@ -145,7 +145,9 @@ class Oracle:
         """The value of one parameter."""
         for node in parameter.nodes:
             if node not in self._parameters:
-                self._parameters[node] = self._node(node, [self._parameters[one] for one in parameter.node_inputs(node)])
+                self._parameters[node] = self._node(
+                    node, [self._parameters[one] for one in parameter.node_inputs(node)]
+                )
         return self._parameters[parameter.output]
 
     def _node(self, node: Any, inputs: list[Array]) -> Array:

@@ -76,6 +76,7 @@ _EDGES: tuple[tuple[str, tuple[Array, ...], dict[str, Any]], ...] = (
     *((op, (_X.astype(dtype),), {"axis": (1,), **_DROP}) for op in ("sum", "prod") for dtype in ("int8", "int64")),
     *((op, (np.abs(_X).astype("uint8"),), {"axis": (0, 1), **_DROP}) for op in ("sum", "prod", "max", "min")),
     *((op, (_X > 0,), {"axis": (0,), **_DROP}) for op in ("sum", "prod")),
+    *((op, (_X.astype("int8"),), {"axis": (), **_DROP}) for op in ("sum", "prod")),
     *((op, (np.asarray([[np.nan, 1.0], [0.0, np.inf]]),), {"axis": (1,), **_DROP}) for op in ("sum", "max", "min", "mean")),
     ("logsumexp", (np.asarray([[np.nan, 1.0], [np.inf, 0.0], [-np.inf, np.inf]]),), {"axis": (1,), **_DROP}),
     ("logsumexp", (np.asarray([[1e4, 1e4], [-1e4, -1e4]], "float32"),), {"axis": (0, 1), **_KEEP}),

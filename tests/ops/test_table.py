@@ -13,6 +13,8 @@ from plica.ops.elementwise import ELEMENTWISE
 from tests.harness.programs import assert_same, one_equation
 from tests.harness.samples import CASES
 
+pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
+
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_type_rule_and_interpreter_follow_the_reference(case) -> None:
@@ -43,7 +45,8 @@ def test_text_is_read_back(case) -> None:
 def test_rows_have_samples_with_something_in_them(op: Op) -> None:
     samples = list(op.samples())
     assert samples
-    assert any(np.size(op.reference(*sample.inputs, **sample.params)) > 1 for sample in samples)
+    with np.errstate(all="ignore"):
+        assert any(np.size(op.reference(*sample.inputs, **sample.params)) > 1 for sample in samples)
     assert all(isinstance(sample, Sample) for sample in samples)
 
 
@@ -52,7 +55,7 @@ def test_names_are_the_keys() -> None:
 
 
 def test_two_rows_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="two operations are named 'abs'"):
+    with pytest.raises(ValueError, match="two operations are named 'acos'"):
         op_table(ELEMENTWISE, ELEMENTWISE[:1])
 
 

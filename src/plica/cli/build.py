@@ -12,7 +12,7 @@ import numpy as np
 
 from plica.cli.settings import Settings
 from plica.errors import InputError
-from plica.files.datasets import Array, Dataset
+from plica.files.datasets import Dataset
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, InputLayer
@@ -56,7 +56,7 @@ def build_circuit(settings: Settings, data: Dataset) -> tuple[Circuit, str]:
     """
     name = settings.region_graph or ("random-binary-tree" if data.shape is None else "quad-tree-2")
     circuit = _region_graph(name, data, settings.seed).build_circuit(
-        input_factory=_gaussian(data.train) if data.num_values is None else _categorical(data.num_values),
+        input_factory=_gaussian(data) if data.num_values is None else _categorical(data.num_values),
         sum_product=settings.layer,
         nary_sum_weight_factory=partial(mixing_weight_factory, param_factory=softmax_normal),
         num_input_units=settings.units,
@@ -80,11 +80,14 @@ def _categorical(num_values: int) -> InputFactory:
     return lambda scope, units: CategoricalLayer(scope, units, num_categories=num_values)
 
 
-def _gaussian(train: Array) -> InputFactory:
+def _gaussian(data: Dataset) -> InputFactory:
     """Normal densities that start spread like their column, learned in units of its spread whatever its scale."""
-    mean, spread = train.mean(axis=0), train.std(axis=0)
-    least = max(float(train.std()) * _LEAST_SPREAD, 1e-6)
-    spread = np.maximum(spread, least)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = data.train.mean(axis=0), data.train.std(axis=0)
+    if not np.isfinite(spread).all():
+        column = int(np.isfinite(spread).argmin())
+        raise InputError(f"{data.name}: the values of column {column} (counted from 0) are too large; rescale them")
+    spread = np.where(spread > 0, spread, 1.0)
 
     def factory(scope: Scope, units: int) -> InputLayer:
         (variable,) = scope

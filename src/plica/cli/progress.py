@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Any, Self
 
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 from plica.learn.fit import Epoch
 from plica.learn.metrics import bits_per_dimension

@@ -1,4 +1,4 @@
-"""The options of `plica train` as one value, and the kinds of option that click does not bring."""
+"""The options of `plica train` as one value, and how an image shape is written on the command line."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+ImageShape = tuple[int, int, int]
 
 INPUTS = ("categorical", "gaussian")
 DTYPES = ("float32", "float64")
@@ -36,7 +38,7 @@ class Settings:
     data: str
     out: Path
     key: str | None
-    image_shape: tuple[int, int, int] | None
+    image_shape: ImageShape | None
     num_values: int | None
     input: str
     region_graph: str | None
@@ -54,19 +56,16 @@ class Settings:
         return dataclasses.asdict(self) | {"out": str(self.out)}
 
 
-class ImageShapeOption(click.ParamType):
-    """`8x8` or `3x32x32`: height and width, or channels, height and width."""
+def parse_image_shape(_context: click.Context, _option: click.Parameter, value: str | None) -> ImageShape | None:
+    """`8x8` or `3x32x32` as (channels, height, width).
 
-    name = "[CxHxW]"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int, int] | None:
-        """The shape as three integers."""
-        if value is None or isinstance(value, tuple):
-            return value
-        parts = str(value).lower().split("x")
-        if len(parts) not in (2, 3) or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            self.fail(f"{value!r} is not an image shape; write 8x8, or 3x32x32 with channels first", param, ctx)
-        *channels, height, width = (int(part) for part in parts)
-        return (channels[0] if channels else 1, height, width)
+    Raises:
+        click.BadParameter: It is neither.
+    """
+    if value is None:
+        return None
+    parts = value.lower().split("x")
+    if len(parts) not in (2, 3) or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise click.BadParameter(f"{value!r} is not an image shape; write 8x8, or 3x32x32 with channels first")
+    *channels, height, width = (int(part) for part in parts)
+    return (channels[0] if channels else 1, height, width)

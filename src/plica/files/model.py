@@ -29,7 +29,7 @@ from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 
-FORMAT = "plica-model"
+KEY = "plica-model"  # of the description in the metadata of the file
 VERSION = 1
 
 _WEIGHT = "weight/"  # prefixes of the names of tensors in the file
@@ -79,15 +79,19 @@ def save_model(
     structure, arrays = encode_circuit(circuit, _classes(classes))
     stored = {_WEIGHT + name: value for name, value in tensors.items()}
     stored |= {_SETTING + name: value for name, value in arrays.items()}
+    description = {
+        "version": VERSION,
+        "options": dict(options),
+        "circuit": structure,
+        "complex": [name for name, value in stored.items() if value.dtype.kind == "c"],
+    }
     try:
-        text = json.dumps({"circuit": structure, "options": dict(options)}, allow_nan=False)
+        text = json.dumps(description, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UnsupportedError(f"the options cannot be saved as JSON ({error}); use numbers, text and lists") from error
-    metadata = {"format": FORMAT, "version": str(VERSION), "structure": text}
     plain = {name: _to_storable(value) for name, value in stored.items()}
-    metadata["complex"] = json.dumps([name for name, value in stored.items() if value.dtype.kind == "c"])
     with replacing(path) as temporary:
-        save_file(plain, temporary, metadata=metadata)
+        save_file(plain, temporary, metadata={KEY: text})  # one key, because the format keeps no order of keys
 
 
 def load_model(path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> ModelFile:
@@ -104,19 +108,17 @@ def load_model(path: str | os.PathLike[str], *, classes: Iterable[type] = ()) ->
     check_is_file(path)
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            _check_version(path, metadata)
+            description = _description(path, file.metadata() or {})
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
     except (SafetensorError, OSError) as error:
         raise FileFormatError(
             f"{path}: not a readable model file ({' '.join(str(error).split())}); cut short, or of another kind?"
         ) from error
     try:
-        content = json.loads(metadata["structure"])
-        structure, options = content["circuit"], dict(content["options"])
-        for name in json.loads(metadata["complex"]):
+        structure, options = description["circuit"], dict(description["options"])
+        for name in description["complex"]:
             stored[name] = _from_pairs(stored[name])
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, IndexError) as error:
         raise FileFormatError(f"{path}: the description of the model is damaged ({error!r})") from error
     arrays = {name.removeprefix(_SETTING): value for name, value in stored.items() if name.startswith(_SETTING)}
     tensors = {name.removeprefix(_WEIGHT): value for name, value in stored.items() if name.startswith(_WEIGHT)}
@@ -132,17 +134,22 @@ def _classes(extra: Iterable[type]) -> Mapping[str, type]:
     return class_table((*CLASSES.values(), *extra))
 
 
-def _check_version(path: Path, metadata: Mapping[str, str]) -> None:
-    if metadata.get("format") != FORMAT:
+def _description(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """What the file says of itself, after checking that it is a model of this version."""
+    if KEY not in metadata:
+        raise FileFormatError(f"{path}: a safetensors file, but not a model of Plica (no {KEY!r} in its metadata)")
+    try:
+        description = json.loads(metadata[KEY])
+        version = description["version"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path}: the description of the model is damaged ({type(error).__name__})") from error
+    if version != VERSION:
         raise FileFormatError(
-            f"{path}: a safetensors file, but not a model of Plica: its format is {metadata.get('format')!r}, "
-            f"expected {FORMAT!r}"
-        )
-    if metadata.get("version") != str(VERSION):
-        raise FileFormatError(
-            f"{path}: model format version {metadata.get('version')}, expected {VERSION}; "
+            f"{path}: model format version {version}, expected {VERSION}; "
             "read it with the version of Plica that wrote it, or save it anew"
         )
+    found: dict[str, Any] = description
+    return found
 
 
 def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) -> None:
@@ -169,6 +176,8 @@ def _to_storable(value: Array) -> Array:
 
 
 def _from_pairs(pairs: Array) -> Array:
+    if pairs.ndim == 0 or pairs.shape[-1] != 2 or pairs.dtype.kind != "f":
+        raise ValueError(f"complex numbers are stored as pairs of floats, found {pairs.dtype} {pairs.shape}")
     joined = np.empty(pairs.shape[:-1], dtype=np.result_type(pairs.dtype, np.complex64))
     joined.real, joined.imag = pairs[..., 0], pairs[..., 1]
     return joined

@@ -19,12 +19,9 @@ from typing import Any
 from plica.errors import PlicaError
 from plica.ir.dtypes import DType
 from plica.ir.op import OpTable
-from plica.ir.program import Equation, Operand, OpRef, Program, Var
+from plica.ir.program import RESERVED, Equation, Literal, Operand, OpRef, Program, Var, is_name
 from plica.ir.sizes import Dim, Size
 from plica.ir.types import SCALAR_SIZE, ArrayType, array_type
-
-RESERVED = frozenset({"lambda", "let", "in"})
-
 
 class Names:
     """Fresh names of variables: a hint where it is free, else `a`, `b`, ..., `aa`, ..."""
@@ -42,7 +39,7 @@ class Names:
 
     def fresh(self, hint: str | None = None) -> str:
         """A name that was not given before."""
-        if hint is not None and hint.isidentifier():
+        if hint is not None and is_name(hint, reserved=False):
             name, number = hint, 1
             while name in self._taken:
                 name, number = f"{hint}_{number}", number + 1
@@ -68,25 +65,35 @@ class Builder:
         self._arguments: list[Var] = []
         self._equations: list[Equation] = []
         self._references: dict[str, OpRef] = {}
+        self._own: set[Var] = set()
 
     def size(self, name: str) -> Size:
         """The size called `name`, an implicit input."""
         if name not in self._sizes:
-            self._sizes[name] = Var(self._names.fresh(name), SCALAR_SIZE)
+            self._sizes[name] = self._define(name, SCALAR_SIZE)
         return Size.of(self._sizes[name])
 
     def argument(self, name: str | None, shape: Sequence[int | str], dtype: DType) -> Var:
         """A new explicit input; names in `shape` are sizes."""
         dims: list[Dim] = [self.size(dim) if isinstance(dim, str) else dim for dim in shape]
-        var = Var(self._names.fresh(name), array_type(dims, dtype))
+        var = self._define(name, array_type(dims, dtype))
         self._arguments.append(var)
         return var
 
     def const(self, name: str | None, type_: ArrayType) -> Var:
         """A new captured leaf."""
-        var = Var(self._names.fresh(name), type_)
+        var = self._define(name, type_)
         self._consts.append(var)
         return var
+
+    def _define(self, name: str | None, type_: ArrayType) -> Var:
+        var = Var(self._names.fresh(name), type_)
+        self._own.add(var)
+        return var
+
+    def owns(self, operand: Operand) -> bool:
+        """Whether `operand` is a literal or a variable of this Program."""
+        return isinstance(operand, Literal) or operand in self._own
 
     def add(self, op: str, *inputs: Operand, **params: Any) -> tuple[Var, ...]:
         """Append `op` applied to `inputs`; its results.
@@ -102,7 +109,7 @@ class Builder:
             where = f" ({self.source})" if self.source else ""
             raise type(error)(f"{op}({operands}){where}: {error}") from None
         reference = self._references.setdefault(op, OpRef(op))
-        outputs = tuple(Var(self._names.fresh(), type_) for type_ in types)
+        outputs = tuple(self._define(None, type_) for type_ in types)
         self._equations.append(Equation(reference, inputs, outputs, params, self.source))
         return outputs
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import InputError
+from plica.ir.dtypes import DType
 from plica.ir.op import Array, OpTable
 from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.signature import bind_sizes
@@ -34,6 +35,8 @@ def interpret_program(
     arrays = [np.asarray(arg) for arg in args]
     sizes = bind_sizes(program, [(array.shape, str(array.dtype)) for array in arrays])
     values: dict[Var, Array] = dict(zip(program.consts, map(np.asarray, consts), strict=True))
+    for var, value in values.items():
+        _check_leaf(var, value, sizes)
     values.update((var, np.asarray(size, dtype=np.int64)) for var, size in sizes.items())
     values.update(zip(program.arguments, arrays, strict=True))
     if precise:
@@ -44,9 +47,15 @@ def interpret_program(
     return tuple(_read(one, values, precise) for one in program.results)
 
 
+def _check_leaf(var: Var, value: Array, sizes: Mapping[Var, int]) -> None:
+    shape = tuple(evaluate(dim, sizes.__getitem__) for dim in var.type.shape)  # type: ignore[arg-type]
+    if value.shape != shape or value.dtype != var.type.dtype.numpy:
+        raise InputError(f"leaf {var.name} is {value.dtype} of shape {value.shape}, but the program expects {var.type}.")
+
+
 def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise: bool) -> None:
     inputs = [_read(one, values, precise) for one in equation.inputs]
-    params = {name: _resolve(value, values) for name, value in equation.params.items()}
+    params = {name: _resolve(value, values, precise) for name, value in equation.params.items()}
     results = table[equation.op.name].reference(*inputs, **params)
     for output, result in zip(equation.outputs, results if isinstance(results, tuple) else (results,), strict=True):
         dtype = output.type.dtype.value
@@ -60,11 +69,13 @@ def _read(operand: Operand, values: Mapping[Var, Array], precise: bool) -> Array
     return values[operand]
 
 
-def _resolve(value: Any, values: Mapping[Var, Array]) -> Any:
+def _resolve(value: Any, values: Mapping[Var, Array], precise: bool) -> Any:
     if isinstance(value, Size):
         return evaluate(value, lambda atom: int(values[atom]))  # type: ignore[index]
     if isinstance(value, tuple):
-        return tuple(_resolve(entry, values) for entry in value)
+        return tuple(_resolve(entry, values, precise) for entry in value)
+    if precise and isinstance(value, DType):
+        return DType(_WIDE.get(value, value))
     return value
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from plica.ir.dtypes import FROM_SHORT
 from plica.ir.sizes import Size, atoms, substitute
 from plica.ir.types import ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
 
@@ -38,6 +39,14 @@ class Literal:
 
 
 Operand = Var | Literal
+
+RESERVED = frozenset({"lambda", "let", "in", "True", "False", "None", "inf", "nan", *FROM_SHORT})
+
+
+def is_name(text: str, *, reserved: bool = True) -> bool:
+    """Whether `text` may name a variable; without `reserved`, words of the grammar count too."""
+    return text.isascii() and text.isidentifier() and not (reserved and text in RESERVED)
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +185,8 @@ def _key(program: Program) -> Hashable:
             return substitute(value, number)
         if isinstance(value, tuple):
             return tuple(value_key(entry) for entry in value)
-        if isinstance(value, float):
-            return ("float", repr(value))
+        if isinstance(value, float | complex):  # NaN equals NaN here, and 0.0 differs from -0.0
+            return (type(value).__name__, repr(value))
         return value.key if isinstance(value, Program) else (type(value).__name__, value)
 
     def use(operands: tuple[Operand, ...]) -> Hashable:

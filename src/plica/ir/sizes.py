@@ -13,7 +13,7 @@ exactly if they compare equal; a constant is always a plain `int`.
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from operator import add, mul
+from operator import add, index, mul
 
 from plica.errors import ShapeError
 
@@ -45,6 +45,7 @@ _OPAQUE: Mapping[str, Callable[..., int]] = {
     "min": min,
     "max": max,
 }
+SIZE_FUNCTIONS = tuple(_OPAQUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,8 @@ Dim = int | Size
 def _terms(size: Dim) -> dict[Monomial, int]:
     if isinstance(size, Size):
         return dict(size.terms)
-    return {ONE: int(size)} if size else {}
+    number = index(size)
+    return {ONE: number} if number else {}
 
 
 def _normal(terms: Mapping[Monomial, int]) -> Dim:

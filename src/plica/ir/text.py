@@ -8,15 +8,16 @@
 Sizes in braces are implicit: read off the shapes of the arguments. The grammar is in `docs/ir.md`.
 """
 
+import ast
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from plica.errors import ParseError
+from plica.errors import ParseError, ShapeError
 from plica.ir.dtypes import FROM_SHORT, DType
 from plica.ir.op import OpTable
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
-from plica.ir.sizes import Dim, Size, opaque
+from plica.ir.sizes import SIZE_FUNCTIONS, Dim, Size, opaque
 from plica.ir.sizes import floor_divide as floor_divide_sizes
 from plica.ir.types import ArrayType, ShapedArray, array_type
 
@@ -130,7 +131,7 @@ class _Parser:
         _, found, start = self._tokens[self._at]
         line = self._text.count("\n", 0, start)
         column = start - (self._text.rfind("\n", 0, start) + 1)
-        shown = self._text.splitlines()[line] if self._text.splitlines() else ""
+        shown = self._text.split("\n")[line]
         raise ParseError(
             f"line {line + 1}, column {column + 1}: {expected}, found {found!r}\n  {shown}\n  {' ' * column}^"
         )
@@ -187,7 +188,11 @@ class _Parser:
             dims.append(self._size())
             if self._peek() != "]":
                 self._expect(",")
-        return array_type(dims, dtype)
+        try:
+            return array_type(dims, dtype)
+        except ShapeError as error:
+            self._at -= 1
+            self._fail(f"expected sizes that are not negative ({error})")
 
     def _dtype(self) -> DType:
         if self._peek() not in FROM_SHORT:
@@ -213,6 +218,8 @@ class _Parser:
             return int(self._next())
         base = self._atom()
         if self._accept("^"):
+            if self._kind() != "int":
+                self._fail("expected an exponent")
             power, result = int(self._next()), base
             for _ in range(power - 1):
                 result = result * base
@@ -221,13 +228,17 @@ class _Parser:
 
     def _atom(self) -> Dim:
         name = self._name("a size")
-        if self._accept("("):
-            arguments = [self._size()]
-            while self._accept(","):
-                arguments.append(self._size())
-            self._expect(")")
-            return floor_divide_sizes(*arguments) if name == "floordiv" else opaque(name, *arguments)
-        return Size.of(self._variable(name))
+        if self._peek() != "(":
+            return Size.of(self._variable(name))
+        if name not in SIZE_FUNCTIONS:
+            self._at -= 1
+            self._fail(f"expected a function of sizes ({', '.join(SIZE_FUNCTIONS)})")
+        self._expect("(")
+        first = self._size()
+        self._expect(",")
+        second = self._size()
+        self._expect(")")
+        return floor_divide_sizes(first, second) if name == "floordiv" else opaque(name, first, second)
 
     def _variable(self, name: str) -> Var:
         if name not in self._scope:
@@ -238,10 +249,10 @@ class _Parser:
     def _equation(self) -> Equation:
         start = self._at
         while self._peek() != "=":  # operands may use names that the binders define, so binders come last
-            self._at += 1
             if self._kind() == "end":
                 self._at = start
                 self._fail("expected an equation `name:type = operation operands` or `in`")
+            self._at += 1
         binders_end = self._at
         self._at += 1
         op = self._name("the name of an operation")
@@ -270,8 +281,10 @@ class _Parser:
         value = self._number()
         self._expect(":")
         type_ = self._type()
-        assert isinstance(type_, ShapedArray), "a literal's type has no variables"
-        return Literal(value, type_)
+        if type_.shape:
+            self._at -= 1
+            self._fail("expected the type of a scalar, such as f32[]")
+        return Literal(value, ShapedArray((), type_.dtype))
 
     def _number(self) -> bool | int | float | complex:
         if self._peek() in ("True", "False"):
@@ -305,10 +318,10 @@ class _Parser:
             return self.program()
         if self._kind() == "string":
             text = self._next()
-            return bytes(text[1:-1], "utf-8").decode("unicode_escape")
+            return ast.literal_eval(text)
         if self._peek() in ("None", "True", "False"):
             return {"None": None, "True": True, "False": False}[self._next()]
-        if self._peek() in FROM_SHORT and self._peek() not in self._scope:
+        if self._peek() in FROM_SHORT:
             return self._dtype()
         if self._kind() in ("float", "complex") or (self._peek() == "-" and self._tokens[self._at + 1][0] == "float"):
             return self._number()
@@ -316,8 +329,11 @@ class _Parser:
 
     def _results(self) -> tuple[tuple[Operand, ...], int]:
         self._expect("(")
-        outputs, implicit = [], 0
+        outputs: list[Operand] = []
+        implicit = 0
         while not self._accept(")"):
+            if self._peek() == "{" and implicit < len(outputs):
+                self._fail("expected the sizes before the other results")
             if self._accept("{"):
                 implicit += 1
                 outputs.append(self._operand())

@@ -86,14 +86,11 @@ def array_type(shape: Iterable[Dim], dtype: DType) -> ArrayType:
         ShapeError: A size is negative.
     """
     dims = tuple(shape)
-    static = []
-    for dim in dims:
-        if isinstance(dim, Size):
-            return DShapedArray(dims, dtype)
+    static = tuple(dim for dim in dims if not isinstance(dim, Size))
+    for dim in static:
         if dim < 0:
             raise ShapeError(f"a shape has the negative size {dim}: {_text(dims, dtype)}.")
-        static.append(dim)
-    return ShapedArray(tuple(static), dtype)
+    return ShapedArray(static, dtype) if len(static) == len(dims) else DShapedArray(dims, dtype)
 
 
 SCALAR_SIZE = ShapedArray((), DType.INT64)
@@ -113,7 +110,7 @@ def spec(shape: int | str | Iterable[int | str], dtype: object = "float32") -> S
     Raises:
         ShapeError: An entry is neither a non-negative integer nor an identifier.
     """
-    entries = (shape,) if isinstance(shape, int | str) else tuple(shape)
+    entries = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else (shape,)
     for entry in entries:
         if isinstance(entry, str) and entry.isidentifier():
             continue

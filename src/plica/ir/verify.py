@@ -1,9 +1,11 @@
 """The verifier: every rule that a Program keeps, checked, and the equation shown that breaks one."""
 
-from plica.errors import PlicaError, VerifyError
+from plica.errors import VerifyError
 from plica.ir.op import OpTable
-from plica.ir.program import Equation, Operand, Program, Var, nested, size_variables
+from plica.ir.program import Equation, Operand, Program, Var, is_name, nested, size_variables
+from plica.ir.signature import size_sources
 from plica.ir.text import print_equation
+from plica.ir.types import SCALAR_SIZE
 
 
 def verify_program(program: Program, table: OpTable) -> None:
@@ -13,7 +15,7 @@ def verify_program(program: Program, table: OpTable) -> None:
         VerifyError: A rule is broken; the message shows the equation between its neighbours.
     """
     checker = _Checker(program, table)
-    checker.define((*program.consts, *program.inputs), -1)
+    checker.signature()
     for index, equation in enumerate(program.equations):
         checker.equation(index, equation)
     checker.use(program.outputs, len(program.equations), "the results")
@@ -25,6 +27,22 @@ class _Checker:
         self._table = table
         self._defined: dict[Var, None] = {}
         self._names: set[str] = set()
+
+    def signature(self) -> None:
+        program = self._program
+        if not 0 <= program.num_implicit_inputs <= len(program.inputs):
+            self._fail(-1, f"{program.num_implicit_inputs} of {len(program.inputs)} inputs cannot be implicit")
+        if not 0 <= program.num_implicit_outputs <= len(program.outputs):
+            self._fail(-1, f"{program.num_implicit_outputs} of {len(program.outputs)} outputs cannot be implicit")
+        implicit, outputs = program.inputs[: program.num_implicit_inputs], program.outputs[: program.num_implicit_outputs]
+        for operand in (*implicit, *outputs):
+            if operand.type != SCALAR_SIZE:
+                self._fail(-1, f"the implicit size {operand!r} is no {SCALAR_SIZE}")
+        self.define((*program.consts, *program.inputs), -1)
+        sources = size_sources(program)
+        for var in implicit:
+            if var not in sources:
+                self._fail(-1, f"no argument has an axis of size {var.name} alone, from which it could be read")
 
     def equation(self, index: int, equation: Equation) -> None:
         row = self._table.get(equation.op.name)
@@ -38,7 +56,7 @@ class _Checker:
             verify_program(program, self._table)
         try:
             expected = row.types([one.type for one in equation.inputs], equation.params)
-        except (PlicaError, TypeError) as error:
+        except Exception as error:  # a type rule may stumble over parameters of a kind that it does not expect
             self._fail(index, f"{equation.op.name} refuses its operands: {error}")
             return
         found = tuple(var.type for var in equation.outputs)
@@ -50,6 +68,8 @@ class _Checker:
     def define(self, variables: tuple[Var, ...], index: int) -> None:
         for var in variables:
             self._use_sizes(var.type, index)
+            if not is_name(var.name):
+                self._fail(index, f"{var.name!r} cannot name a variable")
             if var in self._defined or var.name in self._names:
                 self._fail(index, f"the name {var.name!r} is defined twice")
             self._defined[var] = None

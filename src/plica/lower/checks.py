@@ -22,7 +22,8 @@ def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
         return
     for layer in circuit.layers:
         for name in _LINEAR_PARAMETERS:
-            if name in layer.params and (value := _known(layer.params[name])) is not None and (value < 0).any():
+            parameter = layer.evaluated_params.get(name)
+            if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():
                 raise UnsupportedError(_message(circuit, layer, name, semiring, float(value.min())))
 
 

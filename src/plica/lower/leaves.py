@@ -1,11 +1,12 @@
 """Leaves of a lowered circuit: which symbolic tensors stand behind each captured variable of its Program.
 
-A leaf is a folded tensor `(F, *shape)` of F symbolic tensors of one shape, kind and learnability. Its key names the first
-place that owns it, `LAYER.PARAMETER` with the layer's topological index, or the tensor's own name.
+A leaf is a folded tensor `(F, *shape)` of F symbolic tensors of one shape, kind and learnability. It is made by the first
+Program that needs its tensors; every other Program reads the same leaf. The key of a tensor names the first place that owns
+it in a circuit, `LAYER.PARAMETER` with the layer's topological index, or is the tensor's own name.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +16,14 @@ from numpy.typing import NDArray
 from plica.errors import GraphError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters import ReferenceParameter, TensorParameter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """A folded tensor: the symbolic tensors of its folds and their keys in a state dict."""
+    """A folded tensor: the symbolic tensors of its folds; compared by identity."""
 
     members: tuple[TensorParameter, ...]
-    keys: tuple[str, ...]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Leaf":
         """Itself: it is immutable, and compared by identity."""
@@ -56,6 +56,15 @@ class Constant:
         """Eight letters that stand for shape, dtype and contents."""
         text = f"{self.value.shape}{self.value.dtype}".encode()
         return hashlib.sha256(text + self.value.tobytes()).hexdigest()[:8]
+
+
+Owners = Mapping[TensorParameter, Leaf]
+
+
+def owners_of(captured: Iterable[Leaf | Constant]) -> dict[TensorParameter, Leaf]:
+    """The leaf that holds each tensor."""
+    leaves = (leaf for leaf in captured if isinstance(leaf, Leaf))
+    return {member: leaf for leaf in leaves for member in leaf.members}
 
 
 def leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
@@ -95,8 +104,3 @@ def _refuse_repeats(keys: dict[TensorParameter, str]) -> None:
                 f"two tensors of the circuit have the key {key!r}; give them different names, or share one tensor "
                 "through ReferenceParameter."
             )
-
-
-def constant_value(parameter: ConstantParameter) -> NDArray[Any]:
-    """The array of a constant, `(1, *shape)`."""
-    return np.broadcast_to(np.asarray(parameter.value), parameter.shape)[None]

@@ -15,12 +15,15 @@ from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.ir.types import array_type
-from plica.lower.fold.groups import FoldedCircuit, FoldedLayer, FoldIndex
-from plica.lower.leaves import Constant, Leaf, constant_value, leaf_keys
+from plica.graph.fold import FoldIndex
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.fold.read import read_folds
+from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
+from plica.lower.parameters import ParameterValues, wide_dtype
 from plica.ops import OPS
 from plica.passes.dead_code import eliminate_dead_code
-from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterOp, ReferenceParameter, TensorParameter
+from plica.symbolic.layers import LAYER_ROWS, InputRow
+from plica.symbolic.parameters import Parameter, TensorParameter
 from plica.symbolic.semirings import Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Trace, Tracer, literal
@@ -34,21 +37,24 @@ class LoweringScope:
         folded: The circuit.
         semiring: How its numbers are carried.
         dtype: The dtype of real parameters.
+        owners: The leaves that exist already.
     """
 
     folded: FoldedCircuit
     semiring: Semiring
     dtype: DType
+    owners: Owners = field(default_factory=dict)
     builder: Builder = field(default_factory=lambda: Builder(OPS))
     captured: list[Leaf | Constant] = field(default_factory=list)
     trace: Trace = field(init=False)
     _keys: dict[TensorParameter, str] = field(init=False)
-    _nodes: dict[Any, Tracer] = field(default_factory=dict)
+    _values: ParameterValues = field(init=False)
     _constants: dict[str, Tracer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.trace = Trace(self.builder)
         self._keys = leaf_keys(self.folded.circuit)
+        self._values = ParameterValues(self.dtype, self._leaf, self.owners, self.constant)
 
     def argument(self, name: str, shape: tuple[int | str, ...], dtype: DType) -> Tracer:
         """A new input of the Program."""
@@ -73,62 +79,40 @@ class LoweringScope:
         return eliminate_dead_code(self.builder.build([result.operand for result in results]))
 
     def parameters(self, group: FoldedLayer) -> dict[str, Tracer]:
-        """The evaluated parameters of a group, each `(F, *shape)`."""
-        names = group.representative.evaluated_params
+        """The evaluated parameters of a group, each `(F, *shape)`; shorter ones padded where the layer's row allows it."""
+        row = LAYER_ROWS[type(group.representative)]
+        padding = row.padding if isinstance(row, InputRow) else {}
+        evaluated = [layer.evaluated_params for layer in group.members]
         return {
-            name: xp.concat([self._evaluate(layer.evaluated_params[name]) for layer in group.members]) for name in names
+            name: self._padded([params[name] for params in evaluated], padding.get(name)) for name in evaluated[0]
         }
 
-    def _evaluate(self, parameter: Parameter) -> Tracer:
-        for node in parameter.nodes:
-            if node not in self._nodes:
-                self._nodes[node] = self._node(node, parameter)
-        return self._nodes[parameter.output]
+    def _padded(self, parameters: list[Parameter], fill: float | None) -> Tracer:
+        """Parameters whose last axes differ, padded with `fill` to the longest: `(F, ..., C)`."""
+        shapes = dict.fromkeys(parameter.shape for parameter in parameters)
+        if len(shapes) == 1:
+            return self._values.evaluate(parameters)
+        assert fill is not None, "only rows with padding fold parameters of several shapes"
+        longest = max(shape[-1] for shape in shapes)
+        arrays, places = [], {}
+        for shape in shapes:
+            alike = [place for place, parameter in enumerate(parameters) if parameter.shape == shape]
+            places.update((place, (len(arrays), fold)) for fold, place in enumerate(alike))
+            value = self._values.evaluate([parameters[place] for place in alike])
+            rest = xp.full((*value.shape[:-1], longest - shape[-1]), fill, dtype=value.dtype)
+            arrays.append(xp.concat([value, rest], axis=-1) if shape[-1] < longest else value)
+        return read_folds(arrays, [places[place] for place in range(len(parameters))], self.constant)
 
-    def _node(self, node: Any, parameter: Parameter) -> Tracer:
-        if isinstance(node, ParameterOp):
-            result = node.evaluate(xp, *[self._nodes[one] for one in parameter.node_inputs(node)])
-            assert isinstance(result, Tracer), "the namespace makes tracers"
-            return result
-        target = node.deref() if isinstance(node, ReferenceParameter) else node
-        if target not in self._nodes:
-            self._nodes[target] = self._constant(target) if isinstance(target, ConstantParameter) else self._leaf(target)
-        return self._nodes[target]
-
-    def _constant(self, parameter: ConstantParameter) -> Tracer:
-        value = constant_value(parameter)
-        # whole numbers in a constant are real parameters like any other
-        kind = DataType.REAL if parameter.dtype == DataType.INTEGER else parameter.dtype
-        dtype = self._dtype_of(kind)
-        if np.ndim(parameter.value) == 0:
-            with self.trace.active():
-                return xp.full(value.shape, parameter.value, dtype=dtype)
-        return self.constant(value.astype(dtype.value), "constant")
-
-    def _leaf(self, tensor: TensorParameter) -> Tracer:
-        leaf = Leaf((tensor,), (self._keys[tensor],))
+    def _leaf(self, leaf: Leaf) -> Tracer:
         self.captured.append(leaf)
-        name = const_key("_".join(reversed(leaf.keys[0].split(".", 1))))
-        return Tracer(self.builder.const(name, array_type(leaf.shape, self._dtype_of(leaf.kind))), self.trace)
-
-    def _dtype_of(self, kind: DataType) -> DType:
-        wide = DType.COMPLEX128 if self.dtype == DType.FLOAT64 else DType.COMPLEX64
-        return {DataType.REAL: self.dtype, DataType.INTEGER: DType.INT64, DataType.COMPLEX: wide}[kind]
+        key = next(self._keys[member] for member in leaf.members if member in self._keys)
+        name = const_key("_".join(reversed(key.split(".", 1))))
+        return Tracer(self.builder.const(name, array_type(leaf.shape, wide_dtype(leaf.kind, self.dtype))), self.trace)
 
     def read(self, values: list[Value], places: list[FoldIndex]) -> Value:
         """The folds at `places` of the groups' values, joined along the fold axis: `(len(places), B, K)`."""
-        runs: list[tuple[int, list[int]]] = []
-        for group, fold in places:
-            if runs and runs[-1][0] == group:
-                runs[-1][1].append(fold)
-            else:
-                runs.append((group, [fold]))
-        parts = [self._select(values[group], folds) for group, folds in runs]
-        return tuple(xp.concat([part[place] for part in parts]) for place in range(len(parts[0])))
-
-    def _select(self, value: Value, folds: list[int]) -> Value:
-        first, count = folds[0], len(folds)
-        if folds == list(range(first, first + count)):
-            return self.semiring.map(xp, lambda array: array[first : first + count], value)
-        index = self.constant(np.asarray(folds, dtype=np.int64))
-        return self.semiring.map(xp, lambda array: xp.take(array, index, axis=0), value)
+        used = dict.fromkeys(group for group, _ in places)
+        carriers = range(len(values[places[0][0]]))
+        return tuple(
+            read_folds({group: values[group][one] for group in used}, places, self.constant) for one in carriers
+        )

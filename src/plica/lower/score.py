@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.leaves import Constant, Leaf
+from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, InputLayer, InputRow
@@ -33,9 +33,11 @@ class Lowered:
     captured: tuple[Leaf | Constant, ...]
 
 
-def lower_score(folded: FoldedCircuit, semiring: Semiring, dtype: DType, input_dtype: DType) -> Lowered:
-    """The Program that scores data of `input_dtype`, with real parameters of `dtype`."""
-    scope = LoweringScope(folded, semiring, dtype)
+def lower_score(
+    folded: FoldedCircuit, semiring: Semiring, dtype: DType, input_dtype: DType, owners: Owners | None = None
+) -> Lowered:
+    """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already."""
+    scope = LoweringScope(folded, semiring, dtype, owners or {})
     with scope.trace.active():
         result = _score(scope, input_dtype)
     return Lowered(scope.build([result]), tuple(scope.captured))

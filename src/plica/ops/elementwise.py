@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import DTypeError
-from plica.ir.dtypes import DType
+from plica.ir.dtypes import DType, as_dtype
 from plica.ir.op import PRIMITIVE, Array, Op, Sample, Unsupported, sample
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, require_kind, require_operands, require_same_dtype
@@ -29,7 +29,7 @@ _VALUES: dict[str, Any] = {
     "zero_too": [0.0, 0.2, 0.5, 1.0, 2.0, 7.0],
     "special": [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0],
 }
-_DTYPES = {"bool": ["bool"], "int": ["int32", "int64", "uint8"], "float": ["float32", "float64"], "complex": []}
+_DTYPES = {"bool": ["bool"], "int": ["int32", "int64", "uint8"], "float": ["float32", "float64"], "complex": ["complex64", "complex128"]}
 
 
 def _array(domain: str, dtype: str, shape: tuple[int, ...] = (2, 3)) -> Array:
@@ -106,7 +106,6 @@ def _erfinv_of_one(x: float) -> float:
 
 
 _UNARY = (
-    ("abs", np.abs, NUMERIC, "any"),
     ("acos", np.arccos, FLOATING, "unit"),
     ("acosh", np.arccosh, FLOATING, "above_one"),
     ("asin", np.arcsin, FLOATING, "unit"),
@@ -178,6 +177,11 @@ _COMPARISONS = (
 )
 
 
+def _abs_type(x: ArrayType) -> ArrayType:
+    require_kind([x], NUMERIC)
+    return array_type(x.shape, as_dtype(np.empty(0, x.dtype.value).real.dtype))
+
+
 def _where_type(condition: ArrayType, first: ArrayType, second: ArrayType) -> ArrayType:
     if condition.dtype != DType.BOOL:
         raise DTypeError(f"the condition of where is {condition.dtype.value}, expected bool.")
@@ -234,6 +238,7 @@ ELEMENTWISE = (
     ),
     *(elementwise(name, reference, 2, kinds, domain=domain) for name, reference, kinds, domain in _BINARY),
     *(elementwise(name, reference, 2, kinds, result=DType.BOOL) for name, reference, kinds in _COMPARISONS),
+    Op("abs", _abs_type, np.abs, _samples(1, NUMERIC, "any")),
     Op("where", _where_type, np.where, _where_samples),
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
     Op("astype", _astype_type, lambda x, *, dtype: x.astype(dtype.value), _astype_samples),

@@ -93,6 +93,45 @@ def _log_matmul_exp_samples() -> list[Sample]:
     ]
 
 
+def _log_einsum_exp_type(*types: ArrayType, equation: str) -> ArrayType:
+    require_operands(types, 2)
+    require_kind(types, ("float",))
+    return _einsum_type(*types, equation=equation)
+
+
+def _log_einsum_exp(*arrays: Array, equation: str) -> Any:
+    """Every term of the sum on axes of its own, then one `logsumexp`."""
+    left, _, result = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    letters = result + "".join(sorted({letter for letter in left if letter.isalpha() and letter not in result}))
+    with np.errstate(divide="ignore"):
+        factors = [*arrays[:-1], np.log(arrays[-1])]
+    total = sum(_spread(factor, term, letters) for factor, term in zip(factors, terms, strict=True))
+    summed = tuple(range(len(result), len(letters)))
+    largest = np.max(total, axis=summed, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    return np.log(np.sum(np.exp(total - shift), axis=summed)) + np.squeeze(shift, axis=summed)
+
+
+def _spread(x: Array, term: str, letters: str) -> Array:
+    """`x` with its axes in the order of `letters`, and axes of size 1 for those that it lacks."""
+    ordered = np.einsum(f"{term}->{''.join(letter for letter in letters if letter in term)}", x)
+    return np.expand_dims(ordered, tuple(place for place, letter in enumerate(letters) if letter not in term))
+
+
+def _log_einsum_exp_samples() -> list[Sample]:
+    x = np.asarray([[[-1.0, 0.5, -1000.0], [-np.inf, -np.inf, -np.inf], [-5e3, -5e3 + 1, -np.inf]]])
+    weight = np.asarray([[[0.2, 0.3, 0.5], [0.0, 1.0, 0.0]]])
+    core = np.stack([weight, 2 * weight, weight], axis=2)
+    return [
+        sample(x, x[:, ::-1], core, equation="fbi,fbj,foij->fbo"),
+        sample(x, x[:, ::-1], weight, equation="fbi,fbi,foi->fbo"),
+        sample(np.stack([x, x], axis=-1), weight, equation="fbiq,foi->fboq"),
+        sample(*[x[:, :1].astype("float32")] * 3, core[..., None].repeat(3, -1).astype("float32"), equation="fbi,fbj,fbk,foijk->fbo"),
+        sample(x[:, :0], x[:, :0], core, equation="fbi,fbj,foij->fbo"),
+    ]
+
+
 LINALG = (
     Op(
         "matmul",
@@ -111,4 +150,5 @@ LINALG = (
         lambda: [sample(_A, _A, equation="ab,cb->ac"), sample(_A, equation="ab->b")],
     ),
     Op("log_matmul_exp", _log_matmul_exp_type, _log_matmul_exp, _log_matmul_exp_samples),
+    Op("log_einsum_exp", _log_einsum_exp_type, _log_einsum_exp, _log_einsum_exp_samples),
 )

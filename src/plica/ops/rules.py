@@ -88,7 +88,7 @@ def normal_axis(axis: int, rank: int) -> int:
     """
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} does not exist in an array of {rank} dimension(s).")
-    return axis % rank
+    return int(axis) % rank
 
 
 def normal_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ def normal_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(rank))
-    axes = sorted(normal_axis(one, rank) for one in ((axis,) if isinstance(axis, int) else axis))
+    axes = sorted(normal_axis(one, rank) for one in (axis if isinstance(axis, Sequence) else (axis,)))
     if len(set(axes)) != len(axes):
         raise ShapeError(f"an axis is named twice: {axis}.")
     return tuple(axes)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, final
 
 from plica.errors import DTypeError, GraphError, ShapeError, StructuralPropertyError
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
-from plica.symbolic.layers import InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.scope import Scope
 
 # For each scope of a product, the ways in which products of that scope split it, in order of appearance.
@@ -263,7 +263,9 @@ class Circuit:
 
     @cached_property
     def _first_not_decomposable(self) -> Layer | None:
-        for layer in self.product_layers:
+        for layer in self._layers:
+            if not isinstance(layer, ProductLayer | FusedLayer):
+                continue
             if sum(len(self._scopes[child]) for child in self._inputs[layer]) != len(self._scopes[layer]):
                 return layer
         return None

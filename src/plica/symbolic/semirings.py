@@ -34,6 +34,8 @@ class Semiring:
         mul: `(xp, a, b)`, the product, entry by entry.
         sum: `(xp, values)`, the sum, entry by entry.
         contract: `(xp, values, weight)`: H values `(F, B, I)` and a linear weight `(F, O, H*I)` give `(F, B, O)`.
+        einsum: `(xp, equation, values, weight)`: values and, last, a linear weight multiplied and summed as an Einstein
+            sum says: `fbi,fbj,foij->fbo`.
         zero: `(xp, shape, dtype)`, the neutral element of the sum.
         one: `(xp, shape, dtype)`, the neutral element of the product.
         negative: Whether negative numbers can be carried.
@@ -48,6 +50,7 @@ class Semiring:
     mul: Callable[[Namespace, Value, Value], Value]
     sum: Callable[[Namespace, Sequence[Value]], Value]
     contract: Callable[[Namespace, Sequence[Value], Array], Value]
+    einsum: Callable[[Namespace, str, Sequence[Value], Array], Value]
     zero: Callable[[Namespace, Any, Any], Value]
     one: Callable[[Namespace, Any, Any], Value]
     negative: bool
@@ -91,6 +94,18 @@ def _linear_contract(xp: Namespace, values: Sequence[Value], weight: Array) -> V
     return _accumulate(lambda a, b: (xp.add(a[0], b[0]),), [(product,) for product in products])
 
 
+def _linear_einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array) -> Value:
+    terms, _, result = equation.partition("->")
+    *names, weighted = terms.split(",")
+    factors: dict[str, Array] = {}
+    for name, (x,) in zip(names, values, strict=True):
+        factors[name] = xp.multiply(factors[name], x) if name in factors else x
+    first, *others = factors
+    # The weight comes second: pairs are contracted from the left, so that no product of two values is built.
+    order = ",".join([first, weighted, *others])
+    return (xp.einsum(f"{order}->{result}", factors[first], weight, *[factors[name] for name in others]),)
+
+
 SUM_PRODUCT = Semiring(
     name="sum-product",
     from_linear=lambda _, x: (x,),
@@ -101,6 +116,7 @@ SUM_PRODUCT = Semiring(
     mul=lambda xp, a, b: (xp.multiply(a[0], b[0]),),
     sum=lambda xp, values: _accumulate(lambda a, b: (xp.add(a[0], b[0]),), values),
     contract=_linear_contract,
+    einsum=_linear_einsum,
     zero=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.ones(shape, dtype=dtype),),
     negative=True,
@@ -116,6 +132,7 @@ LSE_SUM = Semiring(
     mul=lambda xp, a, b: (xp.add(a[0], b[0]),),
     sum=lambda xp, values: values[0] if len(values) == 1 else (xp.logaddexp(*[value[0] for value in values]),),
     contract=lambda xp, values, weight: (xp.log_matmul_exp([value[0] for value in values], weight),),
+    einsum=lambda xp, equation, values, weight: (xp.log_einsum_exp(equation, [value[0] for value in values], weight),),
     zero=lambda xp, shape, dtype: (xp.full(shape, float("-inf"), dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     negative=False,

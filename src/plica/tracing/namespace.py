@@ -6,7 +6,9 @@ scalars take the dtype of the arrays that they meet. What has more structure sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import builtins
+import operator
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -23,25 +25,24 @@ from plica.tracing.tracer import Trace, Tracer, current_trace, default_dtype, li
 Value = Tracer | bool | int | float | complex
 
 _STRUCTURED = ("where", "astype")
-_ELEMENTWISE = tuple(op.name for op in ELEMENTWISE if op.name not in _STRUCTURED)
-_SYNONYMS = {"concatenate": "concat", "acos": "acos"}
+_CONSTANTS = ("e", "pi", "inf", "nan", "newaxis")
+_DTYPES = {dtype.value: dtype for dtype in DType}
 
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 
-def __getattr__(name: str) -> Callable[..., Tracer]:
-    if name in _ELEMENTWISE:
-        function = partial(_elementwise, name)
-        globals()[name] = function
-        return function
-    try:
-        return globals().setdefault(name, DType(name))  # type: ignore[no-any-return]
-    except ValueError:
-        raise AttributeError(f"plica.numpy has no {name!r}") from None
+def __getattr__(name: str) -> Any:
+    # nothing is put into globals: a function called `abs` or a dtype called `bool` would hide Python's own in here
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    if name in _DTYPES:
+        return _DTYPES[name]
+    raise AttributeError(f"plica.numpy has no {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*_ELEMENTWISE, *(name for name in globals() if not name.startswith("_"))})
+    own = (name for name, value in globals().items() if getattr(value, "__module__", "") == __name__)
+    return sorted({*_FUNCTIONS, *_DTYPES, *_CONSTANTS, *(name for name in own if not name.startswith("_"))})
 
 
 # Operands
@@ -70,6 +71,11 @@ def _refuse_foreign(name: str, values: Sequence[object]) -> None:
             )
 
 
+def _require_array(name: str, value: object) -> None:
+    if not isinstance(value, Tracer):
+        raise TraceError(f"{user_line()}: {name} needs an array, found {type(value).__name__} {value!r}.")
+
+
 def _promoted(name: str, values: Sequence[Value]) -> list[Operand]:
     """Operands of one dtype: arrays are cast, scalars become literals."""
     _refuse_foreign(name, values)
@@ -93,15 +99,12 @@ def _elementwise(name: str, *values: Value) -> Tracer:
     return _trace_of(values).apply(name, *_promoted(name, values))
 
 
+_FUNCTIONS = {op.name: partial(_elementwise, op.name) for op in ELEMENTWISE if op.name not in _STRUCTURED}
+
+
 def _unary(op: str, x: Tracer, **params: Any) -> Tracer:
+    _require_array(op, x)
     return x.trace.apply(op, x.operand, **params)
-
-
-def _array(value: Value | Tracer, like: Tracer | None = None) -> Tracer:
-    if isinstance(value, Tracer):
-        return value
-    trace = like.trace if like is not None else _trace_of(())
-    return Tracer(literal(value, like.dtype if like is not None else default_dtype(value)), trace)
 
 
 def astype(x: Tracer, dtype: object, *, copy: bool = True) -> Tracer:  # noqa: ARG001 - the standard's signature
@@ -110,9 +113,11 @@ def astype(x: Tracer, dtype: object, *, copy: bool = True) -> Tracer:  # noqa: A
     return x if x.dtype == wanted else _unary("astype", x, dtype=wanted)
 
 
-def where(condition: Tracer, x1: Value, x2: Value) -> Tracer:
+def where(condition: Tracer | bool, x1: Value, x2: Value) -> Tracer:
     """`x1` where `condition` holds, else `x2`."""
-    return condition.trace.apply("where", condition.operand, *_promoted("where", [x1, x2]))
+    _refuse_foreign("where", [condition, x1, x2])
+    chosen = condition.operand if isinstance(condition, Tracer) else literal(condition, DType.BOOL)
+    return _trace_of([condition, x1, x2]).apply("where", chosen, *_promoted("where", [x1, x2]))
 
 
 def clip(x: Tracer, min: Value | None = None, max: Value | None = None) -> Tracer:  # noqa: A002 - the standard's names
@@ -133,6 +138,7 @@ def conj(x: Tracer) -> Tracer:
 
 
 def _reduce(op: str, x: Tracer, axis: int | Sequence[int] | None, keepdims: bool) -> Tracer:
+    _require_array(op, x)
     return _unary(op, x, axis=normal_axes(axis, x.ndim), keepdims=keepdims)
 
 
@@ -234,10 +240,20 @@ def cumulative_sum(x: Tracer, *, axis: int | None = None) -> Tracer:
 # Shapes
 
 
+def _dims(shape: Dim | Sequence[Dim]) -> tuple[Dim, ...]:
+    """A shape as a tuple of Python integers and sizes."""
+    entries = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    try:
+        return tuple(entry if isinstance(entry, Size) else operator.index(entry) for entry in entries)
+    except TypeError as error:
+        if isinstance(error, TraceError):
+            raise
+        raise ShapeError(f"{user_line()}: the shape {entries} holds something else than integers and sizes.") from None
+
+
 def reshape(x: Tracer, shape: int | Size | Sequence[Dim], *, copy: bool | None = None) -> Tracer:  # noqa: ARG001
     """`x` with another shape of as many elements; one size may be -1."""
-    wanted = (shape,) if isinstance(shape, int | Size) else tuple(shape)
-    dims = reshape_dims(x.shape, wanted)
+    dims = reshape_dims(x.shape, _dims(shape))
     return x if dims == x.shape else _unary("reshape", x, shape=dims)
 
 
@@ -260,7 +276,7 @@ def moveaxis(x: Tracer, source: int, destination: int) -> Tracer:
 
 def broadcast_to(x: Tracer, shape: Sequence[Dim]) -> Tracer:
     """`x` repeated along new axes and axes of size 1."""
-    dims = tuple(shape)
+    dims = _dims(shape)
     return x if dims == x.shape else _unary("broadcast_to", x, shape=dims)
 
 
@@ -296,7 +312,7 @@ def flip(x: Tracer, *, axis: Axis = None) -> Tracer:
     return _unary("flip", x, axis=normal_axes(axis, x.ndim))
 
 
-def basic_index(x: Tracer, key: Any) -> Tracer:
+def _basic_index(x: Tracer, key: Any) -> Tracer:
     """`x[key]` with integers, slices, `None` and `...` that are known now."""
     keys = list(key) if isinstance(key, tuple) else [key]
     used = len([one for one in keys if one is not None and one is not Ellipsis])
@@ -328,7 +344,7 @@ def _slice(x: Tracer, axis: int, key: slice) -> Tracer:
         raise ShapeError(f"{user_line()}: a negative step; use flip.")
     if (start, stop, step) == (0, size, 1):
         return x
-    return _unary("slice", x, axis=axis, start=start, stop=builtin_max(start, stop), step=step)
+    return _unary("slice", x, axis=axis, start=start, stop=builtins.max(start, stop), step=step)
 
 
 def _pick(x: Tracer, axis: int, key: object) -> Tracer:
@@ -344,17 +360,12 @@ def _pick(x: Tracer, axis: int, key: object) -> Tracer:
     return squeeze(_unary("slice", x, axis=axis, start=start, stop=start + 1, step=1), axis)
 
 
-def builtin_max(first: int, second: int) -> int:
-    """The larger of two Python integers (`max` is the array function here)."""
-    return first if first > second else second
-
-
 # Making arrays
 
 
 def full(shape: Dim | Sequence[Dim], fill_value: Value, *, dtype: object = None) -> Tracer:
     """An array of one value."""
-    dims = (shape,) if isinstance(shape, int | Size) else tuple(shape)
+    dims = _dims(shape)
     fill = fill_value if isinstance(fill_value, Tracer) else None
     if fill is not None:
         return _unary("full", fill if dtype is None else astype(fill, dtype), shape=dims)
@@ -392,7 +403,10 @@ def ones_like(x: Tracer, *, dtype: object = None) -> Tracer:
 def arange(start: Dim, stop: Dim | None = None, step: int = 1, *, dtype: object = int) -> Tracer:
     """Numbers from `start` (0 if it is the only one) up to `stop`, which is left out."""
     first, last = (0, start) if stop is None else (start, stop)
+    _dims((first, last, step))
     size: Dim = last - first if step == 1 else -((first - last) // step)
+    if isinstance(size, int) and size < 0:
+        size = 0
     numbers = _trace_of(()).apply("arange", size=size, dtype=as_dtype(dtype))
     if isinstance(first, Size):
         raise ShapeError("arange from a symbolic start is not there yet; add it to arange(size).")
@@ -456,3 +470,14 @@ def log_matmul_exp(x: Tracer | Sequence[Tracer], weight: Tracer) -> Tracer:
     """
     inputs = [x] if isinstance(x, Tracer) else list(x)
     return inputs[0].trace.apply("log_matmul_exp", *[one.operand for one in inputs], weight.operand)
+
+
+def log_einsum_exp(equation: str, values: Sequence[Tracer], weight: Tracer) -> Tracer:
+    """`log(einsum(equation, exp(values)..., weight))`: values in log space, the weight linear and not negative.
+
+    Values of one term are added first. Each value is then shifted by its largest entry along the axes that are summed
+    out: the error, and below which ratio of terms a result becomes `-inf`, are those of `log_matmul_exp`.
+    """
+    arrays = [*values, weight]
+    einsum_dims(equation, [array.shape for array in arrays])
+    return weight.trace.apply("log_einsum_exp", *[one.operand for one in arrays], equation=equation)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,7 +19,7 @@ from plica.ir.sizes import Dim, Size, product
 from plica.ir.types import ArrayType, ShapedArray
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("plica_trace", default=None)
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 class Trace:
@@ -39,6 +40,12 @@ class Trace:
         """Record `op`; its one result."""
         if self.locate:
             self.builder.source = user_line()
+        for operand in operands:
+            if not self.builder.owns(operand):
+                raise TraceError(
+                    f"{user_line()}: {op} was given {operand!r}, which belongs to another traced function; "
+                    "pass it as an argument of this one."
+                )
         (output,) = self.builder.add(op, *operands, **params)
         return Tracer(output, self)
 
@@ -63,6 +70,20 @@ def user_line() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _operator(name: str) -> Callable[[Any, Any], Tracer]:
+    """The function `name` of the namespace, applied to a tracer and another operand."""
+    return lambda self, other: getattr(namespace(), name)(self, other)
+
+
+def _swapped(name: str) -> Callable[[Any, Any], Tracer]:
+    """The same with the tracer on the right."""
+    return lambda self, other: getattr(namespace(), name)(other, self)
+
+
+def _unary(name: str) -> Callable[[Any], Tracer]:
+    return lambda self: getattr(namespace(), name)(self)
 
 
 class Tracer:
@@ -117,8 +138,31 @@ class Tracer:
     def __repr__(self) -> str:
         return f"Tracer({self.operand!r})"
 
+    def __pos__(self) -> Tracer:
+        return self
+
+    __add__, __radd__ = _operator("add"), _swapped("add")
+    __sub__, __rsub__ = _operator("subtract"), _swapped("subtract")
+    __mul__, __rmul__ = _operator("multiply"), _swapped("multiply")
+    __truediv__, __rtruediv__ = _operator("divide"), _swapped("divide")
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _swapped("floor_divide")
+    __mod__, __rmod__ = _operator("remainder"), _swapped("remainder")
+    __pow__, __rpow__ = _operator("pow"), _swapped("pow")
+    __and__, __rand__ = _operator("bitwise_and"), _swapped("bitwise_and")
+    __or__, __ror__ = _operator("bitwise_or"), _swapped("bitwise_or")
+    __xor__, __rxor__ = _operator("bitwise_xor"), _swapped("bitwise_xor")
+    __matmul__, __rmatmul__ = _operator("matmul"), _swapped("matmul")
+    __eq__ = _operator("equal")  # type: ignore[assignment]
+    __ne__ = _operator("not_equal")  # type: ignore[assignment]
+    __hash__ = object.__hash__
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __neg__ = _unary("negative")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("bitwise_invert")
+
     def __getitem__(self, key: Any) -> Tracer:
-        return namespace().basic_index(self, key)  # type: ignore[no-any-return]
+        return namespace()._basic_index(self, key)  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
         self._refuse("its truth decides which Python code runs, as in `if` or `while`", "plica.numpy.where")
@@ -158,52 +202,9 @@ def namespace() -> ModuleType:
 def literal(value: complex, dtype: DType) -> Literal:
     """A scalar of the Program's own text."""
     casts = {"bool": bool, "int": int, "float": float, "complex": complex}
-    return Literal(casts[dtype.kind](value), ShapedArray((), dtype))  # type: ignore[operator]
+    return Literal(casts[dtype.kind](value), ShapedArray((), dtype))
 
 
 def default_dtype(value: complex) -> DType:
     """The dtype of a Python scalar that meets no array."""
     return as_dtype(type(value))
-
-
-_BINARY = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "pow": "pow",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "matmul": "matmul",
-}
-_COMPARE = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-}
-_UNARY = {"neg": "negative", "abs": "abs", "invert": "bitwise_invert"}
-
-
-def _install() -> None:
-    """Give `Tracer` its operators: each calls the namespace function of the table above."""
-
-    def operator(name: str, swapped: bool) -> Any:
-        def method(self: Tracer, *others: Any) -> Any:
-            return getattr(namespace(), name)(*(others + (self,) if swapped else (self, *others)))
-
-        return method
-
-    for short, name in {**_BINARY, **_COMPARE, **_UNARY}.items():
-        setattr(Tracer, f"__{short}__", operator(name, swapped=False))
-    for short, name in _BINARY.items():
-        setattr(Tracer, f"__r{short}__", operator(name, swapped=True))
-    Tracer.__hash__ = object.__hash__  # type: ignore[method-assign]
-
-
-_install()

@@ -1,29 +1,22 @@
 """Compiled circuits against the brute-force oracle: values, gradients, totals and marginals, whatever the flags."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.initializers import NormalInitializer
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, SumLayer
-from plica.symbolic.parameters import MixingWeightParameter, Parameter, TensorParameter
 from tests.harness.circuits import (
     CIRCUITS,
-    chain,
     circuits,
-    coin,
-    constant,
     data,
     gaussians,
-    is_finite,
-    mixture,
-    tensor,
 )
-from tests.harness.oracle import Oracle, all_states, finite_differences, gradients, numbers
+from tests.harness.oracle import Oracle, all_states, finite_differences, gradients, keys, numbers
 
 ALL = pytest.mark.parametrize("name", CIRCUITS)
 SEMIRINGS = pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
@@ -110,7 +103,9 @@ def test_flags_do_not_change_values_or_keys(circuit: Circuit) -> None:
         assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
 
 
-NORMALISED = [name for name in CIRCUITS if name not in ("unnormalised", "gaussian", "gaussian, log_partition", "several sizes")]
+NORMALISED = [
+    name for name in CIRCUITS if name not in ("unnormalised", "gaussian", "gaussian, log_partition", "several sizes")
+]
 
 
 @pytest.mark.parametrize("name", [*NORMALISED, "unnormalised"])
@@ -134,7 +129,7 @@ def test_densities_integrate_by_quadrature(log_partition: bool) -> None:
     oracle = Oracle(circuit, numbers(compiled))
     for row in ([np.nan, 0.3], [np.nan, np.nan]):
         expected = oracle.integral(np.array(row))
-        found = float(compiled(torch.tensor([row], dtype=torch.float64)).exp())
+        found = compiled(torch.tensor([row], dtype=torch.float64)).exp().item()
         assert found == pytest.approx(expected, rel=1e-6)
     if not log_partition:
         assert found == pytest.approx(1)
@@ -157,3 +152,30 @@ def test_missing_values_are_summed_out(circuit: Circuit) -> None:
         rows = np.where([v in part.circuit.scope for v in range(width)], x[:, :width], np.nan)
         expected = np.stack([part.marginal(row) for row in rows])[:, 0]
         np.testing.assert_allclose(found[:, number], expected.astype(float), rtol=1e-9)
+
+
+@settings(max_examples=25)
+@given(circuits(), st.integers(0, 20), st.booleans(), st.booleans())
+def test_circuits_of_one_compiler_share_tensors(circuit: Circuit, place: int, part_first: bool, fold: bool) -> None:
+    """A circuit and a part of it, in either order: whatever folds with what, each tensor has one value."""
+    torch.manual_seed(8)
+    part = circuit.subgraph(circuit.layers[place % len(circuit.layers)])
+    compiler = TorchCompiler(dtype="float64", fold=fold)
+    both = [compiler.compile(one) for one in ((part, circuit) if part_first else (circuit, part))]
+    assert_shared(both)
+    for compiled in both:
+        state = {key: value + torch.randn(()) for key, value in compiled.state_dict().items()}
+        compiled.load_state_dict(state)
+        assert_shared(both)
+    smaller = both[0] if part_first else both[1]
+    assert_gradients(smaller, data(part, 2), rtol=1e-7)
+    assert_shared([copy.deepcopy(smaller)])
+
+
+def assert_shared(compiled: list) -> None:
+    values: dict = {}
+    for one in compiled:
+        state = numbers(one)
+        for leaf, key in keys(one.symbolic).items():
+            np.testing.assert_array_equal(values.setdefault(leaf, state[key]), state[key])
+        assert_values(one, data(one.symbolic, 3), rtol=1e-9)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.emit import emit, source
-from plica.backend.torch.leaves import Leaves, initialize
+from plica.backend.torch.leaves import Leaves, initialize, new_tensor
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.leaves import Constant, leaf_keys
+from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.score import Lowered, input_width, lower_score, state_limits
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.scope import Scope
@@ -31,16 +31,15 @@ class TorchCircuit(nn.Module):
     Args:
         folded: The folded circuit.
         semiring: How its numbers are carried.
-        leaves: Its tensors.
         dtype: The dtype of its real tensors, and of its results.
         notes: What the compiler did, for `explain`.
     """
 
     def __init__(
-        self, folded: FoldedCircuit, semiring: Semiring, leaves: Leaves, dtype: torch.dtype, notes: tuple[str, ...]
+        self, folded: FoldedCircuit, semiring: Semiring, dtype: torch.dtype, notes: tuple[str, ...]
     ) -> None:
         super().__init__()
-        self.leaves = leaves
+        self.leaves = Leaves()
         self._folded = folded
         self._semiring = semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
@@ -51,7 +50,6 @@ class TorchCircuit(nn.Module):
         self._runs: dict[tuple[torch.dtype, torch.dtype], Callable[..., Tensor]] = {}
         self.register_state_dict_post_hook(_unfold_state)
         self.register_load_state_dict_pre_hook(_fold_state)
-        self.register_load_state_dict_post_hook(_rename_missing)
 
     _real: Tensor
 
@@ -125,11 +123,13 @@ class TorchCircuit(nn.Module):
         if x is None or self._width == 0:
             return self._constant(x)
         self._check_shape(x)
-        if x.device.type == "cpu" and not torch.compiler.is_compiling():
-            self._check_states(x)
         key = (x.dtype, self.dtype)
         self._specialise(key)
-        return self._runs[key](self.leaves, x)
+        result = self._runs[key](self.leaves, x)
+        # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
+        if x.device.type == "cpu" and not _is_abstract(result) and bool(result.isnan().any()):
+            self._check_states(x)
+        return result
 
     def check(self, x: Tensor) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
@@ -147,10 +147,22 @@ class TorchCircuit(nn.Module):
             seed: Draws depend on it alone; by default it is drawn from torch's global generator, so that
                 `torch.manual_seed` decides.
         """
-        if seed is None:
-            seed = int(torch.randint(2**62, (), device="cpu"))
+        self._fill(self.leaves.items(), seed)
+
+    def _fill(self, leaves: Iterable[tuple[Leaf, Tensor]], seed: int | None = None) -> None:
         numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self.symbolic))}
-        initialize(self.leaves.items(), numbers, seed)
+        initialize(leaves, numbers, int(torch.randint(2**62, (), device="cpu")) if seed is None else seed)
+
+    def adopt(self, lowered: Lowered, tensors: dict[Leaf, Tensor]) -> None:
+        """Take the leaves of the first Program: those in `tensors` as they are, new ones filled and added there."""
+        keys, new = leaf_keys(self.symbolic), []
+        for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
+            if isinstance(captured, Leaf):
+                if captured not in tensors:
+                    tensors[captured] = new_tensor(captured, self.dtype)
+                    new.append((captured, tensors[captured]))
+                self.leaves.own(var.name, captured, tensors[captured], keys)
+        self._fill(new)
 
     def explain(self) -> str:
         """What the compiler did: groups of layers, rules applied, sizes."""
@@ -174,14 +186,20 @@ class TorchCircuit(nn.Module):
         """The dtype of data that `program` is for."""
         return torch.int64 if self._limits is not None else self.dtype
 
-    def lowered(self, input_dtype: torch.dtype) -> Lowered:
-        """The Program for data of one dtype, made once, with what stands behind its captured variables."""
+    def lowered(self, input_dtype: torch.dtype, owners: Owners | None = None) -> Lowered:
+        """The Program for data of one dtype, made once, with what stands behind its captured variables.
+
+        Args:
+            input_dtype: The dtype of the data.
+            owners: Leaves that exist already; the circuit's own by default.
+        """
         key = (input_dtype, self.dtype)
         if key not in self._lowered:
             kind, real = (as_dtype(dtype) for dtype in key)
             if kind.kind not in _INPUTS:
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
-            self._lowered[key] = lower_score(self._folded, self._semiring, real, kind)
+            found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
+            self._lowered[key] = lower_score(self._folded, self._semiring, real, kind, found)
         return self._lowered[key]
 
     @torch.compiler.assume_constant_result
@@ -205,6 +223,10 @@ class TorchCircuit(nn.Module):
         return self._runs[key](self.leaves)
 
     def _check_shape(self, x: Tensor) -> None:
+        if not isinstance(x, Tensor):
+            raise DTypeError(f"a circuit takes a torch tensor, found {type(x).__name__}; try torch.as_tensor(x).")
+        if x.is_complex():
+            raise DTypeError(f"a circuit takes integers or floats, found {x.dtype}; take real numbers.")
         if x.ndim != 2 or x.shape[1] != self._width:
             raise InputError(
                 f"the circuit expects data of shape (B, {self._width}), one column for each variable up to "
@@ -231,7 +253,8 @@ class TorchCircuit(nn.Module):
         properties = self.properties
         missing = torch.isnan(x) if x.is_floating_point() else None
         wrong = None
-        if limits is not None and x.dtype != torch.bool:
+        if limits is not None:
+            x = x.byte() if x.dtype == torch.bool else x
             limits = limits.to(x.device)
             state = limits.isfinite()
             wrong = state & ((x < 0) | (x >= limits) | (x != x.floor() if x.is_floating_point() else False))
@@ -239,6 +262,11 @@ class TorchCircuit(nn.Module):
         if missing is not None and not (properties.smooth and properties.decomposable):
             wrong = missing if wrong is None else wrong | missing
         return wrong
+
+
+def _is_abstract(x: Tensor) -> bool:
+    """Whether `x` stands for tensors that are not known yet: under torch.compile, and in a transform such as vmap."""
+    return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def _limit_tensor(circuit: Circuit) -> Tensor | None:
@@ -251,13 +279,17 @@ def _unfold_state(module: nn.Module, state: dict[str, Any], prefix: str, _: obje
     module.leaves.unfold(state, prefix, f"{prefix}{_FOLDED}")
 
 
-def _fold_state(module: nn.Module, state: dict[str, Any], prefix: str, *_: object) -> None:
+def _fold_state(
+    module: nn.Module,
+    state: dict[str, Any],
+    prefix: str,
+    _local: object,
+    _strict: bool,
+    missing: list[str],
+    _unexpected: list[str],
+    errors: list[str],
+) -> None:
     assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
-    module.leaves.fold(state, prefix, f"{prefix}{_FOLDED}")
-
-
-def _rename_missing(module: nn.Module, incompatible: Any) -> None:
-    """Missing keys are called what a state dict calls them."""
-    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
-    names = [key.rpartition(_FOLDED) for key in incompatible.missing_keys]
-    incompatible.missing_keys[:] = [prefix + module.leaves.key_of(name) for prefix, _, name in names]
+    problems = module.leaves.fold(state, prefix, f"{prefix}{_FOLDED}")
+    missing.extend(problems.missing)
+    errors.extend(problems.shapes)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.leaves import Leaves, new_tensor
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
-from plica.lower.fold.groups import single_groups
-from plica.lower.leaves import Leaf
+from plica.lower.fold.groups import fold_circuit, single_groups
+from plica.lower.leaves import Leaf, owners_of
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import Semiring
 
 _NOT_YET = {
     "optimize": "optimize=True: no rule is applied yet; every layer is lowered as it was described",
-    "fold": "fold=True: folding is not built yet; every group holds one layer",
 }
 
 
@@ -81,7 +79,8 @@ class TorchCompiler:
         self.optimize = optimize
         self.circuits = CompiledCircuitsMap()
         self._dtype = None if dtype is None else _real_dtype(dtype)
-        self._store: dict[TensorParameter, Tensor] = {}
+        self._owners: dict[TensorParameter, Leaf] = {}
+        self._tensors: dict[Leaf, Tensor] = {}
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit, with its parameters initialised; the same object when called again.
@@ -93,37 +92,17 @@ class TorchCompiler:
         if self.circuits.is_compiled(circuit):
             return self.circuits.get_compiled_circuit(circuit)
         check_semiring(circuit, self.semiring)
-        folded = single_groups(circuit)
+        folded = fold_circuit(circuit) if self.fold else single_groups(circuit)
         real = self._dtype or torch.get_default_dtype()
-        leaves = Leaves()
-        compiled = TorchCircuit(folded, self.semiring, leaves, real, self._notes())
-        shared = dict(self._store)
-        lowered = compiled.lowered(compiled.usual_input())
-        for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
-            if isinstance(captured, Leaf):
-                leaves.own(var.name, captured, self._tensor(captured, real))
-        _initialise_new(compiled, shared)
+        compiled = TorchCircuit(folded, self.semiring, real, self._notes())
+        lowered = compiled.lowered(compiled.usual_input(), self._owners)
+        compiled.adopt(lowered, self._tensors)
+        self._owners.update(owners_of(lowered.captured))
         self.circuits.add(circuit, compiled)
         return compiled
 
     def _notes(self) -> tuple[str, ...]:
         return tuple(note for flag, note in _NOT_YET.items() if getattr(self, flag))
-
-    def _tensor(self, leaf: Leaf, real: torch.dtype) -> Tensor:
-        (member,) = leaf.members  # until folding, every leaf holds one tensor
-        if member not in self._store:
-            tensor = new_tensor(leaf, real)
-            self._store[member] = nn.Parameter(tensor) if leaf.learnable else tensor
-        return self._store[member]
-
-
-def _initialise_new(compiled: TorchCircuit, shared: dict[TensorParameter, Tensor]) -> None:
-    """Initialise what no earlier circuit of the compiler owns."""
-    kept = {tensor: tensor.detach().clone() for leaf, tensor in compiled.leaves.items() if leaf.members[0] in shared}
-    compiled.reset_parameters()
-    with torch.no_grad():
-        for tensor, values in kept.items():
-            tensor.copy_(values)
 
 
 def _real_dtype(dtype: torch.dtype | str) -> torch.dtype:

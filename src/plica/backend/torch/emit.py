@@ -4,7 +4,7 @@ Values are deleted after their last use. The source is registered with `linecach
 """
 
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import count
 from keyword import kwlist
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from plica.backend.torch import kernels
-from plica.backend.torch.rows import ROWS, Call
+from plica.backend.torch.rows import ROWS, Call, scalar_source
 from plica.errors import UnsupportedError
-from plica.ir.program import Equation, Literal, Operand, Program, Var
+from plica.ir.program import Equation, Literal, Operand, Program, Var, rename
 from plica.ir.signature import size_sources
 
 _NUMBERS = count()
@@ -33,7 +33,8 @@ def emit(program: Program, name: str = "forward") -> Callable[..., Any]:
 
 def source(program: Program, name: str = "forward") -> str:
     """The text of the function of `program`."""
-    return "\n".join(_lines(program, name)) + "\n"
+    leaves = [f"leaves.{var.name}" for var in program.consts]
+    return "\n".join(_lines(_with_python_names(program), leaves, name)) + "\n"
 
 
 def load(code: str, name: str) -> Callable[..., Any]:
@@ -46,19 +47,37 @@ def load(code: str, name: str) -> Callable[..., Any]:
     return function
 
 
-def _lines(program: Program, name: str) -> Iterator[str]:
-    body = list(_body(program))
-    yield f"def {name}(leaves{''.join(f', {_name(var)}' for var in program.arguments)}):"
+def _with_python_names(program: Program) -> Program:
+    """`program` with other names for the variables that Python or the generated code calls something else."""
+    variables = [*program.consts, *program.inputs, *(var for one in program.equations for var in one.outputs)]
+    taken = {var.name for var in variables}
+    if taken.isdisjoint(_RESERVED):
+        return program
+
+    def name(var: Var) -> str:
+        text = var.name
+        while text in _RESERVED or (text != var.name and text in taken):
+            text += "_"
+        taken.add(text)
+        return text
+
+    return rename(program, name)
+
+
+def _lines(program: Program, leaves: list[str], name: str) -> Iterator[str]:
+    body = list(_body(program, leaves))
+    yield f"def {name}(leaves{''.join(f', {var.name}' for var in program.arguments)}):"
     if any("device=device" in line for line in body):
         yield "    device = leaves.device"
     for var, (index, axis) in size_sources(program).items():
-        yield f"    {_name(var)} = {_name(program.arguments[index])}.shape[{axis}]"
+        yield f"    {var.name} = {program.arguments[index].name}.shape[{axis}]"
     yield from body
 
 
-def _body(program: Program) -> Iterator[str]:
+def _body(program: Program, leaves: list[str]) -> Iterator[str]:
     dying = _last_uses(program)
-    consts = {var: f"leaves.{var.name}" for var in program.consts}
+    consts = dict(zip(program.consts, leaves, strict=True))
+    implicit = frozenset(program.inputs[: program.num_implicit_inputs])
     loaded: dict[Var, None] = {}
     place = ""
     for index, equation in enumerate(program.equations):
@@ -68,15 +87,15 @@ def _body(program: Program) -> Iterator[str]:
         for operand in equation.inputs:
             if isinstance(operand, Var) and operand in consts and operand not in loaded:
                 loaded[operand] = None
-                yield f"    {_name(operand)} = {consts[operand]}"
-        yield f"    {_name(equation.outputs[0])} = {_expression(equation)}"
+                yield f"    {operand.name} = {consts[operand]}"
+        yield f"    {equation.outputs[0].name} = {_expression(equation, implicit)}"
         if dying[index]:
-            yield f"    del {', '.join(map(_name, dying[index]))}"
+            yield f"    del {', '.join(var.name for var in dying[index])}"
     for operand in program.results:
         if isinstance(operand, Var) and operand in consts and operand not in loaded:
             loaded[operand] = None
-            yield f"    {_name(operand)} = {consts[operand]}"
-    results = ", ".join(map(_text, program.results))
+            yield f"    {operand.name} = {consts[operand]}"
+    results = ", ".join(_tensor(one, implicit) for one in program.results)
     yield f"    return {results}" if len(program.results) == 1 else f"    return ({results})"
 
 
@@ -95,19 +114,22 @@ def _last_uses(program: Program) -> list[list[Var]]:
     return dying
 
 
-def _expression(equation: Equation) -> str:
+def _expression(equation: Equation, implicit: Container[Operand]) -> str:
     row = ROWS.get(equation.op.name)
     if row is None:
         raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
-    return row(Call(equation, tuple(map(_text, equation.inputs))))
+    return row(Call(equation, tuple(_text(one, implicit) for one in equation.inputs)))
 
 
-def _text(operand: Operand) -> str:
-    return repr(operand.value) if isinstance(operand, Literal) else _name(operand)
+def _text(operand: Operand, implicit: Container[Operand]) -> str:
+    """An operand: a literal is its Python scalar, a size, which is a Python integer here, becomes a tensor."""
+    return repr(operand.value) if isinstance(operand, Literal) else _tensor(operand, implicit)
 
 
-def _name(var: Var) -> str:
-    return f"{var.name}__" if var.name in _RESERVED else var.name
+def _tensor(operand: Operand, implicit: Container[Operand]) -> str:
+    if isinstance(operand, Literal):
+        return scalar_source(repr(operand.value), operand.type.dtype)
+    return scalar_source(operand.name, operand.type.dtype) if operand in implicit else operand.name
 
 
 _RESERVED = frozenset({*kwlist, "torch", "kernels", "leaves", "device", "inf", "nan", "min", "max"})

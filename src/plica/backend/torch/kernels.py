@@ -16,17 +16,26 @@ def safe_log(x: Tensor) -> Tensor:
     hardshrink with bound 0 changes no value, and its backward pass is a selection, which stops even an infinite
     gradient where x is 0. Measured against a mask in a hand-written backward, it is the cheaper of the two.
     """
-    return torch.log(hardshrink(x, 0.0) if torch.is_grad_enabled() else x)
+    if not torch.is_grad_enabled():
+        return torch.log(x)
+    return torch.log(x.masked_fill(x == 0, 0) if x.is_complex() else hardshrink(x, 0.0))
 
 
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """The largest element along `axes`, kept finite, without gradient.
+    """The largest element along `axes`, kept finite, without gradient; 0 where there are no elements.
 
     A finite shift is all that `-inf` needs: exp(-inf - shift) is 0, and no NaN arises. It costs one clamp of an array
     that has lost its last axis, where masking would cost passes over the whole of `x`.
     """
-    largest = x.detach().amax(axes, keepdim=True)
-    return largest.clamp_(min=torch.finfo(x.dtype).min)
+    if any(x.shape[axis] == 0 for axis in axes):
+        return x.detach().sum(axes, keepdim=True)
+    return _finite_(x.detach().amax(axes, keepdim=True))
+
+
+def _finite_(x: Tensor) -> Tensor:
+    """`x` with infinities made the largest finite numbers, in place: `inf - inf` would be NaN."""
+    limits = torch.finfo(x.dtype)
+    return x.clamp_(limits.min, limits.max)
 
 
 def log_matmul_exp(*arrays: Tensor) -> Tensor:
@@ -46,17 +55,74 @@ def log_matmul_exp(*arrays: Tensor) -> Tensor:
     return safe_log(total).add_(shift)
 
 
+def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
+    """log(einsum(exp(values)..., weight)), each value shifted by its largest entry along the axes summed out.
+
+    Values that share a summed axis are added in log space first: their largest entries may lie in different places.
+    """
+    terms, _, result = equation.partition("->")
+    *names, weighted = terms.split(",")
+    *arrays_, weight = arrays
+    factors = _separated(list(zip(names, arrays_, strict=True)), result)
+    if len(factors) == 1 and factors[0][0][:-1] == result[:-1] and weighted == result[:-2] + result[-1] + factors[0][0][-1]:
+        return log_matmul_exp(factors[0][1], weight)
+    shifts = [_shift(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
+    exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
+    total = safe_log(_contract([term for term, _ in factors], exps, weighted, weight, result))
+    for (term, _), shift in zip(factors, shifts, strict=True):
+        total = total.add_(_aligned(shift, term, result))
+    return total
+
+
+def _separated(factors: list[tuple[str, Tensor]], result: str) -> list[tuple[str, Tensor]]:
+    """Log-space factors no two of which share an axis that is summed out: those that do are added."""
+    done: list[tuple[str, Tensor]] = []
+    for term, x in factors:
+        for place, (other, y) in enumerate(done):
+            if any(letter in other and letter not in result for letter in term):
+                letters = other + "".join(letter for letter in term if letter not in other)
+                x = _aligned(y, other, letters) + _aligned(x, term, letters)
+                term = letters
+                done.pop(place)
+                break
+        done.append((term, x))
+    return done
+
+
+def _aligned(x: Tensor, term: str, letters: str) -> Tensor:
+    """`x` with its axes in the order of `letters`; an axis that is not among them (of size 1) goes, missing ones have size 1."""
+    kept = [letter for letter in term if letter in letters]
+    x = x.reshape([size for letter, size in zip(term, x.shape, strict=True) if letter in letters])
+    if kept != sorted(kept, key=letters.index):
+        x = x.permute([kept.index(letter) for letter in letters if letter in kept])
+    for place, letter in enumerate(letters):
+        if letter not in kept:
+            x = x.unsqueeze(place)
+    return x
+
+
+def _contract(terms: list[str], values: list[Tensor], weighted: str, weight: Tensor, result: str) -> Tensor:
+    """The linear Einstein sum, the weight second, so that no product of two values is built."""
+    equation = ",".join([terms[0], weighted, *terms[1:]])
+    return torch.einsum(f"{equation}->{result}", values[0], weight, *values[1:])
+
+
 def logaddexp(*arrays: Tensor) -> Tensor:
     """log of the sum of exponentials of several arrays, entry by entry; `-inf` where all are, with gradient 0."""
-    largest = reduce(torch.maximum, [x.detach() for x in arrays]).clamp(min=torch.finfo(arrays[0].dtype).min)
+    largest = _finite_(reduce(torch.maximum, [x.detach() for x in arrays]).clone())
     total = reduce(torch.add, [(x - largest).exp_() for x in arrays])
     return safe_log(total).add_(largest)
 
 
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1, or a complex number's direction; NaN where `x` is (torch's own gives 0 there)."""
+    if x.is_complex():
+        return torch.sgn(x)
+    return torch.where(torch.isnan(x), x, torch.sign(x)) if x.is_floating_point() else torch.sign(x)
+
+
 def logsumexp(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """log of the sum of exponentials over axes; `-inf` where all are, with gradient 0."""
-    if any(x.shape[axis] == 0 for axis in axes):
-        return torch.logsumexp(x, axes, keepdim=keepdims)
     shift = _shift(x, axes)
     result = safe_log((x - shift).exp_().sum(axes, keepdim=True)).add_(shift)
     return result if keepdims else result.squeeze(axes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ class Leaves(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self._leaves: dict[str, Leaf] = {}
+        self._keys: dict[str, tuple[str | None, ...]] = {}
+        self._order: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
         self.device = torch.get_default_device()
 
@@ -40,11 +43,21 @@ class Leaves(nn.Module):
         self._constants[name] = constant
         object.__setattr__(self, name, torch.from_numpy(np.array(constant.value)).to(self.device))
 
-    def own(self, name: str, captured: Leaf, tensor: Tensor) -> None:
-        """Register the tensor of one leaf under the name of its variable."""
-        self._leaves[name] = captured
-        if captured.learnable:
-            self.register_parameter(name, tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor))
+    def own(self, name: str, leaf: Leaf, tensor: Tensor, keys: Mapping[TensorParameter, str]) -> None:
+        """Register the tensor of one leaf under the name of its variable.
+
+        Args:
+            name: The name of the variable.
+            leaf: What the tensor holds.
+            tensor: `(F, *shape)`.
+            keys: What a state dict calls the tensors of the circuit; folds of other circuits are left out there.
+        """
+        self._leaves[name] = leaf
+        self._keys[name] = tuple(keys.get(member) for member in leaf.members)
+        if len(self._order) != len(keys):
+            self._order = {key: place for place, key in enumerate(keys.values())}
+        if leaf.learnable:
+            self.register_parameter(name, tensor)  # type: ignore[arg-type]  # made by new_tensor
         else:
             self.register_buffer(name, tensor)
 
@@ -56,25 +69,47 @@ class Leaves(nn.Module):
         return ((leaf, getattr(self, name)) for name, leaf in self._leaves.items())
 
     def unfold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> None:
-        """In `state`, replace folded tensors by one entry for each fold."""
-        for name, leaf in self._leaves.items():
+        """In `state`, replace folded tensors by one entry for each fold, in the order of the circuit's layers."""
+        found: dict[str, Tensor] = {}
+        for name, keys in self._keys.items():
             tensor = state.pop(f"{folded_prefix}{name}", None)
             if tensor is not None:
-                state.update((f"{prefix}{key}", tensor[fold]) for fold, key in enumerate(leaf.keys))
+                found.update((key, tensor[fold]) for fold, key in enumerate(keys) if key is not None)
+        state.update((f"{prefix}{key}", found[key]) for key in sorted(found, key=self._order.__getitem__))
 
-    def fold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> None:
-        """In `state`, replace entries for each fold by folded tensors; incomplete leaves stay as they are."""
-        for name, leaf in self._leaves.items():
-            keys = [f"{prefix}{key}" for key in leaf.keys]
-            if all(key in state for key in keys):
-                folds = [state.pop(key) for key in keys]
-                stackable = len({fold.shape for fold in folds}) == 1
-                state[f"{folded_prefix}{name}"] = torch.stack(folds) if stackable else folds[0]
+    def fold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> Problems:
+        """In `state`, replace the entries of all folds by folded tensors; what is missing or misshapen stays as it is."""
+        problems = Problems([], [])
+        for name, own_keys in self._keys.items():
+            keys = [None if key is None else f"{prefix}{key}" for key in own_keys]
+            if f"{folded_prefix}{name}" in state and not any(key in state for key in keys):
+                continue  # already folded: a dict of `named_parameters`
+            own = getattr(self, name).detach()
+            folds = [_fold(state, key, own[fold], problems) for fold, key in enumerate(keys)]
+            state[f"{folded_prefix}{name}"] = torch.stack(folds) if len(folds) > 1 else folds[0].unsqueeze(0)
+        return problems
 
-    def key_of(self, name: str) -> str:
-        """What a state dict calls a folded tensor: the key of its first fold, or `name` if it is no leaf."""
-        leaf = self._leaves.get(name)
-        return name if leaf is None else leaf.keys[0]
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """What is wrong with a state dict: keys that it lacks, and sentences on those of another shape."""
+
+    missing: list[str]
+    shapes: list[str]
+
+
+def _fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problems) -> Tensor:
+    """The entry `key`, taken out of `state`; else `own`, with the problem noted."""
+    if key is None:
+        return own
+    given: Tensor | None = state.pop(key, None)
+    if given is None:
+        problems.missing.append(key)
+        return own
+    if given.shape != own.shape:
+        problems.shapes.append(f"size mismatch for {key}: expected shape {tuple(own.shape)}, found {tuple(given.shape)}.")
+        return own
+    return given
 
 
 def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:
@@ -84,8 +119,9 @@ def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:
 
 
 def new_tensor(leaf: Leaf, real: torch.dtype) -> Tensor:
-    """An uninitialised tensor for a leaf."""
-    return torch.empty(leaf.shape, dtype=torch_dtype(leaf.kind, real))
+    """An uninitialised tensor for a leaf: a parameter if it is learnable."""
+    tensor = torch.empty(leaf.shape, dtype=torch_dtype(leaf.kind, real))
+    return nn.Parameter(tensor) if leaf.learnable else tensor
 
 
 @torch.no_grad()

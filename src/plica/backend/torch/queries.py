@@ -24,7 +24,7 @@ from plica.backend.torch.leaves import Leaves
 from plica.errors import InputError, StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
-from plica.lower.leaves import Constant
+from plica.lower.leaves import Constant, owners_of
 from plica.lower.queries.sample import LoweredSampling, lower_sampling
 
 _UNIFORMS_AT_ONCE = 2**24  # 64 MiB of float32
@@ -48,7 +48,9 @@ class SamplingQuery:
         self._lower()
 
     def _lower(self) -> None:
-        self._lowered: LoweredSampling = lower_sampling(self._circuit.folded, as_dtype(self._dtype))
+        self._lowered: LoweredSampling = lower_sampling(
+            self._circuit.folded, as_dtype(self._dtype), owners_of(leaf for leaf, _ in self._circuit.leaves.items())
+        )
         self._run = emit(self._lowered.program, "sample")
 
     @property
@@ -89,14 +91,14 @@ class SamplingQuery:
 
     def _leaves(self) -> Leaves:
         """The circuit's tensors under the names of this Program's variables."""
-        own = {leaf.members: tensor for leaf, tensor in self._circuit.leaves.items()}
+        own = dict(self._circuit.leaves.items())
         leaves = Leaves()
         leaves.device = self._circuit.leaves.device
         for var, captured in zip(self._lowered.program.consts, self._lowered.captured, strict=True):
             if isinstance(captured, Constant):
                 leaves.keep(var.name, captured)
             else:
-                leaves.own(var.name, captured, own[captured.members])
+                leaves.own(var.name, captured, own[captured], {})
         return leaves
 
     def _draw(self, leaves: Leaves, size: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ class Call:
         """An operand where torch takes nothing but tensors: a literal becomes one."""
         operand = self.equation.inputs[place]
         if isinstance(operand, Literal):
-            return f"torch.full((), {self.inputs[place]}, dtype={dtype_source(operand.type.dtype)}, device=device)"
+            return scalar_source(self.inputs[place], operand.type.dtype)
         return self.inputs[place]
 
     @property
@@ -45,6 +45,11 @@ def dtype_source(dtype: DType) -> str:
     return f"torch.{dtype.value}"
 
 
+def scalar_source(value: str, dtype: DType) -> str:
+    """A tensor of no dimension as Python text."""
+    return f"torch.full((), {value}, dtype={dtype_source(dtype)}, device=device)"
+
+
 def size_source(size: Dim) -> str:
     """A size as Python text over the names of its variables."""
     if isinstance(size, int):
@@ -52,7 +57,7 @@ def size_source(size: Dim) -> str:
     terms = []
     for monomial, factor in size.terms:
         factors = sorted(f"{_atom_source(atom)}**{power}" if power > 1 else _atom_source(atom) for atom, power in monomial)
-        terms.append("*".join(factors if factor == 1 and factors else [*factors, f"({factor})"]))
+        terms.append("*".join(factors if factor == 1 and factors else [*factors, str(factor) if factor > 0 else f"({factor})"]))
     return " + ".join(sorted(terms))
 
 
@@ -72,6 +77,18 @@ def shape_source(shape: tuple[Dim, ...]) -> str:
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
 
+def _index(call: Call, place: int) -> str:
+    """An operand of indices: torch reads only some integer types as such."""
+    text = call.tensor(place)
+    return text if call.equation.inputs[place].type.dtype == DType.INT64 else f"{text}.to(torch.int64)"
+
+
+def _wide(row: Row) -> Row:
+    """Sums of unsigned integers are unsigned in the standard, and signed in torch."""
+    unsigned = "{}.to(torch.uint64)".format
+    return lambda call: unsigned(row(call)) if call.equation.outputs[0].type.dtype == DType.UINT64 else row(call)
+
+
 def _function(name: str) -> Row:
     return lambda call: f"{name}({call.tensors})"
 
@@ -86,16 +103,20 @@ def _infix(symbol: str) -> Row:
 
 
 def _reduction(name: str) -> Row:
-    return lambda call: f"{name}({call.inputs[0]}, {call.params['axis']!r}, keepdim={call.params['keepdims']})"
+    return lambda call: f"{name}({call.tensor(0)}, {call.params['axis']!r}, keepdim={call.params['keepdims']})"
+
+
+def _copy(call: Call) -> str:
+    return f"{call.tensor(0)}.to({dtype_source(call.equation.outputs[0].type.dtype)}, copy=True)"
 
 
 def _over_axes(name: str) -> Row:
     """A torch function that reduces one axis at a time: the last axis first, so that the others keep their places."""
 
     def row(call: Call) -> str:
-        text, keep = call.inputs[0], call.params["keepdims"]
+        text, keep = call.tensor(0), call.params["keepdims"]
         if not call.params["axis"]:
-            return f"{text}.clone()"
+            return _copy(call)
         for axis in sorted(call.params["axis"], reverse=True):
             text = f"{name}({text}, {axis}, keepdim={keep})"
         return text
@@ -105,18 +126,19 @@ def _over_axes(name: str) -> Row:
 
 def _none_or(axis_row: Row) -> Row:
     """Reductions over no axis leave the array as it is; torch would take an empty tuple for all axes."""
-    return lambda call: axis_row(call) if call.params["axis"] else f"{call.inputs[0]}.clone()"
+    return lambda call: axis_row(call) if call.params["axis"] else _copy(call)
 
 
 def _along(name: str) -> Row:
-    return lambda call: f"{name}({call.inputs[0]}, {call.params['axis']})"
+    return lambda call: f"{name}({call.tensor(0)}, {call.params['axis']})"
 
 
 def _slice(call: Call) -> str:
     axis, start, stop, step = (call.params[name] for name in ("axis", "start", "stop", "step"))
+    axis %= len(call.equation.inputs[0].type.shape)
     if step == 1:
-        return f"{call.inputs[0]}.narrow({axis}, {start}, {stop - start})"
-    return f"{call.inputs[0]}[{':, ' * axis}{start}:{stop}:{step}]"
+        return f"{call.tensor(0)}.narrow({axis}, {start}, {stop - start})"
+    return f"{call.tensor(0)}[{':, ' * axis}{start}:{stop}:{step}]"
 
 
 def _full(call: Call) -> str:
@@ -124,15 +146,22 @@ def _full(call: Call) -> str:
     shape = shape_source(call.params["shape"])
     if isinstance(fill, Literal):
         return f"torch.full({shape}, {call.inputs[0]}, dtype={dtype_source(fill.type.dtype)}, device=device)"
-    return f"{call.inputs[0]}.expand({shape})"
+    return f"{call.tensor(0)}.expand({shape})"
 
 
 def _squeeze(call: Call) -> str:
-    return f"{call.inputs[0]}.squeeze({call.params['axis']!r})"
+    return f"{call.tensor(0)}.squeeze({call.params['axis']!r})"
+
+
+def _where(call: Call) -> str:
+    _, first, second = call.equation.inputs
+    if isinstance(first, Literal) and isinstance(second, Literal):  # torch would take its own default dtype
+        return f"torch.where({call.tensors})"
+    return f"torch.where({call.tensor(0)}, {call.inputs[1]}, {call.inputs[2]})"
 
 
 def _method(name: str, param: str) -> Row:
-    return lambda call: f"{call.inputs[0]}.{name}({shape_source(call.params[param])})"
+    return lambda call: f"{call.tensor(0)}.{name}({shape_source(call.params[param])})"
 
 
 def _joined(name: str) -> Row:
@@ -142,10 +171,10 @@ def _joined(name: str) -> Row:
 _SAME_NAME = (
     "abs acos acosh asin asinh atan atan2 atanh bitwise_and bitwise_or bitwise_xor ceil copysign cos cosh erf erfinv exp "
     "expm1 floor hypot isfinite isinf isnan log log1p log2 log10 logical_and logical_not logical_or logical_xor "
-    "matmul maximum minimum reciprocal round sigmoid sign signbit sin sinh sqrt square tan tanh trunc "
+    "matmul maximum minimum reciprocal round sigmoid signbit sin sinh sqrt square tan tanh trunc "
     "remainder pow"
 ).split()
-_KERNELS = "safe_log log_matmul_exp logaddexp lookup search_cumulative".split()
+_KERNELS = "safe_log sign log_matmul_exp logaddexp".split()
 _INFIX = {
     "add": "+",
     "subtract": "-",
@@ -167,23 +196,23 @@ ROWS: dict[str, Row] = {
     "floor_divide": lambda call: f"torch.div({call.tensors}, rounding_mode='floor')",
     "negative": _function("torch.neg"),
     "softplus": lambda call: f"torch.logaddexp({call.tensor(0)}, torch.zeros_like({call.tensor(0)}))",
-    "where": lambda call: f"torch.where({', '.join([call.tensor(0), *call.inputs[1:]])})",
+    "where": _where,
     "astype": lambda call: f"{call.tensor(0)}.to({dtype_source(call.params['dtype'])})",
-    "sum": _none_or(_reduction("torch.sum")),
+    "sum": _wide(_none_or(_reduction("torch.sum"))),
     "mean": _none_or(_reduction("torch.mean")),
     "max": _none_or(_reduction("torch.amax")),
     "min": _none_or(_reduction("torch.amin")),
     "any": _over_axes("torch.any"),
     "all": _over_axes("torch.all"),
-    "prod": _over_axes("torch.prod"),
+    "prod": _wide(_over_axes("torch.prod")),
     "logsumexp": _none_or(
-        lambda call: f"kernels.logsumexp({call.inputs[0]}, {call.params['axis']!r}, {call.params['keepdims']})"
+        lambda call: f"kernels.logsumexp({call.tensor(0)}, {call.params['axis']!r}, {call.params['keepdims']})"
     ),
-    "argmax": lambda call: f"torch.argmax({call.inputs[0]}, {call.params['axis']}, keepdim={call.params['keepdims']})",
-    "argmin": lambda call: f"torch.argmin({call.inputs[0]}, {call.params['axis']}, keepdim={call.params['keepdims']})",
+    "argmax": lambda call: f"torch.argmax({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
+    "argmin": lambda call: f"torch.argmin({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
     "softmax": _along("torch.softmax"),
     "log_softmax": _along("torch.log_softmax"),
-    "cumulative_sum": _along("torch.cumsum"),
+    "cumulative_sum": _wide(_along("torch.cumsum")),
     "reshape": _method("reshape", "shape"),
     "permute_dims": _method("permute", "axes"),
     "broadcast_to": _method("expand", "shape"),
@@ -191,13 +220,18 @@ ROWS: dict[str, Row] = {
     "squeeze": _squeeze,
     "concat": _joined("torch.cat"),
     "stack": _joined("torch.stack"),
-    "flip": lambda call: f"torch.flip({call.inputs[0]}, {call.params['axis']!r})",
+    "flip": lambda call: f"torch.flip({call.tensor(0)}, {call.params['axis']!r})",
     "slice": _slice,
     "full": _full,
     "arange": lambda call: (
         f"torch.arange({size_source(call.params['size'])}, dtype={dtype_source(call.params['dtype'])}, device=device)"
     ),
-    "take": lambda call: f"{call.inputs[0]}.index_select({call.params['axis']}, {call.inputs[1]})",
-    "take_along_axis": lambda call: f"{call.inputs[0]}.gather({call.params['axis']}, {call.inputs[1]})",
+    "take": lambda call: f"{call.tensor(0)}.index_select({call.params['axis']}, {_index(call, 1)})",
+    "take_along_axis": lambda call: f"{call.tensor(0)}.gather({call.params['axis']}, {_index(call, 1)})",
+    "lookup": lambda call: f"kernels.lookup({call.tensor(0)}, {_index(call, 1)})",
+    "search_cumulative": lambda call: (
+        f"kernels.search_cumulative({call.tensor(0)}, {_index(call, 1)}, {call.tensor(2)})"
+    ),
     "einsum": lambda call: f"torch.einsum({call.params['equation']!r}, {call.tensors})",
+    "log_einsum_exp": lambda call: f"kernels.log_einsum_exp({call.params['equation']!r}, {call.tensors})",
 }

@@ -1,18 +1,22 @@
 """Folded circuits: groups of alike layers, and the index of who reads which fold of which group.
 
-Until folding is built, every group holds one layer (`single_groups`); everything behind this module works with groups
-of any size.
+>>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer
+>>> x, y = (CategoricalLayer([variable], 4, num_categories=2) for variable in range(2))
+>>> product = HadamardLayer(4)
+>>> folded = fold_circuit(Circuit([x, y, product], {product: [x, y]}, [product]))
+>>> folded.groups
+(2 x CategoricalLayer(scope={0}, 4), 1 x HadamardLayer(arity=2, 4 -> 4))
+>>> folded.groups[1].in_fold_idx
+(((0, 0), (0, 1)),)
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from plica.graph.fold import FoldedGraph, FoldIndex, build_folded_graph, fold_index
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import InputLayer, Layer
 from plica.symbolic.scope import Scope
-
-FoldIndex = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,17 +75,18 @@ class FoldedCircuit:
         return self.circuit.scope
 
 
-def fold_groups(circuit: Circuit, groups: Iterable[tuple[Layer, ...]]) -> FoldedCircuit:
-    """The folded circuit of `groups`, which are in topological order and hold every layer once."""
-    place: dict[Layer, FoldIndex] = {}
-    folded = []
-    for number, members in enumerate(groups):
-        inputs = tuple(tuple(place[one] for one in circuit.layer_inputs(layer)) for layer in members)
-        folded.append(FoldedLayer(members, inputs))
-        place.update((layer, (number, fold)) for fold, layer in enumerate(members))
-    return FoldedCircuit(circuit, tuple(folded), tuple(place[layer] for layer in circuit.outputs))
+def fold_circuit(circuit: Circuit) -> FoldedCircuit:
+    """The circuit with layers of equal `fold_settings` computed together where their inputs allow it."""
+    graph = build_folded_graph(circuit.layers, circuit.outputs, circuit.layer_inputs, lambda layer: layer.fold_settings())
+    return _folded(circuit, graph)
 
 
 def single_groups(circuit: Circuit) -> FoldedCircuit:
     """Every layer a group of its own."""
-    return fold_groups(circuit, ((layer,) for layer in circuit.layers))
+    groups = tuple((layer,) for layer in circuit.layers)
+    return _folded(circuit, FoldedGraph(groups, fold_index(groups, circuit.outputs, circuit.layer_inputs)))
+
+
+def _folded(circuit: Circuit, graph: FoldedGraph[Layer]) -> FoldedCircuit:
+    groups = map(FoldedLayer, graph.groups, graph.info.in_fold_idx)
+    return FoldedCircuit(circuit, tuple(groups), graph.info.out_fold_idx)

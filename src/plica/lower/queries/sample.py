@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
-from plica.lower.fold.groups import FoldedCircuit, FoldedLayer, FoldIndex
-from plica.lower.leaves import Constant, Leaf
+from plica.graph.fold import FoldIndex
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.score import describe, input_width, layer_values
 from plica.lower.scope import LoweringScope
 from plica.ir.program import Program
@@ -58,7 +59,7 @@ class Message:
         return self.units if self.always else xp.maximum(self.units, 0)
 
 
-def lower_sampling(folded: FoldedCircuit, dtype: DType) -> LoweredSampling:
+def lower_sampling(folded: FoldedCircuit, dtype: DType, owners: Owners | None = None) -> LoweredSampling:
     """The sampling Program of a circuit with one output of one unit.
 
     Raises:
@@ -73,7 +74,7 @@ def lower_sampling(folded: FoldedCircuit, dtype: DType) -> LoweredSampling:
             f"sampling needs one output of one unit, found {len(circuit.outputs)} of {output.num_output_units}; "
             "choose one with circuit.subgraph(...) and a SumLayer of one unit."
         )
-    scope = LoweringScope(folded, LSE_SUM, dtype)
+    scope = LoweringScope(folded, LSE_SUM, dtype, owners or {})
     with scope.trace.active():
         sampler = _Sampler(scope)
         results = sampler.run()

@@ -1,32 +1,41 @@
 """The layers of circuits, and the table of what each computes.
 
 >>> sorted(layer.__name__ for layer in LAYER_ROWS)
-['CategoricalLayer', 'GaussianLayer', 'HadamardLayer', 'KroneckerLayer', 'SumLayer']
+['CPTLayer', 'CategoricalLayer', 'GaussianLayer', 'HadamardLayer', 'KroneckerLayer', 'SumLayer', 'TensorDotLayer', 'TuckerLayer']
 """
 
-from plica.symbolic.layers import categorical, gaussian, hadamard, kronecker
+from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, tensordot, tucker
 from plica.symbolic.layers import sum as sum_
-from plica.symbolic.layers.base import InnerLayer, InputLayer, Layer, ProductLayer
+from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
+from plica.symbolic.layers.cpt import CPTLayer
 from plica.symbolic.layers.gaussian import GaussianLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.kronecker import KroneckerLayer
-from plica.symbolic.layers.rows import InputRow, LayerRow, ProductRow, SumRow, layer_table
+from plica.symbolic.layers.rows import FusedRow, InputRow, LayerRow, ProductRow, SumRow, layer_table
 from plica.symbolic.layers.sum import SumLayer
+from plica.symbolic.layers.tensordot import TensorDotLayer
+from plica.symbolic.layers.tucker import TuckerLayer
 
 LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     (
         categorical.ROW,
+        cpt.ROW,
         gaussian.ROW,
         hadamard.ROW,
         kronecker.ROW,
         sum_.ROW,
+        tensordot.ROW,
+        tucker.ROW,
     )
 )
 
 __all__ = [
     "LAYER_ROWS",
+    "CPTLayer",
     "CategoricalLayer",
+    "FusedLayer",
+    "FusedRow",
     "GaussianLayer",
     "HadamardLayer",
     "InnerLayer",
@@ -39,5 +48,7 @@ __all__ = [
     "ProductRow",
     "SumLayer",
     "SumRow",
+    "TensorDotLayer",
+    "TuckerLayer",
     "layer_table",
 ]

@@ -150,6 +150,15 @@ class ProductLayer(InnerLayer):
         return {}
 
 
+class FusedLayer(InnerLayer):
+    """A layer that the optimiser puts in place of a sum layer, with the products that it reads or without; nobody samples it.
+
+    Like a product, it needs inputs without a common variable to be decomposable.
+    """
+
+    __slots__ = ()
+
+
 def layer_details(layer: Layer) -> str:
     """What a layer is called beside its class: `scope={3}, 16` or `arity=2, 16 -> 16`."""
     if isinstance(layer, InputLayer):

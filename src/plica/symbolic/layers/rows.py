@@ -11,11 +11,11 @@ input layer is `(F, B, num_variables)`. The batch size may be symbolic; sizes of
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from plica.errors import GraphError
-from plica.symbolic.layers.base import InnerLayer, InputLayer, Layer, ProductLayer
+from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Semiring, Value
 
@@ -36,12 +36,18 @@ Route: TypeAlias = Callable[[Namespace, Any, Array], tuple[Array, ...]]
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """The rules of an input layer."""
+    """The rules of an input layer.
+
+    Args:
+        padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold though
+            they differ in its length.
+    """
 
     layer: type[InputLayer]
     body: InputBody
     marginal: Marginal
     sample: Sample
+    padding: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,15 @@ class ProductRow:
     route: Route
 
 
-LayerRow: TypeAlias = InputRow | SumRow | ProductRow
+@dataclass(frozen=True, slots=True)
+class FusedRow:
+    """The rule of a layer that the optimiser makes: sampling works on the circuit as it was described."""
+
+    layer: type[FusedLayer]
+    body: InnerBody
+
+
+LayerRow: TypeAlias = InputRow | SumRow | ProductRow | FusedRow
 
 
 def layer_table(rows: Iterable[LayerRow]) -> dict[type[Layer], LayerRow]:

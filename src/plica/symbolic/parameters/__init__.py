@@ -5,6 +5,7 @@
 Parameter((3,): TensorParameter -> SquareParameter)
 """
 
+from plica.symbolic.parameters.contract import EinsumParameter, FlattenParameter, MatMulParameter
 from plica.symbolic.parameters.elementwise import (
     ClampParameter,
     ExpParameter,
@@ -44,12 +45,15 @@ __all__ = [
     "BinaryOp",
     "ClampParameter",
     "ConstantParameter",
+    "EinsumParameter",
     "ExpParameter",
+    "FlattenParameter",
     "HadamardParameter",
     "IndexParameter",
     "KroneckerParameter",
     "LogParameter",
     "LogSoftmaxParameter",
+    "MatMulParameter",
     "MixingWeightParameter",
     "Namespace",
     "OuterProductParameter",

@@ -1,0 +1,109 @@
+"""`python -m benchmarks.generated_overhead`: generated code against torch written by hand.
+
+For each circuit: `by hand` is a loop over layers that calls the same kernels (`benchmarks.by_hand`), `generated` the
+generated function alone, `circuit` the compiled circuit as users call it, with its checks of the data. Their values are
+checked equal first. Like is compared with like: without folding, layer by layer; with folding, folded by hand.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.by_hand import Folded, LayerByLayer
+from benchmarks.circuits import CIRCUITS, CircuitSpec
+from benchmarks.harness import Settings, compare, table
+from benchmarks.machine import save, use_threads
+from benchmarks.measures import forward, forward_backward
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.emit import emit
+
+# A circuit, and whether both sides are folded (by hand only the complete trees of 8x8 are).
+CASES = (
+    ("quad-tree-2-cp-8x8-16", False),
+    ("quad-tree-2-tucker-8x8-16", False),
+    ("quad-tree-2-cp-28x28-32", False),
+    ("quad-tree-2-cp-8x8-16", True),
+    ("quad-tree-2-tucker-8x8-16", True),
+)
+BATCHES = (1, 16, 128, 512)
+BACKWARD_BATCHES = (16, 128)
+
+
+class Generated(nn.Module):
+    """The generated function of a compiled circuit alone, without the checks of `TorchCircuit.forward`."""
+
+    def __init__(self, compiled: TorchCircuit) -> None:
+        super().__init__()
+        self.leaves = compiled.leaves
+        self.run = emit(compiled.program)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As the circuit."""
+        result: Tensor = self.run(self.leaves, x)
+        return result
+
+
+def run(
+    cases: Sequence[tuple[str, bool]], settings: Settings, batches: Sequence[int] = BATCHES, threads: int = 1
+) -> dict[str, Any]:
+    """Comparisons of each case at each batch: forward, and forward and backward."""
+    use_threads(threads)
+    report = {}
+    for name, fold in cases:
+        modules = _modules(CIRCUITS[name], fold, settings.device)
+        title = f"{name} {'folded' if fold else 'layer by layer'}"
+        for batch in batches:
+            x = CIRCUITS[name].data(batch, settings.device)
+            report[f"{title}, forward {batch}"] = _compare(modules, forward, x, settings)
+            if batch in BACKWARD_BATCHES:
+                report[f"{title}, forward and backward {batch}"] = _compare(modules, forward_backward, x, settings)
+    return report
+
+
+def _compare(
+    modules: dict[str, nn.Module],
+    task: Callable[[nn.Module, Tensor], Callable[[], object]],
+    x: Tensor,
+    settings: Settings,
+) -> dict[str, Any]:
+    return compare({name: task(module, x) for name, module in modules.items()}, settings)
+
+
+def _modules(spec: CircuitSpec, fold: bool, device: str) -> dict[str, nn.Module]:
+    """Three modules with equal parameters, checked to give equal values."""
+    torch.manual_seed(0)
+    compiled = TorchCompiler(fold=fold, optimize=fold).compile(spec.build())
+    by_hand = Folded(compiled) if fold else LayerByLayer(compiled)
+    modules = {"by hand": by_hand, "generated": Generated(compiled), "circuit": compiled}
+    x = spec.data(32)
+    with torch.no_grad():
+        expected = by_hand(x)
+        for module in modules.values():
+            torch.testing.assert_close(module(x), expected)
+    return {name: module.to(device) for name, module in modules.items()}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.generated_overhead", description="Generated code against torch written by hand."
+    )
+    parser.add_argument("--rounds", type=int, default=30, help="samples of each contender (30)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args(arguments)
+    settings = Settings(rounds=options.rounds, device=options.device)
+    report = run(CASES, settings, threads=options.threads)
+    for title, part in report.items():
+        print(table(part, title))
+    save(options.out, report, settings, options.threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""A training run from settings and data to the written results; importing this module loads torch."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from plica.backend.torch.queries import SamplingQuery
+from plica.cli.build import build_circuit, compile_circuit, find_device
+from plica.cli.outputs import NAMES, write_outputs
+from plica.cli.progress import Progress
+from plica.cli.report import Figures, count_parameters, make_report
+from plica.cli.settings import Settings
+from plica.draw.canvas import require_matplotlib
+from plica.files.datasets import Dataset
+from plica.files.tables import Array
+from plica.learn.fit import FitResult, fit, mean_log_likelihood
+from plica.learn.metrics import bits_per_dimension
+
+if TYPE_CHECKING:
+    from plica.backend.torch.circuits import TorchCircuit
+
+_NUM_SAMPLES = 64
+_EVALUATION_BATCH = 512
+
+
+def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
+    """Train, evaluate and write the results; whether Ctrl-C ended the training."""
+    import torch
+
+    require_matplotlib()
+    device = find_device(settings.device)
+    circuit, graph = build_circuit(settings, data)
+    options: dict[str, Any] = {"semiring": "lse-sum", "dtype": settings.dtype}
+    click.echo(
+        f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
+        f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters"
+    )
+    torch.manual_seed(settings.seed)
+    model = compile_circuit(circuit, options).to(device)
+    result, seconds = _train(model, settings, data, quiet=quiet)
+    figures = _evaluate(model, data, seconds)
+    report = make_report(settings, data, circuit, graph, result, figures)
+    tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
+    saved = options | {"image_shape": data.shape, "num_values": data.num_values, "data": data.name}
+    write_outputs(settings.out, data, circuit, tensors, saved, _sample(model, settings.seed), report)
+    click.echo(_summary(result, figures, settings.epochs, data.num_variables))
+    click.echo(f"wrote {', '.join(NAMES)} to {settings.out}")
+    return result.interrupted
+
+
+def _train(model: "TorchCircuit", settings: Settings, data: Dataset, *, quiet: bool) -> tuple[FitResult, float]:
+    """The result of training, and its seconds."""
+    unit = "row" if data.shape is None else "img"
+    start = time.perf_counter()
+    with Progress(len(data.train), settings.epochs, data.num_variables, unit, quiet=quiet) as progress:
+        result = fit(
+            model,
+            data.train,
+            data.valid,
+            epochs=settings.epochs,
+            batch_size=settings.batch,
+            learning_rate=settings.lr,
+            seed=settings.seed,
+            on_batch=progress.on_batch,
+            on_epoch=progress.on_epoch,
+        )
+    return result, time.perf_counter() - start
+
+
+def _evaluate(model: "TorchCircuit", data: Dataset, seconds: float) -> Figures:
+    train, valid, test = (
+        mean_log_likelihood(model, rows, _EVALUATION_BATCH) for rows in (data.train, data.valid, data.test)
+    )
+    return Figures(train, valid, test, seconds)
+
+
+def _sample(model: "TorchCircuit", seed: int) -> Array:
+    import torch
+
+    device = next(model.parameters()).device
+    samples, _ = SamplingQuery(model)(_NUM_SAMPLES, generator=torch.Generator(device).manual_seed(seed))
+    return np.asarray(samples.cpu())
+
+
+def _summary(result: FitResult, figures: Figures, epochs: int, num_variables: int) -> str:
+    test, valid = (bits_per_dimension(value, num_variables) for value in (figures.test, figures.valid))
+    stopped = "interrupted after" if result.interrupted else "after"
+    return (
+        f"test {test:.4f} bits/dim (valid {valid:.4f}, best of epoch {result.best_epoch}) "
+        f"{stopped} {result.epochs_run} of {epochs} epochs in {figures.seconds:.1f} s"
+    )

@@ -1,0 +1,167 @@
+"""Folding: alike nodes of a DAG become one node with a fold axis (seed 000).
+
+Three steps, none of which knows what a node is: `schedule` groups nodes that may be computed together, in an order that
+respects inputs; `order_folds` orders the members of each group so that consumers read runs instead of scattered folds;
+`build_folded_graph` makes the folded nodes and the index of who reads which fold of which group.
+
+>>> inputs = {"a": (), "b": (), "c": (), "d": (), "x": ("a", "c"), "y": ("b", "d")}
+>>> graph = build_folded_graph("abcdxy", "yx", inputs.__getitem__, lambda node: len(inputs[node]))
+>>> graph.groups
+(('b', 'a', 'd', 'c'), ('y', 'x'))
+>>> graph.info.in_fold_idx[1]
+(((0, 0), (0, 2)), ((0, 1), (0, 3)))
+>>> graph.info.out_fold_idx
+((1, 0), (1, 1))
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from plica.graph.order import Inputs, layerwise_topological_order, topological_order
+
+Node = TypeVar("Node", bound=Hashable)
+FoldIndex = tuple[int, int]
+Settings = Callable[[Node], Hashable]
+Groups = tuple[tuple[Node, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldIndexInfo:
+    """Where each fold finds its inputs, and where the outputs are.
+
+    Args:
+        in_fold_idx: For each group, for each of its F folds and each of its H inputs, the pair (group, fold).
+        out_fold_idx: The pair (group, fold) of each output.
+    """
+
+    in_fold_idx: tuple[tuple[tuple[FoldIndex, ...], ...], ...]
+    out_fold_idx: tuple[FoldIndex, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedGraph(Generic[Node]):
+    """Groups in topological order, each with its members in the order of the fold axis."""
+
+    groups: Groups[Node]
+    info: FoldIndexInfo
+
+
+def group_foldable(nodes: Iterable[Node], fold_settings: Settings[Node]) -> list[list[Node]]:
+    """`nodes` that have equal settings together, in order of first appearance."""
+    groups: dict[Hashable, list[Node]] = {}
+    for node in nodes:
+        groups.setdefault(fold_settings(node), []).append(node)
+    return list(groups.values())
+
+
+def by_level(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
+    """Groups of alike nodes of one level of the layer-wise topological order."""
+    levels = layerwise_topological_order(nodes, inputs)
+    return tuple(tuple(group) for level in levels for group in group_foldable(level, fold_settings))
+
+
+def by_agenda(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
+    """Groups of alike nodes that are ready together, whatever their level.
+
+    Of the settings that have ready nodes, the one whose remaining nodes lie lowest on average goes first, so that a kind
+    waits until most of its nodes are ready.
+
+    Source: Neubig, Goldberg and Dyer, "On-the-fly operation batching in dynamic computation graphs", 2017, section 3.2.
+    """
+    ordered = topological_order(nodes, inputs)
+    keys = {node: fold_settings(node) for node in ordered}
+    height = _heights(ordered, inputs)
+    waiting = {node: len(set(inputs(node))) for node in ordered}
+    readers = _readers(ordered, inputs)
+    depth: dict[Hashable, int] = dict.fromkeys(keys.values(), 0)
+    count: dict[Hashable, int] = dict.fromkeys(keys.values(), 0)
+    for node in ordered:
+        depth[keys[node]] += height[node]
+        count[keys[node]] += 1
+    ready: dict[Hashable, list[Node]] = {}
+    for node in ordered:
+        if not waiting[node]:
+            ready.setdefault(keys[node], []).append(node)
+    groups = []
+    while ready:
+        key = min(ready, key=lambda one: depth[one] / count[one])
+        group = ready.pop(key)
+        groups.append(tuple(group))
+        for node in group:
+            depth[key] -= height[node]
+            count[key] -= 1
+            for reader in readers[node]:
+                waiting[reader] -= 1
+                if not waiting[reader]:
+                    ready.setdefault(keys[reader], []).append(reader)
+    return tuple(groups)
+
+
+def _heights(ordered: Sequence[Node], inputs: Inputs[Node]) -> dict[Node, int]:
+    height: dict[Node, int] = {}
+    for node in ordered:
+        height[node] = max((height[child] + 1 for child in inputs(node)), default=0)
+    return height
+
+
+def _readers(ordered: Sequence[Node], inputs: Inputs[Node]) -> dict[Node, list[Node]]:
+    readers: dict[Node, list[Node]] = {node: [] for node in ordered}
+    for node in ordered:
+        for child in dict.fromkeys(inputs(node)):
+            readers[child].append(node)
+    return readers
+
+
+def schedule(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
+    """The shorter of the groupings by level and by agenda; by level if they are equally long."""
+    return min((way(nodes, inputs, fold_settings) for way in (by_level, by_agenda)), key=len)
+
+
+def order_folds(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[Node]) -> Groups[Node]:
+    """The groups with their members in an order in which consumers read runs.
+
+    From the last group to the first: what one input position of one group reads becomes a run, in the order of the
+    reader's folds, unless a run before has claimed it.
+    """
+    home = {node: number for number, group in enumerate(groups) for node in group}
+    runs: list[dict[Node, None]] = [{} for _ in groups]
+
+    def claim(nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            runs[home[node]][node] = None
+
+    claim(outputs)
+    ordered: list[tuple[Node, ...]] = []
+    for number in range(len(groups) - 1, -1, -1):
+        members = tuple(dict.fromkeys((*runs[number], *groups[number])))
+        ordered.append(members)
+        arity = max((len(inputs(node)) for node in members), default=0)
+        for place in range(arity):
+            claim(inputs(node)[place] for node in members if place < len(inputs(node)))
+    return tuple(reversed(ordered))
+
+
+def fold_index(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[Node]) -> FoldIndexInfo:
+    """Who reads which fold of which group."""
+    place = {node: (number, fold) for number, group in enumerate(groups) for fold, node in enumerate(group)}
+    return FoldIndexInfo(
+        tuple(tuple(tuple(place[child] for child in inputs(node)) for node in group) for group in groups),
+        tuple(place[node] for node in outputs),
+    )
+
+
+def build_folded_graph(
+    nodes: Iterable[Node], outputs: Iterable[Node], inputs: Inputs[Node], fold_settings: Settings[Node]
+) -> FoldedGraph[Node]:
+    """The folded graph of `nodes`.
+
+    Args:
+        nodes: Every node, in any order; decides between equals.
+        outputs: The nodes whose values are asked for, in order.
+        inputs: The inputs of a node, in order.
+        fold_settings: Nodes may fold if this is equal.
+    """
+    wanted = tuple(outputs)
+    groups = order_folds(schedule(tuple(nodes), inputs, fold_settings), wanted, inputs)
+    return FoldedGraph(groups, fold_index(groups, wanted, inputs))

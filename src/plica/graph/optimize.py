@@ -1,0 +1,212 @@
+"""Rewriting: rules, and one pass of them over a graph.
+
+A rule is a pattern and a function from a match to the small graph that stands in its place. The pass matches, replaces,
+and joins what it made to the rest at entry and exit points; the graph that it was given stays as it is.
+
+    >>> from plica.graph.pattern import Entry
+    >>> edges = {"exp": ("log",), "log": ("x",), "x": (), "sum": ("exp", "x")}
+    >>> view = GraphView(tuple("x log exp sum".split()), ("sum",), edges.__getitem__, kind=str, fits=str.__eq__)
+    >>> rule = Rule(
+    ...     "exp-log",
+    ...     "exp(log(x)) -> x",
+    ...     Pattern(Entry("outer", "exp", ("inner",)), Entry("inner", "log", ("x",))),
+    ...     lambda match: Replacement.by(match["x"]),
+    ... )
+    >>> result = optimize_graph(view, [rule])
+    >>> result.nodes, result.inputs["sum"]
+    (('x', 'sum'), ('x', 'x'))
+    >>> optimize_graph(GraphView(("x",), ("x",), edges.__getitem__, kind=str, fits=str.__eq__), [rule]) is None
+    True
+
+Source: seed 001, "Optimize Graph Function (optimize_graph)".
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from plica.errors import GraphError
+from plica.graph.match import (
+    Condition,
+    GraphOptMatch,
+    GraphView,
+    NearMiss,
+    Node,
+    OptMatchStrategy,
+    match_optimization_patterns,
+)
+from plica.graph.order import topological_order
+from plica.graph.pattern import Pattern
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replacement(Generic[Node]):
+    """A small graph that stands for a match.
+
+    Args:
+        nodes: New nodes in topological order, each with its inputs: new nodes before it, or nodes that the match names
+            as its inputs or keeps.
+        output: What the readers of the match read now: a new node, or one of those.
+    """
+
+    nodes: tuple[tuple[Node, tuple[Node, ...]], ...]
+    output: Node
+
+    @staticmethod
+    def chain(inputs: Sequence[Node], *nodes: Node) -> "Replacement[Node]":
+        """New nodes one after another, the first with `inputs`."""
+        before = (tuple(inputs), *((node,) for node in nodes[:-1]))
+        return Replacement(tuple(zip(nodes, before, strict=True)), nodes[-1])
+
+    @staticmethod
+    def by(node: Node) -> "Replacement[Node]":
+        """Nothing new: a node that is there already stands for the match."""
+        return Replacement((), node)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One rewrite, a row of a table.
+
+    Args:
+        name: By which reports call it.
+        equation: What it does, to be read: `exp(log(x)) -> x`.
+        pattern: What it stands in place of.
+        replacement: The small graph for a match.
+        condition: Why a match is declined, or None; the part before `: ` should not depend on the match.
+        source: Where the equation is from, or why it holds.
+    """
+
+    name: str
+    equation: str
+    pattern: Pattern
+    replacement: Callable[[GraphOptMatch[Any]], Replacement[Any]]
+    condition: Condition | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied(Generic[Node]):
+    """One rule applied at one place."""
+
+    rule: Rule
+    match: GraphOptMatch[Node]
+    replacement: Replacement[Node]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OptimizedGraph(Generic[Node]):
+    """The graph after one pass.
+
+    Args:
+        nodes: In topological order.
+        inputs: The inputs of every node.
+        outputs: In the order of the outputs before.
+        applied: What was done, in topological order.
+        entry_points: For each match, its first node in topological order of the graph before.
+        exit_points: For each match, the node that stands for its root.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: dict[Node, tuple[Node, ...]]
+    outputs: tuple[Node, ...]
+    applied: tuple[Applied[Node], ...]
+    entry_points: dict[GraphOptMatch[Node], Node]
+    exit_points: dict[GraphOptMatch[Node], Node]
+
+
+def optimize_graph(
+    graph: GraphView[Node],
+    rules: Sequence[Rule],
+    strategy: OptMatchStrategy = OptMatchStrategy.LARGEST_MATCH,
+    on_near_miss: Callable[[Rule, NearMiss[Node]], None] | None = None,
+) -> OptimizedGraph[Node] | None:
+    """One pass: every match that `strategy` chooses is replaced, all at once. None where nothing matched.
+
+    Raises:
+        GraphError: A rule's replacement reads a node that its match does not offer.
+    """
+    patterns = [rule.pattern for rule in rules]
+    matches, by_root, misses = match_optimization_patterns(graph, patterns, strategy, [rule.condition for rule in rules])
+    if on_near_miss is not None:
+        for miss in misses:
+            on_near_miss(rules[miss.number], miss)
+    if not matches:
+        return None
+    applied = {match: Applied(rules[match.number], match, _replacement(rules[match.number], match)) for match in matches}
+    return _Assembly(graph, by_root, applied).run()
+
+
+def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
+    """What the rule puts in place of a match, checked."""
+    replacement = rule.replacement(match)
+    known: dict[Node, None] = {node: None for nodes in match.inputs.values() for node in nodes}
+    known.update((match.nodes[entry.name], None) for entry in match.pattern.entries if entry.kept)
+    for node, inputs in replacement.nodes:
+        for one in inputs:
+            if one not in known:
+                raise GraphError(_foreign(rule, match, one))
+        known[node] = None
+    if replacement.output not in known:
+        raise GraphError(_foreign(rule, match, replacement.output))
+    return replacement
+
+
+def _foreign(rule: Rule, match: GraphOptMatch[Node], node: Node) -> str:
+    offered = ", ".join(name.removeprefix("*") for name in match.pattern.inputs) or "nothing"
+    return (
+        f"rule {rule.name} at {match.graph.describe(match.root)}: its replacement reads {match.graph.describe(node)}, which "
+        f"it neither made before nor was given; the inputs of the match are {offered}"
+    )
+
+
+class _Assembly(Generic[Node]):
+    """The new graph under construction."""
+
+    def __init__(
+        self,
+        graph: GraphView[Node],
+        by_root: dict[Node, GraphOptMatch[Node]],
+        applied: dict[GraphOptMatch[Node], Applied[Node]],
+    ) -> None:
+        self.graph, self.by_root, self.applied = graph, by_root, applied
+        self.owner = {node: match for match in applied for node in match.fused}
+        self.inputs: dict[Node, tuple[Node, ...]] = {}
+        self.entry_points: dict[GraphOptMatch[Node], Node] = {}
+        self.exit_points: dict[GraphOptMatch[Node], Node] = {}
+
+    def run(self) -> OptimizedGraph[Node]:
+        """Walk the old graph in topological order; a match is built where its root stood."""
+        for node in self.graph.nodes:
+            match = self.owner.get(node)
+            if match is None:
+                self.inputs[node] = tuple(map(self.now, self.graph.inputs(node)))
+                continue
+            self.entry_points.setdefault(match, node)
+            if node is match.root:
+                self.build(match)
+        outputs = tuple(map(self.now, self.graph.outputs))
+        nodes = self.live(outputs)
+        inputs = {node: self.inputs[node] for node in nodes}
+        done = tuple(self.applied.values())
+        return OptimizedGraph(nodes, inputs, outputs, done, self.entry_points, self.exit_points)
+
+    def now(self, node: Node) -> Node:
+        """What stands for a node of the old graph in the new one."""
+        match = self.by_root.get(node)
+        return node if match is None else self.exit_points[match]
+
+    def build(self, match: GraphOptMatch[Node]) -> None:
+        """Put the replacement of a match in its place."""
+        replacement = self.applied[match].replacement
+        new = dict.fromkeys(node for node, _ in replacement.nodes)
+        for node, inputs in replacement.nodes:
+            self.inputs[node] = tuple(one if one in new else self.now(one) for one in inputs)
+        self.exit_points[match] = replacement.output if replacement.output in new else self.now(replacement.output)
+
+    def live(self, outputs: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The nodes that are needed, and those that nothing needed before: only what the pass made useless goes."""
+        read: dict[Node, None] = {one: None for node in self.graph.nodes for one in self.graph.inputs(node)}
+        unread = [self.now(node) for node in self.graph.nodes if node not in read]
+        needed = dict.fromkeys(topological_order([*outputs, *unread], self.inputs.__getitem__))
+        return tuple(node for node in self.inputs if node in needed)

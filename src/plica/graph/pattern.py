@@ -1,0 +1,167 @@
+"""Patterns: small graphs that are searched for in a graph, as data.
+
+A pattern answers the four questions of its source: must its root be an output (`is_output`), which nodes does it hold in
+reverse topological order (`entries`), what must their settings be (`config_patterns`) and what must hold within the small
+graphs that they carry (`sub_patterns`). A name among an entry's inputs is another entry or, if no entry has it, an input
+of the match; `*name` stands for any number of inputs. A name may be read from several places: the pattern is then a DAG.
+
+    >>> class Add: ...
+    >>> class Scale: ...
+    >>> Pattern(Entry("sum", Add, ("scaled", "*others")), Entry("scaled", Scale, ("x",), config={"factor": 1.0})).inputs
+    ('*others', 'x')
+    >>> Pattern(Entry("sum", Add, ("x",)), Entry("lost", Scale, ("x",)))
+    Traceback (most recent call last):
+        ...
+    plica.errors.GraphError: pattern sum: no entry before 'lost' reads it; name it among their inputs, or remove it
+
+Source: seed 001, "Pattern Declaration"; trees, DAGs, predicates and named inputs go past it.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from plica.errors import GraphError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One node of a pattern.
+
+    Args:
+        name: By which other entries read it and a match is asked for it.
+        kind: What the graph compares kinds with (a class, a name); a tuple of them means any of these, None any at all.
+        inputs: Names of other entries or of inputs of the match, in order; `*name` stands for any number of inputs.
+        config: For names of settings, the value expected, or a predicate on it.
+        sub_patterns: For names of small graphs that the node carries, the pattern that must be found there.
+        kept: The node is only looked at: the replacement does not stand for it, and others may read it.
+        commutative: The inputs may come in any order.
+    """
+
+    name: str
+    kind: Hashable = None
+    inputs: tuple[str, ...] = ("*inputs",)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    sub_patterns: Mapping[str, "Pattern"] = field(default_factory=dict)
+    kept: bool = False
+    commutative: bool = False
+
+    @property
+    def kinds(self) -> tuple[Hashable, ...] | None:
+        """The kinds that fit; None for all."""
+        return self.kind if isinstance(self.kind, tuple) or self.kind is None else (self.kind,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class Pattern:
+    """Entries in reverse topological order: the root first, each other one read by an earlier one.
+
+    Args:
+        entries: The nodes.
+        is_output: The root must be an output of the graph.
+
+    Raises:
+        GraphError: The pattern can match nothing, or not what it seems to say.
+    """
+
+    entries: tuple[Entry, ...]
+    is_output: bool
+    by_name: Mapping[str, Entry]
+
+    def __init__(self, *entries: Entry, is_output: bool = False) -> None:
+        object.__setattr__(self, "entries", entries)
+        object.__setattr__(self, "is_output", is_output)
+        object.__setattr__(self, "by_name", {entry.name: entry for entry in entries})
+        problem = next(_problems(entries), None)
+        if problem is not None:
+            raise GraphError(f"pattern {entries[0].name if entries else '()'}: {problem}")
+
+    @staticmethod
+    def chain(
+        *kinds: Hashable,
+        config_patterns: Sequence[Mapping[str, Any]] = (),
+        sub_patterns: Sequence[Mapping[str, "Pattern"]] = (),
+        is_output: bool = False,
+    ) -> "Pattern":
+        """Kinds in reverse topological order, each but the last with one input; entry n is called `n0`, `n1`, ...
+
+        The inputs of the last one are called `inputs`. The other two sequences follow `kinds` and may be shorter.
+        """
+        if max(len(config_patterns), len(sub_patterns)) > len(kinds):
+            raise GraphError(
+                f"pattern n0: {len(kinds)} kind(s), but {len(config_patterns)} config pattern(s) and {len(sub_patterns)} "
+                "sub-pattern(s); give at most one of each for each kind"
+            )
+        configs = [*config_patterns, *[{}] * (len(kinds) - len(config_patterns))]
+        subs = [*sub_patterns, *[{}] * (len(kinds) - len(sub_patterns))]
+        last = len(kinds) - 1
+        entries = (
+            Entry(f"n{place}", kind, ("*inputs",) if place == last else (f"n{place + 1}",), config, sub)
+            for place, (kind, config, sub) in enumerate(zip(kinds, configs, subs, strict=True))
+        )
+        return Pattern(*entries, is_output=is_output)
+
+    @property
+    def root(self) -> Entry:
+        """The entry that the others lead to."""
+        return self.entries[0]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names that no entry has, in order of appearance, variadic ones with their star."""
+        names = (name for entry in self.entries for name in entry.inputs if name not in self.by_name)
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def config_patterns(self) -> tuple[Mapping[str, Any], ...]:
+        """The settings expected of each entry."""
+        return tuple(entry.config for entry in self.entries)
+
+    @property
+    def sub_patterns(self) -> tuple[Mapping[str, "Pattern"], ...]:
+        """The patterns within each entry."""
+        return tuple(entry.sub_patterns for entry in self.entries)
+
+
+def holds(condition: Any, value: Any) -> bool:
+    """Whether a value meets a condition: a predicate, or the value itself."""
+    return bool(condition(value)) if isinstance(condition, Callable) else bool(condition == value)  # type: ignore[arg-type]
+
+
+def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
+    """What is wrong with a pattern, and what to do about it."""
+    if not entries:
+        yield "there are no entries; give at least the root"
+        return
+    names = [entry.name for entry in entries]
+    read: dict[str, int] = {}
+    for place, entry in enumerate(entries):
+        if not entry.name.isidentifier():
+            yield f"{entry.name!r} is no name; use letters, digits and underscores"
+        if entry.name in names[:place]:
+            yield f"two entries are called {entry.name!r}; to read one node twice, name it twice among the inputs"
+        if place and entry.name not in read:
+            yield f"no entry before {entry.name!r} reads it; name it among their inputs, or remove it"
+        for name in entry.inputs:
+            yield from _input_problems(entry, name, names, place)
+            read.setdefault(name, place)
+        if entry.commutative and any(name.startswith("*") for name in entry.inputs):
+            yield f"{entry.name!r} is commutative and variadic; name its inputs one by one"
+        for name, pattern in entry.sub_patterns.items():
+            if not isinstance(pattern, Pattern):
+                yield f"the sub-pattern {name!r} of {entry.name!r} is {type(pattern).__name__}; give a Pattern"
+    if entries[0].kept:
+        yield f"the root {names[0]!r} is kept, so that nothing is replaced; take away kept=True"
+    both = [name for name in read if f"*{name}" in read]
+    if both:
+        yield f"{both[0]!r} is one input and also any number of inputs; use two names"
+
+
+def _input_problems(entry: Entry, name: str, names: list[str], place: int) -> Iterator[str]:
+    bare = name.removeprefix("*")
+    if not bare.isidentifier():
+        yield f"the input {name!r} of {entry.name!r} is no name; use letters, digits and underscores, after * if variadic"
+    if name.startswith("*") and bare in names:
+        yield f"the entry {bare!r} stands for one node; read it as {bare!r}, without the star"
+    if name in names and names.index(name) <= place:
+        yield f"{entry.name!r} reads {name!r}, which comes before it; list entries in reverse topological order"

@@ -1,0 +1,68 @@
+"""Reading folds: from fold indices to explicit equations, views wherever an order allows it.
+
+Places that lie evenly spaced in one array are one run, read as a view: a slice, or a broadcast where they are all the same.
+Several runs are joined by a concatenation, and places that are scattered by one gather.
+
+>>> list(runs([(0, 0), (0, 1), (0, 2), (1, 5), (1, 5)]))
+[Run(array=0, start=0, step=1, count=3), Run(array=1, start=5, step=0, count=2)]
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plica.graph.fold import FoldIndex
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+MAX_RUNS = 16  # joining more views than this costs more calls than one gather costs time
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Evenly spaced folds of one array."""
+
+    array: int
+    start: int
+    step: int
+    count: int
+
+
+def runs(places: Sequence[FoldIndex]) -> Iterator[Run]:
+    """`places` split into the longest runs, from the front."""
+    begin = 0
+    while begin < len(places):
+        array, start = places[begin]
+        step, end = 1, begin + 1
+        if end < len(places) and places[end][0] == array and places[end][1] >= start:
+            step = places[end][1] - start
+            while end < len(places) and places[end] == (array, start + step * (end - begin)):
+                end += 1
+        yield Run(array, start, step, end - begin)
+        begin = end
+
+
+def read_folds(
+    arrays: Sequence[Tracer] | Mapping[int, Tracer], places: Sequence[FoldIndex], index: Callable[[np.ndarray], Tracer]
+) -> Tracer:
+    """The folds at `places`, in order, as one array `(len(places), ...)`.
+
+    Args:
+        arrays: Arrays with a leading fold axis, by number.
+        places: Pairs (array, fold).
+        index: Captures an array of indices.
+    """
+    found = list(runs(places))
+    if len(found) <= MAX_RUNS:
+        return xp.concat([_view(arrays[run.array], run) for run in found])
+    used = sorted({array for array, _ in places})
+    offsets = dict(zip(used, np.cumsum([0, *(int(arrays[one].shape[0]) for one in used)]), strict=False))
+    flat = np.asarray([offsets[array] + fold for array, fold in places], dtype=np.int64)
+    return xp.take(xp.concat([arrays[one] for one in used]), index(flat), axis=0)
+
+
+def _view(array: Tracer, run: Run) -> Tracer:
+    if run.step == 0:
+        return xp.broadcast_to(array[run.start : run.start + 1], (run.count, *array.shape[1:]))
+    return array[run.start : run.start + run.step * (run.count - 1) + 1 : run.step]

@@ -1,0 +1,118 @@
+"""The values of parameters: the graphs of all layers of a group, folded as one graph with several outputs (seed 000).
+
+Nodes fold with alike nodes of the same graph and of the graphs of other layers; a leaf that several layers share, or that an
+earlier group has brought in, is evaluated once and read again through a view or a gather (a pointer).
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.graph.fold import FoldIndex, order_folds, schedule
+from plica.graph.order import topological_order
+from plica.ir.dtypes import DType
+from plica.lower.fold.read import read_folds
+from plica.lower.leaves import Leaf, Owners
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterOp, ReferenceParameter, TensorParameter
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+Node = Any
+
+
+class ParameterValues:
+    """Evaluated parameter nodes, each a fold of some array.
+
+    Args:
+        dtype: The dtype of real numbers.
+        leaf: Captures a folded tensor of one shape, kind and learnability: `(F, *shape)`.
+        owners: The leaves that exist already; tensors that they hold are read from them.
+        constant: Captures an array.
+    """
+
+    def __init__(
+        self,
+        dtype: DType,
+        leaf: Callable[[Leaf], Tracer],
+        owners: Owners,
+        constant: Callable[[NDArray[Any], str], Tracer],
+    ) -> None:
+        self._dtype = dtype
+        self._leaf = leaf
+        self._owners = owners
+        self._constant = constant
+        self._arrays: list[Tracer] = []
+        self._place: dict[Node, FoldIndex] = {}
+
+    def evaluate(self, parameters: Sequence[Parameter]) -> Tracer:
+        """The values of parameters of one shape, `(len(parameters), *shape)`."""
+        outputs = [_target(parameter.output) for parameter in parameters]
+        if any(output not in self._place for output in outputs):
+            self._add(parameters, outputs)
+        return self._read([self._place[output] for output in outputs])
+
+    def _add(self, parameters: Sequence[Parameter], outputs: Sequence[Node]) -> None:
+        home = {node: parameter for parameter in parameters for node in parameter.nodes}
+
+        def inputs(node: Node) -> tuple[Node, ...]:
+            if node in self._place or not isinstance(node, ParameterOp):
+                return ()
+            return tuple(_target(child) for child in home[node].node_inputs(node))
+
+        nodes = topological_order(outputs, inputs)
+        for node in nodes:
+            if node in self._owners and node not in self._place:
+                owner = self._owners[node]
+                self._append(owner.members, self._leaf(owner))
+        groups = order_folds(schedule(nodes, inputs, self._settings), outputs, inputs)
+        for group in groups:
+            if group[0] not in self._place:
+                self._append(group, self._value(group, inputs))
+
+    def _settings(self, node: Node) -> Hashable:
+        """What alike nodes have in common."""
+        if node in self._place:
+            return "known"
+        if isinstance(node, ParameterOp):
+            return (type(node), repr(sorted(node.config.items())), node.in_shapes)
+        if isinstance(node, TensorParameter):
+            return ("tensor", node.shape, node.dtype, node.learnable)
+        return ("constant", node.shape, repr(node.value) if np.ndim(node.value) == 0 else "array")
+
+    def _value(self, group: Sequence[Node], inputs: Callable[[Node], tuple[Node, ...]]) -> Tracer:
+        first = group[0]
+        if isinstance(first, ParameterOp):
+            arity = len(first.in_shapes)
+            operands = [self._read([self._place[inputs(node)[place]] for node in group]) for place in range(arity)]
+            result: Tracer = first.evaluate(xp, *operands)
+            return result
+        return self._leaf(Leaf(tuple(group))) if isinstance(first, TensorParameter) else self._constants(group)
+
+    def _constants(self, group: Sequence[ConstantParameter]) -> Tracer:
+        # whole numbers in a constant are real parameters like any other
+        complex_ = group[0].dtype == DataType.COMPLEX
+        dtype = wide_dtype(DataType.COMPLEX, self._dtype) if complex_ else self._dtype
+        if np.ndim(group[0].value) == 0:
+            number = complex(group[0].value) if complex_ else float(group[0].value)  # type: ignore[arg-type]
+            return xp.full((len(group), *group[0].shape), number, dtype=dtype)
+        return self._constant(np.stack([node.value for node in group]).astype(dtype.value), "constant")
+
+    def _append(self, group: Sequence[Node], value: Tracer) -> None:
+        self._place.update((node, (len(self._arrays), fold)) for fold, node in enumerate(group))
+        self._arrays.append(value)
+
+    def _read(self, places: Sequence[FoldIndex]) -> Tracer:
+        return read_folds(self._arrays, places, lambda index: self._constant(index, "index"))
+
+
+def _target(node: Node) -> Node:
+    return node.deref() if isinstance(node, ReferenceParameter) else node
+
+
+def wide_dtype(kind: DataType, real: DType) -> DType:
+    """The dtype of a leaf of one kind beside real leaves of `real`."""
+    complex_ = DType.COMPLEX128 if real == DType.FLOAT64 else DType.COMPLEX64
+    return {DataType.REAL: real, DataType.INTEGER: DType.INT64, DataType.COMPLEX: complex_}[kind]

@@ -1,0 +1,85 @@
+"""The tensor-dot layer: a sum over one of three axes that its input's units are laid out on.
+
+>>> layer = TensorDotLayer(2, 4, 5, num_sums=3)
+>>> layer, layer.params["weight"].shape
+(TensorDotLayer(arity=1, 40 -> 30), (3, 4))
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, positive
+from plica.symbolic.layers.rows import FusedRow, Params
+from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterLike, softmax_normal
+from plica.symbolic.semirings import Semiring, Value
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class TensorDotLayer(FusedLayer):
+    """A sum layer with the weight `I kron W kron I`: units are laid out as `(left, I, right)`, and I is summed to O.
+
+    Args:
+        num_left: The size of the slowest axis of units, left as it is.
+        num_summed: I, the size of the axis that is summed.
+        num_right: The size of the fastest axis of units, left as it is.
+        num_sums: O, how many sums take the place of I units.
+        weight: `(O, I)`; by default the softmax of normal draws.
+    """
+
+    num_left: int
+    num_summed: int
+    num_right: int
+    num_sums: int
+    weight: Parameter
+
+    def __init__(
+        self, num_left: int, num_summed: int, num_right: int, num_sums: int, weight: ParameterLike | None = None
+    ) -> None:
+        name = "TensorDotLayer"
+        sizes = {"num_left": num_left, "num_summed": num_summed, "num_right": num_right, "num_sums": num_sums}
+        assign(self, **{setting: positive(name, setting, size) for setting, size in sizes.items()})
+        shape = (self.num_sums, self.num_summed)
+        assign(self, weight=choose_parameter(name, "weight", shape, weight, softmax_normal))
+
+    @property
+    def num_input_units(self) -> int:
+        """left * I * right."""
+        return self.num_left * self.num_summed * self.num_right
+
+    @property
+    def num_output_units(self) -> int:
+        """left * O * right."""
+        return self.num_left * self.num_sums * self.num_right
+
+    @property
+    def arity(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside the weight."""
+        names = ("num_left", "num_summed", "num_right", "num_sums")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """The weight `(O, I)`."""
+        return {"weight": self.weight}
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: TensorDotLayer, params: Params, inputs: Sequence[Value]) -> Value:
+    # y[l, o, r] = sum over i of W[o, i] x[l, i, r]
+    laid_out = semiring.map(xp, _shaper(xp, (layer.num_left, layer.num_summed, layer.num_right)), inputs[0])
+    sums = semiring.einsum(xp, "fblir,foi->fblor", [laid_out], params["weight"])
+    return semiring.map(xp, _shaper(xp, (layer.num_output_units,)), sums)
+
+
+def _shaper(xp: Namespace, sizes: tuple[int, ...]) -> Callable[[Array], Array]:
+    """The function that lays the units out on axes of `sizes`."""
+    return lambda array: xp.reshape(array, (array.shape[0], array.shape[1], *sizes))
+
+
+ROW = FusedRow(TensorDotLayer, body=_body)

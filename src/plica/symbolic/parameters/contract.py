@@ -1,0 +1,91 @@
+"""Contractions of parameters, and the joining of axes.
+
+>>> MatMulParameter((2, 3), (3, 4)).shape, EinsumParameter((2, 3), (2, 5), equation="rm,rn->mn").shape
+((2, 4), (3, 5))
+>>> FlattenParameter((2, 3, 5, 7), start=1, end=2).shape
+(2, 15, 7)
+"""
+
+from dataclasses import dataclass, field
+from typing import final
+
+from plica.errors import ShapeError
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp
+
+_FOLD = "F"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MatMulParameter(BinaryOp):
+    """The product of two matrices."""
+
+    def infer_shape(self) -> Shape:
+        """`(m, n)` from `(m, k)` and `(k, n)`."""
+        first, second = self.in_shape1, self.in_shape2
+        if len(first) != 2 or len(second) != 2 or first[1] != second[0]:
+            raise ShapeError(
+                f"MatMulParameter: expected shapes (m, k) and (k, n), found {first} and {second}; "
+                "check the order of the two inputs"
+            )
+        return (first[0], second[1])
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The product, fold by fold."""
+        return xp.matmul(arrays[0], arrays[1])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class EinsumParameter(BinaryOp):
+    """An Einstein sum of two inputs; its letters are small."""
+
+    equation: str = field(kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The sizes of the letters of the result."""
+        terms, arrow, result = self.equation.partition("->")
+        letters = terms.split(",")
+        shapes = (self.in_shape1, self.in_shape2)
+        sizes: dict[str, int] = {}
+        fits = bool(arrow) and [len(term) for term in letters] == [len(shape) for shape in shapes]
+        for term, shape in zip(letters, shapes, strict=False):
+            for letter, size in zip(term, shape, strict=False):
+                fits = fits and letter.islower() and sizes.setdefault(letter, size) == size
+        if not fits or any(letter not in sizes for letter in result) or len(dict.fromkeys(result)) != len(result):
+            raise ShapeError(
+                f"EinsumParameter: the equation {self.equation!r} does not fit inputs of shape {shapes[0]} and {shapes[1]}; "
+                "write one small letter for each axis, and '->' before those of the result"
+            )
+        return tuple(sizes[letter] for letter in result)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sum, fold by fold."""
+        terms, _, result = self.equation.partition("->")
+        folded = ",".join(_FOLD + term for term in terms.split(","))
+        return xp.einsum(f"{folded}->{_FOLD}{result}", *arrays)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class FlattenParameter(UnaryOp):
+    """Axes `start` to `end`, both included, as one."""
+
+    start: int = field(kw_only=True)
+    end: int = field(kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The shape with the product of the sizes in place of the axes."""
+        if not 0 <= self.start <= self.end < len(self.in_shape):
+            raise ShapeError(
+                f"FlattenParameter: axes {self.start} to {self.end} are outside the input of shape {self.in_shape}; "
+                f"use 0 <= start <= end <= {len(self.in_shape) - 1}"
+            )
+        joined = 1
+        for size in self.in_shape[self.start : self.end + 1]:
+            joined *= size
+        return (*self.in_shape[: self.start], joined, *self.in_shape[self.end + 1 :])
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The same entries in the same order."""
+        return xp.reshape(arrays[0], (arrays[0].shape[0], *self.shape))

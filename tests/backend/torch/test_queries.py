@@ -1,0 +1,330 @@
+"""Samples against exact probabilities, and what comes with them; seeds are fixed, so that tests are deterministic."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from plica.backend.torch import queries
+from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.queries import SamplingQuery
+from plica.errors import InputError, ShapeError, StructuralPropertyError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer
+from plica.templates.region_graph import LinearTree, QuadGraph, QuadTree, RandomBinaryTree
+from tests.harness.circuits import (
+    bag,
+    chain,
+    coin,
+    constant,
+    exp_normal,
+    gaussians,
+    graph_circuit,
+    mixing,
+    mixture,
+    product_then_sum,
+    several_sizes,
+    shared,
+    tensor,
+    unnormalised,
+)
+from tests.harness.oracle import Oracle, all_states, numbers
+
+NUMBER = 20_000
+
+
+def zeros() -> Circuit:
+    """Most states have probability zero: x1 = x0, and neither is 1; the first state of a row is never drawn."""
+    rows = [[0.0, 0, 1, 0], [0.25, 0, 0, 0.75]]
+    inputs = [CategoricalLayer([v], 2, num_categories=4, probs=constant(rows)) for v in range(2)]
+    return product_then_sum(HadamardLayer(2, 2), inputs, weight=constant([[3.0, 1.0]]))
+
+
+def with_an_impossible_branch() -> Circuit:
+    """A weight of zero, and an input whose total is zero under a large weight."""
+    first = CategoricalLayer([0], 2, num_categories=2, probs=constant([[0.0, 0.0], [0.3, 0.7]]))
+    second = CategoricalLayer([0], 2, num_categories=2, probs=constant([[1.0, 1.0], [0.5, 0.5]]))
+    return bag(SumLayer(2, 1, 2, weight=constant([[9.0, 1.0, 0.0, 2.0]])), first, second)
+
+
+def quad_graph(sum_product: str, **settings) -> Circuit:
+    return graph_circuit(QuadGraph((1, 2, 2)), sum_product, nary_sum_weight_factory=mixing, **settings)
+
+
+CIRCUITS = {
+    "one input": lambda: chain(coin([0], 1, 5)),
+    "mixture": lambda: mixture(3, outputs=1),
+    "tree": lambda: graph_circuit(RandomBinaryTree(5), "cp"),
+    "two trees, dense": lambda: graph_circuit(RandomBinaryTree(4, num_repetitions=2), "cp-t"),
+    "linear tree": lambda: graph_circuit(LinearTree(4, ordering=[2, 0, 3, 1]), "tucker"),
+    "quad graph, mixing": lambda: quad_graph("cp-t", units=3),
+    "quad graph, cp": lambda: quad_graph("cp"),
+    "tucker": lambda: quad_graph("tucker"),
+    "kronecker of 3": lambda: product_then_sum(KroneckerLayer(2, 3), [coin([v], 2) for v in range(3)]),
+    "kronecker of 4": lambda: graph_circuit(QuadTree((1, 2, 2), num_patch_splits=4), "tucker"),
+    "unnormalised": unnormalised,
+    "unnormalised tree": lambda: graph_circuit(RandomBinaryTree(4), "cp", sum_weight_factory=exp_normal),
+    "shared tensors": shared,
+    "zeros": zeros,
+    "impossible branch": with_an_impossible_branch,
+}
+
+
+def frequencies(states: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    place = {tuple(state): number for number, state in enumerate(states.tolist())}
+    return np.bincount([place[tuple(row)] for row in samples.tolist()], minlength=len(states))
+
+
+def assert_distribution(counts: np.ndarray, weights: np.ndarray) -> None:
+    """A chi-squared test of counts against weights; cells of fewer than 5 expected counts are joined."""
+    assert not counts[weights == 0].any(), "a state of probability zero was drawn"
+    expected = counts.sum() * weights / weights.sum()
+    small = expected < 5
+    parts = [np.append(array[~small], array[small].sum()) for array in (counts, expected)]
+    counts, expected = (array[parts[1] > 0] for array in parts)
+    if len(counts) > 1:
+        assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
+
+
+def assert_samples(compiled, samples: torch.Tensor) -> None:
+    states = all_states(compiled.symbolic)
+    weights = Oracle(compiled.symbolic, numbers(compiled)).linear(states)[:, 0, 0].astype(float)
+    assert_distribution(frequencies(states, samples.numpy()), weights)
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_samples_follow_the_exact_distribution(name: str, fold: bool) -> None:
+    torch.manual_seed(1)
+    compiled = TorchCompiler(fold=fold).compile(CIRCUITS[name]())
+    samples, _ = SamplingQuery(compiled)(NUMBER, generator=torch.Generator().manual_seed(2))
+    assert samples.dtype == torch.int64
+    assert samples.shape == (NUMBER, compiled.num_variables)
+    assert_samples(compiled, samples)
+
+
+def test_gaussian_samples_by_kolmogorov_and_smirnov() -> None:
+    for circuit in (gaussians(1, num_variables=1), gaussians(3), gaussians(2, log_partition=True)):
+        torch.manual_seed(3)
+        compiled = TorchCompiler(dtype="float64").compile(circuit)
+        samples, _ = SamplingQuery(compiled)(NUMBER, generator=torch.Generator().manual_seed(4))
+        assert samples.dtype == torch.float64
+        oracle = Oracle(circuit, numbers(compiled))
+        weight = np.ravel(oracle.parameter(circuit.sum_layers[0].weight))
+        for layer in circuit.input_layers:  # of a product of normal densities, each is weighted by the others' totals
+            total = np.ones(layer.num_output_units)
+            for other in circuit.input_layers:
+                if "log_partition" in other.params:
+                    total = total * np.exp(oracle.parameter(other.params["log_partition"]))
+            shares = (weight * total / (weight * total).sum()).astype(float)
+            mean, stddev = (oracle.parameter(layer.params[name]).astype(float) for name in ("mean", "stddev"))
+
+            def distribution(x, mean=mean, stddev=stddev, shares=shares):
+                return (shares * stats.norm.cdf(x[:, None], mean, stddev)).sum(axis=1)
+
+            (variable,) = layer.scope
+            assert stats.kstest(samples[:, variable].numpy(), distribution).pvalue > 1e-3
+
+
+def test_samples_of_several_kinds_of_variables() -> None:
+    torch.manual_seed(5)
+    compiled = TorchCompiler(dtype="float64").compile(several_sizes())
+    samples, _ = SamplingQuery(compiled)(NUMBER)
+    assert samples.dtype == torch.float64
+    assert not samples[:, 2].any()  # no layer reads column 2
+    states = np.array([[a, b, 0, 0] for a in range(2) for b in range(4)], float)
+    states[:, 3] = np.nan
+    counts = frequencies(states[:, :2], samples[:, :2].numpy())
+    weights = compiled(torch.from_numpy(states)).exp().flatten().detach().numpy()
+    assert_distribution(counts, weights)
+
+
+def test_choices_and_samples_have_the_right_joint_distribution() -> None:
+    """A column h*I + i of the weight is unit i of input h."""
+    torch.manual_seed(6)
+    circuit = mixture(3, outputs=1)
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    samples, choices = SamplingQuery(compiled)(NUMBER)
+    assert list(choices) == [3]
+    oracle = Oracle(circuit, numbers(compiled))
+    weight = oracle.parameter(circuit.sum_layers[0].weight)[0]
+    inputs = np.concatenate(
+        [oracle.part(layer).linear(np.arange(3)[:, None])[:, 0] for layer in circuit.input_layers], 1
+    )
+    pairs = np.array([[column, state] for column in range(9) for state in range(3)])
+    weights = np.array([weight[column] * inputs[state, column] for column, state in pairs], float)
+    assert_distribution(frequencies(pairs, torch.stack([choices[3], samples[:, 0]], 1).numpy()), weights)
+
+
+def one_state(variable: int, states: list[int]) -> CategoricalLayer:
+    """Unit k is always `states[k]`."""
+    return CategoricalLayer([variable], len(states), num_categories=4, probs=constant(np.eye(4)[states]))
+
+
+def test_choices_tell_the_sample() -> None:
+    """Every state stands for one path, so that the choices along it are known."""
+    inputs = [one_state(0, [0, 1]), one_state(0, [2, 3])]
+    low, high = SumLayer(2, 2, weight=constant([[0.5, 0.5], [0.0, 1.0]])), SumLayer(2, 2, weight=constant(np.eye(2)))
+    mixed = SumLayer(2, 2, 2, weight_factory=mixing)
+    root = SumLayer(2, 1)
+    edges = {low: [inputs[0]], high: [inputs[1]], mixed: [low, high], root: [mixed]}
+    circuit = Circuit([*inputs, *edges], edges, [root])
+    samples, choices = SamplingQuery(TorchCompiler().compile(circuit))(500)
+    by_layer = {layer: choices[circuit.layer_index(layer)] for layer in edges}
+    state, from_high = samples[:, 0], samples[:, 0] >= 2
+    assert torch.equal(by_layer[mixed], from_high.long())
+    assert torch.equal(by_layer[high], torch.where(from_high, by_layer[root], -1))
+    assert torch.equal(by_layer[high][from_high], state[from_high] - 2)
+    assert torch.equal(by_layer[low][~from_high], state[~from_high])
+    assert (by_layer[low][from_high] == -1).all()
+    assert len(set(state.tolist())) == 4
+
+
+def test_layers_that_the_output_does_not_read_do_not_matter() -> None:
+    first, second = one_state(0, [2]), one_state(0, [1])
+    unread, root = SumLayer(1, 1, 2), SumLayer(1, 1)
+    circuit = Circuit([first, second, unread, root], {unread: [first, second], root: [first]}, [root])
+    samples, choices = SamplingQuery(TorchCompiler().compile(circuit))(20)
+    assert (samples == 2).all()
+    assert {index: set(values.tolist()) for index, values in choices.items()} == {
+        circuit.layer_index(unread): {-1},
+        circuit.layer_index(root): {0},
+    }
+
+
+def test_no_samples() -> None:
+    for circuit, dtype in ((mixture(2, outputs=1), torch.int64), (gaussians(), torch.float32)):
+        samples, choices = SamplingQuery(TorchCompiler().compile(circuit))(0)
+        assert samples.shape == (0, circuit.num_variables)
+        assert samples.dtype == dtype
+        assert [values.shape for values in choices.values()] == [(0,)]
+    assert SamplingQuery(TorchCompiler().compile(chain(coin([0], 1))))()[0].shape == (1, 1)
+
+
+@pytest.mark.parametrize("chunk", [1, 1000, 12_345])
+def test_samples_in_chunks(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    compiled = TorchCompiler().compile(CIRCUITS["quad graph, mixing"]())
+    query = SamplingQuery(compiled)
+    monkeypatch.setattr(queries, "_UNIFORMS_AT_ONCE", chunk)
+    number = NUMBER if chunk > 1 else 50
+    samples, choices = query(number, generator=torch.Generator().manual_seed(7))
+    assert len(samples) == number
+    assert all(len(values) == number for values in choices.values())
+    assert_samples(compiled, samples)
+
+
+def test_generators_decide() -> None:
+    query = SamplingQuery(TorchCompiler().compile(CIRCUITS["tree"]()))
+
+    def draw(seed: int) -> torch.Tensor:
+        return query(50, generator=torch.Generator().manual_seed(seed))[0]
+
+    assert torch.equal(draw(0), draw(0))
+    assert not torch.equal(draw(0), draw(1))
+    torch.manual_seed(0)
+    first = query(50)[0]
+    assert not torch.equal(first, query(50)[0])
+    torch.manual_seed(0)
+    assert torch.equal(first, query(50)[0])
+
+
+def test_copies_and_circuits_with_shared_tensors_sample_alike() -> None:
+    circuit = CIRCUITS["two trees, dense"]()
+    compiler = TorchCompiler()
+    compiler.compile(circuit.subgraph(circuit.sum_layers[0]))  # owns some of the tensors
+    compiled = compiler.compile(circuit)
+    alone = TorchCompiler(fold=False).compile(circuit)
+    alone.load_state_dict(compiled.state_dict())
+    expected, _ = SamplingQuery(compiled)(100, generator=torch.Generator().manual_seed(9))
+    for other in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+        assert torch.equal(SamplingQuery(other)(100, generator=torch.Generator().manual_seed(9))[0], expected)
+    for one in (compiled, alone):
+        assert_samples(one, SamplingQuery(one)(NUMBER)[0])
+
+
+def test_samples_follow_the_parameters_and_the_dtype() -> None:
+    compiled = TorchCompiler().compile(chain(coin([0], 1)))
+    query = SamplingQuery(compiled)
+    for state in range(2):
+        compiled.load_state_dict({"0.logits": torch.tensor([[1.0 - state, float(state)]]) * 1000})
+        assert (query(20)[0] == state).all()
+    compiled = TorchCompiler().compile(gaussians())
+    query = SamplingQuery(compiled)
+    assert query(3)[0].dtype == torch.float32
+    compiled.double()
+    assert query(3)[0].dtype == torch.float64
+    assert "f32" not in str(query.program)
+    assert not query(3)[0].requires_grad
+
+
+def negative() -> Circuit:
+    weight = tensor([[1.0, -0.5]])
+    return chain(
+        CategoricalLayer([0], 2, num_categories=2, probs=constant([[0.5, 0.5]] * 2)), SumLayer(2, 1, weight=weight)
+    )
+
+
+def nothing() -> Circuit:
+    return chain(coin([0], 2), SumLayer(2, 1, weight=constant([[0.0, 0.0]])))
+
+
+COINS = [coin([0], 1), coin([1], 1)]
+REFUSED = {
+    "not smooth": (lambda: bag(SumLayer(1, 1, 2), *COINS), StructuralPropertyError, "sampling needs a smooth circuit"),
+    "not decomposable": (
+        lambda: bag(HadamardLayer(1, 2), COINS[0], COINS[0]),
+        StructuralPropertyError,
+        "sampling needs a decomposable circuit",
+    ),
+    "two outputs": (lambda: Circuit(COINS, {}, COINS), ShapeError, "needs one output of one unit, found 2 of 1"),
+    "two units": (lambda: chain(coin([0], 2)), ShapeError, "needs one output of one unit, found 1 of 2"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_circuits_that_cannot_be_sampled(case: str) -> None:
+    build, error, message = REFUSED[case]
+    with pytest.raises(error, match=message):
+        SamplingQuery(TorchCompiler().compile(build()))
+
+
+def test_weights_that_cannot_be_sampled() -> None:
+    query = SamplingQuery(TorchCompiler("sum-product").compile(negative()))
+    with pytest.raises(
+        StructuralPropertyError, match="weights that are not negative, but a sum layer has a negative one"
+    ):
+        query(3)
+    with pytest.raises(InputError, match="logarithm of the circuit's total is -inf, so there is nothing to sample"):
+        SamplingQuery(TorchCompiler().compile(nothing()))(3)
+    with pytest.raises(InputError, match="num_samples is -1, expected at least 0"):
+        query(-1)
+
+
+def test_sampling_from_either_semiring() -> None:
+    torch.manual_seed(8)
+    compiled = TorchCompiler("sum-product").compile(CIRCUITS["tree"]())
+    assert_samples(compiled, SamplingQuery(compiled)(NUMBER)[0])
+
+
+MEMORY = """
+import resource, torch
+from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.queries import SamplingQuery
+from plica.templates.data_modalities import image_data
+circuit = image_data((1, 28, 28), "quad-tree-2", input_layer="categorical", num_input_units=32,
+                     sum_product_layer="cp", num_sum_units=32)
+samples, _ = SamplingQuery(TorchCompiler().compile(circuit))(1000)
+assert samples.shape == (1000, 784) and samples.max() < 256
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_a_thousand_samples_of_784_variables_take_less_than_a_gibibyte() -> None:
+    """32 units and 256 values: gathering the rows that samples choose would take 784 * 1000 * 256 numbers."""
+    result = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert int(result.stdout) * 1024 < 2**30

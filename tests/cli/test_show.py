@@ -1,0 +1,78 @@
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.files.model import save_model
+from plica.symbolic.circuit import Circuit
+from tests.harness.circuits import CIRCUITS
+
+Plica = Callable[..., Result]
+
+
+def saved(name: str = "hadamard", dtype: str = "float32") -> Circuit:
+    circuit = CIRCUITS[name]()
+    tensors = {key: value.numpy() for key, value in TorchCompiler(dtype=dtype).compile(circuit).state_dict().items()}
+    save_model("m.plica", circuit, tensors, {"semiring": "lse-sum", "dtype": dtype})
+    return circuit
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_the_table_has_a_line_for_each_layer(plica: Plica, name: str) -> None:
+    circuit = saved(name)
+    result = plica("show", "m.plica")
+    assert result.exit_code == 0, result.output
+    head, *lines = result.stdout.splitlines()
+    assert head.split() == ["layer", "kind", "scope", "units", "inputs", "parameters"]
+    assert len(lines) == len(circuit.layers)
+    for index, (line, layer) in enumerate(zip(lines, circuit.layers, strict=True)):
+        kind = type(layer).__name__.removesuffix("Layer")
+        assert re.match(rf"\s*{index}\s+{kind}\s+{re.escape(str(circuit.layer_scope(layer)))}\s", line)
+
+
+def test_the_table_in_full(plica: Plica) -> None:
+    saved("kronecker of 2")
+    expected = """\
+layer  kind         scope   units   inputs  parameters
+    0  Categorical  {0}     3               logits (3, 2)
+    1  Categorical  {1}     3               logits (3, 2)
+    2  Kronecker    {0, 1}  3 -> 9  0 1
+    3  Sum          {0, 1}  9 -> 1  2       weight (1, 9)
+"""
+    assert plica("show", "m.plica", "--stage", "symbolic").stdout == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_program_and_code_are_those_of_the_compiler(plica: Plica, dtype: str) -> None:
+    circuit = saved(dtype=dtype)
+    compiled = TorchCompiler(dtype=dtype).compile(circuit)
+    assert plica("show", "m.plica", "--stage", "program").stdout.strip() == str(compiled.program).strip()
+    assert plica("show", "m.plica", "--stage", "code").stdout.strip() == compiled.code.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("nope.plica", None, r"nope\.plica: no such file"),
+        ("a.plica", b"", r"a\.plica: the file is empty"),
+        ("a.plica", b"text", r"a\.plica: not a readable model file"),
+    ],
+)
+def test_what_is_no_model_is_one_line(plica: Plica, name: str, content: bytes | None, message: str) -> None:
+    if content is not None:
+        Path(name).write_bytes(content)
+    result = plica("show", name)
+    assert result.exit_code == 2
+    assert re.fullmatch(rf"plica: error: {message}.*\n", result.stderr)
+
+
+def test_an_unknown_dtype_is_refused(plica: Plica) -> None:
+    circuit = CIRCUITS["one input"]()
+    save_model("m.plica", circuit, {"0.logits": np.zeros((3, 4))}, {"dtype": "int8"})
+    result = plica("show", "m.plica", "--stage", "code")
+    assert result.exit_code == 2
+    assert "saved with dtype 'int8'; expected float32 or float64" in result.stderr

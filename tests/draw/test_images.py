@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from plica.draw.images import sample_grid
+from plica.errors import ShapeError
+
+
+def rows(count: int, width: int, values: int = 17) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, values, (count, width))
+
+
+@pytest.mark.parametrize(
+    ("width", "shape"), [(64, (1, 8, 8)), (12, (3, 2, 2)), (8, (2, 2, 2)), (40, (1, 4, 10)), (5, None), (300, None)]
+)
+@pytest.mark.parametrize("count", [1, 5, 100])
+def test_grids_of_many_shapes(tmp_path: Path, width: int, shape: tuple[int, int, int] | None, count: int) -> None:
+    sample_grid(rows(count, width), rows(7, width) * 1.0, tmp_path / "a.png", image_shape=shape)
+    with Image.open(tmp_path / "a.png") as image:
+        assert min(image.size) > 200
+
+
+def test_samples_and_real_rows_have_one_scale(tmp_path: Path) -> None:
+    dark, light = np.full((1, 4), 0), np.full((1, 4), 4)
+    dark[0, 0], light[0, 0] = 4, 0
+    sample_grid(dark, light, tmp_path / "a.png", image_shape=(1, 2, 2))
+    image = np.asarray(Image.open(tmp_path / "a.png").convert("L"))
+    _, width = image.shape
+    assert image[-200, width // 3] == 0  # lower right pixel of the left image
+    assert image[-200, -200] == 255
+
+
+def test_values_beyond_those_of_real_rows_are_clipped(tmp_path: Path) -> None:
+    sample_grid(rows(4, 4) * 1e6, rows(4, 4), tmp_path / "a.png", image_shape=(1, 2, 2))
+    sample_grid(rows(4, 4), np.zeros((4, 4)), tmp_path / "b.png", image_shape=(1, 2, 2))
+
+
+def test_the_same_rows_give_the_same_file(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        sample_grid(rows(9, 64), rows(9, 64), tmp_path / name, image_shape=(1, 8, 8))
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_rows_that_are_not_images_of_that_shape(tmp_path: Path) -> None:
+    with pytest.raises(ShapeError, match=r"rows of 5 values cannot be drawn as images of shape \(1, 2, 2\)"):
+        sample_grid(rows(4, 5), rows(4, 5), tmp_path / "a.png", image_shape=(1, 2, 2))

@@ -1,0 +1,192 @@
+import json
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import FileFormatError, UnsupportedError
+from plica.files.model import load_model, save_model
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.initializers import NormalInitializer
+from plica.symbolic.layers import SumLayer
+from plica.symbolic.parameters import TensorParameter
+from tests.harness.circuits import CIRCUITS, chain, coin, data
+
+
+def weights(circuit: Circuit) -> tuple[Any, dict[str, Any]]:
+    compiled = TorchCompiler().compile(circuit)
+    return compiled, {name: value.numpy() for name, value in compiled.state_dict().items()}
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_a_loaded_model_computes_the_same(tmp_path: Path, name: str) -> None:
+    circuit = CIRCUITS[name]()
+    compiled, tensors = weights(circuit)
+    save_model(tmp_path / "m.plica", circuit, tensors, {"semiring": "lse-sum"})
+    loaded = load_model(tmp_path / "m.plica")
+    again = TorchCompiler().compile(loaded.circuit)
+    again.load_state_dict({name: torch.from_numpy(value) for name, value in loaded.tensors.items()})
+    x = torch.from_numpy(data(circuit, 5))
+    torch.testing.assert_close(again(x), compiled(x), rtol=0, atol=0)
+
+
+def test_options_and_dtypes_survive(tmp_path: Path) -> None:
+    circuit = chain(coin([0], 2), SumLayer(2, 1))
+    tensors = {"0.logits": np.arange(4.0).reshape(2, 2).T, "1.weight": np.zeros((1, 2), np.float16)}
+    options = {"semiring": "lse-sum", "image_shape": [1, 2, 3], "nested": {"a": None}}
+    save_model(tmp_path / "m.plica", circuit, tensors, options)
+    loaded = load_model(tmp_path / "m.plica")
+    assert loaded.options == options
+    for name, value in tensors.items():
+        assert loaded.tensors[name].dtype == value.dtype
+        np.testing.assert_array_equal(loaded.tensors[name], value)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_tensors_survive(tmp_path: Path, dtype: type) -> None:
+    weight = TensorParameter(1, 2, initializer=NormalInitializer(), dtype=DataType.COMPLEX)
+    circuit = chain(coin([0], 2), SumLayer(2, 1, weight=weight))
+    tensors = {"0.logits": np.zeros((2, 2)), "1.weight": np.array([[1 + 2j, -3j]], dtype)}
+    save_model(tmp_path / "m.plica", circuit, tensors, {})
+    found = load_model(tmp_path / "m.plica").tensors["1.weight"]
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, tensors["1.weight"])
+
+
+def saved(tmp_path: Path) -> Path:
+    circuit = chain(coin([0], 2), SumLayer(2, 1))
+    path = tmp_path / "m.plica"
+    save_model(path, circuit, weights(circuit)[1], {})
+    return path
+
+
+def rewrite(path: Path, change: Any) -> None:
+    """Write the file anew with other tensors, description or metadata."""
+    with safe_open(path, framework="numpy") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        description = json.loads(file.metadata()["plica-model"])
+    parts = SimpleNamespace(description=description, tensors=tensors, metadata=None)
+    change(parts)
+    metadata = {"plica-model": json.dumps(parts.description)} if parts.metadata is None else parts.metadata
+    save_file(parts.tensors, path, metadata=metadata)
+
+
+def test_files_are_plain_and_readable_by_others(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["m.plica"]
+    assert stat.S_IMODE(path.stat().st_mode) & 0o600 == 0o600
+    (tmp_path / "plain").touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    assert b"pickle" not in path.read_bytes()
+
+
+DAMAGED = {
+    "a tensor of another shape": (
+        lambda f: f.tensors.update({"weight/1.weight": np.zeros((2, 2), np.float32)}),
+        r"tensors do not fit the circuit: 1\.weight: expected real \(1, 2\), found float32 \(2, 2\)",
+    ),
+    "a tensor of another kind": (
+        lambda f: f.tensors.update({"weight/1.weight": np.zeros((1, 2), np.int64)}),
+        r"1\.weight: expected real \(1, 2\), found int64 \(1, 2\)",
+    ),
+    "a missing tensor": (lambda f: f.tensors.pop("weight/0.logits"), r"0\.logits: expected real \(2, 2\), found none"),
+    "one tensor more": (
+        lambda f: f.tensors.update({"weight/9.x": np.zeros(1)}),
+        r"tensors do not fit .*9\.x: not expected",
+    ),
+    "a later version": (
+        lambda f: f.description.update(version=2),
+        r"model format version 2, expected 1; .*save it anew",
+    ),
+    "another format": (lambda f: vars(f).update(metadata={"format": "pt"}), r"not a model of Plica \(no 'plica-model'"),
+    "no metadata": (lambda f: vars(f).update(metadata={}), r"not a model of Plica \(no 'plica-model'"),
+    "no circuit": (lambda f: f.description.pop("circuit"), r"the description of the model is damaged \(KeyError"),
+    "no JSON": (lambda f: vars(f).update(metadata={"plica-model": "{"}), r"description of the model is damaged \(JSON"),
+    "deep JSON": (
+        lambda f: vars(f).update(metadata={"plica-model": "[" * 100_000}),
+        r"the description of the model is damaged \(RecursionError",
+    ),
+    "a list": (lambda f: vars(f).update(metadata={"plica-model": "[]"}), r"description of the model is damaged \(Type"),
+    "an unknown tensor": (lambda f: f.description.update(complex=["x"]), r"the description of the model is damaged"),
+    "no pairs": (
+        lambda f: (f.description.update(complex=["odd"]), f.tensors.update(odd=np.zeros(3))),
+        r"description of the model is damaged .*pairs of floats, found float64 \(3,\)",
+    ),
+    "another structure": (
+        lambda f: f.description["circuit"]["layers"][1].update({"class": "Popen"}),
+        r"m\.plica: the file names 'Popen', which is not a known Layer",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_what_does_not_fit_is_refused(tmp_path: Path, case: str) -> None:
+    change, message = DAMAGED[case]
+    path = saved(tmp_path)
+    rewrite(path, change)
+    with pytest.raises(FileFormatError, match=message) as caught:
+        load_model(path)
+    assert str(path) in str(caught.value)
+
+
+def test_many_problems_are_counted(tmp_path: Path) -> None:
+    circuit = chain(coin([0], 2), *[SumLayer(2, 2) for _ in range(9)])
+    with pytest.raises(FileFormatError, match=r"save_model: tensors .*found none; and 4 more$"):
+        save_model(tmp_path / "m.plica", circuit, {}, {})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.01, 0.3, 0.99])
+def test_a_file_cut_short_is_refused(tmp_path: Path, keep: float) -> None:
+    path = saved(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content))])
+    with pytest.raises(FileFormatError, match=r"m\.plica: (the file is empty|not a readable model file)"):
+        load_model(path)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.plica").write_text("plain text")
+    with pytest.raises(FileFormatError, match=r"a\.plica: not a readable model file"):
+        load_model(tmp_path / "a.plica")
+    with pytest.raises(FileFormatError, match=r"b\.plica: no such file"):
+        load_model(tmp_path / "b.plica")
+    with pytest.raises(FileFormatError, match=r": is a folder, expected a file"):
+        load_model(tmp_path)
+
+
+def test_a_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path)
+    before = path.read_bytes()
+
+    def broken(tensors: Any, target: Path, metadata: Any) -> None:  # noqa: ARG001
+        target.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("plica.files.model.save_file", broken)
+    with pytest.raises(KeyboardInterrupt):
+        saved(tmp_path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["m.plica"]
+
+
+def test_options_must_be_json(tmp_path: Path) -> None:
+    circuit = chain(coin([0], 2))
+    for value in (object(), float("nan")):
+        with pytest.raises(UnsupportedError, match="the options cannot be saved as JSON"):
+            save_model(tmp_path / "m.plica", circuit, {"0.logits": np.zeros((2, 2))}, {"a": value})
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_structure_is_json_in_the_header(tmp_path: Path) -> None:
+    with safe_open(saved(tmp_path), framework="numpy") as file:
+        description = json.loads(file.metadata()["plica-model"])
+    assert [layer["class"] for layer in description["circuit"]["layers"]] == ["CategoricalLayer", "SumLayer"]

@@ -1,0 +1,147 @@
+"""Sizes: polynomials in normal form behave as integers do, whatever the integers are."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plica.errors import ShapeError
+from plica.ir.sizes import Dim, Size, atoms, evaluate, floor_divide, opaque, product, same, substitute, total
+from plica.ir.types import DBIdx
+
+N, M, K = (Size.of(DBIdx(index)) for index in range(3))
+VALUES = st.fixed_dictionaries({DBIdx(index): st.integers(-4, 9) for index in range(3)})
+OPERATIONS = {
+    "+": (lambda a, b: a + b),
+    "-": (lambda a, b: a - b),
+    "*": (lambda a, b: a * b),
+    "//": (lambda a, b: a // b),
+    "%": (lambda a, b: a % b),
+    "min": min,
+    "max": max,
+}
+SYMBOLIC = {
+    **OPERATIONS,
+    "//": floor_divide,
+    **{name: (lambda a, b, name=name: opaque({"%": "mod"}.get(name, name), a, b)) for name in ("%", "min", "max")},
+}
+LEAVES = st.sampled_from([DBIdx(0), DBIdx(1), DBIdx(2)]) | st.integers(-3, 4)
+
+
+def _expressions(operations: tuple[str, ...]) -> st.SearchStrategy:
+    return st.recursive(LEAVES, lambda inner: st.tuples(st.sampled_from(operations), inner, inner), max_leaves=6)
+
+
+def _symbolic(expression) -> Dim:
+    if isinstance(expression, tuple):
+        operation, first, second = expression
+        return SYMBOLIC[operation](_symbolic(first), _symbolic(second))
+    return expression if isinstance(expression, int) else Size.of(expression)
+
+
+def _number(expression, values) -> int:
+    if isinstance(expression, tuple):
+        operation, first, second = expression
+        return OPERATIONS[operation](_number(first, values), _number(second, values))
+    return expression if isinstance(expression, int) else values[expression]
+
+
+@given(_expressions(("+", "-", "*")), VALUES)
+def test_polynomials_are_their_values(expression, values) -> None:
+    size = _symbolic(expression)
+    assert evaluate(size, values.__getitem__) == _number(expression, values)
+    assert isinstance(size, Size) == bool(list(atoms(size))), "a constant is an int, any other size has variables"
+
+
+@given(_expressions(tuple(OPERATIONS)), VALUES)
+def test_opaque_functions_are_their_values(expression, values) -> None:
+    try:
+        expected = _number(expression, values)
+        size = _symbolic(expression)
+    except (ZeroDivisionError, ShapeError):
+        return
+    assert evaluate(size, values.__getitem__) == expected
+
+
+@given(_expressions(("+", "-", "*")), _expressions(("+", "-", "*")))
+def test_same_is_never_wrong(first, second) -> None:
+    """Yes and no hold at every point of a grid; undecided sizes differ somewhere."""
+    left, right = _symbolic(first), _symbolic(second)
+    points = [{DBIdx(0): a, DBIdx(1): b, DBIdx(2): c} for a in (0, 1, 7) for b in (0, 2, 11) for c in (0, 3, 13)]
+    equal = [evaluate(left, point.__getitem__) == evaluate(right, point.__getitem__) for point in points]
+    answer = same(left, right)
+    if answer is not None:
+        assert equal == [answer] * len(points)
+    assert (answer is True) == (left == right)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer"),
+    [
+        (3, 3, True),
+        (3, 4, False),
+        (N, N, True),
+        (N, N + 1, False),
+        (N, M, None),
+        (N, 3, None),
+        (2 * N, N, None),
+        ((N + 1) * (N - 1), N * N - 1, True),
+        (N * M + 2, M * N, False),
+        (opaque("max", N, M), opaque("max", N, M), True),
+        (opaque("max", N, M), N, None),
+    ],
+)
+def test_same(first: Dim, second: Dim, answer: bool | None) -> None:
+    assert same(first, second) is answer
+    assert same(second, first) is answer
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (N + 1, "DBIdx(0)+1"),
+        (1 - N, "-DBIdx(0)+1"),
+        (N * N * 2 - M, "2*DBIdx(0)^2-DBIdx(1)"),
+        (M * N, "DBIdx(0)*DBIdx(1)"),
+        (N - N, "0"),
+        (N * 0 + 5, "5"),
+        (floor_divide(N, 2), "floordiv(DBIdx(0),2)"),
+        (floor_divide(4 * N + 2, 2), "2*DBIdx(0)+1"),
+        (floor_divide(4 * N + 1, 2), "floordiv(4*DBIdx(0)+1,2)"),
+        (floor_divide(N, -1), "-DBIdx(0)"),
+        (floor_divide(N * M, N * M), "1"),
+        (N // M, "floordiv(DBIdx(0),DBIdx(1))"),
+        (floor_divide(7, 2), "3"),
+        (opaque("min", 3, 2), "2"),
+        (total([N, M, 1]), "DBIdx(0)+DBIdx(1)+1"),
+        (product([N, 2, M]), "2*DBIdx(0)*DBIdx(1)"),
+        (product([]), "1"),
+        (substitute(N * N + M, {DBIdx(0): M + 1, DBIdx(1): 2}.__getitem__), "DBIdx(1)^2+2*DBIdx(1)+3"),
+        (substitute(floor_divide(N, M), {DBIdx(0): 2 * K, DBIdx(1): 2}.__getitem__), "DBIdx(2)"),
+    ],
+)
+def test_text_of_normal_forms(size: Dim, text: str) -> None:
+    assert str(size) == text
+
+
+def test_atoms_are_found_within_opaque_functions_in_order() -> None:
+    assert list(atoms(K * 2 + floor_divide(M, N + 1))) == [DBIdx(2), DBIdx(1), DBIdx(0)]
+
+
+def test_equal_sizes_hash_alike_and_survive_pickling() -> None:
+    first, second = N * M + N + 1, 1 + N * (1 + M)
+    assert first == second
+    assert hash(first) == hash(second)
+    assert pickle.loads(pickle.dumps(first)) == second
+
+
+def test_a_size_is_no_number_of_python() -> None:
+    with pytest.raises(ShapeError, match=r"whether the size DBIdx\(0\) is zero is not known"):
+        bool(N)
+    with pytest.raises(ShapeError, match="cannot be a Python integer"):
+        range(N)
+    with pytest.raises(ShapeError, match=r"DBIdx\(0\) is divided by zero"):
+        floor_divide(N, 0)
+    with pytest.raises(TypeError):
+        N * 0.5

@@ -1,0 +1,104 @@
+"""Data types and their promotion, array types, and specs."""
+
+import itertools
+
+import array_api_compat.numpy
+import numpy as np
+import pytest
+import torch
+
+from plica.errors import DTypeError, ShapeError
+from plica.ir.dtypes import FROM_SHORT, DType, as_dtype, promote, scalar_dtype
+from plica.ir.sizes import Size
+from plica.ir.types import DBIdx, DShapedArray, InDBIdx, OutDBIdx, ShapedArray, Spec, array_type, spec
+
+ORDER = ("bool", "int", "float", "complex")
+
+
+@pytest.mark.parametrize("dtype", DType, ids=str)
+def test_one_type_has_one_name_everywhere(dtype: DType) -> None:
+    assert dtype.numpy.name == dtype.value
+    assert dtype.kind in ORDER
+    assert FROM_SHORT[dtype.short] is dtype
+    names = (dtype, dtype.value, dtype.short, dtype.numpy, dtype.numpy.type, getattr(torch, dtype.value))
+    assert {as_dtype(name) for name in names} == {dtype}
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")])
+def test_types_of_python(kind: type, dtype: str) -> None:
+    assert as_dtype(kind) == dtype
+
+
+@pytest.mark.parametrize("name", ["float31", "object", "", None, 3, str, "f31"])
+def test_other_types_are_refused(name: object) -> None:
+    with pytest.raises((DTypeError, TypeError), match="is not a data type that Plica has; it has bool, int8"):
+        as_dtype(name)
+
+
+@pytest.mark.parametrize(("first", "second"), itertools.combinations_with_replacement(DType, 2))
+def test_promotion_is_the_standards_within_a_kind(first: DType, second: DType) -> None:
+    """Beyond it: an integer never widens a float; int64 with uint64 is numpy's float64."""
+    found = promote(first, second)
+    assert found == promote(second, first)
+    if first.kind == second.kind or {first.kind, second.kind} == {"float", "complex"}:
+        expected = array_api_compat.numpy.result_type(first.numpy, second.numpy)
+        assert found == expected.name
+    else:
+        assert found == max(first, second, key=lambda one: ORDER.index(one.kind))
+
+
+def test_promotion_never_loses_a_kind() -> None:
+    for dtypes in itertools.product(DType, repeat=3):
+        found = promote(promote(dtypes[0], dtypes[1]), dtypes[2])
+        assert ORDER.index(found.kind) >= max(ORDER.index(one.kind) for one in dtypes)
+
+
+SCALARS = (
+    (True, DType.BOOL, "bool"),
+    (True, DType.FLOAT32, "float32"),
+    (2, DType.BOOL, "int64"),
+    (2, DType.INT8, "int8"),
+    (2, DType.FLOAT16, "float16"),
+    (2.5, DType.INT8, "float64"),
+    (2.5, DType.FLOAT32, "float32"),
+    (2.5, DType.COMPLEX64, "complex64"),
+    (2j, DType.FLOAT32, "complex64"),
+    (2j, DType.FLOAT64, "complex128"),
+    (2j, DType.INT64, "complex128"),
+    (1e300, DType.FLOAT32, "float32"),
+)
+
+
+@pytest.mark.parametrize(("value", "meets", "expected"), SCALARS)
+def test_scalars_take_the_type_of_what_they_meet(value: complex, meets: DType, expected: str) -> None:
+    assert scalar_dtype(value, meets) == expected
+
+
+@pytest.mark.parametrize(("value", "meets"), [(-1, DType.UINT8), (128, DType.INT8), (2**63, DType.INT64)])
+def test_scalars_that_do_not_fit_are_refused(value: int, meets: DType) -> None:
+    with pytest.raises(DTypeError, match=rf"the number {value} does not fit {meets.value} \("):
+        scalar_dtype(value, meets)
+
+
+def test_array_types() -> None:
+    n = Size.of(DBIdx(0))
+    assert array_type([2, 3], DType.FLOAT32) == ShapedArray((2, 3), DType.FLOAT32)
+    assert array_type([n, 3], DType.FLOAT32) == DShapedArray((n, 3), DType.FLOAT32)
+    assert array_type([n - n], DType.BOOL) == ShapedArray((0,), DType.BOOL)
+    assert str(array_type([n + 1, 3], DType.INT64)) == "i64[DBIdx(0)+1,3]"
+    assert [one(2).name for one in (DBIdx, InDBIdx, OutDBIdx)] == ["DBIdx(2)", "InDBIdx(2)", "OutDBIdx(2)"]
+    with pytest.raises(ShapeError, match=r"the negative size -1: f32\[2,-1\]"):
+        array_type([2, -1], DType.FLOAT32)
+
+
+def test_specs() -> None:
+    assert spec(("b", 64), "float64") == Spec(("b", 64), DType.FLOAT64)
+    assert spec("b") == spec(("b",), np.float32)
+    assert spec(3, int) == Spec((3,), DType.INT64)
+    assert spec(()).shape == ()
+
+
+@pytest.mark.parametrize("shape", [-1, (2, -3), 2.0, (None,), "1n", ("a b",), (True,), ("",)])
+def test_shapes_of_other_things_are_refused(shape) -> None:
+    with pytest.raises(ShapeError, match="neither a non-negative integer nor a name such as 'n'"):
+        spec(shape)

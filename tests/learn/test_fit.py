@@ -1,0 +1,241 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import InputError
+from plica.learn.fit import Epoch, FitResult, copy_state, fit, mean_log_likelihood
+from plica.templates.data_modalities import image_data
+
+
+class Dice(nn.Module):
+    """Independent columns of three values: the best logits are the logarithms of the frequencies."""
+
+    def __init__(self, columns: int, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.zeros(columns, 3, dtype=dtype))
+        self.calls: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.append(len(x))
+        table = self.logits.log_softmax(1)
+        return table.gather(1, x.T).T.sum(1)[:, None, None]
+
+
+class Bell(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.zeros(2, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.dtype == self.mean.dtype
+        return -((x - self.mean) ** 2).sum(1)[:, None, None]
+
+
+class Fixed(nn.Module):
+    """Gives the value of a schedule by the number of calls so far, whatever the data."""
+
+    def __init__(self, values: list[float]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.values = values
+
+    def forward(self, x: Tensor) -> Tensor:
+        value = self.values.pop(0)
+        return (self.weight * 0 + value).expand(len(x), 1, 1)
+
+
+def rolls(rows: int, columns: int = 2) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).choice(3, (rows, columns), p=(0.6, 0.3, 0.1))
+
+
+def run(model: nn.Module, train: Any = None, valid: Any = None, **settings: Any) -> FitResult:
+    train = rolls(60) if train is None else train
+    valid = train if valid is None else valid
+    defaults = {"epochs": 5, "batch_size": 16, "learning_rate": 0.05, "seed": 0}
+    return fit(model, train, valid, **{**defaults, **settings})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_it_finds_the_maximum(dtype: torch.dtype) -> None:
+    x = rolls(400)
+    model = Dice(2, dtype)
+    result = run(model, x, epochs=150, batch_size=400, learning_rate=0.2)
+    frequencies = np.stack([(x == value).mean(0) for value in range(3)], axis=1)
+    np.testing.assert_allclose(model.logits.detach().softmax(1), frequencies, atol=0.01)
+    best = float((frequencies * np.log(frequencies)).sum())
+    assert result.history[result.best_epoch].valid == pytest.approx(best, abs=1e-3)
+    assert mean_log_likelihood(model, x, 7) == pytest.approx(result.history[result.best_epoch].valid, abs=1e-6)
+
+
+def test_real_rows_take_the_dtype_of_the_model() -> None:
+    x = np.random.default_rng(0).normal(3.0, 1.0, (50, 2)).astype(np.float32)
+    model = Bell()
+    run(model, x, epochs=200, batch_size=50, learning_rate=0.1)
+    np.testing.assert_allclose(model.mean.detach(), x.mean(0), atol=0.05)
+
+
+def test_a_circuit_learns() -> None:
+    circuit = image_data(
+        (1, 2, 2),
+        "quad-tree-2",
+        input_layer="categorical",
+        num_input_units=8,
+        sum_product_layer="cp",
+        num_sum_units=8,
+        num_values=3,
+    )
+    model = TorchCompiler().compile(circuit)
+    one = rolls(300, 1)
+    result = run(model, np.repeat(one, 4, axis=1), epochs=60, batch_size=50, learning_rate=0.1)
+    entropy = -sum(p * math.log(p) for p in np.bincount(one[:, 0]) / 300)
+    assert -result.history[-1].valid < entropy + 0.05  # four equal columns carry the entropy of one
+
+
+def test_history_and_callbacks_agree() -> None:
+    seen: list[Epoch] = []
+    rows: list[int] = []
+    result = run(Dice(2), epochs=3, on_epoch=seen.append, on_batch=rows.append)
+    assert tuple(seen) == result.history
+    assert [epoch.number for epoch in seen] == [0, 1, 2, 3]
+    assert seen[0].train is None
+    assert seen[0].best
+    assert result.epochs_run == 3
+    assert rows == [16, 16, 16, 12] * 3
+    assert not result.interrupted
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    first, again, other = (run(Dice(2), seed=seed) for seed in (3, 3, 4))
+    assert [epoch.valid for epoch in first.history] == [epoch.valid for epoch in again.history]
+    assert [epoch.train for epoch in first.history] != [epoch.train for epoch in other.history]
+
+
+def test_every_row_is_seen_once_in_an_epoch() -> None:
+    class Record(Dice):
+        seen: Tensor = torch.zeros(0, dtype=torch.int64)
+
+        def forward(self, x: Tensor) -> Tensor:
+            if torch.is_grad_enabled():
+                self.seen = torch.cat([self.seen, x[:, 0]])
+            return super().forward(x % 3)
+
+    model = Record(1)
+    x = torch.arange(50)[:, None]
+    run(model, x, epochs=1, batch_size=16)
+    assert sorted(model.seen.tolist()) == list(range(50))
+    assert model.seen.tolist() != list(range(50))
+
+
+def test_the_best_state_is_kept_and_put_back() -> None:
+    train, valid = np.zeros((40, 1), int), np.array([[0]] * 5 + [[1]] * 4)
+    model = Dice(1)
+    states: list[Tensor] = []
+    result = run(model, train, valid, epochs=30, on_epoch=lambda _: states.append(model.logits.detach().clone()))
+    valids = [epoch.valid for epoch in result.history]
+    assert result.best_epoch == int(np.argmax(valids))
+    assert 0 <= result.best_epoch < 30
+    assert [epoch.number for epoch in result.history if epoch.best][-1] == result.best_epoch
+    torch.testing.assert_close(model.logits.detach(), states[result.best_epoch], rtol=0, atol=0)
+    torch.testing.assert_close(result.best_state["logits"], states[result.best_epoch], rtol=0, atol=0)
+    with torch.no_grad():
+        model.logits.add_(1)
+    assert not torch.equal(result.best_state["logits"], model.logits)
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 3])
+def test_ctrl_c_after_an_epoch_keeps_the_best(epoch: int) -> None:
+    def stop(done: Epoch) -> None:
+        if done.number == epoch:
+            raise KeyboardInterrupt
+
+    model = Dice(2)
+    result = run(model, epochs=9, on_epoch=stop)
+    assert result.interrupted
+    assert result.epochs_run == epoch
+    assert result.best_epoch == epoch
+    torch.testing.assert_close(model.logits.detach(), result.best_state["logits"], rtol=0, atol=0)
+
+
+def test_ctrl_c_within_an_epoch_drops_the_unfinished_epoch() -> None:
+    model, batches = Dice(2), []
+
+    def stop(rows: int) -> None:
+        batches.append(rows)
+        if len(batches) == 6:
+            raise KeyboardInterrupt
+
+    result = run(model, epochs=9, on_batch=stop)
+    assert result.interrupted
+    assert result.epochs_run == 1
+    assert mean_log_likelihood(model, rolls(60), 60) == pytest.approx(result.history[1].valid, abs=1e-6)
+
+
+def test_ctrl_c_before_anything_keeps_the_first_weights() -> None:
+    class Stopped(Dice):
+        def forward(self, x: Tensor) -> Tensor:  # noqa: ARG002
+            raise KeyboardInterrupt
+
+    model = Stopped(2)
+    before = copy_state(model)
+    result = run(model)
+    assert result.interrupted
+    assert result.history == ()
+    assert result.epochs_run == 0
+    torch.testing.assert_close(result.best_state, before)
+
+
+def test_a_loss_that_is_not_finite_is_named() -> None:
+    one = np.zeros((4, 1), int)
+    values = [-1.0] * 6 + [math.nan, -1.0]  # two batches each: validation, epoch 1, validation, epoch 2
+    with pytest.raises(InputError, match=r"epoch 2, batch 1 of 2: the loss is nan; try a smaller learning rate"):
+        run(Fixed(values), one, one, epochs=3, batch_size=2)
+    with pytest.raises(InputError, match=r"epoch 1, batch 1 of 1: the loss is inf; try a smaller learning rate"):
+        run(Fixed([-1.0, -math.inf]), one, one, epochs=3, batch_size=9)
+    with pytest.raises(InputError, match=r"epoch 0: the likelihood of the validation rows is NaN"):
+        run(Fixed([math.nan]), one, one)
+
+
+def test_zero_probability_of_a_validation_row_is_just_bad() -> None:
+    one = np.zeros((4, 1), int)
+    result = run(Fixed([-math.inf, -1.0, -3.0, -1.0, -math.inf]), one, one, epochs=2, batch_size=4)
+    assert [epoch.valid for epoch in result.history] == [-math.inf, -3.0, -math.inf]
+    assert result.best_epoch == 1
+
+
+def test_models_that_cannot_be_trained_are_refused() -> None:
+    frozen = Dice(2)
+    frozen.logits.requires_grad_(False)
+    with pytest.raises(InputError, match="no learnable parameters"):
+        run(frozen)
+
+    class Wide(Dice):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x).expand(-1, 1, 2)
+
+    with pytest.raises(InputError, match=r"maps 60 rows to shape \(60, 1, 2\), expected \(60, 1, 1\): .*one output"):
+        run(Wide(2), batch_size=60)
+
+
+def test_parameters_that_are_frozen_stay() -> None:
+    class Two(Dice):
+        def __init__(self) -> None:
+            super().__init__(2)
+            self.fixed = nn.Parameter(torch.ones(3), requires_grad=False)
+
+    model = Two()
+    run(model)
+    assert model.fixed.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 60, 1000])
+def test_the_mean_does_not_depend_on_the_batches(batch_size: int) -> None:
+    model, x = Dice(2), rolls(60)
+    with torch.no_grad():
+        model.logits.normal_()
+        expected = float(model(torch.from_numpy(x)).double().mean())
+    assert mean_log_likelihood(model, x, batch_size) == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,53 @@
+"""Negative weights are refused in log space, wherever they can be known."""
+
+import numpy as np
+import pytest
+import torch
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import UnsupportedError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, SumLayer
+from plica.symbolic.parameters import MixingWeightParameter, Parameter, ReferenceParameter
+from tests.harness.circuits import bag, chain, coin, constant, tensor
+from tests.harness.oracle import Oracle, numbers
+
+NEGATIVE = [[1.0, -0.25]]
+
+
+def weighted(weight) -> Circuit:
+    return chain(coin([0], 2), SumLayer(2, 1, weight=weight))
+
+
+def mixing() -> Circuit:
+    weight = Parameter.from_unary(MixingWeightParameter((1, 2)), constant(NEGATIVE))
+    return bag(SumLayer(1, 1, 2, weight=weight), coin([0], 1), coin([0], 1))
+
+
+CASES = {
+    "constant": lambda: weighted(constant(NEGATIVE)),
+    "number": lambda: weighted(constant(np.full((1, 2), -0.25))),
+    "start of a tensor": lambda: weighted(tensor(NEGATIVE)),
+    "reference": lambda: weighted(ReferenceParameter(constant(NEGATIVE))),
+    "mixing": mixing,
+    "probabilities": lambda: chain(CategoricalLayer([0], 1, num_categories=2, probs=constant(NEGATIVE))),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_negative_numbers_have_no_logarithm(case: str) -> None:
+    circuit = CASES[case]()
+    name = "CategoricalLayer" if case == "probabilities" else "SumLayer"
+    message = rf"{name}\(\d.*has the entry -0.25, and lse-sum carries logarithms.*semiring='sum-product'"
+    with pytest.raises(UnsupportedError, match=message):
+        TorchCompiler("lse-sum").compile(circuit)
+    compiled = TorchCompiler("sum-product", dtype="float64").compile(circuit)
+    x = np.array([[0], [1]])
+    expected = Oracle(circuit, numbers(compiled)).linear(x).astype(float)
+    np.testing.assert_allclose(compiled(torch.from_numpy(x)).detach(), expected, rtol=1e-12)
+
+
+def test_other_parameters_may_be_negative() -> None:
+    gaussian = GaussianLayer([0], 1, mean=constant([-2.0]), stddev=constant([1.0]), log_partition=constant([-3.0]))
+    compiled = TorchCompiler("lse-sum").compile(chain(gaussian))
+    assert compiled(torch.tensor([[-2.0]])).item() == pytest.approx(-3 - np.log(2 * np.pi) / 2)
