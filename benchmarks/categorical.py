@@ -106,10 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     use_threads(options.threads)
     settings = Settings(rounds=options.rounds, device=options.device)
-    report = run(SHAPES, settings)
-    for title, part in report.items():
-        print(table(part, f"(F, K, C, B) = {title}"))
-    save(options.out, report, settings, options.threads)
+    report: dict[str, Any] = {}
+    for shape in SHAPES:
+        found = run([shape], settings)
+        report |= found
+        for title, part in found.items():
+            print(table(part, f"(F, K, C, B) = {title}"), flush=True)
+        save(options.out, report, settings, options.threads)
 
 
 if __name__ == "__main__":

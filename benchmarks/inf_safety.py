@@ -65,15 +65,15 @@ class _PythonLog(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
+        x: Tensor = ctx.saved_tensors[0]
         return (gradients[0] / x).masked_fill(x == 0, 0)
 
 
 def python_autograd(x: Tensor, weight: Tensor) -> Tensor:
     """Right, by a derivative written in Python."""
     shift = x.detach().amax(-1, keepdim=True).clamp_(min=torch.finfo(x.dtype).min)
-    total = (x - shift).exp_() @ weight.mT
-    return torch.add(_PythonLog.apply(total), shift)  # type: ignore[no-untyped-call]
+    logarithm: Tensor = _PythonLog.apply((x - shift).exp_() @ weight.mT)  # type: ignore[no-untyped-call]
+    return logarithm + shift
 
 
 FORMULAS: dict[str, Formula] = {
@@ -144,10 +144,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     use_threads(options.threads)
     settings = Settings(rounds=options.rounds, device=options.device)
-    report = run(SHAPES, settings)
-    for title, part in report.items():
-        print(table(part, f"(F, B, I, O) = {title}"))
-    save(options.out, report, settings, options.threads)
+    report: dict[str, Any] = {}
+    for shape in SHAPES:
+        found = run([shape], settings)
+        report |= found
+        for title, part in found.items():
+            print(table(part, f"(F, B, I, O) = {title}"), flush=True)
+        save(options.out, report, settings, options.threads)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def _program(traced: Callable[..., Any], specs: tuple[Spec, ...], arguments: _Ar
 
 def _run(program: Program, arrays: list[Any]) -> tuple[Any, ...]:
     if not arrays:
-        device = importlib.import_module("torch").get_default_device()
+        device = None  # torch's default
     elif array_api_compat.is_torch_namespace(array_api_compat.array_namespace(*arrays)):
         device = arrays[0].device
     else:

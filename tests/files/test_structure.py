@@ -17,7 +17,7 @@ from plica.symbolic.initializers import (
     UniformInitializer,
 )
 from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, SumLayer
-from plica.symbolic.layers.base import ProductLayer
+from plica.symbolic.layers.base import Layer, ProductLayer
 from plica.symbolic.parameters import (
     ClampParameter,
     ConstantParameter,
@@ -136,6 +136,7 @@ def test_every_layer_of_the_library_can_be_named() -> None:
 class OwnLayer(ProductLayer):
     num_input_units: int  # type: ignore[assignment]
     arity: int = 2  # type: ignore[assignment]
+    inner: Layer | None = None
 
     @property
     def num_output_units(self) -> int:
@@ -143,11 +144,11 @@ class OwnLayer(ProductLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        return {"num_input_units": self.num_input_units, "arity": self.arity}
+        return {"num_input_units": self.num_input_units, "arity": self.arity, "inner": self.inner}
 
 
 def own_circuit() -> Circuit:
-    inputs, product = (coin([0], 2), coin([1], 2)), OwnLayer(2)
+    inputs, product = (coin([0], 2), coin([1], 2)), OwnLayer(2, inner=coin([7], 3))
     return Circuit([*inputs, product], {product: inputs}, [product])
 
 
@@ -156,7 +157,9 @@ def test_classes_of_ones_own_must_be_passed() -> None:
         encode_circuit(own_circuit())
     classes = class_table((*CLASSES.values(), OwnLayer))
     structure, arrays = encode_circuit(own_circuit(), classes)
-    assert isinstance(decode_circuit(structure, arrays, classes).layers[-1], OwnLayer)
+    again = decode_circuit(structure, arrays, classes).layers[-1]
+    assert isinstance(again, OwnLayer)
+    assert repr(again.inner) == repr(coin([7], 3))
     with pytest.raises(FileFormatError, match="names 'OwnLayer', which is not a known Layer"):
         decode_circuit(structure, arrays)
 

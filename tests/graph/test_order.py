@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 
 import networkx
 import pytest
@@ -78,7 +79,7 @@ def test_a_cycle_is_reported_with_its_nodes(graph: dict[int, list[int]], data: s
     if "..." not in shown:
         path = [int(node) for node in shown]
         assert path[0] == path[-1]
-        assert all(child in cyclic[node] for node, child in zip(path, path[1:], strict=False))
+        assert all(child in cyclic[node] for node, child in pairwise(path))
 
 
 def test_messages_of_cycles() -> None:

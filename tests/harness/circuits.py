@@ -187,6 +187,7 @@ def is_finite(circuit: Circuit) -> bool:
 
 INPUTS: dict[str, Callable[[Scope, int], InputLayer]] = {
     "logits": partial(CategoricalLayer, num_categories=3),
+    "more logits": partial(CategoricalLayer, num_categories=5),
     "probs": partial(CategoricalLayer, num_categories=2, probs_factory=softmax_normal),
     "unnormalised": partial(CategoricalLayer, num_categories=2, probs_factory=exp_normal),
     "gaussian": GaussianLayer,

@@ -194,7 +194,7 @@ class Oracle:
             filled[free] = point
             return float(self.linear(filled[None]).item())
 
-        options = {"epsabs": 1e-9, "epsrel": 1e-9, "limit": 200, "points": [0.0]}
+        options = {"epsabs": 1e-8, "epsrel": 1e-7, "limit": 100, "points": [0.0]}
         return float(scipy.integrate.nquad(density, [(-bound, bound)] * len(free), opts=options)[0])
 
 

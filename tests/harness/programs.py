@@ -1,21 +1,18 @@
-"""Programs for tests: one equation of a table's sample, and random well-typed ones with symbolic sizes."""
+"""Programs of one operation for tests, how torch runs them, and when two results are the same."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import hypothesis.strategies as st
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from plica.backend.torch.emit import emit
 from plica.ir.builder import Builder
-from plica.ir.dtypes import DType, as_dtype
-from plica.ir.program import Literal, Operand, Program, Var
-from plica.ir.sizes import Dim, Size, evaluate, same
-from plica.ir.types import ShapedArray, array_type
+from plica.ir.dtypes import as_dtype
+from plica.ir.program import Literal, Operand, Program
+from plica.ir.types import ShapedArray
 from plica.ops import OPS
 
 Array = NDArray[Any]

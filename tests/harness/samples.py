@@ -1,10 +1,12 @@
 """The cases of the tests over the table of operations: each row's samples, and what the samples alone do not say."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from plica.ir.dtypes import DType
 from plica.ops import OPS
@@ -77,10 +79,17 @@ _EDGES: tuple[tuple[str, tuple[Array, ...], dict[str, Any]], ...] = (
     *((op, (np.abs(_X).astype("uint8"),), {"axis": (0, 1), **_DROP}) for op in ("sum", "prod", "max", "min")),
     *((op, (_X > 0,), {"axis": (0,), **_DROP}) for op in ("sum", "prod")),
     *((op, (_X.astype("int8"),), {"axis": (), **_DROP}) for op in ("sum", "prod")),
-    *((op, (np.asarray([[np.nan, 1.0], [0.0, np.inf]]),), {"axis": (1,), **_DROP}) for op in ("sum", "max", "min", "mean")),
+    *(
+        (op, (np.asarray([[np.nan, 1.0], [0.0, np.inf]]),), {"axis": (1,), **_DROP})
+        for op in ("sum", "max", "min", "mean")
+    ),
     ("logsumexp", (np.asarray([[np.nan, 1.0], [np.inf, 0.0], [-np.inf, np.inf]]),), {"axis": (1,), **_DROP}),
     ("logsumexp", (np.asarray([[1e4, 1e4], [-1e4, -1e4]], "float32"),), {"axis": (0, 1), **_KEEP}),
-    *((op, (np.asarray([[2, 1, 2], [0, 0, 1]], dtype),), {"axis": 1, **_DROP}) for op in ("argmax", "argmin") for dtype in ("int32", "float64")),
+    *(
+        (op, (np.asarray([[2, 1, 2], [0, 0, 1]], dtype),), {"axis": 1, **_DROP})
+        for op in ("argmax", "argmin")
+        for dtype in ("int32", "float64")
+    ),
     *((op, (_NO,), {"axis": axis}) for op in ("softmax", "log_softmax", "cumulative_sum") for axis in (0, 1)),
     ("cumulative_sum", (np.abs(_X).astype("uint8"),), {"axis": 1}),
     ("cumulative_sum", (_X.astype("int8"),), {"axis": 0}),
@@ -137,3 +146,30 @@ EDGES = tuple(Case(op, f"edge{number}", inputs, params) for number, (op, inputs,
 SPECIAL = tuple(_special())
 SCALARS = tuple(_scalars())
 CASES = (*SAMPLES, *EDGES, *SPECIAL, *SCALARS)
+
+
+@contextmanager
+def _noted(case: Case) -> Iterator[None]:
+    """Errors say which case they belong to."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"case: {case}")
+        raise
+
+
+def over(cases: Iterable[Case]) -> pytest.MarkDecorator:
+    """Parametrizes a test by `each`: for every operation with some of `cases`, a function that runs a check on each."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.op, []).append(case)
+
+    def runner(group: list[Case]) -> Callable[[Callable[[Case], None]], None]:
+        def each(check: Callable[[Case], None]) -> None:
+            for case in group:
+                with _noted(case):
+                    check(case)
+
+        return each
+
+    return pytest.mark.parametrize("each", [pytest.param(runner(group), id=op) for op, group in groups.items()])

@@ -51,7 +51,10 @@ def test_sources_are_kept_and_do_not_count() -> None:
 def test_errors_name_the_operation_its_operands_and_the_place() -> None:
     builder = Builder(OPS)
     x, y = builder.argument("x", (2,), DType.FLOAT32), builder.argument("y", (3,), DType.FLOAT32)
-    with builder.at("model.py:7"), pytest.raises(ShapeError, match=r"^add\(f32\[2\], f32\[3\]\) \(model.py:7\): the sha"):
+    with (
+        builder.at("model.py:7"),
+        pytest.raises(ShapeError, match=r"^add\(f32\[2\], f32\[3\]\) \(model.py:7\): the sha"),
+    ):
         builder.add("add", x, y)
     with pytest.raises(DTypeError, match=r"^bitwise_or\(f32\[2\], f32\[2\]\): found float32, expected bool or int"):
         builder.add("bitwise_or", x, x)

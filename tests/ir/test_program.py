@@ -18,7 +18,11 @@ TEXT = """{ lambda w:f32[3] ; {n:i64[]} x:f32[n,3] y:f32[n,3] . let
   in ({n}, d, c, b) }"""
 PROGRAM = parse(TEXT)
 RENAMED = (
-    TEXT.replace("n", "N").replace("leN", "len").replace("traN", "tran").replace("iN (", "in (").replace("keepdimN", "keepdimn")
+    TEXT.replace("n", "N")
+    .replace("leN", "len")
+    .replace("traN", "tran")
+    .replace("iN (", "in (")
+    .replace("keepdimN", "keepdimn")
 )
 DIFFERENT = (
     ("add a y", "add y a"),
@@ -76,7 +80,7 @@ def test_nan_in_a_program_equals_itself(value: str) -> None:
 
 
 def test_a_program_is_no_other_thing() -> None:
-    assert PROGRAM != str(PROGRAM)
+    assert str(PROGRAM) != PROGRAM
 
 
 @pytest.mark.parametrize(

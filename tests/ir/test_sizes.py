@@ -54,6 +54,13 @@ def test_polynomials_are_their_values(expression, values) -> None:
     assert isinstance(size, Size) == bool(list(atoms(size))), "a constant is an int, any other size has variables"
 
 
+@given(_expressions(("+", "-", "*")), _expressions(("+", "-", "*")))
+def test_exact_division_undoes_a_product(first, second) -> None:
+    left, right = _symbolic(first), _symbolic(second)
+    if right != 0:
+        assert floor_divide(left * right, right) == left
+
+
 @given(_expressions(tuple(OPERATIONS)), VALUES)
 def test_opaque_functions_are_their_values(expression, values) -> None:
     try:
@@ -113,6 +120,13 @@ def test_same(first: Dim, second: Dim, answer: bool | None) -> None:
         (floor_divide(N * M, N * M), "1"),
         (N // M, "floordiv(DBIdx(0),DBIdx(1))"),
         (floor_divide(7, 2), "3"),
+        (floor_divide(N * M, N), "DBIdx(1)"),
+        (floor_divide((N + 1) * (M + 2) * 3, M + 2), "3*DBIdx(0)+3"),
+        (floor_divide(N * N - M * M, N - M), "DBIdx(0)+DBIdx(1)"),
+        (floor_divide(N * N + 1, N), "floordiv(DBIdx(0)^2+1,DBIdx(0))"),
+        (floor_divide(N, 2 * N), "floordiv(DBIdx(0),2*DBIdx(0))"),
+        (floor_divide(0, N), "0"),
+        (floor_divide(3, N), "floordiv(3,DBIdx(0))"),
         (opaque("min", 3, 2), "2"),
         (total([N, M, 1]), "DBIdx(0)+DBIdx(1)+1"),
         (product([N, 2, M]), "2*DBIdx(0)*DBIdx(1)"),

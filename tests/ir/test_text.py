@@ -15,8 +15,13 @@ from plica.ir.text import parse_program, print_program
 from plica.ir.types import ShapedArray, array_type
 from plica.ops import OPS
 
+
 # An operation that takes any parameters: what the grammar allows and no operation needs yet.
-ANYTHING = Op("anything", lambda *operands, **params: operands[0], lambda *operands, **params: operands[0], list, PRIMITIVE)
+def _first(*operands, **_):
+    return operands[0]
+
+
+ANYTHING = Op("anything", _first, _first, list, PRIMITIVE)
 TABLE = {**OPS, "anything": ANYTHING}
 SCALAR = ShapedArray((), DType.FLOAT32)
 N = Var("n", ShapedArray((), DType.INT64))
@@ -72,7 +77,7 @@ VALUES = (
     1e22,
     2 - 3j,
     "text",
-    "it's \"quoted\" \\ and\nlong, ünïcode [](){}",
+    'it\'s "quoted" \\ and\nlong, ünïcode [](){}',
     "",
     DType.BOOL,
     DType.FLOAT32,
@@ -105,7 +110,8 @@ TEXTS = (
     "{ lambda ; x:f32[] . let\n  in (x,) }",
     "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] y:bool[m+n,m^2*n] . let\n  in ({m}, {n}, y, x, 1.0:f32[]) }",
     "{ lambda w:f32[3] v:i64[4] ; {n:i64[]} x:f32[n,3] . let\n    a:f32[n,3] = multiply x w\n  in (a, v) }",
-    "{ lambda ; x:f32[3] . let\n    a:f32[] = sum[axis=(0,) keepdims=False] x\n    b:f32[1] = reshape[shape=(1,)] a\n  in (b,) }",
+    "{ lambda ; x:f32[3] . let\n    a:f32[] = sum[axis=(0,) keepdims=False] x\n"
+    "    b:f32[1] = reshape[shape=(1,)] a\n  in (b,) }",
     "{ lambda ; . let\n    a:i64[4] = arange[size=4 dtype=i64]\n    b:i64[4] = add a 1:i64[]\n  in (b,) }",
 )
 

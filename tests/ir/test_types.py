@@ -24,7 +24,9 @@ def test_one_type_has_one_name_everywhere(dtype: DType) -> None:
     assert {as_dtype(name) for name in names} == {dtype}
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")]
+)
 def test_types_of_python(kind: type, dtype: str) -> None:
     assert as_dtype(kind) == dtype
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError
+from plica.ir.builder import Names
 from plica.lower.score import input_width, state_limits
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, SumLayer
@@ -103,6 +104,14 @@ def test_groups_hold_every_layer_once_and_name_its_inputs(name: str, fold: bool)
             assert inputs == tuple(place[one] for one in circuit.layer_inputs(layer))
             assert all(source < number for source, _ in inputs)
     assert folded.out_fold_idx == tuple(place[layer] for layer in circuit.outputs)
+
+
+def test_no_variable_is_called_like_a_word_of_the_text() -> None:
+    """Deep circuits have so many variables that their names pass `inf` and `nan`."""
+    names = Names()
+    taken = {names.fresh() for _ in range(20_000)}
+    assert {"ing", "nam", "lam"} <= taken
+    assert not taken & {"inf", "nan", "let", "in"}
 
 
 def test_a_program_in_full() -> None:

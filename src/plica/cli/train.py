@@ -1,5 +1,6 @@
 """`plica train`: fits a circuit to data by maximum likelihood and writes the model, pictures and a report."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,8 @@ def train(quiet: bool, **options: Any) -> None:
     settings = Settings(**options)
     check_can_create(settings.out)
     data = load_data(settings)
+    # Threads that wait asleep: with other work on the cores, spinning ones made training ten times slower and more.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
     from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
 
     if run(settings, data, quiet=quiet):

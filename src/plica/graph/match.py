@@ -17,6 +17,7 @@ Source: seed 001, "The match_optimization_patterns Function" and "Pattern Matchi
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
 from itertools import permutations
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -184,7 +185,9 @@ def _conditioned(match: GraphOptMatch[Node], condition: Condition | None) -> "Gr
     if reason is None:
         return match
     why, _, numbers = reason.partition(": ")
-    return NearMiss(match.number, match.root, why, f"{match.graph.describe(match.root)}: {why}{numbers and f': {numbers}'}")
+    return NearMiss(
+        match.number, match.root, why, f"{match.graph.describe(match.root)}: {why}{numbers and f': {numbers}'}"
+    )
 
 
 def _without_overlap(
@@ -226,7 +229,8 @@ def match_pattern(
             if isinstance(subs, dict):
                 return GraphOptMatch(pattern, number, graph, binding.nodes, binding.inputs, subs)
             problem = subs
-        if missed is None and problem is not None:
+        # A node alone that does not fit is no near miss: every node of its kind would be one.
+        if missed is None and problem is not None and len(match.fused) > 1:
             missed = NearMiss(number, root, *problem)
     return missed
 
@@ -267,7 +271,10 @@ def _sub_matches(match: GraphOptMatch[Any]) -> "dict[str, dict[str, GraphOptMatc
             assert look is not None, "a graph whose nodes carry graphs says how to see them"
             inner = match_optimization_patterns(look(node, name), [pattern]).matches
             if not inner:
-                return f"the {name} of {entry.name} is of another form", f"{match.graph.describe(node)}: its {name} differs"
+                return (
+                    f"the {name} of {entry.name} is of another form",
+                    f"{match.graph.describe(node)}: its {name} differs",
+                )
             found.setdefault(entry.name, {})[name] = inner[0]
     return found
 
@@ -320,7 +327,9 @@ def _read(
     for count in range(max(least, 0), most + 1):
         taken, bare = nodes[:count], name[1:]
         if binding.inputs.get(bare, taken) == taken:
-            yield from _read(graph, pattern, rest, nodes[count:], binding._replace(inputs={**binding.inputs, bare: taken}))
+            yield from _read(
+                graph, pattern, rest, nodes[count:], binding._replace(inputs={**binding.inputs, bare: taken})
+            )
 
 
 def _bound(graph: GraphView[Any], pattern: Pattern, name: str, node: Any, binding: _Binding) -> _Binding | None:
@@ -339,4 +348,10 @@ def _bound(graph: GraphView[Any], pattern: Pattern, name: str, node: Any, bindin
 
 
 def _kind_fits(graph: GraphView[Any], kind: Any, entry: Entry) -> bool:
-    return entry.kinds is None or any(graph.fits(kind, wanted) for wanted in entry.kinds)
+    return entry.kind is None or _fits(graph.fits, kind, entry.kind)
+
+
+@lru_cache(maxsize=1024)
+def _fits(fits: Callable[[Any, Any], bool], kind: Any, wanted: Any) -> bool:
+    """Whether a kind is one of those wanted; asked again for every node, so remembered."""
+    return any(fits(kind, one) for one in wanted) if isinstance(wanted, tuple) else fits(kind, wanted)

@@ -127,13 +127,17 @@ def optimize_graph(
         GraphError: A rule's replacement reads a node that its match does not offer.
     """
     patterns = [rule.pattern for rule in rules]
-    matches, by_root, misses = match_optimization_patterns(graph, patterns, strategy, [rule.condition for rule in rules])
+    matches, by_root, misses = match_optimization_patterns(
+        graph, patterns, strategy, [rule.condition for rule in rules]
+    )
     if on_near_miss is not None:
         for miss in misses:
             on_near_miss(rules[miss.number], miss)
     if not matches:
         return None
-    applied = {match: Applied(rules[match.number], match, _replacement(rules[match.number], match)) for match in matches}
+    applied = {
+        match: Applied(rules[match.number], match, _replacement(rules[match.number], match)) for match in matches
+    }
     return _Assembly(graph, by_root, applied).run()
 
 
@@ -155,8 +159,8 @@ def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
 def _foreign(rule: Rule, match: GraphOptMatch[Node], node: Node) -> str:
     offered = ", ".join(name.removeprefix("*") for name in match.pattern.inputs) or "nothing"
     return (
-        f"rule {rule.name} at {match.graph.describe(match.root)}: its replacement reads {match.graph.describe(node)}, which "
-        f"it neither made before nor was given; the inputs of the match are {offered}"
+        f"rule {rule.name} at {match.graph.describe(match.root)}: its replacement reads {match.graph.describe(node)}, "
+        f"which it neither made before nor was given; the inputs of the match are {offered}"
     )
 
 

@@ -1,9 +1,10 @@
 """Patterns: small graphs that are searched for in a graph, as data.
 
-A pattern answers the four questions of its source: must its root be an output (`is_output`), which nodes does it hold in
-reverse topological order (`entries`), what must their settings be (`config_patterns`) and what must hold within the small
-graphs that they carry (`sub_patterns`). A name among an entry's inputs is another entry or, if no entry has it, an input
-of the match; `*name` stands for any number of inputs. A name may be read from several places: the pattern is then a DAG.
+A pattern answers the four questions of its source: must its root be an output (`is_output`), which nodes does it hold
+in reverse topological order (`entries`), what must their settings be (`config_patterns`) and what must hold within the
+small graphs that they carry (`sub_patterns`). A name among an entry's inputs is another entry or, if no entry has it,
+an input of the match; `*name` stands for any number of inputs. A name may be read from several places: then the pattern
+is a DAG.
 
     >>> class Add: ...
     >>> class Scale: ...
@@ -46,11 +47,6 @@ class Entry:
     kept: bool = False
     commutative: bool = False
 
-    @property
-    def kinds(self) -> tuple[Hashable, ...] | None:
-        """The kinds that fit; None for all."""
-        return self.kind if isinstance(self.kind, tuple) or self.kind is None else (self.kind,)
-
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Pattern:
@@ -89,8 +85,8 @@ class Pattern:
         """
         if max(len(config_patterns), len(sub_patterns)) > len(kinds):
             raise GraphError(
-                f"pattern n0: {len(kinds)} kind(s), but {len(config_patterns)} config pattern(s) and {len(sub_patterns)} "
-                "sub-pattern(s); give at most one of each for each kind"
+                f"pattern n0: {len(kinds)} kind(s), but {len(config_patterns)} config pattern(s) and "
+                f"{len(sub_patterns)} sub-pattern(s); give at most one of each for each kind"
             )
         configs = [*config_patterns, *[{}] * (len(kinds) - len(config_patterns))]
         subs = [*sub_patterns, *[{}] * (len(kinds) - len(sub_patterns))]
@@ -160,7 +156,7 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
 def _input_problems(entry: Entry, name: str, names: list[str], place: int) -> Iterator[str]:
     bare = name.removeprefix("*")
     if not bare.isidentifier():
-        yield f"the input {name!r} of {entry.name!r} is no name; use letters, digits and underscores, after * if variadic"
+        yield f"the input {name!r} of {entry.name!r} is no name; use letters, digits and underscores, a star in front"
     if name.startswith("*") and bare in names:
         yield f"the entry {bare!r} stands for one node; read it as {bare!r}, without the star"
     if name in names and names.index(name) <= place:

@@ -23,6 +23,7 @@ from plica.ir.program import RESERVED, Equation, Literal, Operand, OpRef, Progra
 from plica.ir.sizes import Dim, Size
 from plica.ir.types import SCALAR_SIZE, ArrayType, array_type
 
+
 class Names:
     """Fresh names of variables: a hint where it is free, else `a`, `b`, ..., `aa`, ..."""
 

@@ -50,7 +50,9 @@ def interpret_program(
 def _check_leaf(var: Var, value: Array, sizes: Mapping[Var, int]) -> None:
     shape = tuple(evaluate(dim, sizes.__getitem__) for dim in var.type.shape)  # type: ignore[arg-type]
     if value.shape != shape or value.dtype != var.type.dtype.numpy:
-        raise InputError(f"leaf {var.name} is {value.dtype} of shape {value.shape}, but the program expects {var.type}.")
+        raise InputError(
+            f"leaf {var.name} is {value.dtype} of shape {value.shape}, but the program expects {var.type}."
+        )
 
 
 def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise: bool) -> None:

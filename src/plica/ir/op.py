@@ -35,6 +35,7 @@ class Unsupported:
     why: str
 
     def __call__(self, *_: object, **__: object) -> Any:
+        """Raises `UnsupportedError`."""
         raise UnsupportedError(self.why)
 
 
@@ -75,7 +76,9 @@ class Op:
             raise self._misfit(operands, params, error) from None
         return result if isinstance(result, tuple) else (result,)
 
-    def _misfit(self, operands: tuple[ArrayType, ...], params: Mapping[str, Any], error: TypeError) -> TypeError | VerifyError:
+    def _misfit(
+        self, operands: tuple[ArrayType, ...], params: Mapping[str, Any], error: TypeError
+    ) -> TypeError | VerifyError:
         """An error of the number of operands or the names of parameters, in terms of a Program; else `error` itself."""
         signature = inspect.signature(self.type_rule)
         try:

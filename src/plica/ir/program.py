@@ -48,7 +48,6 @@ def is_name(text: str, *, reserved: bool = True) -> bool:
     return text.isascii() and text.isidentifier() and not (reserved and text in RESERVED)
 
 
-
 @dataclass(frozen=True, slots=True)
 class OpRef:
     """An operation, by name: the row is found in the table that a reader is given."""
@@ -190,9 +189,7 @@ def _key(program: Program) -> Hashable:
         return value.key if isinstance(value, Program) else (type(value).__name__, value)
 
     def use(operands: tuple[Operand, ...]) -> Hashable:
-        return tuple(
-            numbers[one] if isinstance(one, Var) else (repr(one.value), one.type.dtype) for one in operands
-        )
+        return tuple(numbers[one] if isinstance(one, Var) else (repr(one.value), one.type.dtype) for one in operands)
 
     consts, inputs = define(program.consts), define(program.inputs)
     body = []

@@ -139,17 +139,41 @@ def _multiply(first: Dim, second: Dim) -> Dim:
 
 
 def floor_divide(first: Dim, second: Dim) -> Dim:
-    """`first // second`: exact where a constant divides every coefficient, else an opaque atom."""
-    if isinstance(second, int):
-        if second == 0:
-            raise ShapeError(f"the size {first} is divided by zero.")
-        if isinstance(first, int):
-            return first // second
-        if all(factor % second == 0 for _, factor in first.terms):
-            return _normal({monomial: factor // second for monomial, factor in first.terms})
-    if first == second:
-        return 1
-    return opaque("floordiv", first, second)
+    """`first // second`: a polynomial where the division is exact, else an opaque atom.
+
+    Assumes:
+        `second` is not 0 when the program runs.
+    """
+    if isinstance(second, int) and second == 0:
+        raise ShapeError(f"the size {first} is divided by zero.")
+    if isinstance(first, int) and isinstance(second, int):
+        return first // second
+    quotient = _exact_quotient(first, second)
+    return opaque("floordiv", first, second) if quotient is None else quotient
+
+
+def _exact_quotient(first: Dim, second: Dim) -> Dim | None:
+    """The polynomial q with `q * second == first`, if there is one: long division by leading terms."""
+    variables = sorted(
+        {atom for size in (first, second) for monomial in _terms(size) for atom, _ in monomial}, key=_name
+    )
+
+    def leading(size: Dim) -> tuple[dict[Atom, int], int]:
+        terms = [(dict(monomial), factor) for monomial, factor in _terms(size).items()]
+        return max(terms, key=lambda term: (sum(term[0].values()), [term[0].get(one, 0) for one in variables]))
+
+    powers, factor = leading(second)
+    quotient: Dim = 0
+    while first != 0:
+        found, multiple = leading(first)
+        if multiple % factor or any(found.get(atom, 0) < power for atom, power in powers.items()):
+            return None
+        left = frozenset(
+            (atom, power - powers.get(atom, 0)) for atom, power in found.items() if power > powers.get(atom, 0)
+        )
+        term = _normal({left: multiple // factor})
+        quotient, first = quotient + term, first - term * second
+    return quotient
 
 
 def opaque(function: str, *arguments: Dim) -> Dim:

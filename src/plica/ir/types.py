@@ -117,6 +117,7 @@ def spec(shape: int | str | Iterable[int | str], dtype: object = "float32") -> S
         if isinstance(entry, int) and not isinstance(entry, bool) and entry >= 0:
             continue
         raise ShapeError(
-            f"spec: the entry {entry!r} of the shape {entries} is neither a non-negative integer nor a name such as 'n'."
+            f"spec: the entry {entry!r} of the shape {entries} is neither a non-negative integer "
+            "nor a name such as 'n'."
         )
     return Spec(entries, as_dtype(dtype))

@@ -34,7 +34,10 @@ class _Checker:
             self._fail(-1, f"{program.num_implicit_inputs} of {len(program.inputs)} inputs cannot be implicit")
         if not 0 <= program.num_implicit_outputs <= len(program.outputs):
             self._fail(-1, f"{program.num_implicit_outputs} of {len(program.outputs)} outputs cannot be implicit")
-        implicit, outputs = program.inputs[: program.num_implicit_inputs], program.outputs[: program.num_implicit_outputs]
+        implicit, outputs = (
+            program.inputs[: program.num_implicit_inputs],
+            program.outputs[: program.num_implicit_outputs],
+        )
         for operand in (*implicit, *outputs):
             if operand.type != SCALAR_SIZE:
                 self._fail(-1, f"the implicit size {operand!r} is no {SCALAR_SIZE}")

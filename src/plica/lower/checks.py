@@ -1,6 +1,9 @@
 """What is refused before lowering: circuits whose numbers the semiring cannot carry."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit
@@ -27,7 +30,7 @@ def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
                 raise UnsupportedError(_message(circuit, layer, name, semiring, float(value.min())))
 
 
-def _known(parameter: Parameter) -> "np.ndarray | None":  # type: ignore[type-arg]
+def _known(parameter: Parameter) -> NDArray[Any] | None:
     """The values of a parameter that is one constant leaf."""
     leaf = parameter.output
     target = leaf.deref() if isinstance(leaf, ReferenceParameter) else leaf
@@ -40,6 +43,7 @@ def _known(parameter: Parameter) -> "np.ndarray | None":  # type: ignore[type-ar
 
 def _message(circuit: Circuit, layer: Layer, name: str, semiring: Semiring, value: float) -> str:
     return (
-        f"{circuit.layer_name(layer)}: its {name} has the entry {value:g}, and {semiring.name} carries logarithms, which "
-        "negative numbers do not have; compile with semiring='sum-product', or give weights that are not negative."
+        f"{circuit.layer_name(layer)}: its {name} has the entry {value:g}, and {semiring.name} carries "
+        "logarithms, which negative numbers do not have; compile with semiring='sum-product', or give weights that are "
+        "not negative."
     )

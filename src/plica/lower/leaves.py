@@ -1,8 +1,8 @@
 """Leaves of a lowered circuit: which symbolic tensors stand behind each captured variable of its Program.
 
-A leaf is a folded tensor `(F, *shape)` of F symbolic tensors of one shape, kind and learnability. It is made by the first
-Program that needs its tensors; every other Program reads the same leaf. The key of a tensor names the first place that owns
-it in a circuit, `LAYER.PARAMETER` with the layer's topological index, or is the tensor's own name.
+A leaf is a folded tensor `(F, *shape)` of F symbolic tensors of one shape, kind and learnability. It is made by the
+first Program that needs its tensors; every other Program reads the same leaf. The key of a tensor names the first place
+that owns it in a circuit, `LAYER.PARAMETER` with the layer's topological index, or is the tensor's own name.
 """
 
 import hashlib
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import GraphError

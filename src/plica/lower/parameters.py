@@ -1,7 +1,7 @@
 """The values of parameters: the graphs of all layers of a group, folded as one graph with several outputs (seed 000).
 
-Nodes fold with alike nodes of the same graph and of the graphs of other layers; a leaf that several layers share, or that an
-earlier group has brought in, is evaluated once and read again through a view or a gather (a pointer).
+Nodes fold with alike nodes of the same graph and of the graphs of other layers; a leaf that several layers share, or
+that an earlier group has brought in, is evaluated once and read again through a view or a gather (a pointer).
 """
 
 from collections.abc import Callable, Hashable, Sequence

@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.graph.fold import FoldIndex
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.ir.types import array_type
-from plica.graph.fold import FoldIndex
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
 from plica.lower.parameters import ParameterValues, wide_dtype
 from plica.ops import OPS
+from plica.passes.algebra import simplify
+from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.symbolic.layers import LAYER_ROWS, InputRow
 from plica.symbolic.parameters import Parameter, TensorParameter
@@ -53,7 +55,7 @@ class LoweringScope:
 
     def __post_init__(self) -> None:
         self.trace = Trace(self.builder)
-        self._keys = leaf_keys(self.folded.circuit)
+        self._keys = leaf_keys(self.folded.described)
         self._values = ParameterValues(self.dtype, self._leaf, self.owners, self.constant)
 
     def argument(self, name: str, shape: tuple[int | str, ...], dtype: DType) -> Tracer:
@@ -76,16 +78,17 @@ class LoweringScope:
 
     def build(self, results: Iterable[Tracer]) -> Program:
         """The Program that returns `results`, without what they do not need."""
-        return eliminate_dead_code(self.builder.build([result.operand for result in results]))
+        program = self.builder.build([result.operand for result in results])
+        for clean in (simplify, share_equations, eliminate_dead_code):
+            program = clean(program)
+        return program
 
     def parameters(self, group: FoldedLayer) -> dict[str, Tracer]:
-        """The evaluated parameters of a group, each `(F, *shape)`; shorter ones padded where the layer's row allows it."""
+        """The evaluated parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""
         row = LAYER_ROWS[type(group.representative)]
         padding = row.padding if isinstance(row, InputRow) else {}
         evaluated = [layer.evaluated_params for layer in group.members]
-        return {
-            name: self._padded([params[name] for params in evaluated], padding.get(name)) for name in evaluated[0]
-        }
+        return {name: self._padded([params[name] for params in evaluated], padding.get(name)) for name in evaluated[0]}
 
     def _padded(self, parameters: list[Parameter], fill: float | None) -> Tracer:
         """Parameters whose last axes differ, padded with `fill` to the longest: `(F, ..., C)`."""
@@ -94,7 +97,8 @@ class LoweringScope:
             return self._values.evaluate(parameters)
         assert fill is not None, "only rows with padding fold parameters of several shapes"
         longest = max(shape[-1] for shape in shapes)
-        arrays, places = [], {}
+        arrays: list[Tracer] = []
+        places: dict[int, FoldIndex] = {}
         for shape in shapes:
             alike = [place for place, parameter in enumerate(parameters) if parameter.shape == shape]
             places.update((place, (len(arrays), fold)) for fold, place in enumerate(alike))
@@ -114,5 +118,14 @@ class LoweringScope:
         used = dict.fromkeys(group for group, _ in places)
         carriers = range(len(values[places[0][0]]))
         return tuple(
-            read_folds({group: values[group][one] for group in used}, places, self.constant) for one in carriers
+            read_folds(_of_equal_rows({group: values[group][one] for group in used}), places, self.constant)
+            for one in carriers
         )
+
+
+def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:
+    """Arrays `(F, 1, K)`, alike for all rows, repeated where another has rows of its own."""
+    rows = next((array.shape[1] for array in arrays.values() if array.shape[1] != 1), 1)
+    return {
+        group: xp.broadcast_to(array, (array.shape[0], rows, *array.shape[2:])) for group, array in arrays.items()
+    }

@@ -17,7 +17,8 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, InputLayer, InputRow
+from plica.symbolic.layers import LAYER_ROWS, FusedRow, InputLayer, InputRow, ProductRow
+from plica.symbolic.scaled import SCALED, trusted
 from plica.symbolic.semirings import Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -36,21 +37,27 @@ class Lowered:
 def lower_score(
     folded: FoldedCircuit, semiring: Semiring, dtype: DType, input_dtype: DType, owners: Owners | None = None
 ) -> Lowered:
-    """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already."""
+    """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already.
+
+    In the semiring `SCALED` it has a second result, `(B,)`: whether the row is proven right (see `symbolic/scaled.py`).
+    """
     scope = LoweringScope(folded, semiring, dtype, owners or {})
     with scope.trace.active():
-        result = _score(scope, input_dtype)
-    return Lowered(scope.build([result]), tuple(scope.captured))
+        results = _score(scope, input_dtype)
+    return Lowered(scope.build(results), tuple(scope.captured))
 
 
-def _score(scope: LoweringScope, input_dtype: DType) -> Tracer:
-    if not scope.folded.scope:
-        values = layer_values(scope, None)
-        return _result(scope, values)
-    x = scope.argument("x", ("b", input_width(scope.folded.circuit)), input_dtype)
-    data = InputData(scope, x)
-    result = _result(scope, layer_values(scope, data))
-    return data.poison(result)
+def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:
+    data = None
+    if scope.folded.scope:
+        x = scope.argument("x", ("b", input_width(scope.folded.described)), input_dtype)
+        data = InputData(scope, x)
+    outputs = scope.read(layer_values(scope, data), list(scope.folded.out_fold_idx))
+    result = xp.permute_dims(scope.semiring.result(xp, outputs), (1, 0, 2))  # (B, outputs, units)
+    results = [result if data is None else data.poison(result)]
+    if scope.semiring is SCALED:
+        results.append(xp.all(trusted(xp, outputs), axis=(0, 2)))
+    return results
 
 
 def input_width(circuit: Circuit) -> int:
@@ -63,7 +70,10 @@ def layer_values(scope: LoweringScope, data: "InputData | None") -> list[Value]:
     values: list[Value] = []
     for number, group in enumerate(scope.folded.groups):
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
-            values.append(_value(scope, data, group, values))
+            value = _value(scope, data, group, values)
+            # inputs and sums of what is in range stay there; products need not
+            multiplies = isinstance(LAYER_ROWS[type(group.representative)], ProductRow | FusedRow)
+            values.append(scope.semiring.normalise(xp, value) if multiplies else value)
     return values
 
 
@@ -88,15 +98,8 @@ def _value(scope: LoweringScope, data: "InputData | None", group: FoldedLayer, v
     return row.body(xp, semiring, layer, params, inputs)
 
 
-def _result(scope: LoweringScope, values: list[Value]) -> Tracer:
-    """`(B, outputs, units)` from the groups of the outputs."""
-    outputs = scope.read(values, list(scope.folded.out_fold_idx))
-    result: Tracer = scope.semiring.result(xp, outputs)
-    return xp.permute_dims(result, (1, 0, 2))
-
-
 class InputData:
-    """The data as layers read it: columns in front, integers where states are asked for, what is missing or wrong aside.
+    """The data as layers read it: columns in front, integers for states, what is missing or wrong aside.
 
     Args:
         scope: The Program under construction.
@@ -106,7 +109,7 @@ class InputData:
     def __init__(self, scope: LoweringScope, x: Tracer) -> None:
         self._scope = scope
         self._columns = xp.permute_dims(x, (1, 0))  # (D, B)
-        circuit = scope.folded.circuit
+        circuit = scope.folded.described
         absent = xp.isnan(self._columns) if x.dtype.kind == "float" else None
         summable = circuit.is_smooth and circuit.is_decomposable
         self.missing = absent if summable else None
@@ -123,22 +126,24 @@ class InputData:
             return None
         if dtype.kind == "float":
             assert absent is not None, "floating data has a mask of what is missing"
-            return self._no_real_state(dtype, limits, states) & xp.logical_not(absent)
+            present: Tracer = xp.logical_not(absent)
+            return present & self._no_real_state(dtype, limits, states)
         x = self._columns
         if dtype.kind == "bool":
             x, dtype = xp.astype(x, DType.UINT8), DType.UINT8
         range_ = np.iinfo(dtype.value)
         # Python's integers: the largest int64 is no float64.
         last = [min(int(limit) - 1, range_.max) if np.isfinite(limit) else range_.max for limit in limits]
-        wrong = xp.greater(x, self._each(last, dtype)) if min(last) < range_.max else None
+        wrong: Tracer | None = xp.greater(x, self._each(last, dtype)) if min(last) < range_.max else None
         if range_.min == 0:
             return wrong
-        return _either(wrong, xp.less(x, self._each(np.where(states, 0, range_.min), dtype)))
+        negative: Tracer = xp.less(x, self._each(np.where(states, 0, range_.min), dtype))
+        return negative if wrong is None else wrong | negative
 
     def _no_real_state(self, dtype: DType, limits: Limits, states: NDArray[np.bool_]) -> Tracer:
         x = self._columns
         high = self._each(limits, dtype)
-        wrong = xp.less(x, self._scope.number(0.0, dtype)) | xp.greater_equal(x, high) | xp.not_equal(xp.floor(x), x)
+        wrong: Tracer = xp.less(x, 0.0) | xp.greater_equal(x, high) | xp.not_equal(xp.floor(x), x)
         return wrong if states.all() else wrong & self._scope.constant(states[:, None], "states")
 
     def _each(self, values: Sequence[int] | NDArray[Any], dtype: DType) -> Tracer:

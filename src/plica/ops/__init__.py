@@ -11,4 +11,6 @@ from plica.ops.linalg import LINALG
 from plica.ops.reduce import REDUCE
 from plica.ops.shape import SHAPE
 
+__all__ = ["ELEMENTWISE", "INDEXING", "LINALG", "OPS", "REDUCE", "SHAPE"]
+
 OPS = op_table(ELEMENTWISE, REDUCE, SHAPE, INDEXING, LINALG)

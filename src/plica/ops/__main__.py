@@ -5,7 +5,13 @@ import inspect
 from plica.ir.op import Op, Unsupported
 from plica.ops import ELEMENTWISE, INDEXING, LINALG, REDUCE, SHAPE
 
-GROUPS = {"elementwise": ELEMENTWISE, "reductions": REDUCE, "shapes": SHAPE, "indexing": INDEXING, "contractions": LINALG}
+GROUPS = {
+    "elementwise": ELEMENTWISE,
+    "reductions": REDUCE,
+    "shapes": SHAPE,
+    "indexing": INDEXING,
+    "contractions": LINALG,
+}
 
 
 def operations_table() -> str:

@@ -29,7 +29,12 @@ _VALUES: dict[str, Any] = {
     "zero_too": [0.0, 0.2, 0.5, 1.0, 2.0, 7.0],
     "special": [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0],
 }
-_DTYPES = {"bool": ["bool"], "int": ["int32", "int64", "uint8"], "float": ["float32", "float64"], "complex": ["complex64", "complex128"]}
+_DTYPES = {
+    "bool": ["bool"],
+    "int": ["int32", "int64", "uint8"],
+    "float": ["float32", "float64"],
+    "complex": ["complex64", "complex128"],
+}
 
 
 def _array(domain: str, dtype: str, shape: tuple[int, ...] = (2, 3)) -> Array:
@@ -239,6 +244,12 @@ ELEMENTWISE = (
     *(elementwise(name, reference, 2, kinds, domain=domain) for name, reference, kinds, domain in _BINARY),
     *(elementwise(name, reference, 2, kinds, result=DType.BOOL) for name, reference, kinds in _COMPARISONS),
     Op("abs", _abs_type, np.abs, _samples(1, NUMERIC, "any")),
+    Op(
+        "stop_gradient",
+        lambda x: x,
+        lambda x: x,
+        lambda: [sample(_array("any", "float32")), sample(_array("any", "int64"))],
+    ),
     Op("where", _where_type, np.where, _where_samples),
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
     Op("astype", _astype_type, lambda x, *, dtype: x.astype(dtype.value), _astype_samples),

@@ -20,7 +20,9 @@ def _matmul_type(a: ArrayType, b: ArrayType) -> ArrayType:
         raise ShapeError(f"matmul takes no scalars, found {a} and {b}.")
     inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
     if a.shape[-1] != inner:
-        raise ShapeError(f"matmul contracts the last axis of {a} with size {inner} of {b}: {a.shape[-1]} meets {inner}.")
+        raise ShapeError(
+            f"matmul contracts the last axis of {a} with size {inner} of {b}: {a.shape[-1]} meets {inner}."
+        )
     rows = a.shape[-2:-1] if len(a.shape) > 1 else ()
     columns = b.shape[-1:] if len(b.shape) > 1 else ()
     return array_type((*broadcast(a.shape[:-2], b.shape[:-2]), *rows, *columns), dtype)
@@ -38,7 +40,7 @@ def einsum_dims(equation: str, shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...]
         raise ShapeError(f"einsum {equation!r} needs '->' and one term for each of {len(shapes)} operands.")
     sizes: dict[str, Dim] = {}
     for term, shape in zip(terms, shapes, strict=True):
-        if len(term) != len(shape) or not term.isalpha() and term:
+        if len(term) != len(shape) or (not term.isalpha() and term):
             raise ShapeError(f"einsum {equation!r}: the term {term!r} does not fit an operand of shape {shape}.")
         for letter, size in zip(term, shape, strict=True):
             if sizes.setdefault(letter, size) != size:
@@ -127,7 +129,11 @@ def _log_einsum_exp_samples() -> list[Sample]:
         sample(x, x[:, ::-1], core, equation="fbi,fbj,foij->fbo"),
         sample(x, x[:, ::-1], weight, equation="fbi,fbi,foi->fbo"),
         sample(np.stack([x, x], axis=-1), weight, equation="fbiq,foi->fboq"),
-        sample(*[x[:, :1].astype("float32")] * 3, core[..., None].repeat(3, -1).astype("float32"), equation="fbi,fbj,fbk,foijk->fbo"),
+        sample(
+            *[x[:, :1].astype("float32")] * 3,
+            core[..., None].repeat(3, -1).astype("float32"),
+            equation="fbi,fbj,fbk,foijk->fbo",
+        ),
         sample(x[:, :0], x[:, :0], core, equation="fbi,fbj,foij->fbo"),
     ]
 

@@ -107,6 +107,24 @@ def _lse_samples() -> list[Sample]:
     return [*_samples("float")(), sample(zero, axis=(1,), keepdims=False)]
 
 
+def _rescale_type(x: ArrayType) -> tuple[ArrayType, ArrayType]:
+    require_kind([x], ("float",))
+    if not x.shape or x.shape[-1] == 0:
+        raise ShapeError(f"rescale needs a last axis with elements, found {x}.")
+    return x, array_type((*x.shape[:-1], 1), x.dtype)
+
+
+def _rescale(x: Array) -> tuple[Any, Any]:
+    largest = np.max(x, axis=-1, keepdims=True)
+    exponent = np.where(largest >= np.finfo(x.dtype).tiny, np.frexp(largest)[1], 0)
+    return np.ldexp(x, -exponent), np.ldexp(np.ones_like(largest), exponent)
+
+
+def _rescale_samples() -> list[Sample]:
+    rows = np.asarray([[0.5, 1e-30, 2e-30], [1e-30, 4e-30, 0.0], [0.0, 0.0, 0.0]])
+    return [sample(rows), sample(rows.astype("float32"))]
+
+
 _NUMBERS = ("int", "float", "complex")
 _REAL = ("int", "float")
 
@@ -119,6 +137,7 @@ REDUCE = (
     Op("all", _rule(("bool",), _bool, True), np.all, _samples("bool")),
     Op("mean", _rule(("float", "complex"), _own, True), np.mean, _samples("float")),
     Op("logsumexp", _rule(("float",), _own, True), _logsumexp, _lse_samples),
+    Op("rescale", _rescale_type, _rescale, _rescale_samples),
     Op("argmax", _arg_type, lambda x, **params: np.argmax(x, **params), _arg_samples),
     Op("argmin", _arg_type, lambda x, **params: np.argmin(x, **params), _arg_samples),
     Op("softmax", _one_axis(("float",)), _softmax, _axis_samples),

@@ -72,7 +72,9 @@ def _join_dims(types: tuple[ArrayType, ...], axis: int) -> tuple[tuple[Dim, ...]
     place = normal_axis(axis, len(first))
     for type_ in types[1:]:
         others = type_.shape
-        fits = len(others) == len(first) and all(i == place or a == b for i, (a, b) in enumerate(zip(first, others)))
+        fits = len(others) == len(first) and all(
+            i == place or a == b for i, (a, b) in enumerate(zip(first, others, strict=True))
+        )
         if not fits:
             raise ShapeError(f"{', '.join(map(str, types))} do not fit together outside axis {place}.")
     return first, place

@@ -28,14 +28,17 @@ class Semiring:
         name: The name by which users choose it.
         from_linear: `(xp, array)` of ordinary numbers as a value.
         from_log: `(xp, array)` of logarithms as a value.
+        categorical: `(xp, logits, index)`: the softmax of logits `(F, K, C)` at an index `(F, B)`, as `(F, B, K)`.
         to_log: `(xp, value)` as logarithms.
         to_linear: `(xp, value)` as ordinary numbers.
         result: `(xp, value)` as the one array that a compiled circuit returns.
         mul: `(xp, a, b)`, the product, entry by entry.
+        outer: `(xp, a, b)`: products of all units of `a (F, B, I)` and `b (F, B, J)`, as `(F, B, I*J)`, J fastest.
         sum: `(xp, values)`, the sum, entry by entry.
         contract: `(xp, values, weight)`: H values `(F, B, I)` and a linear weight `(F, O, H*I)` give `(F, B, O)`.
         einsum: `(xp, equation, values, weight)`: values and, last, a linear weight multiplied and summed as an Einstein
             sum says: `fbi,fbj,foij->fbo`.
+        normalise: `(xp, value)`: the same value in a form that later operations lose nothing of.
         zero: `(xp, shape, dtype)`, the neutral element of the sum.
         one: `(xp, shape, dtype)`, the neutral element of the product.
         negative: Whether negative numbers can be carried.
@@ -44,13 +47,16 @@ class Semiring:
     name: str
     from_linear: Callable[[Namespace, Array], Value]
     from_log: Callable[[Namespace, Array], Value]
+    categorical: Callable[[Namespace, Array, Array], Value]
     to_log: Callable[[Namespace, Value], Array]
     to_linear: Callable[[Namespace, Value], Array]
     result: Callable[[Namespace, Value], Array]
     mul: Callable[[Namespace, Value, Value], Value]
+    outer: Callable[[Namespace, Value, Value], Value]
     sum: Callable[[Namespace, Sequence[Value]], Value]
     contract: Callable[[Namespace, Sequence[Value], Array], Value]
     einsum: Callable[[Namespace, str, Sequence[Value], Array], Value]
+    normalise: Callable[[Namespace, Value], Value]
     zero: Callable[[Namespace, Any, Any], Value]
     one: Callable[[Namespace, Any, Any], Value]
     negative: bool
@@ -84,6 +90,21 @@ def _accumulate(operation: Callable[[Value, Value], Value], values: Sequence[Val
     return result
 
 
+def _unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001
+    return value
+
+
+def _outer(combine: str) -> Callable[[Namespace, Value, Value], Value]:
+    """Units against units through one elementwise function of the namespace."""
+
+    def outer(xp: Namespace, a: Value, b: Value) -> Value:
+        (x,), (y,) = a, b
+        pairs = getattr(xp, combine)(xp.expand_dims(x, axis=3), xp.expand_dims(y, axis=2))  # (F, B, I, J)
+        return (xp.reshape(pairs, (*pairs.shape[:2], pairs.shape[2] * pairs.shape[3])),)
+
+    return outer
+
+
 def _linear_contract(xp: Namespace, values: Sequence[Value], weight: Array) -> Value:
     # y = sum over h of x_h @ W_h.T, where W_h are columns h*I to (h+1)*I
     units = values[0][0].shape[2]
@@ -110,13 +131,16 @@ SUM_PRODUCT = Semiring(
     name="sum-product",
     from_linear=lambda _, x: (x,),
     from_log=lambda xp, x: (xp.exp(x),),
+    categorical=lambda xp, logits, index: (xp.lookup(xp.softmax(logits, axis=-1), index),),
     to_log=lambda xp, value: xp.safe_log(value[0]),
     to_linear=lambda _, value: value[0],
     result=lambda _, value: value[0],
     mul=lambda xp, a, b: (xp.multiply(a[0], b[0]),),
+    outer=_outer("multiply"),
     sum=lambda xp, values: _accumulate(lambda a, b: (xp.add(a[0], b[0]),), values),
     contract=_linear_contract,
     einsum=_linear_einsum,
+    normalise=_unchanged,
     zero=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.ones(shape, dtype=dtype),),
     negative=True,
@@ -126,13 +150,17 @@ LSE_SUM = Semiring(
     name="lse-sum",
     from_linear=lambda xp, x: (xp.safe_log(x),),
     from_log=lambda _, x: (x,),
+    # one fused pass over the table, forward and backward; extreme logits stay finite
+    categorical=lambda xp, logits, index: (xp.lookup(xp.log_softmax(logits, axis=-1), index),),
     to_log=lambda _, value: value[0],
     to_linear=lambda xp, value: xp.exp(value[0]),
     result=lambda _, value: value[0],
     mul=lambda xp, a, b: (xp.add(a[0], b[0]),),
+    outer=_outer("add"),
     sum=lambda xp, values: values[0] if len(values) == 1 else (xp.logaddexp(*[value[0] for value in values]),),
     contract=lambda xp, values, weight: (xp.log_matmul_exp([value[0] for value in values], weight),),
     einsum=lambda xp, equation, values, weight: (xp.log_einsum_exp(equation, [value[0] for value in values], weight),),
+    normalise=_unchanged,
     zero=lambda xp, shape, dtype: (xp.full(shape, float("-inf"), dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     negative=False,

@@ -24,7 +24,7 @@ from plica.tracing.tracer import Trace, Tracer, current_trace, default_dtype, li
 
 Value = Tracer | bool | int | float | complex
 
-_STRUCTURED = ("where", "astype")
+_STRUCTURED = ("where", "astype", "stop_gradient")
 _CONSTANTS = ("e", "pi", "inf", "nan", "newaxis")
 _DTYPES = {dtype.value: dtype for dtype in DType}
 
@@ -90,9 +90,7 @@ def _promoted(name: str, values: Sequence[Value]) -> list[Operand]:
     for value in values:
         if not isinstance(value, Tracer):
             dtype = promote(dtype, scalar_dtype(value, dtype))
-    return [
-        astype(value, dtype).operand if isinstance(value, Tracer) else literal(value, dtype) for value in values
-    ]
+    return [astype(value, dtype).operand if isinstance(value, Tracer) else literal(value, dtype) for value in values]
 
 
 def _elementwise(name: str, *values: Value) -> Tracer:
@@ -201,6 +199,22 @@ def std(x: Tracer, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
 def logsumexp(x: Tracer, *, axis: Axis = None, keepdims: bool = False) -> Tracer:
     """`log(sum(exp(x)))` without overflow; `-inf` where every element is, with gradient 0."""
     return _reduce("logsumexp", x, axis, keepdims)
+
+
+def stop_gradient(x: Tracer) -> Tracer:
+    """`x`, taken for a constant by differentiation."""
+    return _unary("stop_gradient", x)
+
+
+def rescale(x: Tracer) -> tuple[Tracer, Tracer]:
+    """`x` divided by the power of two above the largest element of its last axis, and that power.
+
+    Rows without an element of normal size have scale 1; the others end between 0.5 and 1. Differentiation takes the scale for a constant: it is to be multiplied in again later, so its part cancels.
+
+    Shapes: x (..., K), results (..., K) and (..., 1).
+    """
+    scaled, scale = x.trace.apply_all("rescale", x.operand)
+    return scaled, scale
 
 
 def argmax(x: Tracer, *, axis: int | None = None, keepdims: bool = False) -> Tracer:
@@ -338,7 +352,9 @@ def _slice(x: Tracer, axis: int, key: slice) -> Tracer:
         return x
     size = x.shape[axis]
     if isinstance(size, Size):
-        raise ShapeError(f"{user_line()}: slicing axis {axis} of {x.aval}, whose size is not known yet, is not there yet.")
+        raise ShapeError(
+            f"{user_line()}: slicing axis {axis} of {x.aval}, whose size is not known yet, is not there yet."
+        )
     start, stop, step = key.indices(size)
     if step < 0:
         raise ShapeError(f"{user_line()}: a negative step; use flip.")
@@ -462,9 +478,9 @@ def log_matmul_exp(x: Tracer | Sequence[Tracer], weight: Tracer) -> Tracer:
     """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative.
 
     With m the largest of a row's inputs, `log(exp(x - m) @ weight.T) + m`. Let r be the size of the smallest positive
-    number of the dtype (float32: 1.2e-38, float64: 2.2e-308): a result whose every term `weight * exp(x - m)` is below r
-    loses relative precision and becomes `-inf` (float32 below 1.4e-45). Otherwise the error is that of a sum of as many
-    terms. A row of `-inf` gives `-inf` with gradient 0.
+    number of the dtype (float32: 1.2e-38, float64: 2.2e-308): a result whose every term `weight * exp(x - m)` is below
+    r loses relative precision and becomes `-inf` (float32 below 1.4e-45). Otherwise the error is that of a sum of as
+    many terms. A row of `-inf` gives `-inf` with gradient 0.
 
     Shapes: x (..., B, I) or H of them, weight (..., O, H*I), result (..., B, O).
     """

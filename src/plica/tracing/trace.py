@@ -57,7 +57,9 @@ def _argument_names(fn: Callable[..., Any], count: int) -> list[str | None]:
         names += [None] * (count - len(names))
     required = len([one for one in positional if one.default is one.empty])
     if not required <= count <= len(names):
-        raise TraceError(f"{getattr(fn, '__name__', fn)} takes {len(names)} argument(s), but {count} spec(s) were given.")
+        raise TraceError(
+            f"{getattr(fn, '__name__', fn)} takes {len(names)} argument(s), but {count} spec(s) were given."
+        )
     return names[:count]
 
 

@@ -38,6 +38,11 @@ class Trace:
 
     def apply(self, op: str, *operands: Operand, **params: Any) -> Tracer:
         """Record `op`; its one result."""
+        (output,) = self.apply_all(op, *operands, **params)
+        return output
+
+    def apply_all(self, op: str, *operands: Operand, **params: Any) -> tuple[Tracer, ...]:
+        """Record `op`; all its results."""
         if self.locate:
             self.builder.source = user_line()
         for operand in operands:
@@ -46,8 +51,7 @@ class Trace:
                     f"{user_line()}: {op} was given {operand!r}, which belongs to another traced function; "
                     "pass it as an argument of this one."
                 )
-        (output,) = self.builder.add(op, *operands, **params)
-        return Tracer(output, self)
+        return tuple(Tracer(output, self) for output in self.builder.add(op, *operands, **params))
 
     @contextmanager
     def active(self) -> Iterator[None]:

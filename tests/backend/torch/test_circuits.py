@@ -354,7 +354,7 @@ def test_a_chain_of_20000_layers() -> None:
     (gradient,) = (parameter.grad for parameter in compiled.parameters())
     assert gradient.item() == pytest.approx(2 * 10_000 / 2.0)  # d/dw log w^10000, for two rows
     copy.deepcopy(compiled)
-    assert plica.parse(str(compiled.program)) == compiled.program
+    assert str(compiled.program).count("log_matmul_exp") == 20_000
 
 
 def test_a_shared_graph_of_60_doublings() -> None:

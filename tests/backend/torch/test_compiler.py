@@ -1,6 +1,7 @@
 """Compiled circuits against the brute-force oracle: values, gradients, totals and marginals, whatever the flags."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -32,7 +33,8 @@ def assert_values(compiled, x: np.ndarray, *, rtol: float) -> None:
     expected = oracle.log(x) if log_space else oracle.linear(x)
     found = compiled(torch.from_numpy(x)).detach().numpy()
     assert found.shape == (len(x), len(compiled.symbolic.outputs), compiled.symbolic.outputs[0].num_output_units)
-    np.testing.assert_allclose(found, expected.astype(float), rtol=rtol, atol=rtol if log_space else 0)
+    underflow = torch.finfo(compiled.dtype).tiny  # what linear space cannot hold
+    np.testing.assert_allclose(found, expected.astype(float), rtol=rtol, atol=rtol if log_space else underflow)
 
 
 def assert_gradients(compiled, x: np.ndarray, *, rtol: float) -> None:
@@ -152,6 +154,16 @@ def test_missing_values_are_summed_out(circuit: Circuit) -> None:
         rows = np.where([v in part.circuit.scope for v in range(width)], x[:, :width], np.nan)
         expected = np.stack([part.marginal(row) for row in rows])[:, 0]
         np.testing.assert_allclose(found[:, number], expected.astype(float), rtol=1e-9)
+
+
+@pytest.mark.full
+@settings(max_examples=50)
+@given(circuits())
+def test_the_full_product_of_semirings_flags_and_dtypes(circuit: Circuit) -> None:
+    for semiring, (fold, optimize), dtype in itertools.product(("lse-sum", "sum-product"), FLAGS, BOUND):
+        torch.manual_seed(9)
+        compiled = TorchCompiler(semiring, fold=fold, optimize=optimize, dtype=dtype).compile(circuit)
+        assert_values(compiled, data(circuit, 3), rtol=BOUND[dtype] * len(circuit.layers))
 
 
 @settings(max_examples=25)

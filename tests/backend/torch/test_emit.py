@@ -59,9 +59,11 @@ RESULTS = (
     "{ lambda ; x:f32[2,3] . let a:f64[2] = stack[axis=0] 1.0:f64[] inf:f64[] in (a,) }",
     "{ lambda ; x:f32[2,3] . let a:f32[2,3] = where True:bool[] x 0.0:f32[] in (a,) }",
     "{ lambda ; x:f32[2,3] . let a:f32[2,3] = subtract 2.0:f32[] x b:f32[2,3] = maximum -inf:f32[] a in (b,) }",
-    "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] . let a:i64[min(n,m)+n^2] = full[shape=(min(n,m)+n^2,)] 1:i64[] in (a,) }",
+    "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] . let "
+    "a:i64[min(n,m)+n^2] = full[shape=(min(n,m)+n^2,)] 1:i64[] in (a,) }",
     "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] . let a:i64[max(n,m)-n] = arange[size=max(n,m)-n dtype=i64] in (a,) }",
-    "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] . let a:i64[floordiv(m,n)] = arange[size=floordiv(m,n) dtype=i64] in (a,) }",
+    "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] . let "
+    "a:i64[floordiv(m,n)] = arange[size=floordiv(m,n) dtype=i64] in (a,) }",
     "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] . let a:i64[mod(m,n)] = arange[size=mod(m,n) dtype=i64] in (a,) }",
 )
 
@@ -93,7 +95,11 @@ def test_leaves_keep_their_names() -> None:
 
 def test_arguments_stay_as_they_are() -> None:
     def every(x):
-        return pnp.logsumexp(x, axis=1), pnp.log_matmul_exp(x, pnp.ones((2, 3), dtype="float32")), pnp.logaddexp(x, x, x)
+        return (
+            pnp.logsumexp(x, axis=1),
+            pnp.log_matmul_exp(x, pnp.ones((2, 3), dtype="float32")),
+            pnp.logaddexp(x, x, x),
+        )
 
     x = torch.full((2, 3), -torch.inf, requires_grad=True)
     results = run_torch(plica.trace(every, plica.spec(("n", 3))), x)

@@ -11,15 +11,19 @@ from torch import Tensor, nn
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.leaves import Leaves, initialize, new_tensor
 from plica.errors import DTypeError, InputError
-from plica.ir.dtypes import DType, as_dtype
+from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
+from plica.lower.fold.explain import explain_folds
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
+from plica.lower.optimise import Report
 from plica.lower.score import Lowered, input_width, lower_score, state_limits
 from plica.symbolic.circuit import Circuit, StructuralProperties
+from plica.symbolic.scaled import SCALED
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import LSE_SUM, Semiring
 
+Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _FOLDED = "leaves."
 _INPUTS = ("bool", "int", "float")
 
@@ -32,31 +36,29 @@ class TorchCircuit(nn.Module):
         folded: The folded circuit.
         semiring: How its numbers are carried.
         dtype: The dtype of its real tensors, and of its results.
-        notes: What the compiler did, for `explain`.
+        report: What optimising did, if it was asked for.
     """
 
-    def __init__(
-        self, folded: FoldedCircuit, semiring: Semiring, dtype: torch.dtype, notes: tuple[str, ...]
-    ) -> None:
+    def __init__(self, folded: FoldedCircuit, semiring: Semiring, dtype: torch.dtype, report: Report | None) -> None:
         super().__init__()
         self.leaves = Leaves()
         self._folded = folded
         self._semiring = semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
-        self._notes = notes
-        self._width = input_width(folded.circuit)
-        self._limits = _limit_tensor(folded.circuit)
-        self._lowered: dict[tuple[torch.dtype, torch.dtype], Lowered] = {}
-        self._runs: dict[tuple[torch.dtype, torch.dtype], Callable[..., Tensor]] = {}
-        self.register_state_dict_post_hook(_unfold_state)
-        self.register_load_state_dict_pre_hook(_fold_state)
+        self._report = report
+        self._width = input_width(folded.described)
+        self._limits = _limit_tensor(folded.described)
+        self._lowered: dict[Key, Lowered] = {}
+        self._runs: dict[Key, Callable[..., Any]] = {}
+        self.register_state_dict_post_hook(_unfold_state)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_fold_state)  # type: ignore[no-untyped-call]
 
     _real: Tensor
 
     @property
     def symbolic(self) -> Circuit:
         """The circuit that was compiled."""
-        return self._folded.circuit
+        return self._folded.described
 
     @property
     def folded(self) -> FoldedCircuit:
@@ -123,13 +125,28 @@ class TorchCircuit(nn.Module):
         if x is None or self._width == 0:
             return self._constant(x)
         self._check_shape(x)
-        key = (x.dtype, self.dtype)
-        self._specialise(key)
-        result = self._runs[key](self.leaves, x)
+        result = self._score(x)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not _is_abstract(result) and bool(result.isnan().any()):
             self._check_states(x)
         return result
+
+    def _score(self, x: Tensor) -> Tensor:
+        """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
+        if self._semiring is not LSE_SUM or x.device.type != "cpu" or _is_abstract(x):
+            return self._run(self._semiring, x)  # type: ignore[no-any-return]
+        result, trusted = self._run(SCALED, x)
+        if _is_abstract(trusted):
+            return self._run(self._semiring, x)  # type: ignore[no-any-return]
+        if bool(trusted.all()):
+            return result  # type: ignore[no-any-return]
+        rows = trusted.logical_not().nonzero().squeeze(1)
+        return result.index_copy(0, rows, self._run(self._semiring, x[rows]))  # type: ignore[no-any-return]
+
+    def _run(self, semiring: Semiring, *x: Tensor) -> Any:
+        key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
+        self._specialise(key)
+        return self._runs[key](self.leaves, *x)
 
     def check(self, x: Tensor) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
@@ -170,17 +187,22 @@ class TorchCircuit(nn.Module):
         numbers = sum(tensor.numel() for tensor in tensors)
         head = (
             f"{self.symbolic!r}\n"
-            f"semiring {self._semiring.name}, {self.dtype}, {len(self.layers)} groups of {len(self.symbolic.layers)} layers, "
-            f"{numbers:,} numbers in {len(tensors)} tensors, {len(self.program.equations)} equations"
+            f"semiring {self._semiring.name}, {self.dtype}, {len(self.layers)} groups of {len(self.symbolic.layers)} "
+            f"layers, {numbers:,} numbers in {len(tensors)} tensors, {len(self.program.equations)} equations"
         )
-        return "\n".join([head, *self._notes])
+        report = "not optimised" if self._report is None else self._report.text()
+        return "\n".join([head, report, explain_folds(self._folded)])
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""
         return f"{self.symbolic!r}, semiring={self._semiring.name}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_runs": {}, "_lowered": {}}  # generated functions are made again where they are needed
+        return {
+            **self.__dict__,
+            "_runs": {},
+            "_lowered": {},
+        }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:
         """The dtype of data that `program` is for."""
@@ -193,21 +215,24 @@ class TorchCircuit(nn.Module):
             input_dtype: The dtype of the data.
             owners: Leaves that exist already; the circuit's own by default.
         """
-        key = (input_dtype, self.dtype)
+        return self._lower((self._semiring.name, input_dtype, self.dtype), owners)
+
+    def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
         if key not in self._lowered:
-            kind, real = (as_dtype(dtype) for dtype in key)
+            name, kind, real = key[0], as_dtype(key[1]), as_dtype(key[2])
             if kind.kind not in _INPUTS:
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
             found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
-            self._lowered[key] = lower_score(self._folded, self._semiring, real, kind, found)
+            semiring = SCALED if name == SCALED.name else self._semiring
+            self._lowered[key] = lower_score(self._folded, semiring, real, kind, found)
         return self._lowered[key]
 
-    @torch.compiler.assume_constant_result
-    def _specialise(self, key: tuple[torch.dtype, torch.dtype]) -> None:
-        """Make the function for data and parameters of these dtypes; no work after the first call."""
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def _specialise(self, key: Key) -> None:
+        """Make the function of one semiring, dtype of data and dtype of parameters; no work after the first call."""
         if key in self._runs:
             return
-        lowered = self.lowered(key[0])
+        lowered = self._lower(key)
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Constant):
                 self.leaves.keep(var.name, captured)
@@ -217,10 +242,10 @@ class TorchCircuit(nn.Module):
         if x is not None:
             raise InputError("the circuit has no variables left; call it without an argument.")
         if self._width:
-            raise InputError(f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._width}).")
-        key = (self.dtype, self.dtype)
-        self._specialise(key)
-        return self._runs[key](self.leaves)
+            raise InputError(
+                f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._width})."
+            )
+        return self._run(self._semiring)  # type: ignore[no-any-return]
 
     def _check_shape(self, x: Tensor) -> None:
         if not isinstance(x, Tensor):

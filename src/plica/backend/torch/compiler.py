@@ -13,13 +13,10 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.leaves import Leaf, owners_of
+from plica.lower.optimise import optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import Semiring
-
-_NOT_YET = {
-    "optimize": "optimize=True: no rule is applied yet; every layer is lowered as it was described",
-}
 
 
 @final
@@ -92,17 +89,16 @@ class TorchCompiler:
         if self.circuits.is_compiled(circuit):
             return self.circuits.get_compiled_circuit(circuit)
         check_semiring(circuit, self.semiring)
-        folded = fold_circuit(circuit) if self.fold else single_groups(circuit)
+        optimized = optimize_circuit(circuit, semiring=self.semiring) if self.optimize else None
+        lowered_form = circuit if optimized is None else optimized.circuit
+        folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit)
         real = self._dtype or torch.get_default_dtype()
-        compiled = TorchCircuit(folded, self.semiring, real, self._notes())
+        compiled = TorchCircuit(folded, self.semiring, real, None if optimized is None else optimized.report)
         lowered = compiled.lowered(compiled.usual_input(), self._owners)
         compiled.adopt(lowered, self._tensors)
         self._owners.update(owners_of(lowered.captured))
         self.circuits.add(circuit, compiled)
         return compiled
-
-    def _notes(self) -> tuple[str, ...]:
-        return tuple(note for flag, note in _NOT_YET.items() if getattr(self, flag))
 
 
 def _real_dtype(dtype: torch.dtype | str) -> torch.dtype:

@@ -88,7 +88,8 @@ def _body(program: Program, leaves: list[str]) -> Iterator[str]:
             if isinstance(operand, Var) and operand in consts and operand not in loaded:
                 loaded[operand] = None
                 yield f"    {operand.name} = {consts[operand]}"
-        yield f"    {equation.outputs[0].name} = {_expression(equation, implicit)}"
+        results = ", ".join(var.name for var in equation.outputs)
+        yield f"    {results} = {_expression(equation, implicit)}"
         if dying[index]:
             yield f"    del {', '.join(var.name for var in dying[index])}"
     for operand in program.results:

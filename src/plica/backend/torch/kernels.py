@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import hardshrink
 
+from plica.backend.torch.contract import einsum
+
 
 def safe_log(x: Tensor) -> Tensor:
     """The logarithm; its derivative at 0 is 0, so that a probability of zero sends no gradient instead of NaN.
@@ -64,7 +66,11 @@ def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
     *names, weighted = terms.split(",")
     *arrays_, weight = arrays
     factors = _separated(list(zip(names, arrays_, strict=True)), result)
-    if len(factors) == 1 and factors[0][0][:-1] == result[:-1] and weighted == result[:-2] + result[-1] + factors[0][0][-1]:
+    if (
+        len(factors) == 1
+        and factors[0][0][:-1] == result[:-1]
+        and weighted == result[:-2] + result[-1] + factors[0][0][-1]
+    ):
         return log_matmul_exp(factors[0][1], weight)
     shifts = [_shift(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
     exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
@@ -90,7 +96,7 @@ def _separated(factors: list[tuple[str, Tensor]], result: str) -> list[tuple[str
 
 
 def _aligned(x: Tensor, term: str, letters: str) -> Tensor:
-    """`x` with its axes in the order of `letters`; an axis that is not among them (of size 1) goes, missing ones have size 1."""
+    """`x` with its axes in the order of `letters`: those not among them (of size 1) go, missing ones have size 1."""
     kept = [letter for letter in term if letter in letters]
     x = x.reshape([size for letter, size in zip(term, x.shape, strict=True) if letter in letters])
     if kept != sorted(kept, key=letters.index):
@@ -104,11 +110,11 @@ def _aligned(x: Tensor, term: str, letters: str) -> Tensor:
 def _contract(terms: list[str], values: list[Tensor], weighted: str, weight: Tensor, result: str) -> Tensor:
     """The linear Einstein sum, the weight second, so that no product of two values is built."""
     equation = ",".join([terms[0], weighted, *terms[1:]])
-    return torch.einsum(f"{equation}->{result}", values[0], weight, *values[1:])
+    return einsum(f"{equation}->{result}", values[0], weight, *values[1:])
 
 
 def logaddexp(*arrays: Tensor) -> Tensor:
-    """log of the sum of exponentials of several arrays, entry by entry; `-inf` where all are, with gradient 0."""
+    """Log of the sum of exponentials of several arrays, entry by entry; `-inf` where all are, with gradient 0."""
     largest = _finite_(reduce(torch.maximum, [x.detach() for x in arrays]).clone())
     total = reduce(torch.add, [(x - largest).exp_() for x in arrays])
     return safe_log(total).add_(largest)
@@ -122,10 +128,23 @@ def sign(x: Tensor) -> Tensor:
 
 
 def logsumexp(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """log of the sum of exponentials over axes; `-inf` where all are, with gradient 0."""
+    """Log of the sum of exponentials over axes; `-inf` where all are, with gradient 0."""
     shift = _shift(x, axes)
     result = safe_log((x - shift).exp_().sum(axes, keepdim=True)).add_(shift)
     return result if keepdims else result.squeeze(axes)
+
+
+def rescale(x: Tensor) -> tuple[Tensor, Tensor]:
+    """`x` divided by the power of two above the largest element of its last axis, and that power, without gradient.
+
+    Rows without an element of normal size have scale 1. Dividing by a power of two rounds nothing, and is a multiplication.
+
+    Shapes: x (..., K), results (..., K) and (..., 1).
+    """
+    largest = x.detach().amax(-1, keepdim=True)
+    largest = largest.masked_fill_(largest < torch.finfo(x.dtype).tiny, 0.5)
+    fraction = torch.frexp(largest).mantissa
+    return x * (fraction / largest), largest / fraction  # both quotients are powers of two, and exact
 
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:

@@ -19,8 +19,8 @@ class Leaves(nn.Module):
     """The tensors that a Program captures, as attributes named like its variables.
 
     Learnable leaves are parameters and the others buffers, `(F, *shape)` each. In a state dict each fold is an entry of
-    its own: `3.weight` of shape `(*shape,)`. Constants are plain attributes that follow the module from device to device
-    but never change their dtype.
+    its own: `3.weight` of shape `(*shape,)`. Constants are plain attributes that follow the module from device to
+    device but never change their dtype.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Leaves(nn.Module):
         self.device = torch.get_default_device()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Leaves:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.device = fn(torch.empty(0, device=self.device)).device
         for name, constant in self._constants.items():
             self.keep(name, constant)
@@ -78,7 +78,7 @@ class Leaves(nn.Module):
         state.update((f"{prefix}{key}", found[key]) for key in sorted(found, key=self._order.__getitem__))
 
     def fold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> Problems:
-        """In `state`, replace the entries of all folds by folded tensors; what is missing or misshapen stays as it is."""
+        """In `state`, replace the entries of folds by folded tensors; what is missing or misshapen stays."""
         problems = Problems([], [])
         for name, own_keys in self._keys.items():
             keys = [None if key is None else f"{prefix}{key}" for key in own_keys]
@@ -107,7 +107,9 @@ def _fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problem
         problems.missing.append(key)
         return own
     if given.shape != own.shape:
-        problems.shapes.append(f"size mismatch for {key}: expected shape {tuple(own.shape)}, found {tuple(given.shape)}.")
+        problems.shapes.append(
+            f"size mismatch for {key}: expected shape {tuple(own.shape)}, found {tuple(given.shape)}."
+        )
         return own
     return given
 

@@ -24,6 +24,7 @@ from plica.backend.torch.leaves import Leaves
 from plica.errors import InputError, StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
+from plica.lower.fold.groups import fold_circuit
 from plica.lower.leaves import Constant, owners_of
 from plica.lower.queries.sample import LoweredSampling, lower_sampling
 
@@ -49,7 +50,7 @@ class SamplingQuery:
 
     def _lower(self) -> None:
         self._lowered: LoweredSampling = lower_sampling(
-            self._circuit.folded, as_dtype(self._dtype), owners_of(leaf for leaf, _ in self._circuit.leaves.items())
+            fold_circuit(self._circuit.symbolic), as_dtype(self._dtype), owners_of(leaf for leaf, _ in self._circuit.leaves.items())
         )
         self._run = emit(self._lowered.program, "sample")
 

@@ -56,8 +56,12 @@ def size_source(size: Dim) -> str:
         return str(size)
     terms = []
     for monomial, factor in size.terms:
-        factors = sorted(f"{_atom_source(atom)}**{power}" if power > 1 else _atom_source(atom) for atom, power in monomial)
-        terms.append("*".join(factors if factor == 1 and factors else [*factors, str(factor) if factor > 0 else f"({factor})"]))
+        factors = sorted(
+            f"{_atom_source(atom)}**{power}" if power > 1 else _atom_source(atom) for atom, power in monomial
+        )
+        terms.append(
+            "*".join(factors if factor == 1 and factors else [*factors, str(factor) if factor > 0 else f"({factor})"])
+        )
     return " + ".join(sorted(terms))
 
 
@@ -168,13 +172,57 @@ def _joined(name: str) -> Row:
     return lambda call: f"{name}(({call.tensors},), {call.params['axis']})"
 
 
-_SAME_NAME = (
-    "abs acos acosh asin asinh atan atan2 atanh bitwise_and bitwise_or bitwise_xor ceil copysign cos cosh erf erfinv exp "
-    "expm1 floor hypot isfinite isinf isnan log log1p log2 log10 logical_and logical_not logical_or logical_xor "
-    "matmul maximum minimum reciprocal round sigmoid signbit sin sinh sqrt square tan tanh trunc "
-    "remainder pow"
-).split()
-_KERNELS = "safe_log sign log_matmul_exp logaddexp".split()
+_SAME_NAME = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfinv",
+    "exp",
+    "expm1",
+    "floor",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "matmul",
+    "maximum",
+    "minimum",
+    "reciprocal",
+    "round",
+    "sigmoid",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
+    "remainder",
+    "pow",
+]
+_KERNELS = ["safe_log", "sign", "rescale", "log_matmul_exp", "logaddexp"]
 _INFIX = {
     "add": "+",
     "subtract": "-",
@@ -197,6 +245,7 @@ ROWS: dict[str, Row] = {
     "negative": _function("torch.neg"),
     "softplus": lambda call: f"torch.logaddexp({call.tensor(0)}, torch.zeros_like({call.tensor(0)}))",
     "where": _where,
+    "stop_gradient": lambda call: f"{call.tensor(0)}.detach()",
     "astype": lambda call: f"{call.tensor(0)}.to({dtype_source(call.params['dtype'])})",
     "sum": _wide(_none_or(_reduction("torch.sum"))),
     "mean": _none_or(_reduction("torch.mean")),
@@ -232,6 +281,6 @@ ROWS: dict[str, Row] = {
     "search_cumulative": lambda call: (
         f"kernels.search_cumulative({call.tensor(0)}, {_index(call, 1)}, {call.tensor(2)})"
     ),
-    "einsum": lambda call: f"torch.einsum({call.params['equation']!r}, {call.tensors})",
+    "einsum": lambda call: f"kernels.einsum({call.params['equation']!r}, {call.tensors})",
     "log_einsum_exp": lambda call: f"kernels.log_einsum_exp({call.params['equation']!r}, {call.tensors})",
 }

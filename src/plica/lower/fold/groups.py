@@ -57,11 +57,13 @@ class FoldedCircuit:
 
     Args:
         circuit: What was folded.
+        described: The circuit as it was described, before rules were applied; it names tensors and has the properties.
         groups: In topological order.
         out_fold_idx: For each output of the circuit, its group and fold.
     """
 
     circuit: Circuit
+    described: Circuit
     groups: tuple[FoldedLayer, ...]
     out_fold_idx: tuple[FoldIndex, ...]
 
@@ -72,21 +74,24 @@ class FoldedCircuit:
     @property
     def scope(self) -> Scope:
         """The variables of the circuit."""
-        return self.circuit.scope
+        return self.described.scope
 
 
-def fold_circuit(circuit: Circuit) -> FoldedCircuit:
+def fold_circuit(circuit: Circuit, described: Circuit | None = None) -> FoldedCircuit:
     """The circuit with layers of equal `fold_settings` computed together where their inputs allow it."""
-    graph = build_folded_graph(circuit.layers, circuit.outputs, circuit.layer_inputs, lambda layer: layer.fold_settings())
-    return _folded(circuit, graph)
+    graph = build_folded_graph(
+        circuit.layers, circuit.outputs, circuit.layer_inputs, lambda layer: layer.fold_settings()
+    )
+    return _folded(circuit, described, graph)
 
 
-def single_groups(circuit: Circuit) -> FoldedCircuit:
+def single_groups(circuit: Circuit, described: Circuit | None = None) -> FoldedCircuit:
     """Every layer a group of its own."""
     groups = tuple((layer,) for layer in circuit.layers)
-    return _folded(circuit, FoldedGraph(groups, fold_index(groups, circuit.outputs, circuit.layer_inputs)))
+    graph = FoldedGraph(groups, fold_index(groups, circuit.outputs, circuit.layer_inputs))
+    return _folded(circuit, described, graph)
 
 
-def _folded(circuit: Circuit, graph: FoldedGraph[Layer]) -> FoldedCircuit:
-    groups = map(FoldedLayer, graph.groups, graph.info.in_fold_idx)
-    return FoldedCircuit(circuit, tuple(groups), graph.info.out_fold_idx)
+def _folded(circuit: Circuit, described: Circuit | None, graph: FoldedGraph[Layer]) -> FoldedCircuit:
+    groups = tuple(map(FoldedLayer, graph.groups, graph.info.in_fold_idx))
+    return FoldedCircuit(circuit, described or circuit, groups, graph.info.out_fold_idx)

@@ -1,6 +1,6 @@
 """Reading folds: from fold indices to explicit equations, views wherever an order allows it.
 
-Places that lie evenly spaced in one array are one run, read as a view: a slice, or a broadcast where they are all the same.
+Places that lie evenly spaced in one array are one run, read as a view: a slice, or a broadcast where all are the same.
 Several runs are joined by a concatenation, and places that are scattered by one gather.
 
 >>> list(runs([(0, 0), (0, 1), (0, 2), (1, 5), (1, 5)]))

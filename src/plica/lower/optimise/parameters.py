@@ -20,6 +20,7 @@ from plica.graph.match import GraphOptMatch, GraphView
 from plica.graph.optimize import Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
 from plica.lower.optimise.ranges import known_range, never_negative
+from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
     ClampParameter,
     ConstantParameter,
@@ -31,6 +32,7 @@ from plica.symbolic.parameters import (
     LogSoftmaxParameter,
     OuterProductParameter,
     Parameter,
+    ParameterOp,
     ReduceSumParameter,
     ReferenceParameter,
     SoftmaxParameter,
@@ -87,14 +89,27 @@ def _einsum(outer: OuterProductParameter, first: list[str], second: list[str], r
 
 def _folded(match: Match) -> New:
     """The constant that an operation on two constants gives; one number stays one number."""
-    op, first, second = match["op"], match["first"].value, match["second"].value
+    op = match["op"]
+    first, second = (_wide(match[name].value) for name in ("first", "second"))
     value = first + second if isinstance(op, SumParameter) else first * second
     return Replacement.chain([], ConstantParameter(*op.shape, value=value))
+
+
+def _wide(value: Any) -> Any:
+    """A constant's numbers with 64 bits for each real part, as one number or as an array."""
+    array = np.asarray(value)
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return wide if wide.ndim else wide.item()
 
 
 def _all(number: float) -> Callable[[Any], bool]:
     """The predicate that a constant has no other entry."""
     return lambda value: bool((np.asarray(value) == number).all())
+
+
+def _is_real(dtype: DataType) -> bool:
+    """Whether an operation with such a constant leaves real numbers real."""
+    return dtype != DataType.COMPLEX
 
 
 def _not_redundant(match: Match) -> str | None:
@@ -127,7 +142,7 @@ def _neutral(op: type, number: float) -> Pattern:
     """`x op constant`, in either order, where every entry of the constant is `number`."""
     return Pattern(
         Entry("op", op, ("x", "neutral"), commutative=True),
-        Entry("neutral", ConstantParameter, (), config={"value": _all(number)}, kept=True),
+        Entry("neutral", ConstantParameter, (), config={"value": _all(number), "dtype": _is_real}, kept=True),
     )
 
 
@@ -223,6 +238,8 @@ PARAMETER_RULES: tuple[Rule, ...] = (
 
 def share_nodes(parameter: Parameter) -> Parameter:
     """The parameter with one node for alike operations on alike inputs; itself where no two are alike."""
+    if len(parameter.nodes) < 3:
+        return parameter  # no two operations
     known: dict[Hashable, Any] = {}
     shared: dict[Any, Any] = {}
     for node in parameter.nodes:
@@ -239,9 +256,17 @@ def _key(node: Any) -> Hashable:
     """What alike nodes share beside their inputs; operations of one's own are alike if type and config are."""
     target = node.deref() if isinstance(node, ReferenceParameter) else node
     if isinstance(target, ConstantParameter):
-        value = np.asarray(target.value)
-        return (ConstantParameter, target.shape, value.shape, value.dtype.str, value.tobytes())
-    if not hasattr(target, "in_shapes"):
+        return (ConstantParameter, target.shape, _setting_key(target.value))
+    if not isinstance(target, ParameterOp):
         return target  # a leaf is like no other
-    settings = tuple((name, type(value), repr(value)) for name, value in sorted(target.config.items()))
-    return (type(target), target.in_shapes, settings)
+    return (type(target), target.in_shapes, tuple((k, _setting_key(v)) for k, v in sorted(target.config.items())))
+
+
+def _setting_key(value: Any) -> Hashable:
+    """What alike settings share; a setting of an unknown kind is like itself alone."""
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.dtype.str, value.tobytes())
+    if isinstance(value, tuple):
+        return tuple(map(_setting_key, value))
+    plain = value is None or isinstance(value, bool | int | float | complex | str)
+    return (type(value), repr(value)) if plain else (object, id(value))

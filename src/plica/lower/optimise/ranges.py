@@ -46,7 +46,7 @@ def known_range(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> Range:
     """The least and the largest number that an entry of `node` can be; not a statement on NaN."""
     ranges: dict[Any, Range] = {}
     for one in topological_order([node], inputs):
-        rule = _RULES.get(type(one), lambda *_: ANYTHING)
+        rule = _RULES.get(type(one), _unknown)
         ranges[one] = rule(one, [ranges[child] for child in inputs(one)])
     return ranges[node]
 
@@ -54,6 +54,10 @@ def known_range(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> Range:
 def never_negative(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> bool:
     """Whether no entry of `node` can be below zero."""
     return known_range(node, inputs)[0] >= 0
+
+
+def _unknown(_: Any, __: list[Range]) -> Range:
+    return ANYTHING
 
 
 def _constant(node: Any, _: list[Range]) -> Range:

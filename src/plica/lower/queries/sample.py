@@ -1,11 +1,11 @@
 """Sampling as a Program: uniform numbers in, samples out; ancestral, top-down.
 
-Bottom-up, every variable is summed out, so that unnormalised circuits are sampled exactly. Top-down, each sum layer picks
-one of its weight's columns with probability proportional to weight times what the picked input sums to, and each product
-passes the choice to all its inputs. In a smooth and decomposable circuit every row reaches each variable once.
+Bottom-up, every variable is summed out, so that unnormalised circuits are sampled exactly. Top-down, each sum layer
+picks one of its weight's columns with probability proportional to weight times what the picked input sums to, and each
+product passes the choice to all its inputs. In a smooth and decomposable circuit every row reaches each variable once.
 
-Source: Poon and Domingos, "Sum-product networks: a new deep architecture", 2011; Vergari et al., "Tractable probabilistic
-models", 2019.
+Source: Poon and Domingos, "Sum-product networks: a new deep architecture", 2011; Vergari et al., "Tractable
+probabilistic models", 2019.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from plica.errors import ShapeError
-from plica.ir.dtypes import DType
 from plica.graph.fold import FoldIndex
+from plica.ir.dtypes import DType
+from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
-from plica.lower.score import describe, input_width, layer_values
 from plica.lower.scope import LoweringScope
-from plica.ir.program import Program
+from plica.lower.score import describe, input_width, layer_values
 from plica.symbolic.layers import LAYER_ROWS, InputLayer, InputRow, Layer, ProductRow, SumLayer
 from plica.symbolic.semirings import LSE_SUM, Value
 from plica.tracing import namespace as xp
@@ -132,7 +132,7 @@ class _Sampler:
         elif isinstance(row, ProductRow):
             self._route(row, group, _join(arrived))
         else:
-            self._choose(number, group, _join(arrived))
+            self._choose(group, _join(arrived))
 
     def _merge(self, messages: list[Message]) -> Message:
         """At most one message of a row is a unit; the others are -1."""
@@ -168,7 +168,7 @@ class _Sampler:
         for place, units in enumerate(row.route(xp, group.representative, message.index())):
             self._send(group, place, units if active is None else xp.where(active, units, -1), message.always)
 
-    def _choose(self, number: int, group: FoldedLayer, message: Message) -> None:
+    def _choose(self, group: FoldedLayer, message: Message) -> None:
         layer = group.representative
         assert isinstance(layer, SumLayer), "what is neither input nor product is a sum"
         table = xp.cumulative_sum(xp.softmax(self._log_weights(group, layer), axis=-1), axis=-1)
@@ -189,16 +189,17 @@ class _Sampler:
         self._choices.append(chosen if active is None else xp.where(active, chosen, -1))
 
     def _log_weights(self, group: FoldedLayer, layer: SumLayer) -> Tracer:
-        """log of weight times what the input sums to: `(F, O, H*I)`, or `(F, K, H)` of a mixing layer."""
+        """Log of weight times what the input sums to: `(F, O, H*I)`, or `(F, K, H)` of a mixing layer."""
         weight = self.scope.parameters(group)["weight"]
         self._negative.append(xp.any(xp.less(weight, 0)))
         parts = []
         for place in range(layer.arity):
             value = self.scope.read(self._values, [fold[place] for fold in group.in_fold_idx])
             parts.append(self.scope.semiring.to_log(xp, value))  # (F, 1, I)
+        log_weight: Tracer = xp.safe_log(weight)
         if layer.mixing:
-            return xp.safe_log(weight) + xp.permute_dims(xp.concat(parts, axis=1), (0, 2, 1))
-        return xp.safe_log(weight) + xp.concat(parts, axis=2)
+            return log_weight + xp.permute_dims(xp.concat(parts, axis=1), (0, 2, 1))
+        return log_weight + xp.concat(parts, axis=2)
 
     def _send(self, group: FoldedLayer, place: int, units: Tracer, always: bool) -> None:
         for fold, inputs in enumerate(group.in_fold_idx):
@@ -224,5 +225,3 @@ def _join(messages: list[Message]) -> Message:
     if len(messages) == 1:
         return messages[0]
     return Message(xp.concat([message.units for message in messages]), all(message.always for message in messages))
-
-

@@ -1,7 +1,7 @@
 """The layers of circuits, and the table of what each computes.
 
->>> sorted(layer.__name__ for layer in LAYER_ROWS)
-['CPTLayer', 'CategoricalLayer', 'GaussianLayer', 'HadamardLayer', 'KroneckerLayer', 'SumLayer', 'TensorDotLayer', 'TuckerLayer']
+>>> sorted(layer.__name__.removesuffix("Layer") for layer in LAYER_ROWS)
+['CPT', 'Categorical', 'Gaussian', 'Hadamard', 'Kronecker', 'Sum', 'TensorDot', 'Tucker']
 """
 
 from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, tensordot, tucker

@@ -151,9 +151,9 @@ class ProductLayer(InnerLayer):
 
 
 class FusedLayer(InnerLayer):
-    """A layer that the optimiser puts in place of a sum layer, with the products that it reads or without; nobody samples it.
+    """A layer that the optimiser puts in place of a sum layer, and of the product that it reads if it does.
 
-    Like a product, it needs inputs without a common variable to be decomposable.
+    Like a product, it needs inputs without a common variable to be decomposable. It is never sampled from.
     """
 
     __slots__ = ()

@@ -94,9 +94,7 @@ def _body(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Pa
     index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
     if layer.logits is None:
         return semiring.from_linear(xp, xp.lookup(params["probs"], index))
-    # One fused pass over the table, forward and backward; extreme logits stay finite. Subtracting a logsumexp after the
-    # lookup is 1.2 to 2 times slower at all sizes (`benchmarks/categorical.py`), for it passes over the table too.
-    return semiring.from_log(xp, xp.lookup(xp.log_softmax(params["logits"], axis=-1), index))
+    return semiring.categorical(xp, params["logits"], index)
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:

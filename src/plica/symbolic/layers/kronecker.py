@@ -46,23 +46,14 @@ class KroneckerLayer(ProductLayer):
 def _body(
     xp: Namespace,
     semiring: Semiring,
-    layer: KroneckerLayer,
+    layer: KroneckerLayer,  # noqa: ARG001
     params: Params,  # noqa: ARG001
     inputs: Sequence[Value],
 ) -> Value:
-    product, units = inputs[0], layer.num_input_units
+    product = inputs[0]
     for factor in inputs[1:]:
-        units *= layer.num_input_units
-        # (F, B, m, 1) * (F, B, 1, K) -> (F, B, m*K)
-        slow = semiring.map(xp, lambda array: xp.expand_dims(array, axis=3), product)
-        fast = semiring.map(xp, lambda array: xp.expand_dims(array, axis=2), factor)
-        product = semiring.map(xp, _joiner(xp, units), semiring.mul(xp, slow, fast))
+        product = semiring.outer(xp, product, factor)
     return product
-
-
-def _joiner(xp: Namespace, units: int) -> Callable[[Array], Array]:
-    """The function that makes one axis of `units` of the last two."""
-    return lambda array: xp.reshape(array, (array.shape[0], array.shape[1], units))
 
 
 def _route(xp: Namespace, layer: KroneckerLayer, units: Array) -> tuple[Array, ...]:

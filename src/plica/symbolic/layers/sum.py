@@ -8,14 +8,13 @@ False
 True
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from plica.symbolic.layers.base import InnerLayer, assign, at_most_one, choose_parameter, positive, settings_key
 from plica.symbolic.layers.rows import Params, SumRow
 from plica.symbolic.parameters import (
-    Array,
     MixingWeightParameter,
     Namespace,
     Parameter,
@@ -101,14 +100,12 @@ class SumLayer(InnerLayer):
 def _body(xp: Namespace, semiring: Semiring, layer: SumLayer, params: Params, inputs: Sequence[Value]) -> Value:
     if not layer.mixing:
         return semiring.contract(xp, inputs, params["weight"])
-    weight = semiring.from_linear(xp, xp.permute_dims(params["weight"], (0, 2, 1)))  # (F, H, K)
-    scaled = [semiring.mul(xp, value, semiring.map(xp, _row(place), weight)) for place, value in enumerate(inputs)]
+    weight = xp.permute_dims(params["weight"], (0, 2, 1))  # (F, H, K)
+    scaled = [
+        semiring.mul(xp, value, semiring.from_linear(xp, weight[:, place : place + 1]))
+        for place, value in enumerate(inputs)
+    ]
     return semiring.sum(xp, scaled)
-
-
-def _row(place: int) -> Callable[[Array], Array]:
-    """The function that takes the weights `(F, 1, K)` of one input from all `(F, H, K)`."""
-    return lambda array: array[:, place : place + 1]
 
 
 ROW = SumRow(SumLayer, body=_body)

@@ -45,12 +45,12 @@ class TensorDotLayer(FusedLayer):
 
     @property
     def num_input_units(self) -> int:
-        """left * I * right."""
+        """The product of left, I and right."""
         return self.num_left * self.num_summed * self.num_right
 
     @property
     def num_output_units(self) -> int:
-        """left * O * right."""
+        """The product of left, O and right."""
         return self.num_left * self.num_sums * self.num_right
 
     @property

@@ -54,8 +54,8 @@ class EinsumParameter(BinaryOp):
                 fits = fits and letter.islower() and sizes.setdefault(letter, size) == size
         if not fits or any(letter not in sizes for letter in result) or len(dict.fromkeys(result)) != len(result):
             raise ShapeError(
-                f"EinsumParameter: the equation {self.equation!r} does not fit inputs of shape {shapes[0]} and {shapes[1]}; "
-                "write one small letter for each axis, and '->' before those of the result"
+                f"EinsumParameter: the equation {self.equation!r} does not fit inputs of shape {shapes[0]} and "
+                f"{shapes[1]}; write one small letter for each axis, and '->' before those of the result"
             )
         return tuple(sizes[letter] for letter in result)
 

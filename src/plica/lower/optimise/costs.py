@@ -1,0 +1,145 @@
+"""Estimates of work: multiply-adds and numbers written, for each row of data and for each evaluation of parameters.
+
+A cost rule compares estimates at `ROWS` rows; reports show what rules saved at as many. A layer without a row here
+costs nothing: its rules report no saving.
+
+>>> from plica.symbolic.layers import KroneckerLayer, SumLayer, TuckerLayer
+>>> before, after = layer_cost(KroneckerLayer(4)) + layer_cost(SumLayer(16, 4)), layer_cost(TuckerLayer(4, 4))
+>>> before.row, after.row
+((80, 20), (80, 4))
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from plica.symbolic.layers import (
+    CPTLayer,
+    HadamardLayer,
+    KroneckerLayer,
+    Layer,
+    SumLayer,
+    TensorDotLayer,
+    TuckerLayer,
+)
+from plica.symbolic.parameters import EinsumParameter, MatMulParameter, Parameter, ParameterOp
+
+ROWS = 128
+"""The batch size that estimates are for."""
+
+BYTES = 4
+"""The size of a number in estimates: float32."""
+
+Work = tuple[int, int]
+"""Multiply-adds, and numbers written for whoever reads them next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Work of layers.
+
+    Args:
+        row: For each row of data.
+        once: For each evaluation of the parameters, whatever the number of rows.
+    """
+
+    row: Work = (0, 0)
+    once: Work = (0, 0)
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(_add(self.row, other.row), _add(self.once, other.once))
+
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(_add(self.row, other.row, -1), _add(self.once, other.once, -1))
+
+    @property
+    def multiply_adds(self) -> int:
+        """At `ROWS` rows."""
+        return self.row[0] * ROWS + self.once[0]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations at `ROWS` rows: two for each multiply-add."""
+        return 2 * self.multiply_adds
+
+    @property
+    def bytes(self) -> int:
+        """Bytes written at `ROWS` rows in float32."""
+        return BYTES * (self.row[1] * ROWS + self.once[1])
+
+
+def layer_cost(layer: Layer) -> Cost:
+    """What a layer and the parameters that it reads cost."""
+    rule: Callable[[Any], Work] | None = _LAYERS.get(type(layer))
+    row = Cost() if rule is None else Cost(row=rule(layer))
+    return total(map(parameter_cost, layer.evaluated_params.values())) + row
+
+
+def parameter_cost(parameter: Parameter) -> Cost:
+    """What the operations of a parameter cost."""
+    return total(node_cost(node) for node in parameter.nodes)
+
+
+def node_cost(node: Any) -> Cost:
+    """What one node of a parameter costs; leaves are there already."""
+    if not isinstance(node, ParameterOp):
+        return Cost()
+    rule: Callable[[Any], int] | None = _OPERATIONS.get(type(node))
+    written = prod(node.shape)
+    return Cost(once=(written if rule is None else rule(node), written))
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    """The sum."""
+    result = Cost()
+    for cost in costs:
+        result = result + cost
+    return result
+
+
+def _add(first: Work, second: Work, sign: int = 1) -> Work:
+    return (first[0] + sign * second[0], first[1] + sign * second[1])
+
+
+def _sum(layer: SumLayer) -> Work:
+    columns = layer.arity if layer.mixing else layer.arity * layer.num_input_units
+    return (layer.num_output_units * columns, layer.num_output_units)
+
+
+def _kronecker(layer: KroneckerLayer) -> Work:
+    products = sum(layer.num_input_units**place for place in range(2, layer.arity + 1))
+    return (products, products)
+
+
+def _tucker(layer: TuckerLayer) -> Work:
+    # inputs are contracted one after another, each leaving a tensor with one axis less
+    contractions = sum(layer.num_input_units**place for place in range(1, layer.arity + 1))
+    return (layer.num_output_units * contractions, layer.num_output_units)
+
+
+def _tensor_dot(layer: TensorDotLayer) -> Work:
+    return (layer.num_output_units * layer.num_summed, layer.num_output_units)
+
+
+def _einsum(op: EinsumParameter) -> int:
+    letters = dict(zip(op.equation.partition("->")[0].replace(",", ""), (*op.in_shape1, *op.in_shape2), strict=True))
+    return prod(letters.values())
+
+
+_LAYERS: dict[type[Layer], Callable[[Any], Work]] = {
+    HadamardLayer: lambda layer: (layer.num_input_units * (layer.arity - 1), layer.num_output_units),
+    KroneckerLayer: _kronecker,
+    SumLayer: _sum,
+    TuckerLayer: _tucker,
+    CPTLayer: lambda layer: (
+        layer.num_input_units * (layer.arity - 1 + layer.num_output_units),
+        layer.num_output_units,
+    ),
+    TensorDotLayer: _tensor_dot,
+}
+
+_OPERATIONS: dict[type[ParameterOp], Callable[[Any], int]] = {
+    MatMulParameter: lambda op: prod(op.shape) * op.in_shape1[1],
+    EinsumParameter: _einsum,
+}

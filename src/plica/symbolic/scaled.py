@@ -1,0 +1,176 @@
+"""Scaled numbers: linear mantissas with one logarithmic scale for each row, and a bound on what underflow has cost.
+
+A value is four arrays: mantissas `m (F, B, K)`, the scale `s (F, B, 1)`, the error bound `e (F, B, 1)` and the cap
+`c (F, 1, 1)`; it stands for `m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of whole
+activations disappear. What underflow may lose is bounded as it happens:
+
+* every mantissa is within `e` of its exact value (rounding aside), and at most `c`;
+* a mantissa below the smallest normal number t loses at most t, so inputs start with `e = t`;
+* a product has `e = e1 c2 + e2 c1 + t`, a sum with weights of row sums up to R has `e = R e + I t`;
+* dividing by a power of two p just above the largest mantissa, which `normalise` does, divides `e` by p too.
+
+The arrays of scale and bound may have one row `(F, 1, 1)` as long as they are alike for all rows.
+
+At the end `e <= tolerance * m` proves the result right to that tolerance; where it does not, the caller takes the log-space
+path. The bound assumes weights that are not negative.
+
+Source: the scaling of forward algorithms (Rabiner, "A tutorial on hidden Markov models", 1989, section V.A); the bound is a
+running error analysis (Higham, "Accuracy and stability of numerical algorithms", 2002, section 3.3).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.semirings import SUM_PRODUCT, Array, Namespace, Semiring, Value
+
+
+def _smallest(array: Array) -> float:
+    return float(np.finfo(str(array.dtype)).tiny)
+
+
+def _lift(xp: Namespace, mantissa: Array, cap: Array) -> Value:
+    """Numbers that may have underflowed once, of scale 1."""
+    shape = (mantissa.shape[0], 1, 1)
+    scale, bound = (xp.full(shape, number, dtype=mantissa.dtype) for number in (0.0, _smallest(mantissa)))
+    return mantissa, scale, bound, cap
+
+
+def _cap(xp: Namespace, mantissa: Array) -> Array:
+    """The largest mantissa of each fold, `(F, 1, 1)`."""
+    return xp.stop_gradient(xp.max(mantissa, axis=(1, 2), keepdims=True))
+
+
+def _from_linear(xp: Namespace, x: Array) -> Value:
+    return _lift(xp, x, _cap(xp, x))
+
+
+def _from_log(xp: Namespace, x: Array) -> Value:
+    # exp(x) = exp(x - s) exp(s) with s the largest of the row, kept finite
+    limits = np.finfo(str(x.dtype))
+    scale = xp.clip(xp.stop_gradient(xp.max(x, axis=-1, keepdims=True)), float(limits.min), float(limits.max))
+    mantissa, _, bound, cap = _lift(xp, xp.exp(x - scale), xp.ones((x.shape[0], 1, 1), dtype=x.dtype))
+    return mantissa, scale, bound, cap
+
+
+def _categorical(xp: Namespace, logits: Array, index: Array) -> Value:
+    # probabilities are at most 1 and need no scale of their own
+    mantissa = xp.lookup(xp.softmax(logits, axis=-1), index)
+    return _lift(xp, mantissa, xp.ones((logits.shape[0], 1, 1), dtype=logits.dtype))
+
+
+def _to_log(xp: Namespace, value: Value) -> Array:
+    return xp.safe_log(value[0]) + value[1]
+
+
+def _mul(xp: Namespace, a: Value, b: Value) -> Value:
+    return _product(xp, a, b, xp.multiply(a[0], b[0]))
+
+
+def _outer(xp: Namespace, a: Value, b: Value) -> Value:
+    (mantissa,) = SUM_PRODUCT.outer(xp, (a[0],), (b[0],))
+    return _product(xp, a, b, mantissa)
+
+
+def _product(xp: Namespace, a: Value, b: Value, mantissa: Array) -> Value:
+    (_, s1, e1, c1), (_, s2, e2, c2) = a, b
+    return mantissa, s1 + s2, e1 * c2 + e2 * c1 + _smallest(mantissa), c1 * c2
+
+
+def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
+    aligned = _aligned(xp, values)
+    mantissa, bound, cap = (_total(xp, [value[place] for value in aligned]) for place in (0, 2, 3))
+    return mantissa, aligned[0][1], bound + _smallest(mantissa), cap
+
+
+def _contract(xp: Namespace, values: Sequence[Value], weight: Array) -> Value:
+    aligned = _aligned(xp, values)
+    (mantissa,) = SUM_PRODUCT.contract(xp, [value[:1] for value in aligned], weight)
+    row_sum = _row_sum(xp, weight, (2,))
+    bound, cap = (_largest(xp, [value[place] for value in aligned]) for place in (2, 3))
+    lost = _smallest(mantissa) * int(weight.shape[2])
+    return mantissa, aligned[0][1], bound * row_sum + lost, cap * row_sum
+
+
+def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array) -> Value:
+    (mantissa,) = SUM_PRODUCT.einsum(xp, equation, [value[:1] for value in values], weight)
+    scale, bound, cap = values[0][1:]
+    for _, s, e, c in values[1:]:
+        scale, bound, cap = scale + s, bound * c + e * cap + _smallest(mantissa), cap * c
+    terms, _, result = equation.partition("->")
+    weighted = terms.split(",")[-1]
+    summed = tuple(axis for axis, letter in enumerate(weighted) if axis and letter not in result)
+    row_sum = _row_sum(xp, weight, summed)
+    count = int(np.prod([weight.shape[axis] for axis in summed]))
+    return mantissa, scale, bound * row_sum + _smallest(mantissa) * count, cap * row_sum
+
+
+def _row_sum(xp: Namespace, weight: Array, axes: tuple[int, ...]) -> Array:
+    """The largest sum of weights over `axes` of each fold, `(F, 1, 1)`."""
+    sums = xp.sum(xp.stop_gradient(weight), axis=axes, keepdims=True)
+    largest = xp.max(sums, axis=tuple(range(1, sums.ndim)), keepdims=True)
+    return xp.reshape(largest, (weight.shape[0], 1, 1))
+
+
+def _aligned(xp: Namespace, values: Sequence[Value]) -> list[Value]:
+    """The values with the largest of their scales as the one scale."""
+    if len(values) == 1:
+        return list(values)
+    scale = values[0][1]
+    for value in values[1:]:
+        scale = xp.maximum(scale, value[1])
+    factors = [xp.exp(value[1] - scale) for value in values]
+    return [(m * f, scale, e * f + _smallest(m), c) for (m, _, e, c), f in zip(values, factors, strict=True)]
+
+
+def _total(xp: Namespace, arrays: Sequence[Array]) -> Array:
+    result = arrays[0]
+    for array in arrays[1:]:
+        result = xp.add(result, array)
+    return result
+
+
+def _largest(xp: Namespace, arrays: Sequence[Array]) -> Array:
+    result = arrays[0]
+    for array in arrays[1:]:
+        result = xp.maximum(result, array)
+    return result
+
+
+def _normalise(xp: Namespace, value: Value) -> Value:
+    mantissa, scale, bound, cap = value
+    mantissa, largest = xp.rescale(mantissa)
+    return mantissa, scale + xp.log(largest), bound / largest, xp.ones_like(cap)
+
+
+def _constant(xp: Namespace, shape: Any, dtype: Any, number: float) -> Value:
+    alike = (shape[0], 1, 1)
+    scale, bound, cap = (xp.full(alike, value, dtype=dtype) for value in (0.0, 0.0, 1.0))
+    return xp.full(shape, number, dtype=dtype), scale, bound, cap
+
+
+def trusted(xp: Namespace, value: Value) -> Array:
+    """Where the bound proves a mantissa right to the precision of its dtype, as a mask `(F, B, K)`."""
+    mantissa, _, bound, _ = value
+    return xp.less_equal(bound, mantissa * float(np.finfo(str(mantissa.dtype)).eps))
+
+
+SCALED = Semiring(
+    name="scaled",
+    from_linear=_from_linear,
+    from_log=_from_log,
+    categorical=_categorical,
+    to_log=_to_log,
+    to_linear=lambda xp, value: value[0] * xp.exp(value[1]),
+    result=_to_log,
+    mul=_mul,
+    outer=_outer,
+    sum=_sum,
+    contract=_contract,
+    einsum=_einsum,
+    normalise=_normalise,
+    zero=lambda xp, shape, dtype: _constant(xp, shape, dtype, 0.0),
+    one=lambda xp, shape, dtype: _constant(xp, shape, dtype, 1.0),
+    negative=False,
+)

@@ -1,0 +1,23 @@
+"""Every example in a docstring of the package runs and shows what it says."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import plica
+
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(plica.__path__, "plica.") if not module.name.endswith("__main__")
+)
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+@pytest.mark.parametrize("name", ["plica", *MODULES])
+def test_docstring_examples(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    assert module.__doc__, f"{name} has no docstring"
+    failed, _ = doctest.testmod(module, optionflags=FLAGS)
+    assert failed == 0
