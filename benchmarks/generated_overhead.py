@@ -2,7 +2,8 @@
 
 For each circuit: `by hand` is a loop over layers that calls the same kernels (`benchmarks.by_hand`), `generated` the
 generated function of `circuit.program` alone, `circuit` the compiled circuit as users call it, with its checks of the
-data and with the faster Program that it may choose. Their values are checked equal first. Like is compared with like: without folding, layer by layer; with folding, folded by hand.
+data and with the faster Program that it may choose. Their values are checked equal first. Like is compared with like:
+without folding, layer by layer; with folding, folded by hand.
 """
 
 import argparse

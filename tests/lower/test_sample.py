@@ -8,6 +8,7 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery
 from plica.ir.dtypes import DType
+from plica.lower.fold.groups import fold_circuit
 from plica.lower.queries.sample import lower_sampling
 from tests.harness.circuits import CIRCUITS
 
@@ -27,7 +28,7 @@ def test_the_interpreter_agrees_with_torch(name: str, fold: bool) -> None:
     assert plica.parse(str(program)) == program
     leaves = query._leaves()
     consts = [getattr(leaves, var.name).detach().numpy() for var in program.consts]
-    rows = lower_sampling(compiled.folded, DType.FLOAT64).num_uniforms
+    rows = lower_sampling(fold_circuit(compiled.symbolic), DType.FLOAT64).num_uniforms
     for number in (0, 1, 200):
         uniforms = torch.rand(rows, number, dtype=torch.float64)
         with torch.no_grad():
@@ -41,7 +42,7 @@ def test_the_interpreter_agrees_with_torch(name: str, fold: bool) -> None:
 @pytest.mark.parametrize("name", ONE)
 def test_one_uniform_number_for_each_sum_and_variable_of_an_input(name: str) -> None:
     circuit = CIRCUITS[name]()
-    lowered = lower_sampling(TorchCompiler().compile(circuit).folded, DType.FLOAT32)
+    lowered = lower_sampling(fold_circuit(circuit), DType.FLOAT32)
     expected = len(circuit.sum_layers) + sum(layer.num_variables for layer in circuit.input_layers)
     assert lowered.num_uniforms == expected
     assert sorted(lowered.sums) == [circuit.layer_index(layer) for layer in circuit.sum_layers]

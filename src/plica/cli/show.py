@@ -1,5 +1,6 @@
-"""`plica show`: a saved model as its layers, as the Program it is compiled to, or as the code that runs."""
+"""`plica show`: a saved model as its layers, before and after the rules, as its Program, or as the code that runs."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -7,9 +8,11 @@ import click
 from plica.cli.build import compile_circuit
 from plica.cli.errors import one_line_errors
 from plica.files.model import ModelFile, load_model
+from plica.lower.optimise import optimize_circuit
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.semirings import Semiring
 
-_STAGES = ("symbolic", "program", "code")
+_STAGES = ("symbolic", "optimised", "program", "code")
 _HEADINGS = ("layer", "kind", "scope", "units", "inputs", "parameters")
 
 
@@ -20,13 +23,14 @@ _HEADINGS = ("layer", "kind", "scope", "units", "inputs", "parameters")
     type=click.Choice(_STAGES),
     default="symbolic",
     show_default=True,
-    help="symbolic: a table of layers. program: the equations of the compiled circuit. code: the Python that runs.",
+    help="symbolic: a table of layers. optimised: the table after the rules, and what they did. program: the equations of "
+    "the compiled circuit. code: the Python that runs.",
 )
 @one_line_errors
 def show(model: Path, stage: str) -> None:
     """Show MODEL, a file that `plica train` wrote, at one stage of the compiler."""
     loaded = load_model(model)
-    click.echo(layer_table(loaded.circuit) if stage == "symbolic" else _compiled(loaded, stage))
+    click.echo(_AT_STAGE[stage](loaded))
 
 
 def layer_table(circuit: Circuit) -> str:
@@ -35,9 +39,9 @@ def layer_table(circuit: Circuit) -> str:
     >>> from plica.symbolic.layers import CategoricalLayer, SumLayer
     >>> leaf, total = CategoricalLayer([0], 4, num_categories=2), SumLayer(4, 1)
     >>> print(layer_table(Circuit([leaf, total], {total: [leaf]}, [total])))
-    layer  kind         scope  units  inputs  parameters
-        0  Categorical  {0}    4              logits (4, 2)
-        1  Sum          {0}    4 -> 1  0      weight (1, 4)
+    layer  kind         scope  units   inputs  parameters
+        0  Categorical  {0}    4               logits (4, 2)
+        1  Sum          {0}    4 -> 1  0       weight (1, 4)
     """
     rows = []
     for index, layer in enumerate(circuit.layers):
@@ -64,6 +68,22 @@ def _line(cells: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _compiled(loaded: ModelFile, stage: str) -> str:
-    compiled = compile_circuit(loaded.circuit, loaded.options)
-    return str(compiled.program) if stage == "program" else str(compiled.code)
+def _optimised(loaded: ModelFile) -> str:
+    optimized = optimize_circuit(loaded.circuit, semiring=Semiring.from_name(loaded.options.get("semiring", "lse-sum")))
+    return f"{layer_table(optimized.circuit)}\n\n{optimized.report.text()}"
+
+
+def _program(loaded: ModelFile) -> str:
+    return str(compile_circuit(loaded.circuit, loaded.options).program)
+
+
+def _code(loaded: ModelFile) -> str:
+    return str(compile_circuit(loaded.circuit, loaded.options).code)
+
+
+_AT_STAGE: dict[str, Callable[[ModelFile], str]] = {
+    "symbolic": lambda loaded: layer_table(loaded.circuit),
+    "optimised": _optimised,
+    "program": _program,
+    "code": _code,
+}

@@ -255,6 +255,8 @@ def _problem(match: GraphOptMatch[Any], readers: Mapping[Any, Sequence[Any]]) ->
     for node in match.fused[1:]:
         if any(node is one for one in graph.outputs):
             return "an interior node is an output", f"{graph.describe(node)} is itself an output"
+        if any(node is one for taken in match.inputs.values() for one in taken):
+            return "an interior node is read twice", f"{graph.describe(node)} is also an input of the match"
         for reader in readers[node]:
             if reader not in inside:
                 names = f"{graph.describe(node)} is also read by {graph.describe(reader)}"

@@ -1,7 +1,7 @@
 """Scaled numbers: linear mantissas with one logarithmic scale for each row, and a bound on what underflow has cost.
 
 A value is four arrays: mantissas `m (F, B, K)`, the scale `s (F, B, 1)`, the error bound `e (F, B, 1)` and the cap
-`c (F, 1, 1)`; it stands for `m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of whole
+`c (F, B, 1)`; it stands for `m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of whole
 activations disappear. What underflow may lose is bounded as it happens:
 
 * every mantissa is within `e` of its exact value (rounding aside), and at most `c`;
@@ -9,7 +9,7 @@ activations disappear. What underflow may lose is bounded as it happens:
 * a product has `e = e1 c2 + e2 c1 + t`, a sum with weights of row sums up to R has `e = R e + I t`;
 * dividing by a power of two p just above the largest mantissa, which `normalise` does, divides `e` by p too.
 
-The arrays of scale and bound may have one row `(F, 1, 1)` as long as they are alike for all rows.
+Scale, bound and cap have one row, `(F, 1, 1)`, as long as they are alike for all rows.
 
 At the end `e <= tolerance * m` proves the result right to that tolerance; where it does not, the caller takes the log-space
 path. The bound assumes weights that are not negative.
@@ -38,8 +38,8 @@ def _lift(xp: Namespace, mantissa: Array, cap: Array) -> Value:
 
 
 def _cap(xp: Namespace, mantissa: Array) -> Array:
-    """The largest mantissa of each fold, `(F, 1, 1)`."""
-    return xp.stop_gradient(xp.max(mantissa, axis=(1, 2), keepdims=True))
+    """The largest mantissa of each row, `(F, B, 1)`."""
+    return xp.stop_gradient(xp.max(mantissa, axis=2, keepdims=True))
 
 
 def _from_linear(xp: Namespace, x: Array) -> Value:

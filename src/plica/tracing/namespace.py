@@ -209,7 +209,8 @@ def stop_gradient(x: Tracer) -> Tracer:
 def rescale(x: Tracer) -> tuple[Tracer, Tracer]:
     """`x` divided by the power of two above the largest element of its last axis, and that power.
 
-    Rows without an element of normal size have scale 1; the others end between 0.5 and 1. Differentiation takes the scale for a constant: it is to be multiplied in again later, so its part cancels.
+    Rows without an element of normal size have scale 1; the others end between 0.5 and 1. Differentiation takes the
+    scale for a constant: it is to be multiplied in again later, so its part cancels.
 
     Shapes: x (..., K), results (..., K) and (..., 1).
     """

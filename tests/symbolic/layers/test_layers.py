@@ -13,12 +13,15 @@ from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import (
     LAYER_ROWS,
     CategoricalLayer,
+    CPTLayer,
     GaussianLayer,
     HadamardLayer,
     InputLayer,
     KroneckerLayer,
     Layer,
     SumLayer,
+    TensorDotLayer,
+    TuckerLayer,
 )
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -49,6 +52,9 @@ TABLE: list[tuple[Layer, tuple[int, int, int], str]] = [
     (KroneckerLayer(4, 3), (4, 64, 3), "KroneckerLayer(arity=3, 4 -> 64)"),
     (SumLayer(4, 2), (4, 2, 1), "SumLayer(arity=1, 4 -> 2)"),
     (SumLayer(16, 16, arity=2, weight_factory=MIXING), (16, 16, 2), "SumLayer(arity=2, 16 -> 16)"),
+    (TuckerLayer(4, 2, 3), (4, 2, 3), "TuckerLayer(arity=3, 4 -> 2)"),
+    (CPTLayer(4, 2, 3), (4, 2, 3), "CPTLayer(arity=3, 4 -> 2)"),
+    (TensorDotLayer(2, 3, 4, 5), (24, 40, 1), "TensorDotLayer(arity=1, 24 -> 40)"),
 ]
 LAYERS = [layer for layer, _, _ in TABLE]
 

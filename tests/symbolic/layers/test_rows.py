@@ -11,6 +11,8 @@ from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import (
     LAYER_ROWS,
     CategoricalLayer,
+    CPTLayer,
+    FusedRow,
     GaussianLayer,
     HadamardLayer,
     InputRow,
@@ -18,6 +20,8 @@ from plica.symbolic.layers import (
     ProductRow,
     SumLayer,
     SumRow,
+    TensorDotLayer,
+    TuckerLayer,
     layer_table,
 )
 from plica.symbolic.parameters import ConstantParameter, TensorParameter, mixing_weight_factory, softmax_normal
@@ -171,6 +175,41 @@ def test_mixing_sum_equals_the_dense_one(run_rule, semiring, arity: int) -> None
     np.testing.assert_allclose(found, whole, rtol=1e-12)
 
 
+@SEMIRING_ROWS
+@pytest.mark.parametrize("arity", [2, 3])
+def test_tucker(run_rule, semiring, arity: int) -> None:
+    rng = np.random.default_rng(8)
+    inputs, weight = [rng.uniform(size=(F, B, K)) for _ in range(arity)], rng.uniform(size=(F, 4, K**arity))
+    product = inputs[0]
+    for factor in inputs[1:]:
+        product = (product[..., :, None] * factor[..., None, :]).reshape(F, B, -1)
+    expected = np.einsum("fbi,foi->fbo", product, weight)
+    found = inner_values(run_rule, semiring, TuckerLayer(K, 4, arity), {"weight": weight}, inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@SEMIRING_ROWS
+@pytest.mark.parametrize("arity", [2, 3])
+def test_cp_t(run_rule, semiring, arity: int) -> None:
+    rng = np.random.default_rng(9)
+    inputs, weight = [rng.uniform(size=(F, B, K)) for _ in range(arity)], rng.uniform(size=(F, 4, K))
+    expected = np.einsum("fbi,foi->fbo", np.prod(inputs, axis=0), weight)
+    found = inner_values(run_rule, semiring, CPTLayer(K, 4, arity), {"weight": weight}, inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@SEMIRING_ROWS
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 5), (1, 3, 4, 2), (2, 3, 1, 1), (1, 3, 1, 2), (1, 1, 1, 2), (2, 1, 1, 3)])
+def test_tensor_dot_is_a_sum_with_a_kronecker_weight(run_rule, semiring, sizes) -> None:
+    rng = np.random.default_rng(10)
+    left, summed, right, sums = sizes
+    value, weight = rng.uniform(size=(F, B, left * summed * right)), rng.uniform(size=(F, sums, summed))
+    dense = [np.kron(np.kron(np.eye(left), one), np.eye(right)) for one in weight]
+    expected = np.stack([one @ matrix.T for one, matrix in zip(value, dense)])
+    found = inner_values(run_rule, semiring, TensorDotLayer(*sizes), {"weight": weight}, [value])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["logits", "probs"])
 def test_categorical_samples_follow_the_distribution(run_rule, kind: str) -> None:
     rng = np.random.default_rng(7)
@@ -217,6 +256,7 @@ def test_every_layer_has_a_row_of_its_kind() -> None:
     assert kinds["CategoricalLayer"] is InputRow
     assert kinds["SumLayer"] is SumRow
     assert kinds["KroneckerLayer"] is ProductRow
+    assert kinds["TuckerLayer"] is FusedRow
 
 
 def test_two_rows_for_one_layer_are_refused() -> None:

@@ -10,12 +10,15 @@ from plica.errors import InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
     ClampParameter,
+    EinsumParameter,
     ExpParameter,
+    FlattenParameter,
     HadamardParameter,
     IndexParameter,
     KroneckerParameter,
     LogParameter,
     LogSoftmaxParameter,
+    MatMulParameter,
     MixingWeightParameter,
     OuterProductParameter,
     OuterSumParameter,
@@ -79,6 +82,11 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (IndexParameter((2, 3), indices=[2, 0, 1, 1]), lambda x: x[:, [2, 0, 1, 1]]),
     (IndexParameter((4, 3), indices=[1, 2, 3], axis=0), lambda x: x[1:]),
     (MixingWeightParameter((4, 3)), mixing),
+    (MatMulParameter((2, 3), (3, 4)), np.matmul),
+    (EinsumParameter((2, 3), (2, 5), equation="rm,rn->mn"), lambda x, y: x.T @ y),
+    (EinsumParameter((2, 3), (2, 5), equation="pm,pn->p"), lambda x, y: x.sum(-1) * y.sum(-1)),
+    (FlattenParameter((2, 3, 5), start=1, end=2), lambda x: x.reshape(2, 15)),
+    (FlattenParameter((2, 3), start=0, end=0), lambda x: x),
 ]
 
 
@@ -134,6 +142,11 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: IndexParameter((2, 3), indices=[]), InputError, "found none"),
         (lambda: MixingWeightParameter((4,)), ShapeError, r"expected an input of shape \(units, arity\), found \(4,\)"),
         (lambda: ScaledSigmoidParameter((2,), 1.0, 1.0), InputError, "needs vmin < vmax"),
+        (lambda: MatMulParameter((2, 3), (2, 3)), ShapeError, r"\(m, k\) and \(k, n\), found \(2, 3\) and \(2, 3\)"),
+        (lambda: EinsumParameter((2, 3), (2, 4), equation="ab,ab->a"), ShapeError, "'ab,ab->a' does not fit"),
+        (lambda: EinsumParameter((2, 3), (2, 3), equation="ab,ab->aa"), ShapeError, "write one small letter"),
+        (lambda: EinsumParameter((2, 3), (2, 3), equation="ab,ab"), ShapeError, "and '->' before"),
+        (lambda: FlattenParameter((2, 3), start=1, end=2), ShapeError, "axes 1 to 2 are outside"),
         (lambda: ClampParameter((2,)), InputError, "at least one bound"),
         (lambda: ClampParameter((2,), vmin=2.0, vmax=1.0), InputError, "needs vmin <= vmax"),
     ],

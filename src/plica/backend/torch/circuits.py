@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.emit import emit, source
+from plica.backend.torch.exact import is_abstract
 from plica.backend.torch.leaves import Leaves, initialize, new_tensor
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
@@ -25,6 +26,7 @@ from plica.symbolic.semirings import LSE_SUM, Semiring
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _FOLDED = "leaves."
+_SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
 _INPUTS = ("bool", "int", "float")
 
 
@@ -47,6 +49,7 @@ class TorchCircuit(nn.Module):
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._report = report
         self._width = input_width(folded.described)
+        self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
         self._limits = _limit_tensor(folded.described)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
@@ -127,16 +130,16 @@ class TorchCircuit(nn.Module):
         self._check_shape(x)
         result = self._score(x)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
-        if x.device.type == "cpu" and not _is_abstract(result) and bool(result.isnan().any()):
+        if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
             self._check_states(x)
         return result
 
     def _score(self, x: Tensor) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
-        if self._semiring is not LSE_SUM or x.device.type != "cpu" or _is_abstract(x):
+        if self._semiring is not LSE_SUM or x.device.type != "cpu" or is_abstract(x) or not len(x):
             return self._run(self._semiring, x)  # type: ignore[no-any-return]
         result, trusted = self._run(SCALED, x)
-        if _is_abstract(trusted):
+        if is_abstract(trusted):
             return self._run(self._semiring, x)  # type: ignore[no-any-return]
         if bool(trusted.all()):
             return result  # type: ignore[no-any-return]
@@ -287,11 +290,6 @@ class TorchCircuit(nn.Module):
         if missing is not None and not (properties.smooth and properties.decomposable):
             wrong = missing if wrong is None else wrong | missing
         return wrong
-
-
-def _is_abstract(x: Tensor) -> bool:
-    """Whether `x` stands for tensors that are not known yet: under torch.compile, and in a transform such as vmap."""
-    return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def _limit_tensor(circuit: Circuit) -> Tensor | None:

@@ -13,7 +13,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.leaves import Leaf, owners_of
-from plica.lower.optimise import optimize_circuit
+from plica.lower.optimise import DEFAULT_RULES, Rules, optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import Semiring
@@ -58,6 +58,7 @@ class TorchCompiler:
         fold: Compute alike layers as one.
         optimize: Rewrite circuits and parameters first.
         dtype: The dtype of real parameters; torch's default dtype at the time of compilation if None.
+        rules: The tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front.
 
     Raises:
         UnsupportedError: There is no such semiring, or `dtype` is not floating.
@@ -70,10 +71,12 @@ class TorchCompiler:
         optimize: bool = True,
         *,
         dtype: torch.dtype | str | None = None,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         self.semiring = Semiring.from_name(semiring) if isinstance(semiring, str) else semiring
         self.fold = fold
         self.optimize = optimize
+        self.rules = rules
         self.circuits = CompiledCircuitsMap()
         self._dtype = None if dtype is None else _real_dtype(dtype)
         self._owners: dict[TensorParameter, Leaf] = {}
@@ -89,7 +92,7 @@ class TorchCompiler:
         if self.circuits.is_compiled(circuit):
             return self.circuits.get_compiled_circuit(circuit)
         check_semiring(circuit, self.semiring)
-        optimized = optimize_circuit(circuit, semiring=self.semiring) if self.optimize else None
+        optimized = optimize_circuit(circuit, self.rules, semiring=self.semiring) if self.optimize else None
         lowered_form = circuit if optimized is None else optimized.circuit
         folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit)
         real = self._dtype or torch.get_default_dtype()

@@ -1,6 +1,6 @@
 """What generated code calls beside torch's own functions: operations with a gradient or a memory cost of their own.
 
-Every function works on any device and dtype, under autograd and `torch.compile`, and never synchronises with the host.
+Every function works on any device and dtype, under autograd and `torch.compile`, and never waits for a device.
 """
 
 from functools import reduce
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import hardshrink
 
 from plica.backend.torch.contract import einsum
+from plica.backend.torch.exact import restore
 
 
 def safe_log(x: Tensor) -> Tensor:
@@ -54,7 +55,8 @@ def log_matmul_exp(*arrays: Tensor) -> Tensor:
         product = torch.matmul((x - shift).exp_(), columns.mT)
         total = product if total is None else total + product
     assert total is not None, "there is at least one input"
-    return safe_log(total).add_(shift)
+    result = safe_log(total).add_(shift)
+    return restore(result, total, [inputs[0] if len(inputs) == 1 else torch.cat(inputs, -1)], weight)
 
 
 def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
@@ -74,10 +76,14 @@ def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
         return log_matmul_exp(factors[0][1], weight)
     shifts = [_shift(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
     exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
-    total = safe_log(_contract([term for term, _ in factors], exps, weighted, weight, result))
+    total = _contract([term for term, _ in factors], exps, weighted, weight, result)
+    logs = safe_log(total)
     for (term, _), shift in zip(factors, shifts, strict=True):
-        total = total.add_(_aligned(shift, term, result))
-    return total
+        logs = logs.add_(_aligned(shift, term, result))
+    units = "".join(term[-1] for term, _ in factors)
+    if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
+        return logs
+    return restore(logs, total, [x for _, x in factors], weight.flatten(2))
 
 
 def _separated(factors: list[tuple[str, Tensor]], result: str) -> list[tuple[str, Tensor]]:

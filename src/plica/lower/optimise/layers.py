@@ -53,6 +53,10 @@ def _is_identity(weight: Parameter) -> bool:
     return value is not None and value.shape[0] == value.shape[1] and bool((value == np.eye(len(value))).all())
 
 
+def _several(arity: int) -> bool:
+    return arity > 1
+
+
 def _tucker(match: Match) -> New:
     total, product = match["sum"], match["product"]
     layer = TuckerLayer(product.num_input_units, total.num_output_units, product.arity, total.weight)
@@ -173,7 +177,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         "W (a (x) b (x) ...) -> Tucker(W; a, b, ...)",
         Pattern(
             Entry("sum", SumLayer, ("product",), config={"mixing": False}),
-            Entry("product", KroneckerLayer, ("*factors",)),
+            Entry("product", KroneckerLayer, ("*factors",), config={"arity": _several}),
         ),
         _tucker,
         source="Tucker, 1966: the core contracted with one factor after another",
@@ -184,7 +188,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         "W (a * b * ...) -> CPT(W; a, b, ...)",
         Pattern(
             Entry("sum", SumLayer, ("product",), config={"mixing": False}),
-            Entry("product", HadamardLayer, ("*factors",), config={"arity": lambda arity: arity > 1}),
+            Entry("product", HadamardLayer, ("*factors",), config={"arity": _several}),
         ),
         _cpt,
         source="Loconte et al., 2025: the transposed canonical polyadic layer",

@@ -5,7 +5,7 @@
 (TensorDotLayer(arity=1, 40 -> 30), (3, 4))
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -72,14 +72,23 @@ class TensorDotLayer(FusedLayer):
 
 def _body(xp: Namespace, semiring: Semiring, layer: TensorDotLayer, params: Params, inputs: Sequence[Value]) -> Value:
     # y[l, o, r] = sum over i of W[o, i] x[l, i, r]
-    laid_out = semiring.map(xp, _shaper(xp, (layer.num_left, layer.num_summed, layer.num_right)), inputs[0])
+    left, right = layer.num_left, layer.num_right
+    if left == right == 1:
+        return semiring.contract(xp, inputs, params["weight"])
+    laid_out = _laid_out(xp, semiring, inputs[0], (layer.num_input_units,), (left, layer.num_summed, right))
     sums = semiring.einsum(xp, "fblir,foi->fblor", [laid_out], params["weight"])
-    return semiring.map(xp, _shaper(xp, (layer.num_output_units,)), sums)
+    return _laid_out(xp, semiring, sums, (left, layer.num_sums, right), (layer.num_output_units,))
 
 
-def _shaper(xp: Namespace, sizes: tuple[int, ...]) -> Callable[[Array], Array]:
-    """The function that lays the units out on axes of `sizes`."""
-    return lambda array: xp.reshape(array, (array.shape[0], array.shape[1], *sizes))
+def _laid_out(
+    xp: Namespace, semiring: Semiring, value: Value, before: tuple[int, ...], after: tuple[int, ...]
+) -> Value:
+    """Units on axes of other sizes; what a carrier has once for all units stays as it is."""
+
+    def fn(array: Array) -> Array:
+        return xp.reshape(array, (*array.shape[:2], *after)) if tuple(array.shape[2:]) == before else array
+
+    return semiring.map(xp, fn, value)
 
 
 ROW = FusedRow(TensorDotLayer, body=_body)

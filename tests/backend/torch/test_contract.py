@@ -1,0 +1,108 @@
+"""Einstein sums of Tucker layers: the blocked way, the plain way and torch's own agree, with every derivative."""
+
+import pytest
+import torch
+
+from plica.backend.torch import contract
+from plica.backend.torch.contract import einsum, tucker
+from plica.backend.torch.kernels import log_einsum_exp
+
+
+def vectors(count: int, folds: int = 3, rows: int = 5, units: int = 4) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shape = (folds, rows, units)
+    return [torch.rand(shape, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(count)]
+
+
+def core(count: int, folds: int = 3, sums: int = 2, units: int = 4) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.rand(folds, sums, *[units] * count, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+EQUATIONS = {2: "fbi,foij,fbj->fbo", 3: "fbi,foijk,fbj,fbk->fbo", 4: "fbi,foijkl,fbj,fbk,fbl->fbo"}
+BLOCKS = pytest.mark.parametrize("block", [8, 300, 1 << 19], ids=["rows", "folds", "whole"])
+
+
+@BLOCKS
+@pytest.mark.parametrize("count", EQUATIONS)
+def test_it_is_the_einstein_sum(monkeypatch, block: int, count: int) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", block)
+    first, *others = inputs = vectors(count)
+    weight = core(count)
+    found = einsum(EQUATIONS[count], first, weight, *others)
+    expected = torch.einsum(EQUATIONS[count], first, weight, *others)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    ones = torch.autograd.grad(found.square().sum(), [*inputs, weight])
+    others = torch.autograd.grad(expected.square().sum(), [*inputs, weight])
+    torch.testing.assert_close(ones, others, rtol=1e-12, atol=0)
+
+
+@BLOCKS
+def test_derivatives_of_every_kind(monkeypatch, block: int) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", block)
+    arguments = (*vectors(2, rows=2, units=3), core(2, units=3))
+
+    def function(x, y, weight):
+        return tucker([x, y], weight)
+
+    assert torch.autograd.gradcheck(function, arguments, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function, arguments)
+
+
+def test_only_what_is_learned_gets_a_gradient(monkeypatch) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", 300)
+    x, y = vectors(2)
+    weight = core(2)
+    (found,) = torch.autograd.grad(tucker([x.detach(), y], weight.detach()).sum(), [y])
+    (expected,) = torch.autograd.grad(tucker([x, y], weight).sum(), [y])
+    torch.testing.assert_close(found, expected)
+
+
+def test_transforms_see_through_it(monkeypatch) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", 8)
+    x, y = (vector.detach() for vector in vectors(2))
+    weight = core(2).detach()
+    expected = torch.stack([tucker([one[None], other[None]], one_weight[None])[0] for one, other, one_weight in zip(x, y, weight)])
+    found = torch.vmap(lambda a, b, c: tucker([a[None], b[None]], c[None])[0])(x, y, weight)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["fbi,foi->fbo", "fblir,foi->fblor", "fbi,foji,fbj->fbo", "fbi,ofij,fbj->fbo", "fbi,foij,fbj->fob", "ab,bc->ac"],
+)
+def test_other_einstein_sums_are_torchs(equation: str) -> None:
+    generator = torch.Generator().manual_seed(2)
+    arrays = [
+        torch.rand([3] * len(term), generator=generator, dtype=torch.float64)
+        for term in equation.partition("->")[0].split(",")
+    ]
+    torch.testing.assert_close(einsum(equation, *arrays), torch.einsum(equation, *arrays), rtol=1e-12, atol=0)
+
+
+def test_log_space_survives_what_underflows() -> None:
+    x, y = (torch.log(vector.detach()) - 2000 for vector in vectors(2))
+    weight = core(2).detach()
+    found = log_einsum_exp("fbi,fbj,foij->fbo", x, y, weight)
+    expected = tucker([(x + 2000).exp(), (y + 2000).exp()], weight).log() - 4000
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+
+
+def test_values_of_one_term_whose_peaks_lie_apart() -> None:
+    # Each alone is dwarfed by its own peak, but the peaks do not meet: shifting one by one would lose everything.
+    x = torch.tensor([[[0.0, -2000.0, -1000.0]]], dtype=torch.float64)
+    y = torch.tensor([[[-2000.0, 0.0, -900.0]]], dtype=torch.float64)
+    weight = torch.ones(1, 1, 3, dtype=torch.float64)
+    found = log_einsum_exp("fbi,fbi,foi->fbo", x, y, weight)
+    torch.testing.assert_close(found, torch.tensor([[[-1900.0]]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("equation", ["fbi,fbj,foij->fbo", "fbi,fbi,foi->fbo"])
+def test_zero_probabilities_send_finite_gradients(equation: str) -> None:
+    x = torch.full((1, 2, 2), -torch.inf, dtype=torch.float64).requires_grad_()
+    y = torch.tensor([[[0.0, -torch.inf], [-1.0, -2.0]]], dtype=torch.float64).requires_grad_()
+    weight = torch.rand(1, 3, *[2] * (2 if "j" in equation else 1), dtype=torch.float64).requires_grad_()
+    found = log_einsum_exp(equation, x, y, weight)
+    assert (found == -torch.inf).all()
+    gradients = torch.autograd.grad(found, [x, y, weight], torch.ones_like(found))
+    assert all(gradient.isfinite().all() for gradient in gradients)

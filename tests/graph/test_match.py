@@ -1,0 +1,243 @@
+"""Patterns and where they match: chains, trees, DAGs, variadic inputs, conditions, sharing, and what nearly matches."""
+
+import pytest
+
+from plica.errors import GraphError
+from plica.graph.match import GraphOptMatch, OptMatchStrategy, match_optimization_patterns
+from plica.graph.pattern import Entry, Pattern
+from tests.harness.graphs import Letters, letters
+
+CHAIN = Pattern.chain("f", "g")
+
+
+def find(graph: Letters, *patterns: Pattern, **settings):
+    return match_optimization_patterns(graph.view(), patterns, **settings)
+
+
+def names(match: GraphOptMatch, name: str) -> str:
+    found = match[name]
+    return " ".join(node.name for node in found) if isinstance(found, tuple) else found.name
+
+
+def test_a_chain_matches_the_example_of_the_seed() -> None:
+    graph = letters("l1 = one; l2 = two l1; l3 = three l2; l4 = four l3", "l4")
+    matches, by_root, misses = find(graph, Pattern.chain("three", "two"))
+    (match,) = matches
+    assert [node.name for node in match.nodes.values()] == ["l3", "l2"]
+    assert match.root is graph.nodes["l3"]
+    assert by_root == {graph.nodes["l3"]: match}
+    assert names(match, "inputs") == "l1"
+    assert not misses
+
+
+def test_a_chain_ends_where_the_graph_does() -> None:
+    assert not find(letters("a = f", "a"), CHAIN).matches
+    assert not find(letters("x; a = f x", "a"), CHAIN).matches
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs", "reason"),
+    [
+        ("x; b = g x; a = f b; c = h b", ("a", "c"), "b is also read by c"),
+        ("x; b = g x; a = f b", ("a", "b"), "b is itself an output"),
+        ("x; b = g x; a = f b; c = f b", ("a", "c"), "b is also read by c"),
+    ],
+)
+def test_an_interior_node_with_another_reader_is_never_fused(text, outputs, reason) -> None:
+    matches, _, misses = find(letters(text, *outputs), CHAIN)
+    assert not matches
+    assert reason in [miss.detail for miss in misses]
+
+
+def test_a_root_may_be_read_often_and_be_an_output() -> None:
+    assert find(letters("x; b = g x; a = f b; c = h a a; d = h a", "a", "c", "d"), CHAIN).matches
+
+
+def test_a_node_read_twice_by_its_one_reader_may_be_fused() -> None:
+    pattern = Pattern(Entry("square", "times", ("inner", "inner")), Entry("inner", "g", ("x",)))
+    (match,) = find(letters("x; b = g x; a = times b b", "a"), pattern).matches
+    assert names(match, "inner") == "b"
+    assert not find(letters("x; b = g x; c = g x; a = times b c", "a"), pattern).matches
+
+
+def test_a_pattern_may_be_a_tree() -> None:
+    pattern = Pattern(
+        Entry("sum", "add", ("left", "right")), Entry("left", "g", ("x",)), Entry("right", "g", ("y",), {"n": 2})
+    )
+    graph = letters("x; y; b = g x; c = g y; a = add b c", "a", c={"n": 2})
+    (match,) = find(graph, pattern).matches
+    assert (names(match, "x"), names(match, "y"), names(match, "right")) == ("x", "y", "c")
+    turned = letters("x; y; b = g x; c = g y; a = add c b", "a", c={"n": 2})
+    _, _, (miss,) = find(turned, pattern)
+    assert miss.detail == "b: n is None, not 2"
+
+
+def test_a_pattern_may_be_a_dag() -> None:
+    # f(x) + h(f(x)), where both read one f
+    pattern = Pattern(
+        Entry("sum", "add", ("shared", "outer")), Entry("outer", "h", ("shared",)), Entry("shared", "f", ("x",))
+    )
+    assert find(letters("x; b = f x; c = h b; a = add b c", "a"), pattern).matches
+    assert not find(letters("x; b = f x; d = f x; c = h d; a = add b c", "a"), pattern).matches
+
+
+def test_a_repeated_input_name_is_one_node() -> None:
+    pattern = Pattern(Entry("op", "minus", ("x", "x")))
+    assert find(letters("x; a = minus x x", "a"), pattern).matches
+    assert not find(letters("x; y; a = minus x y", "a"), pattern).matches
+
+
+def test_two_entries_are_two_nodes() -> None:
+    pattern = Pattern(Entry("sum", "add", ("b", "c")), Entry("b", "g"), Entry("c", "g"))
+    assert not find(letters("x; b = g x; a = add b b", "a"), pattern).matches
+
+
+@pytest.mark.parametrize(
+    ("inputs", "before", "inside", "after"),
+    [("b", "", "p q", ""), ("x b", "x", "p q", ""), ("b x y", "", "p q", "x y"), ("x b y", "x", "p q", "y")],
+)
+def test_variadic_inputs_take_what_is_there(inputs, before, inside, after) -> None:
+    pattern = Pattern(Entry("outer", "m", ("*before", "inner", "*after")), Entry("inner", "m", ("*factors",)))
+    graph = letters(f"x; y; p; q; b = m p q; a = m {inputs}", "a")
+    (match,) = find(graph, pattern).matches
+    assert (names(match, "before"), names(match, "factors"), names(match, "after")) == (before, inside, after)
+
+
+def test_variadic_inputs_skip_a_place_that_does_not_hold() -> None:
+    pattern = Pattern(Entry("outer", "m", ("*before", "inner", "*after")), Entry("inner", "m", ("*factors",)))
+    graph = letters("x; p; b = m p x; c = m p x; a = m b c; d = h b", "a", "d")
+    (match,) = find(graph, pattern).matches
+    assert (names(match, "before"), names(match, "inner")) == ("b", "c")
+
+
+def test_the_number_of_inputs_must_fit() -> None:
+    pattern = Pattern(Entry("op", "m", ("x", "y", "*rest")))
+    assert not find(letters("x; a = m x", "a"), pattern).matches
+    (match,) = find(letters("x; y; a = m x y", "a"), pattern).matches
+    assert match["rest"] == ()
+
+
+def test_commutative_entries_match_in_any_order() -> None:
+    one = Entry("one", "number", (), {"value": 1}, kept=True)
+    pattern = Pattern(Entry("op", "times", ("x", "one"), commutative=True), one)
+    for text in ("x; n = number; a = times x n", "x; n = number; a = times n x"):
+        (match,) = find(letters(text, "a", n={"value": 1}), pattern).matches
+        assert names(match, "x") == "x"
+    assert not find(letters("x; n = number; a = times x n", "a", n={"value": 2}), pattern).matches
+
+
+def test_conditions_are_values_or_predicates() -> None:
+    graph = letters("x; b = g x; a = f b", "a", b={"size": 3})
+    for condition, fits in ((3, True), (4, False), (lambda size: size > 2, True), (lambda size: size > 3, False)):
+        pattern = Pattern.chain("f", "g", config_patterns=[{}, {"size": condition}])
+        assert bool(find(graph, pattern).matches) == fits
+
+
+def test_a_kind_may_be_one_of_several_or_any() -> None:
+    graph = letters("x; b = g x; a = f b", "a")
+    assert find(graph, Pattern.chain("f", ("h", "g"))).matches
+    assert find(graph, Pattern(Entry("root", "f", ("inner",)), Entry("inner", None, ("x",)))).matches
+    assert not find(graph, Pattern.chain("f", ("h", "k"))).matches
+
+
+def test_is_output_asks_for_an_output() -> None:
+    pattern = Pattern.chain("g", is_output=True)
+    graph = letters("x; b = g x; a = g b", "a")
+    (match,) = find(graph, pattern).matches
+    assert match.root is graph.nodes["a"]
+
+
+def test_a_kept_node_may_have_other_readers() -> None:
+    pattern = Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), kept=True))
+    graph = letters("x; b = g x; a = f b; c = h b", "a", "c")
+    (match,) = find(graph, pattern).matches
+    assert [node.name for node in match.fused] == ["a"]
+
+
+def test_sub_patterns_are_found_in_what_a_node_carries() -> None:
+    carried = letters("w; s = softmax w", "s").view()
+    inner = Pattern(Entry("soft", "softmax", ("logits",)), is_output=True)
+    pattern = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": inner}))
+    graph = letters("x; a = f x", "a").view(sub_graph=lambda node, name: carried)
+    (match,) = match_optimization_patterns(graph, [pattern]).matches
+    assert match.sub_matches["sum"]["weight"]["logits"].name == "w"
+    other = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern.chain("exp")}))
+    assert not match_optimization_patterns(graph, [other]).matches
+
+
+def test_the_largest_match_wins_and_the_first_rule_under_the_other_strategy() -> None:
+    graph = letters("x; c = h x; b = g c; a = f b", "a")
+    small, large = Pattern.chain("f", "g"), Pattern.chain("f", "g", "h")
+    assert [match.number for match in find(graph, small, large).matches] == [1]
+    first = find(graph, small, large, strategy=OptMatchStrategy.FIRST_RULE)
+    assert [match.number for match in first.matches] == [0]
+
+
+def test_ties_go_to_the_first_rule_then_to_the_first_place() -> None:
+    graph = letters("x; c = m x; b = m c; a = m b", "a")
+    (match,) = find(graph, Pattern.chain("m", "m"), Pattern.chain("m", "m")).matches
+    assert (match.number, match.root.name) == (0, "b")
+
+
+def test_matches_do_not_overlap() -> None:
+    graph = letters("x; d = m x; c = m d; b = m c; a = m b", "a")
+    matches = find(graph, Pattern.chain("m", "m")).matches
+    assert [[node.name for node in match.fused] for match in matches] == [["c", "d"], ["a", "b"]]
+
+
+def test_what_a_match_looks_at_is_not_fused_by_another() -> None:
+    looks = Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), kept=True))
+    fuses = Pattern.chain("g", "h")
+    graph = letters("x; c = h x; b = g c; a = f b", "a")
+    assert [match.number for match in find(graph, looks, fuses).matches] == [0]
+    assert [match.number for match in find(graph, fuses, looks).matches] == [0]
+
+
+def test_a_declined_match_is_a_near_miss_and_blocks_no_other() -> None:
+    graph = letters("x; b = g x; a = f b", "a")
+    conditions = [lambda match: f"too dear: {match.root.name}", None]
+    matches, _, (miss,) = find(graph, CHAIN, Pattern.chain("f", "g"), conditions=conditions)
+    assert [match.number for match in matches] == [1]
+    assert (miss.number, miss.why, miss.detail) == (0, "too dear", "a: too dear: a")
+
+
+def test_a_single_node_that_does_not_fit_is_no_near_miss() -> None:
+    pattern = Pattern(Entry("op", "f", ("x",), {"n": 1}))
+    assert find(letters("x; a = f x", "a"), pattern) == ((), {}, ())
+
+
+MALFORMED = (
+    ((), {}, "there are no entries"),
+    ((Entry("a b", "f"),), {}, "'a b' is no name"),
+    ((Entry("a", "f", ("b",)), Entry("b", "g", ("a",))), {}, "reverse topological order"),
+    ((Entry("a", "f", ("a",)),), {}, "'a' reads 'a', which comes before it"),
+    ((Entry("a", "f", ("b", "b")), Entry("b", "g"), Entry("b", "h")), {}, "two entries are called 'b'"),
+    ((Entry("a", "f", ("x",)), Entry("b", "g")), {}, "no entry before 'b' reads it"),
+    ((Entry("a", "f", ("*b",)), Entry("b", "g")), {}, "stands for one node"),
+    ((Entry("a", "f", ("x", "*x")),), {}, "one input and also any number"),
+    ((Entry("a", "f", ("x y",)),), {}, "'x y' of 'a' is no name"),
+    ((Entry("a", "f", ("*x",), commutative=True),), {}, "commutative and variadic"),
+    ((Entry("a", "f", kept=True),), {}, "so that nothing is replaced"),
+    ((Entry("a", "f", sub_patterns={"w": "softmax"}),), {}, "sub-pattern 'w' of 'a' is str"),
+)
+
+
+@pytest.mark.parametrize(("entries", "settings", "message"), MALFORMED, ids=[row[2] for row in MALFORMED])
+def test_a_malformed_pattern_is_refused_when_it_is_declared(entries, settings, message) -> None:
+    with pytest.raises(GraphError, match=message.replace("(", r"\(")):
+        Pattern(*entries, **settings)
+
+
+def test_a_chain_with_too_many_conditions_is_refused() -> None:
+    with pytest.raises(GraphError, match="1 kind.s., but 2 config pattern"):
+        Pattern.chain("f", config_patterns=[{}, {}])
+
+
+def test_the_four_questions_have_answers() -> None:
+    inner = Pattern.chain("softmax")
+    pattern = Pattern.chain("f", "g", config_patterns=[{"n": 1}], sub_patterns=[{}, {"w": inner}], is_output=True)
+    assert pattern.is_output
+    assert [entry.kind for entry in pattern.entries] == ["f", "g"]
+    assert pattern.config_patterns == ({"n": 1}, {})
+    assert pattern.sub_patterns == ({}, {"w": inner})
+    assert pattern.inputs == ("*inputs",)

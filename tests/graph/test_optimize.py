@@ -1,0 +1,121 @@
+"""One pass of rules over a graph: entry and exit points, what is joined to what, what goes and what stays."""
+
+import pytest
+
+from plica.errors import GraphError
+from plica.graph.optimize import Replacement, Rule, optimize_graph
+from plica.graph.pattern import Entry, Pattern
+from tests.harness.graphs import Letter, Letters, letters
+
+CHAIN = Pattern.chain("f", "g")
+
+
+def fuse(match) -> Replacement:
+    return Replacement.chain(match["inputs"], Letter(f"{match.root.name}'", "fg"))
+
+
+FUSE = Rule("fuse", "f(g(x)) -> fg(x)", CHAIN, fuse)
+CANCEL = Rule(
+    "cancel",
+    "f(g(x)) -> x",
+    Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",))),
+    lambda match: Replacement.by(match["x"]),
+)
+
+
+def show(graph: Letters, *rules: Rule) -> str | None:
+    """The graph after one pass as text: `a' = fg x; ...; outputs`."""
+    result = optimize_graph(graph.view(), rules)
+    if result is None:
+        return None
+    lines = [f"{node} = {' '.join([node.kind, *map(str, result.inputs[node])])}" for node in result.nodes]
+    return "; ".join([*lines, "-> " + " ".join(map(str, result.outputs))])
+
+
+def test_nothing_is_returned_where_nothing_matches() -> None:
+    assert show(letters("x; a = f x", "a"), FUSE) is None
+    assert show(letters("x; a = f x", "a")) is None
+
+
+def test_the_replacement_reads_the_inputs_of_the_entry_and_stands_for_the_exit() -> None:
+    graph = letters("x; b = g x; a = f b; c = h a x", "c")
+    assert show(graph, FUSE) == "x = x; a' = fg x; c = h a' x; -> c"
+    result = optimize_graph(graph.view(), [FUSE])
+    (applied,) = result.applied
+    assert result.entry_points[applied.match] is graph.nodes["b"]
+    assert result.exit_points[applied.match].name == "a'"
+
+
+def test_an_output_is_replaced_among_the_outputs() -> None:
+    assert show(letters("x; b = g x; a = f b", "a", "a"), FUSE) == "x = x; a' = fg x; -> a' a'"
+
+
+def test_one_match_reads_the_exit_of_another() -> None:
+    graph = letters("x; d = g x; c = f d; b = g c; a = f b", "a")
+    assert show(graph, FUSE) == "x = x; c' = fg x; a' = fg c'; -> a'"
+
+
+def test_an_input_may_stand_for_a_match() -> None:
+    graph = letters("x; b = g x; a = f b; c = h a a", "c", "a")
+    assert show(graph, CANCEL) == "x = x; c = h x x; -> c x"
+
+
+def test_cancelled_matches_in_a_row_lead_to_the_first_input() -> None:
+    graph = letters("x; d = g x; c = f d; b = g c; a = f b", "a")
+    assert show(graph, CANCEL) == "x = x; -> x"
+
+
+def test_a_replacement_is_a_graph() -> None:
+    def split(match) -> Replacement:
+        left, right, joined = Letter("l", "left"), Letter("r", "right"), Letter("j", "join")
+        x = match["x"]
+        return Replacement(((left, (x,)), (right, (x, left)), (joined, (left, right))), joined)
+
+    rule = Rule("split", "f(x) -> ...", Pattern(Entry("root", "f", ("x",))), split)
+    assert show(letters("x; a = f x", "a"), rule) == "x = x; l = left x; r = right x l; j = join l r; -> j"
+
+
+def test_a_kept_node_goes_only_when_nothing_reads_it_any_more() -> None:
+    rule = Rule(
+        "look",
+        "f(g(x)) -> k(x)",
+        Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), kept=True)),
+        lambda match: Replacement.chain([match["x"]], Letter("k", "k")),
+    )
+    assert show(letters("x; b = g x; a = f b", "a"), rule) == "x = x; k = k x; -> k"
+    assert show(letters("x; b = g x; a = f b; c = h b", "a", "c"), rule) == "x = x; b = g x; k = k x; c = h b; -> k c"
+
+
+def test_what_nothing_read_before_stays() -> None:
+    assert show(letters("x; y; b = g x; a = f b; d = h y", "a"), FUSE) == "x = x; y = y; a' = fg x; d = h y; -> a'"
+
+
+def test_the_graph_given_stays_as_it_is() -> None:
+    graph = letters("x; b = g x; a = f b", "a")
+    view = graph.view()
+    optimize_graph(view, [FUSE])
+    assert [node.name for node in view.nodes] == ["x", "b", "a"]
+    assert view.inputs(graph.nodes["a"]) == (graph.nodes["b"],)
+
+
+def test_a_replacement_that_reads_what_it_was_not_given_is_refused() -> None:
+    other = Letter("other", "z")
+    rule = Rule("bad", "f(g(x)) -> ?", CHAIN, lambda match: Replacement.chain([other], Letter("n", "n")))
+    with pytest.raises(GraphError, match="rule bad at a: its replacement reads other, which .* inputs of the match are inputs"):
+        show(letters("x; b = g x; a = f b", "a"), rule)
+    inner = Rule("bad", "f(g(x)) -> g", CHAIN, lambda match: Replacement.by(match["n1"]))
+    with pytest.raises(GraphError, match="reads b"):
+        show(letters("x; b = g x; a = f b", "a"), inner)
+
+
+def test_near_misses_are_told() -> None:
+    told = []
+    graph = letters("x; b = g x; a = f b; c = h b", "a", "c")
+    assert optimize_graph(graph.view(), [FUSE], on_near_miss=lambda rule, miss: told.append((rule.name, miss.why))) is None
+    assert told == [("fuse", "an interior node has another consumer")]
+
+
+def test_a_deep_graph_is_no_recursion() -> None:
+    text = "x; n0 = g x; " + "; ".join(f"n{i} = {'fg'[i % 2 == 0]} n{i - 1}" for i in range(1, 5000))
+    result = optimize_graph(letters(text, "n4999").view(), [FUSE])
+    assert len(result.nodes) == 2501
