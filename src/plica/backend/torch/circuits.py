@@ -136,7 +136,9 @@ class TorchCircuit(nn.Module):
 
     def _score(self, x: Tensor) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
-        if self._semiring is not LSE_SUM or x.device.type != "cpu" or is_abstract(x) or not len(x):
+        if self._semiring is not LSE_SUM or x.device.type != "cpu" or is_abstract(x):
+            return self._run(self._semiring, x)  # type: ignore[no-any-return]
+        if len(x) * self._num_activations < _SCALED_FROM:
             return self._run(self._semiring, x)  # type: ignore[no-any-return]
         result, trusted = self._run(SCALED, x)
         if is_abstract(trusted):
