@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from plica.api import interpret, parse, trace, verify
 from plica.ir.types import spec
-from plica.pipeline import PipelineContext, compile
+from plica.pipeline import PipelineContext, compile  # noqa: A004 - the word of the field
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.scope import Scope
 

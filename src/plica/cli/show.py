@@ -23,8 +23,8 @@ _HEADINGS = ("layer", "kind", "scope", "units", "inputs", "parameters")
     type=click.Choice(_STAGES),
     default="symbolic",
     show_default=True,
-    help="symbolic: a table of layers. optimised: the table after the rules, and what they did. program: the equations of "
-    "the compiled circuit. code: the Python that runs.",
+    help="symbolic: a table of layers. optimised: the table after the rules, and what they did. program: the equations "
+    "of the compiled circuit. code: the Python that runs.",
 )
 @one_line_errors
 def show(model: Path, stage: str) -> None:

@@ -1,1 +1,1 @@
-"""Algorithms on any directed acyclic graph, given "the inputs of a node"; no layer or operation is known here by name."""
+"""Algorithms on any directed acyclic graph, given "the inputs of a node"; no layer or operation is known here."""

@@ -64,8 +64,8 @@ def by_level(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Setting
 def by_agenda(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
     """Groups of alike nodes that are ready together, whatever their level.
 
-    Of the settings that have ready nodes, the one whose remaining nodes lie lowest on average goes first, so that a kind
-    waits until most of its nodes are ready.
+    Of the settings that have ready nodes, the one whose remaining nodes lie lowest on average goes first, so that a
+    kind waits until most of its nodes are ready.
 
     Source: Neubig, Goldberg and Dyer, "On-the-fly operation batching in dynamic computation graphs", 2017, section 3.2.
     """

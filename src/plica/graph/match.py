@@ -165,7 +165,7 @@ def _all_matches(
         kind = graph.kind(node)
         if kind not in applicable:
             applicable[kind] = [
-                number for number, pattern in enumerate(patterns) if _kind_fits(graph, kind, pattern.root)
+                number for number, pattern in enumerate(patterns) if kind_fits(graph.fits, kind, pattern.root)
             ]
         for number in applicable[kind]:
             if readers is None:
@@ -217,7 +217,7 @@ def match_pattern(
     number: int = 0,
 ) -> "GraphOptMatch[Node] | NearMiss[Node] | None":
     """The first way in which `pattern` holds with its root at `root`; why not, where all kinds fit; else None."""
-    if not _kind_fits(graph, graph.kind(root), pattern.root):
+    if not kind_fits(graph.fits, graph.kind(root), pattern.root):
         return None
     missed: NearMiss[Node] | None = None
     start = _Binding({pattern.root.name: root}, {})
@@ -342,15 +342,16 @@ def _bound(graph: GraphView[Any], pattern: Pattern, name: str, node: Any, bindin
         return binding._replace(inputs={**binding.inputs, name: (node,)}) if known[0] is node else None
     if name in binding.nodes:
         return binding if binding.nodes[name] is node else None
-    if not _kind_fits(graph, graph.kind(node), entry):
+    if not kind_fits(graph.fits, graph.kind(node), entry):
         return None
     if not entry.kept and any(node is other for other in binding.nodes.values()):
         return None
     return binding._replace(nodes={**binding.nodes, name: node})
 
 
-def _kind_fits(graph: GraphView[Any], kind: Any, entry: Entry) -> bool:
-    return entry.kind is None or _fits(graph.fits, kind, entry.kind)
+def kind_fits(fits: Callable[[Any, Any], bool], kind: Any, entry: Entry) -> bool:
+    """Whether a node of a kind may stand where an entry is."""
+    return entry.kind is None or _fits(fits, kind, entry.kind)
 
 
 @lru_cache(maxsize=1024)

@@ -126,6 +126,4 @@ class LoweringScope:
 def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:
     """Arrays `(F, 1, K)`, alike for all rows, repeated where another has rows of its own."""
     rows = next((array.shape[1] for array in arrays.values() if array.shape[1] != 1), 1)
-    return {
-        group: xp.broadcast_to(array, (array.shape[0], rows, *array.shape[2:])) for group, array in arrays.items()
-    }
+    return {group: xp.broadcast_to(array, (array.shape[0], rows, *array.shape[2:])) for group, array in arrays.items()}

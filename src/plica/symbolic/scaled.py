@@ -1,21 +1,21 @@
 """Scaled numbers: linear mantissas with one logarithmic scale for each row, and a bound on what underflow has cost.
 
 A value is four arrays: mantissas `m (F, B, K)`, the scale `s (F, B, 1)`, the error bound `e (F, B, 1)` and the cap
-`c (F, B, 1)`; it stands for `m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of whole
-activations disappear. What underflow may lose is bounded as it happens:
+`c (F, B, 1)`; it stands for `m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of
+whole activations disappear. What underflow may lose is bounded as it happens:
 
-* every mantissa is within `e` of its exact value (rounding aside), and at most `c`;
+* every mantissa is at most `c`, and within `e` of its exact value (rounding aside), which is then at most `c + e`;
 * a mantissa below the smallest normal number t loses at most t, so inputs start with `e = t`;
-* a product has `e = e1 c2 + e2 c1 + t`, a sum with weights of row sums up to R has `e = R e + I t`;
-* dividing by a power of two p just above the largest mantissa, which `normalise` does, divides `e` by p too.
+* a product has `e = e1 (c2 + e2) + e2 c1 + t`, a sum with weights of row sums up to R has `e = R e + I t`;
+* dividing by a power of two p just above the largest mantissa, which `normalise` does, gives `e / p + t`.
 
 Scale, bound and cap have one row, `(F, 1, 1)`, as long as they are alike for all rows.
 
-At the end `e <= tolerance * m` proves the result right to that tolerance; where it does not, the caller takes the log-space
-path. The bound assumes weights that are not negative.
+At the end `e <= tolerance * m` proves the result right to that tolerance; where it does not, the caller takes the
+log-space path. The bound assumes weights that are not negative.
 
-Source: the scaling of forward algorithms (Rabiner, "A tutorial on hidden Markov models", 1989, section V.A); the bound is a
-running error analysis (Higham, "Accuracy and stability of numerical algorithms", 2002, section 3.3).
+Source: the scaling of forward algorithms (Rabiner, "A tutorial on hidden Markov models", 1989, section V.A); the bound
+is a running error analysis (Higham, "Accuracy and stability of numerical algorithms", 2002, section 3.3).
 """
 
 from collections.abc import Sequence
@@ -65,17 +65,17 @@ def _to_log(xp: Namespace, value: Value) -> Array:
 
 
 def _mul(xp: Namespace, a: Value, b: Value) -> Value:
-    return _product(xp, a, b, xp.multiply(a[0], b[0]))
+    return _product(a, b, xp.multiply(a[0], b[0]))
 
 
 def _outer(xp: Namespace, a: Value, b: Value) -> Value:
     (mantissa,) = SUM_PRODUCT.outer(xp, (a[0],), (b[0],))
-    return _product(xp, a, b, mantissa)
+    return _product(a, b, mantissa)
 
 
-def _product(xp: Namespace, a: Value, b: Value, mantissa: Array) -> Value:
+def _product(a: Value, b: Value, mantissa: Array) -> Value:
     (_, s1, e1, c1), (_, s2, e2, c2) = a, b
-    return mantissa, s1 + s2, e1 * c2 + e2 * c1 + _smallest(mantissa), c1 * c2
+    return mantissa, s1 + s2, e1 * (c2 + e2) + e2 * c1 + _smallest(mantissa), c1 * c2
 
 
 def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
@@ -96,14 +96,16 @@ def _contract(xp: Namespace, values: Sequence[Value], weight: Array) -> Value:
 def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array) -> Value:
     (mantissa,) = SUM_PRODUCT.einsum(xp, equation, [value[:1] for value in values], weight)
     scale, bound, cap = values[0][1:]
+    lost = _smallest(mantissa)  # by each term, whose factors are multiplied from the left
     for _, s, e, c in values[1:]:
-        scale, bound, cap = scale + s, bound * c + e * cap + _smallest(mantissa), cap * c
+        scale, bound, cap = scale + s, bound * (c + e) + e * cap + _smallest(mantissa), cap * c
+        lost = lost * c + _smallest(mantissa)
     terms, _, result = equation.partition("->")
     weighted = terms.split(",")[-1]
     summed = tuple(axis for axis, letter in enumerate(weighted) if axis and letter not in result)
     row_sum = _row_sum(xp, weight, summed)
     count = int(np.prod([weight.shape[axis] for axis in summed]))
-    return mantissa, scale, bound * row_sum + _smallest(mantissa) * count, cap * row_sum
+    return mantissa, scale, bound * row_sum + lost * count, cap * row_sum
 
 
 def _row_sum(xp: Namespace, weight: Array, axes: tuple[int, ...]) -> Array:
@@ -121,7 +123,11 @@ def _aligned(xp: Namespace, values: Sequence[Value]) -> list[Value]:
     for value in values[1:]:
         scale = xp.maximum(scale, value[1])
     factors = [xp.exp(value[1] - scale) for value in values]
-    return [(m * f, scale, e * f + _smallest(m), c) for (m, _, e, c), f in zip(values, factors, strict=True)]
+    # a factor may lose t as well, which its mantissa multiplies
+    return [
+        (m * f, scale, e * f + (c + e + 1.0) * _smallest(m), c)
+        for (m, _, e, c), f in zip(values, factors, strict=True)
+    ]
 
 
 def _total(xp: Namespace, arrays: Sequence[Array]) -> Array:
@@ -141,7 +147,7 @@ def _largest(xp: Namespace, arrays: Sequence[Array]) -> Array:
 def _normalise(xp: Namespace, value: Value) -> Value:
     mantissa, scale, bound, cap = value
     mantissa, largest = xp.rescale(mantissa)
-    return mantissa, scale + xp.log(largest), bound / largest, xp.ones_like(cap)
+    return mantissa, scale + xp.log(largest), bound / largest + _smallest(mantissa), xp.ones_like(cap)
 
 
 def _constant(xp: Namespace, shape: Any, dtype: Any, number: float) -> Value:
@@ -151,9 +157,13 @@ def _constant(xp: Namespace, shape: Any, dtype: Any, number: float) -> Value:
 
 
 def trusted(xp: Namespace, value: Value) -> Array:
-    """Where the bound proves a mantissa right to the precision of its dtype, as a mask `(F, B, K)`."""
-    mantissa, _, bound, _ = value
-    return xp.less_equal(bound, mantissa * float(np.finfo(str(mantissa.dtype)).eps))
+    """Where the bound proves a mantissa right to the precision of its dtype, as a mask `(F, B, K)`.
+
+    What has overflowed is not trusted: in log space it may be an ordinary number.
+    """
+    mantissa, scale, bound, _ = value
+    proven = xp.less_equal(bound, mantissa * float(np.finfo(str(mantissa.dtype)).eps))
+    return xp.logical_and(proven, xp.isfinite(mantissa + scale))
 
 
 SCALED = Semiring(

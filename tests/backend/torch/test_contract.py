@@ -106,3 +106,14 @@ def test_zero_probabilities_send_finite_gradients(equation: str) -> None:
     assert (found == -torch.inf).all()
     gradients = torch.autograd.grad(found, [x, y, weight], torch.ones_like(found))
     assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("equation", ["fblir,foi->fblor", "fbli,foi->fblo", "fbi,fbi,foi->fbo"])
+def test_a_sum_over_one_axis_is_right_far_below_the_largest_term(equation: str) -> None:
+    # The largest unit has no weight, and what has weight underflows beside it.
+    x = torch.zeros(1, 2, *[3 if letter == "i" else 2 for letter in equation.partition(",")[0][2:]], dtype=torch.float64)
+    axis = equation.index("i")
+    x = x.index_add(axis, torch.tensor([1, 2]), torch.full_like(x.narrow(axis, 0, 2), -900.0))
+    weight = torch.tensor([[[0.0, 0.25, 0.75]]], dtype=torch.float64)
+    found = log_einsum_exp(equation, *[x] * (equation.count(",")), weight)
+    torch.testing.assert_close(found, torch.full_like(found, -900.0 * equation.count(",")))

@@ -139,9 +139,9 @@ def test_mixing_weights_of_another_form_are_dense() -> None:
 
 def test_fold_settings_ignore_scopes_and_tell_apart_what_computes_differently() -> None:
     first, second = (CategoricalLayer([v], 4, num_categories=5) for v in (0, 9))
-    assert first.fold_settings() == second.fold_settings()
+    longer = CategoricalLayer([0], 4, num_categories=6)  # folds by padding
+    assert first.fold_settings() == second.fold_settings() == longer.fold_settings()
     others = [
-        CategoricalLayer([0], 4, num_categories=6),
         CategoricalLayer([0], 5, num_categories=5),
         CategoricalLayer([0], 4, num_categories=5, probs=normal(4, 5)),
         GaussianLayer([0], 4),

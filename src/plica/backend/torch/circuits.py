@@ -19,6 +19,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimise import Report
 from plica.lower.score import Lowered, input_width, lower_score, state_limits
+from plica.passes.memory import plan_memory
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.scaled import SCALED
 from plica.symbolic.scope import Scope
@@ -26,6 +27,7 @@ from plica.symbolic.semirings import LSE_SUM, Semiring
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _FOLDED = "leaves."
+_EXPLAINED_ROWS = 128
 _SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
 _INPUTS = ("bool", "int", "float")
 
@@ -196,7 +198,12 @@ class TorchCircuit(nn.Module):
             f"layers, {numbers:,} numbers in {len(tensors)} tensors, {len(self.program.equations)} equations"
         )
         report = "not optimised" if self._report is None else self._report.text()
-        return "\n".join([head, report, explain_folds(self._folded)])
+        plan = plan_memory(self.program, _EXPLAINED_ROWS)
+        memory = (
+            f"memory for {_EXPLAINED_ROWS} rows: {plan.peak:,} bytes at the peak without gradients, at most "
+            f"{plan.total:,} with them; {plan.copied:,} bytes copied to bring folds together"
+        )
+        return "\n".join([head, report, explain_folds(self._folded), memory])
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""

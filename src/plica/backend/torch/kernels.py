@@ -7,38 +7,22 @@ from functools import reduce
 
 import torch
 from torch import Tensor
-from torch.nn.functional import hardshrink
 
 from plica.backend.torch.contract import einsum
 from plica.backend.torch.exact import restore
+from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 
-
-def safe_log(x: Tensor) -> Tensor:
-    """The logarithm; its derivative at 0 is 0, so that a probability of zero sends no gradient instead of NaN.
-
-    hardshrink with bound 0 changes no value, and its backward pass is a selection, which stops even an infinite
-    gradient where x is 0. Measured against a mask in a hand-written backward, it is the cheaper of the two.
-    """
-    if not torch.is_grad_enabled():
-        return torch.log(x)
-    return torch.log(x.masked_fill(x == 0, 0) if x.is_complex() else hardshrink(x, 0.0))
-
-
-def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """The largest element along `axes`, kept finite, without gradient; 0 where there are no elements.
-
-    A finite shift is all that `-inf` needs: exp(-inf - shift) is 0, and no NaN arises. It costs one clamp of an array
-    that has lost its last axis, where masking would cost passes over the whole of `x`.
-    """
-    if any(x.shape[axis] == 0 for axis in axes):
-        return x.detach().sum(axes, keepdim=True)
-    return _finite_(x.detach().amax(axes, keepdim=True))
-
-
-def _finite_(x: Tensor) -> Tensor:
-    """`x` with infinities made the largest finite numbers, in place: `inf - inf` would be NaN."""
-    limits = torch.finfo(x.dtype)
-    return x.clamp_(limits.min, limits.max)
+__all__ = [
+    "log_einsum_exp",
+    "log_matmul_exp",
+    "logaddexp",
+    "logsumexp",
+    "lookup",
+    "rescale",
+    "safe_log",
+    "search_cumulative",
+    "sign",
+]
 
 
 def log_matmul_exp(*arrays: Tensor) -> Tensor:
@@ -47,7 +31,7 @@ def log_matmul_exp(*arrays: Tensor) -> Tensor:
     Shapes: x_h (..., B, I), the last array the weight (..., O, H*I), result (..., B, O).
     """
     *inputs, weight = arrays
-    shift = reduce(torch.maximum, [_shift(x, (-1,)) for x in inputs])
+    shift = reduce(torch.maximum, [shift_of(x, (-1,)) for x in inputs])
     units = inputs[0].shape[-1]
     total = None
     for place, x in enumerate(inputs):
@@ -68,13 +52,9 @@ def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
     *names, weighted = terms.split(",")
     *arrays_, weight = arrays
     factors = _separated(list(zip(names, arrays_, strict=True)), result)
-    if (
-        len(factors) == 1
-        and factors[0][0][:-1] == result[:-1]
-        and weighted == result[:-2] + result[-1] + factors[0][0][-1]
-    ):
-        return log_matmul_exp(factors[0][1], weight)
-    shifts = [_shift(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
+    if len(factors) == 1 and len(weighted) == 3:
+        return _of_one_value(*factors[0], weighted, weight, result)
+    shifts = [shift_of(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
     exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
     total = _contract([term for term, _ in factors], exps, weighted, weight, result)
     logs = safe_log(total)
@@ -84,6 +64,15 @@ def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return logs
     return restore(logs, total, [x for _, x in factors], weight.flatten(2))
+
+
+def _of_one_value(term: str, x: Tensor, weighted: str, weight: Tensor, result: str) -> Tensor:
+    """The sum over one axis of one value: that axis last, the others as rows of a matrix product."""
+    fold, sums, summed = weighted
+    rows = [letter for letter in term if letter not in (fold, summed)]
+    moved = x.permute([term.index(letter) for letter in (fold, *rows, summed)])
+    found = log_matmul_exp(moved.flatten(1, -2), weight).reshape(*moved.shape[:-1], weight.shape[1])
+    return found.permute([[fold, *rows, sums].index(letter) for letter in result])
 
 
 def _separated(factors: list[tuple[str, Tensor]], result: str) -> list[tuple[str, Tensor]]:
@@ -119,13 +108,6 @@ def _contract(terms: list[str], values: list[Tensor], weighted: str, weight: Ten
     return einsum(f"{equation}->{result}", values[0], weight, *values[1:])
 
 
-def logaddexp(*arrays: Tensor) -> Tensor:
-    """Log of the sum of exponentials of several arrays, entry by entry; `-inf` where all are, with gradient 0."""
-    largest = _finite_(reduce(torch.maximum, [x.detach() for x in arrays]).clone())
-    total = reduce(torch.add, [(x - largest).exp_() for x in arrays])
-    return safe_log(total).add_(largest)
-
-
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1, or a complex number's direction; NaN where `x` is (torch's own gives 0 there)."""
     if x.is_complex():
@@ -133,17 +115,10 @@ def sign(x: Tensor) -> Tensor:
     return torch.where(torch.isnan(x), x, torch.sign(x)) if x.is_floating_point() else torch.sign(x)
 
 
-def logsumexp(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Log of the sum of exponentials over axes; `-inf` where all are, with gradient 0."""
-    shift = _shift(x, axes)
-    result = safe_log((x - shift).exp_().sum(axes, keepdim=True)).add_(shift)
-    return result if keepdims else result.squeeze(axes)
-
-
 def rescale(x: Tensor) -> tuple[Tensor, Tensor]:
     """`x` divided by the power of two above the largest element of its last axis, and that power, without gradient.
 
-    Rows without an element of normal size have scale 1. Dividing by a power of two rounds nothing, and is a multiplication.
+    Rows without an element of normal size have scale 1. Dividing by a power of two rounds nothing.
 
     Shapes: x (..., K), results (..., K) and (..., 1).
     """

@@ -50,7 +50,9 @@ class SamplingQuery:
 
     def _lower(self) -> None:
         self._lowered: LoweredSampling = lower_sampling(
-            fold_circuit(self._circuit.symbolic), as_dtype(self._dtype), owners_of(leaf for leaf, _ in self._circuit.leaves.items())
+            fold_circuit(self._circuit.symbolic),
+            as_dtype(self._dtype),
+            owners_of(leaf for leaf, _ in self._circuit.leaves.items()),
         )
         self._run = emit(self._lowered.program, "sample")
 

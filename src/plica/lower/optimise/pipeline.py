@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plica.errors import GraphError
-from plica.graph.match import GraphView, NearMiss, OptMatchStrategy
+from plica.graph.match import GraphView, NearMiss, OptMatchStrategy, is_a, kind_fits
 from plica.graph.optimize import Applied, Rule, optimize_graph
 from plica.lower.optimise.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimise.layers import FUSE_RULES, SHATTER_RULES
@@ -118,8 +118,10 @@ class _Loop:
         self._nodes: tuple[Layer, ...] = circuit.layers
         self._inputs = circuit.layers_inputs
         self._outputs = circuit.outputs
-        self._names = {layer: circuit.layer_name(layer) for layer in circuit.layers}
+        self._names: dict[Layer, str] = {}
+        self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}
+        self._roots: dict[type, bool] = {}
         self._fired: dict[str, _Tally] = {}
         self._missed: dict[tuple[str, str], list[str]] = {}
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
@@ -189,8 +191,15 @@ class _Loop:
     def _parameter(self, layer: Layer, parameter: Parameter) -> Parameter:
         """The parameter after one pass; one that no rule changes is not tried again."""
         if parameter not in self._parameters:
-            self._parameters[parameter] = self._rewritten(layer, parameter)
+            plain = len(parameter.nodes) < 3 and not any(self._is_root(type(node)) for node in parameter.nodes)
+            self._parameters[parameter] = parameter if plain else self._rewritten(layer, parameter)
         return self._parameters[parameter]
+
+    def _is_root(self, kind: type) -> bool:
+        """Whether some rule begins at nodes of a kind: most parameters are a leaf and one operation that none does."""
+        if kind not in self._roots:
+            self._roots[kind] = any(kind_fits(is_a, kind, rule.pattern.root) for rule in self._rules.parameters)
+        return self._roots[kind]
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
         misses: list[tuple[Rule, NearMiss[Any]]] = []
@@ -221,4 +230,6 @@ class _Loop:
         misses.setdefault((rule.name, miss.why), []).append(f"{where}{miss.detail}")
 
     def _name(self, layer: Layer) -> str:
+        if layer in self._known:
+            return self._original.layer_name(layer)
         return self._names.get(layer) or repr(layer)

@@ -4,7 +4,7 @@
 KroneckerLayer(arity=3, 4 -> 64)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 

@@ -39,8 +39,8 @@ class InputRow:
     """The rules of an input layer.
 
     Args:
-        padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold though
-            they differ in its length.
+        padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold
+            though they differ in its length.
     """
 
     layer: type[InputLayer]

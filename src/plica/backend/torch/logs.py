@@ -1,0 +1,49 @@
+"""Logarithms of sums that take zeros as they come: `-inf` in value, 0 in gradient, and no NaN."""
+
+from functools import reduce
+
+import torch
+from torch import Tensor
+from torch.nn.functional import hardshrink
+
+
+def safe_log(x: Tensor) -> Tensor:
+    """The logarithm; its derivative at 0 is 0, so that a probability of zero sends no gradient instead of NaN.
+
+    hardshrink with bound 0 changes no value, and its backward pass is a selection, which stops even an infinite
+    gradient where x is 0. Measured against a mask in a hand-written backward, it is the cheaper of the two.
+    """
+    if not torch.is_grad_enabled():
+        return torch.log(x)
+    return torch.log(x.masked_fill(x == 0, 0) if x.is_complex() else hardshrink(x, 0.0))
+
+
+def shift_of(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The largest element along `axes`, kept finite, without gradient; 0 where there are no elements.
+
+    A finite shift is all that `-inf` needs: exp(-inf - shift) is 0, and no NaN arises. It costs one clamp of an array
+    that has lost its last axis, where masking would cost passes over the whole of `x`.
+    """
+    if any(x.shape[axis] == 0 for axis in axes):
+        return x.detach().sum(axes, keepdim=True)
+    return finite_(x.detach().amax(axes, keepdim=True))
+
+
+def finite_(x: Tensor) -> Tensor:
+    """`x` with infinities made the largest finite numbers, in place: `inf - inf` would be NaN."""
+    limits = torch.finfo(x.dtype)
+    return x.clamp_(limits.min, limits.max)
+
+
+def logaddexp(*arrays: Tensor) -> Tensor:
+    """Log of the sum of exponentials of several arrays, entry by entry; `-inf` where all are, with gradient 0."""
+    largest = finite_(reduce(torch.maximum, [x.detach() for x in arrays]).clone())
+    total = reduce(torch.add, [(x - largest).exp_() for x in arrays])
+    return safe_log(total).add_(largest)
+
+
+def logsumexp(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Log of the sum of exponentials over axes; `-inf` where all are, with gradient 0."""
+    shift = shift_of(x, axes)
+    result = safe_log((x - shift).exp_().sum(axes, keepdim=True)).add_(shift)
+    return result if keepdims else result.squeeze(axes)

@@ -1,0 +1,170 @@
+"""Folding of graphs: the schedules, the order of folds, the index, and evaluation group by group against node by node."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plica.graph.fold import build_folded_graph, by_agenda, by_level, fold_index, group_foldable, order_folds, schedule
+from plica.graph.order import topological_order
+
+Graph = Mapping[int, Sequence[int]]
+
+
+@st.composite
+def dags(draw: st.DrawFn) -> tuple[dict[int, list[int]], dict[int, str]]:
+    """Nodes under shuffled names that read earlier ones, some twice, and the kind of each."""
+    count = draw(st.integers(1, 14))
+    names = draw(st.permutations(range(count)))
+    children = [draw(st.lists(st.integers(0, node - 1), max_size=3)) if node else [] for node in range(count)]
+    graph = {names[node]: [names[child] for child in children[node]] for node in range(count)}
+    return graph, {node: draw(st.sampled_from("pq")) for node in graph}
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[dict[int, list[int]], dict[int, str]]:
+    """Trees: every node but the root, 0, is read once."""
+    parents = [draw(st.integers(0, node)) for node in range(draw(st.integers(0, 14)))]
+    graph: dict[int, list[int]] = {node: [] for node in range(len(parents) + 1)}
+    for child, parent in enumerate(parents, start=1):
+        graph[parent].append(child)
+    return graph, {node: draw(st.sampled_from("pq")) for node in graph}
+
+
+def settings_of(graph: Graph, kinds: Mapping[int, str]):
+    return lambda node: (kinds[node], len(graph[node]))
+
+
+def value(node: int, kind: str, inputs: Sequence[tuple]) -> tuple:
+    """What a node computes: all that it depends on, and the order of its inputs."""
+    return (kind, *inputs) if inputs else (kind, node)
+
+
+@given(dags())
+def test_groups_evaluate_to_what_nodes_do(case) -> None:
+    graph, kinds = case
+    expected: dict[int, tuple] = {}
+    for node in topological_order(sorted(graph), graph.__getitem__):
+        expected[node] = value(node, kinds[node], [expected[child] for child in graph[node]])
+    outputs = [*list(graph)[-2:], next(iter(graph))]
+    folded = build_folded_graph(sorted(graph), outputs, graph.__getitem__, settings_of(graph, kinds))
+    arrays: list[list[tuple]] = []
+    for group, index in zip(folded.groups, folded.info.in_fold_idx, strict=True):
+        first, *_ = group
+        values = [[arrays[source][fold] for source, fold in inputs] for inputs in index]
+        arrays.append(
+            [value(node, kinds[first], inputs) for node, inputs in zip(group, values, strict=True)]
+        )  # a source that comes later raises
+    assert [arrays[source][fold] for source, fold in folded.info.out_fold_idx] == [expected[node] for node in outputs]
+    assert sorted(node for group in folded.groups for node in group) == sorted(graph)
+    for group, index in zip(folded.groups, folded.info.in_fold_idx, strict=True):
+        arity = len(graph[group[0]])
+        assert np.array(index).reshape(len(group), arity, 2).shape == np.empty((len(group), arity, 2)).shape
+        assert len({settings_of(graph, kinds)(node) for node in group}) == 1
+
+
+@given(dags())
+def test_each_schedule_is_a_partition_in_topological_order(case) -> None:
+    graph, kinds = case
+    ways = {
+        way: way(sorted(graph), graph.__getitem__, settings_of(graph, kinds)) for way in (by_level, by_agenda, schedule)
+    }
+    for groups in ways.values():
+        place = {node: number for number, group in enumerate(groups) for node in group}
+        assert sorted(place) == sorted(graph)
+        assert sum(map(len, groups)) == len(graph)
+        assert all(place[child] < place[node] for node, children in graph.items() for child in children)
+    assert len(ways[schedule]) == min(len(ways[by_level]), len(ways[by_agenda]))
+    if len(ways[by_level]) <= len(ways[by_agenda]):
+        assert ways[schedule] == ways[by_level]
+    shortest = len({settings_of(graph, kinds)(node) for node in graph})
+    assert all(len(groups) >= shortest for groups in ways.values())
+
+
+@given(trees())
+def test_on_trees_every_input_position_reads_runs(case) -> None:
+    """One run from each group that it reads; one view where that is one group."""
+    graph, kinds = case
+    folded = build_folded_graph(graph, [0], graph.__getitem__, settings_of(graph, kinds))
+    for index in folded.info.in_fold_idx:
+        for place in range(len(index[0])):
+            read: dict[int, list[int]] = {}
+            for inputs in index:
+                source, fold = inputs[place]
+                read.setdefault(source, []).append(fold)
+            assert all(folds == list(range(folds[0], folds[0] + len(folds))) for folds in read.values())
+
+
+def test_equal_settings_together_in_order_of_appearance() -> None:
+    assert group_foldable("bacab", str.upper) == [["b", "b"], ["a", "a"], ["c"]]
+    assert group_foldable("", str.upper) == []
+
+
+# name: (inputs of each node, kinds), the number of groups by level, by agenda
+SCHEDULES = {
+    "levels agree": ({"a": "", "b": "", "x": "a", "y": "b"}, 2, 2),
+    # s reads a at level 1, and t at level 2
+    "a longer way to one": ({"a": "", "b": "", "s1": "a", "t": "b", "s2": "t"}, 4, 3),
+    "chains of several lengths": ({"a": "", "s1": "a", "t1": "s1", "u": "a", "s2": "u", "t2": "s2"}, 6, 4),
+    # the agenda waits for the s on top, and has to come back
+    "the agenda loses": ({"a": "", "s1": "a", "t1": "s1", "s2": "t1", "t2": "s1"}, 4, 4),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_how_many_groups(name: str) -> None:
+    graph, levels, agenda = SCHEDULES[name]
+    inputs = {node: [one for one in graph if one in children.split()] for node, children in graph.items()}
+
+    def kind(node: str) -> str:
+        return node[0] if inputs[node] else "input"
+
+    assert len(by_level(tuple(inputs), inputs.__getitem__, kind)) == levels
+    assert len(by_agenda(tuple(inputs), inputs.__getitem__, kind)) == agenda
+    assert len(schedule(tuple(inputs), inputs.__getitem__, kind)) == min(levels, agenda)
+
+
+def test_order_follows_outputs_then_readers() -> None:
+    inputs = {"a": (), "b": (), "c": (), "x": ("c", "a"), "y": ("a", "b")}
+    groups = (("a", "b", "c"), ("x", "y"))
+    assert order_folds(groups, "yx", inputs.__getitem__) == (("a", "c", "b"), ("y", "x"))
+    assert order_folds(groups, "xyb", inputs.__getitem__) == (("b", "c", "a"), ("x", "y"))  # outputs claim first
+
+
+def test_the_index_has_shape_folds_arity_2() -> None:
+    inputs = {"a": (), "b": (), "x": ("a", "b", "a"), "y": ("b", "b", "x")}
+    info = fold_index((("b", "a"), ("x",), ("y",)), "xbx", inputs.__getitem__)
+    assert np.array(info.in_fold_idx[0]).shape == (2, 0)
+    assert info.in_fold_idx[1:] == ((((0, 1), (0, 0), (0, 1)),), (((0, 0), (0, 0), (1, 0)),))
+    assert np.array(info.in_fold_idx[1]).shape == (1, 3, 2)
+    assert info.out_fold_idx == ((1, 0), (0, 0), (1, 0))
+
+
+HASHED = """
+from plica.lower.fold.groups import fold_circuit
+from plica.graph.fold import build_folded_graph
+from tests.harness.circuits import CIRCUITS
+names = [f"node {number}" for number in range(40)]
+inputs = {name: [names[place // 2], names[place // 3]] if place > 5 else [] for place, name in enumerate(names)}
+print(build_folded_graph(names, names[-1:], inputs.__getitem__, lambda name: (len(inputs[name]), name[-1] in "135")))
+for name, build in CIRCUITS.items():
+    circuit = build()
+    for group in fold_circuit(circuit).groups:
+        print(name, [circuit.layer_index(layer) for layer in group.members], group.in_fold_idx)
+"""
+
+
+def test_the_order_does_not_depend_on_the_hash_seed() -> None:
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", HASHED], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    (text,) = texts
+    assert len(text.splitlines()) > 40
