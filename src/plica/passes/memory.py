@@ -45,7 +45,7 @@ def plan_memory(program: Program, rows: int) -> MemoryPlan:
     for equation in program.equations:
         for output in equation.outputs:
             source = equation.inputs[0] if equation.op.name in VIEWS else output
-            owner[output] = owner[source] if source in owner else output
+            owner[output] = owner.get(source, output)
             if owner[output] is output and source is output:
                 size[output] = _bytes(output.type, rows)
                 copied += size[output] if equation.op.name in COPIES else 0

@@ -68,7 +68,7 @@ def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
 
 def _of_one_value(term: str, x: Tensor, weighted: str, weight: Tensor, result: str) -> Tensor:
     """The sum over one axis of one value: that axis last, the others as rows of a matrix product."""
-    fold, sums, summed = weighted
+    fold, sums, summed = tuple(weighted)
     rows = [letter for letter in term if letter not in (fold, summed)]
     moved = x.permute([term.index(letter) for letter in (fold, *rows, summed)])
     found = log_matmul_exp(moved.flatten(1, -2), weight).reshape(*moved.shape[:-1], weight.shape[1])
