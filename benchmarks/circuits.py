@@ -20,7 +20,7 @@ class CircuitSpec:
     """A circuit over square images with categorical pixels.
 
     Args:
-        region_graph: `quad-tree-2` or `quad-graph`.
+        region_graph: `quad-tree-2`, `quad-graph` or `random-binary-tree`.
         sum_product: `cp`, `cp-t` or `tucker`.
         side: The image has `side * side` pixels.
         num_values: The categories of a pixel.
@@ -70,5 +70,11 @@ CIRCUITS: dict[str, CircuitSpec] = {
     for graph in REGION_GRAPHS
     for spec in (CircuitSpec(graph, kind, side, num_values, num_units) for kind, num_units in units.items())
 }
+
+RANDOM = CircuitSpec("random-binary-tree", "cp", 28, 256, 32)
+CIRCUITS[RANDOM.name] = RANDOM
+
+TARGETS = ("quad-tree-2-cp-28x28-32", "quad-graph-cp-t-28x28-64", "quad-tree-2-tucker-28x28-16", RANDOM.name)
+"""The circuits over which speed against peers is averaged."""
 
 QUICK = tuple(name for name, spec in CIRCUITS.items() if spec.side == 8 and spec.region_graph == "quad-tree-2")

@@ -42,8 +42,34 @@ def _compile_with_plica(fold: bool, optimize: bool, circuit: Any) -> nn.Module:
 
 FLAGS = ("plica", "plica fold=False", "plica optimize=False", "plica fold=False optimize=False")
 
+def _describe_for_cirkit(spec: CircuitSpec) -> Any:
+    from cirkit.templates.data_modalities import image_data
+    from cirkit.templates.utils import Parameterization
+
+    normal = Parameterization(activation="none", initialization="normal")
+    softmax = Parameterization(activation="softmax", initialization="normal")
+    assert spec.num_values == 256, "this peer's images have 256 values"
+    return image_data(
+        (1, spec.side, spec.side),
+        region_graph=spec.region_graph,
+        input_layer="categorical",
+        num_input_units=spec.num_units,
+        sum_product_layer=spec.sum_product,
+        num_sum_units=spec.num_units,
+        input_params={"logits": normal},
+        sum_weight_param=softmax,
+    )
+
+
+def _compile_with_cirkit(circuit: Any) -> Any:
+    from cirkit.pipeline import PipelineContext
+
+    return PipelineContext(backend="torch", semiring="lse-sum", fold=True, optimize=True).compile(circuit)
+
+
 CONTENDERS: dict[str, Contender] = {
     "plica": _plica(),
+    "cirkit": Contender(_describe_for_cirkit, _compile_with_cirkit),
     "plica fold=False": _plica(fold=False),
     "plica optimize=False": _plica(optimize=False),
     "plica fold=False optimize=False": _plica(fold=False, optimize=False),

@@ -158,7 +158,7 @@ def test_sub_patterns_are_found_in_what_a_node_carries() -> None:
     carried = letters("w; s = softmax w", "s").view()
     inner = Pattern(Entry("soft", "softmax", ("logits",)), is_output=True)
     pattern = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": inner}))
-    graph = letters("x; a = f x", "a").view(sub_graph=lambda node, name: carried)
+    graph = letters("x; a = f x", "a").view(sub_graph=lambda *_: carried)
     (match,) = match_optimization_patterns(graph, [pattern]).matches
     assert match.sub_matches["sum"]["weight"]["logits"].name == "w"
     other = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern.chain("exp")}))
@@ -229,7 +229,7 @@ def test_a_malformed_pattern_is_refused_when_it_is_declared(entries, settings, m
 
 
 def test_a_chain_with_too_many_conditions_is_refused() -> None:
-    with pytest.raises(GraphError, match="1 kind.s., but 2 config pattern"):
+    with pytest.raises(GraphError, match=r"1 kind\(s\), but 2 config pattern"):
         Pattern.chain("f", config_patterns=[{}, {}])
 
 

@@ -100,8 +100,10 @@ def test_the_graph_given_stays_as_it_is() -> None:
 
 def test_a_replacement_that_reads_what_it_was_not_given_is_refused() -> None:
     other = Letter("other", "z")
-    rule = Rule("bad", "f(g(x)) -> ?", CHAIN, lambda match: Replacement.chain([other], Letter("n", "n")))
-    with pytest.raises(GraphError, match="rule bad at a: its replacement reads other, which .* inputs of the match are inputs"):
+    rule = Rule("bad", "f(g(x)) -> ?", CHAIN, lambda _: Replacement.chain([other], Letter("n", "n")))
+    with pytest.raises(
+        GraphError, match=r"rule bad at a: its replacement reads other, which .* inputs of the match are inputs"
+    ):
         show(letters("x; b = g x; a = f b", "a"), rule)
     inner = Rule("bad", "f(g(x)) -> g", CHAIN, lambda match: Replacement.by(match["n1"]))
     with pytest.raises(GraphError, match="reads b"):
@@ -111,7 +113,9 @@ def test_a_replacement_that_reads_what_it_was_not_given_is_refused() -> None:
 def test_near_misses_are_told() -> None:
     told = []
     graph = letters("x; b = g x; a = f b; c = h b", "a", "c")
-    assert optimize_graph(graph.view(), [FUSE], on_near_miss=lambda rule, miss: told.append((rule.name, miss.why))) is None
+    assert (
+        optimize_graph(graph.view(), [FUSE], on_near_miss=lambda rule, miss: told.append((rule.name, miss.why))) is None
+    )
     assert told == [("fuse", "an interior node has another consumer")]
 
 

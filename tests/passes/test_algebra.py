@@ -39,7 +39,7 @@ FIRES = [
     ("exp(log_softmax(x)) -> softmax(x)", lambda x: xp.exp(xp.log_softmax(x)), ["softmax"]),
     ("log(exp(x)) -> x", lambda x: xp.log(xp.exp(x)) + x, ["add"]),
     ("exp(log(x)) -> x, x >= 0", lambda x: xp.exp(xp.log(xp.sigmoid(x))), ["sigmoid"]),
-    ("-(-x) -> x", lambda x: -(-x) * x, ["multiply"]),
+    ("-(-x) -> x", lambda x: xp.negative(xp.negative(x)) * x, ["multiply"]),
     ("not not x -> x", lambda x: xp.logical_not(xp.logical_not(x > 1)), ["greater"]),
     ("x * 1 -> x", lambda x: x * 1 + x, ["add"]),
     ("x * 1 -> x", lambda x: 1.0 * x + x, ["add"]),
@@ -102,8 +102,8 @@ def test_a_rule_fires_and_changes_no_number(name: str, function: Callable, left:
             assert (np.signbit(after) == np.signbit(before)).all()
 
 
-@pytest.mark.parametrize(("name", "function", "left"), STAYS, ids=[row[0] for row in STAYS])
-def test_what_looks_alike_stays(name: str, function: Callable, left) -> None:
+@pytest.mark.parametrize(("function", "left"), [row[1:] for row in STAYS], ids=[row[0] for row in STAYS])
+def test_what_looks_alike_stays(function: Callable, left) -> None:
     program = of(function)
     kept = operations(clean(program))
     assert (len(kept) if isinstance(left, int) else kept) == left

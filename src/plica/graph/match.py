@@ -138,6 +138,7 @@ def match_optimization_patterns(
     patterns: Sequence[Pattern],
     strategy: OptMatchStrategy = OptMatchStrategy.LARGEST_MATCH,
     conditions: Sequence[Condition | None] = (),
+    explain: bool = True,
 ) -> Matches[Node]:
     """The matches to apply, in topological order of their roots.
 
@@ -146,15 +147,16 @@ def match_optimization_patterns(
         patterns: What to search for.
         strategy: Which of the matches that overlap is kept.
         conditions: For each pattern, a function that gives the reason why a match is declined, or None.
+        explain: Whether to say what nearly matched.
     """
-    found, near_misses = _all_matches(graph, patterns, conditions)
+    found, near_misses = _all_matches(graph, patterns, conditions, explain)
     position = {node: place for place, node in enumerate(graph.nodes)}
     kept = sorted(_without_overlap(found, strategy, position), key=lambda match: position[match.root])
     return Matches(tuple(kept), {match.root: match for match in kept}, tuple(near_misses))
 
 
 def _all_matches(
-    graph: GraphView[Node], patterns: Sequence[Pattern], conditions: Sequence[Condition | None]
+    graph: GraphView[Node], patterns: Sequence[Pattern], conditions: Sequence[Condition | None], explain: bool
 ) -> tuple[list[GraphOptMatch[Node]], list[NearMiss[Node]]]:
     """Every match and every near miss."""
     applicable: dict[Any, list[int]] = {}
@@ -172,22 +174,24 @@ def _all_matches(
                 readers = consumers(graph.nodes, graph.inputs)
             result = match_pattern(graph, patterns[number], node, readers, number)
             if isinstance(result, GraphOptMatch) and number < len(conditions):
-                result = _conditioned(result, conditions[number])
+                result = _conditioned(result, conditions[number], explain)
             if isinstance(result, GraphOptMatch):
                 found.append(result)
-            elif result is not None:
+            elif result is not None and explain:
                 near_misses.append(result)
     return found, near_misses
 
 
-def _conditioned(match: GraphOptMatch[Node], condition: Condition | None) -> "GraphOptMatch[Node] | NearMiss[Node]":
+def _conditioned(
+    match: GraphOptMatch[Node], condition: Condition | None, explain: bool
+) -> "GraphOptMatch[Node] | NearMiss[Node] | None":
     reason = condition(match) if condition is not None else None
     if reason is None:
         return match
-    why, _, numbers = reason.partition(": ")
-    return NearMiss(
-        match.number, match.root, why, f"{match.graph.describe(match.root)}: {why}{numbers and f': {numbers}'}"
-    )
+    if not explain:  # no text for nobody
+        return None
+    why = reason.partition(": ")[0]
+    return NearMiss(match.number, match.root, why, f"{match.graph.describe(match.root)}: {reason}")
 
 
 def _without_overlap(
@@ -217,7 +221,7 @@ def match_pattern(
     number: int = 0,
 ) -> "GraphOptMatch[Node] | NearMiss[Node] | None":
     """The first way in which `pattern` holds with its root at `root`; why not, where all kinds fit; else None."""
-    if not kind_fits(graph.fits, graph.kind(root), pattern.root):
+    if not kind_fits(graph.fits, graph.kind(root), pattern.root) or not _inputs_may_fit(graph, pattern, root):
         return None
     missed: NearMiss[Node] | None = None
     start = _Binding({pattern.root.name: root}, {})
@@ -233,6 +237,15 @@ def match_pattern(
         if missed is None and problem is not None and len(match.fused) > 1:
             missed = NearMiss(number, root, *problem)
     return missed
+
+
+def _inputs_may_fit(graph: GraphView[Any], pattern: Pattern, root: Any) -> bool:
+    """Whether every entry that the root reads finds some input of its kind: most places are left at this."""
+    names = [name for name in pattern.root.inputs if name in pattern.by_name]
+    if not names:
+        return True
+    kinds = [graph.kind(node) for node in graph.inputs(root)]
+    return all(any(kind_fits(graph.fits, kind, pattern.by_name[name]) for kind in kinds) for name in names)
 
 
 Problem = tuple[str, str]

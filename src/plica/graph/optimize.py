@@ -127,9 +127,9 @@ def optimize_graph(
         GraphError: A rule's replacement reads a node that its match does not offer.
     """
     patterns = [rule.pattern for rule in rules]
-    matches, by_root, misses = match_optimization_patterns(
-        graph, patterns, strategy, [rule.condition for rule in rules]
-    )
+    conditions = [rule.condition for rule in rules]
+    explain = on_near_miss is not None
+    matches, by_root, misses = match_optimization_patterns(graph, patterns, strategy, conditions, explain)
     if on_near_miss is not None:
         for miss in misses:
             on_near_miss(rules[miss.number], miss)

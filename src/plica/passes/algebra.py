@@ -80,7 +80,7 @@ def program_view(program: Program) -> GraphView[Any]:
         (*leaves, *program.equations),
         outputs,
         lambda one: sources[one] if isinstance(one, Equation) else (),
-        kind=lambda one: one.op.name if isinstance(one, Equation) and _is_plain(one) else type(one).__name__,
+        kind=_kind_of,
         fits=_same_name,
         setting=lambda one, name: one.params.get(name) if isinstance(one, Equation) else getattr(one, name),
         describe=lambda one: f"{one.op.name} {one.outputs[0]}" if isinstance(one, Equation) else str(one),
@@ -91,9 +91,12 @@ def _same_name(kind: str, wanted: str) -> bool:
     return kind == wanted
 
 
-def _is_plain(equation: Equation) -> bool:
-    """Whether rules may look at an equation: one result, which is no size."""
-    return len(equation.outputs) == 1 and equation.outputs[0].type != SCALAR_SIZE
+def _kind_of(node: Node) -> str:
+    """The operation of an equation that rules may look at: one result, which is no size; else the class."""
+    if type(node) is not Equation or len(node.outputs) != 1:
+        return type(node).__name__
+    type_ = node.outputs[0].type
+    return "Equation" if not type_.shape and type_ == SCALAR_SIZE else node.op.name
 
 
 # What rules are made of

@@ -139,6 +139,12 @@ class Circuit:
         """The product layers, in order."""
         return tuple(layer for layer in self._layers if isinstance(layer, ProductLayer))
 
+    @cached_property
+    def _multiplying(self) -> tuple[Layer, ...]:
+        """The layers that multiply their inputs: products, and what the optimiser makes of a product and a sum."""
+        fused = (layer for layer in self._layers if isinstance(layer, FusedLayer) and layer.arity > 1)
+        return (*self.product_layers, *fused)
+
     @property
     def layers_inputs(self) -> dict[Layer, tuple[Layer, ...]]:
         """The inputs of every layer."""
@@ -215,7 +221,7 @@ class Circuit:
             and all(layer.num_variables <= 1 for layer in self.input_layers)
             and all(
                 isinstance(child, ProductLayer) or len(self._scopes[child]) <= 1
-                for layer in self.product_layers
+                for layer in self._multiplying
                 for child in self._inputs[layer]
             )
         )
@@ -263,9 +269,7 @@ class Circuit:
 
     @cached_property
     def _first_not_decomposable(self) -> Layer | None:
-        for layer in self._layers:
-            if not isinstance(layer, ProductLayer | FusedLayer):
-                continue
+        for layer in self._multiplying:
             if sum(len(self._scopes[child]) for child in self._inputs[layer]) != len(self._scopes[layer]):
                 return layer
         return None
@@ -338,7 +342,7 @@ def are_compatible(first: Circuit, second: Circuit) -> bool:
 def product_splits(circuit: Circuit, variables: Scope) -> Splits:
     """How the products of a circuit split their scopes, restricted to some variables; a split into one part is none."""
     splits: Splits = {}
-    for layer in circuit.product_layers:
+    for layer in circuit._multiplying:
         parts = [circuit.layer_scope(child) & variables for child in circuit.layer_inputs(layer)]
         split = frozenset(part for part in parts if part)
         if len(split) > 1:

@@ -62,7 +62,9 @@ def test_transforms_see_through_it(monkeypatch) -> None:
     monkeypatch.setattr(contract, "_BLOCK", 8)
     x, y = (vector.detach() for vector in vectors(2))
     weight = core(2).detach()
-    expected = torch.stack([tucker([one[None], other[None]], one_weight[None])[0] for one, other, one_weight in zip(x, y, weight)])
+    expected = torch.stack(
+        [tucker([one[None], other[None]], one_weight[None])[0] for one, other, one_weight in zip(x, y, weight, strict=True)]
+    )
     found = torch.vmap(lambda a, b, c: tucker([a[None], b[None]], c[None])[0])(x, y, weight)
     torch.testing.assert_close(found, expected)
 
@@ -111,7 +113,9 @@ def test_zero_probabilities_send_finite_gradients(equation: str) -> None:
 @pytest.mark.parametrize("equation", ["fblir,foi->fblor", "fbli,foi->fblo", "fbi,fbi,foi->fbo"])
 def test_a_sum_over_one_axis_is_right_far_below_the_largest_term(equation: str) -> None:
     # The largest unit has no weight, and what has weight underflows beside it.
-    x = torch.zeros(1, 2, *[3 if letter == "i" else 2 for letter in equation.partition(",")[0][2:]], dtype=torch.float64)
+    x = torch.zeros(
+        1, 2, *[3 if letter == "i" else 2 for letter in equation.partition(",")[0][2:]], dtype=torch.float64
+    )
     axis = equation.index("i")
     x = x.index_add(axis, torch.tensor([1, 2]), torch.full_like(x.narrow(axis, 0, 2), -900.0))
     weight = torch.tensor([[[0.0, 0.25, 0.75]]], dtype=torch.float64)

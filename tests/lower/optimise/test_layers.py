@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+from plica.lower.fold.groups import single_groups
 from plica.lower.optimise import DEFAULT_RULES, Rules, optimize_circuit
-from plica.symbolic.circuit import Circuit
+from plica.lower.queries.sample import lower_sampling
+from plica.symbolic.circuit import Circuit, are_compatible
 from plica.symbolic.layers import HadamardLayer, KroneckerLayer, SumLayer, TensorDotLayer, TuckerLayer
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -115,8 +119,8 @@ def test_two_sums_stay_where_their_product_is_more_work() -> None:
     (miss,) = optimized.report.missed
     # before: (8 + 8) a row and two softmaxes of 8; after: 64 a row, 64 for the product, the softmaxes stay
     assert miss.details == (
-        "SumLayer(2, arity=1, 1 -> 8): one sum layer costs no less than two at 128 rows: 8,272 multiply-adds, the product of "
-        "the weights among them, against 2,064",
+        "SumLayer(2, arity=1, 1 -> 8): one sum layer costs no less than two at 128 rows: 8,272 multiply-adds, the product "
+        "of the weights among them, against 2,064",
     )
 
 
@@ -250,6 +254,36 @@ def test_fused_layers_know_whether_they_are_decomposable() -> None:
             assert len(fused.layers) == 3
             assert fused.is_decomposable == circuit.is_decomposable
             assert fused.is_smooth == circuit.is_smooth
+            assert fused.properties == circuit.properties
+
+
+def test_fused_circuits_split_their_scopes_as_before() -> None:
+    leaves = inputs(4, 2)
+    pairs = [HadamardLayer(2, 2) for _ in range(2)]
+    sums = [SumLayer(2, 2) for _ in range(2)]
+    top, total = HadamardLayer(2, 2), SumLayer(2, 1)
+    edges = {
+        pairs[0]: leaves[:2],
+        pairs[1]: leaves[2:],
+        sums[0]: [pairs[0]],
+        sums[1]: [pairs[1]],
+        top: sums,
+        total: [top],
+    }
+    circuit = Circuit([*leaves, *edges], edges, [total])
+    fused = optimize_circuit(circuit).circuit
+    assert kinds(fused) == {"Categorical": 4, "CPT": 3}
+    assert fused.properties == circuit.properties
+    assert not fused.is_omni_compatible
+    assert are_compatible(fused, circuit)
+
+
+def test_a_circuit_of_fused_layers_is_not_sampled() -> None:
+    fused = optimize_circuit(product_then_sum(KroneckerLayer(3, 2), inputs(2, 3))).circuit
+    with pytest.raises(
+        UnsupportedError, match=r"TuckerLayer\(2, .* is both at once; build the circuit of a product layer"
+    ):
+        lower_sampling(single_groups(fused), DType.FLOAT64)
 
 
 def test_one_rule_alone() -> None:

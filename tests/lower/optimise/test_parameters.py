@@ -71,13 +71,7 @@ def rewritten(parameter: Parameter) -> tuple[Parameter, list[str]]:
 class Space:
     """torch under the names that the rules of operations ask for."""
 
-    softmax, log_softmax, exp, sigmoid, square = (
-        torch.softmax,
-        torch.log_softmax,
-        torch.exp,
-        torch.sigmoid,
-        torch.square,
-    )
+    exp, sigmoid, square = torch.exp, torch.sigmoid, torch.square
     safe_log, add, multiply, matmul, einsum = torch.log, torch.add, torch.mul, torch.matmul, torch.einsum
     reshape = staticmethod(torch.reshape)
     softplus = staticmethod(torch.nn.functional.softplus)

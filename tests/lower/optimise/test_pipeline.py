@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 from plica.backend.torch.compiler import TorchCompiler
@@ -14,9 +15,9 @@ from plica.lower.optimise import DEFAULT_RULES, Rules, optimize_circuit
 from plica.lower.optimise.costs import Cost, layer_cost
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CPTLayer, HadamardLayer, KroneckerLayer, SumLayer, TensorDotLayer, TuckerLayer
-from plica.symbolic.parameters import TensorParameter
+from plica.symbolic.parameters import KroneckerParameter, Parameter, TensorParameter, softmax_normal
 from plica.templates.data_modalities import image_data
-from tests.harness.circuits import CIRCUITS, chain, circuits, coin, mixture, product_then_sum
+from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, mixture, product_then_sum
 from tests.harness.rewrites import assert_same, fired, kinds
 
 SEMIRINGS = pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
@@ -98,13 +99,13 @@ def test_the_loop_stops_at_its_limit_and_says_so() -> None:
 
 
 def pairs_to_one(name: str, *kinds_: type) -> Rule:
-    """A rule that takes a chain of layers for a sum layer that does not compute the same; only what matches counts."""
+    """A rule that takes a chain of layers for one sum layer; only what matches counts."""
     return Rule(
         name,
         "for the test",
         Pattern.chain(*kinds_),
         lambda match: Replacement.chain(
-            match["inputs"], SumLayer(match["inputs"][0].num_output_units, match.root.num_output_units)
+            match["inputs"], SumLayer(2, 2, weight=match.root.weight if len(kinds_) > 1 else None)
         ),
     )
 
@@ -196,3 +197,40 @@ def test_costs_add_up() -> None:
     assert cost == Cost((2, 2), (3, 5))
     assert (cost.multiply_adds, cost.flops, cost.bytes) == (259, 518, 4 * 261)
     assert np.isfinite(cost.bytes)
+
+
+def test_a_rule_that_drops_a_tensor_is_refused() -> None:
+    circuit = chain(coin([0], 2), SumLayer(2, 2))
+    forgets = pairs_to_one("forgets", SumLayer)
+    with pytest.raises(GraphError, match=r"one of the rules forgets dropped the tensor '1\.weight'"):
+        optimize_circuit(circuit, Rules(fuse=(forgets,)), max_steps=1)
+
+
+def kronecker_weighted() -> Circuit:
+    """Two variables, each through a sum layer whose weight is a Kronecker product, multiplied and summed."""
+
+    def weight() -> Parameter:
+        return Parameter.from_binary(KroneckerParameter((2, 3), (3, 2)), softmax_normal((2, 3)), softmax_normal((3, 2)))
+
+    leaves = [coin([variable], 6, 3) for variable in range(2)]
+    sums = [SumLayer(6, 6, weight=weight()) for _ in range(2)]
+    product, total = KroneckerLayer(6, 2), SumLayer(36, 2)
+    edges = {sums[0]: [leaves[0]], sums[1]: [leaves[1]], product: sums, total: [product]}
+    return Circuit([*leaves, *edges], edges, [total])
+
+
+@SEMIRINGS
+@pytest.mark.parametrize("name", [*CIRCUITS, "kronecker weights"])
+def test_flags_change_neither_values_nor_missing_values_nor_keys(name: str, semiring: str) -> None:
+    circuit = kronecker_weighted() if name == "kronecker weights" else CIRCUITS[name]()
+    x = torch.from_numpy(data(circuit, 6)).double()
+    x[torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.4] = torch.nan
+    found = []
+    for fold in (False, True):
+        for optimize in (False, True):
+            torch.manual_seed(1)
+            compiled = TorchCompiler(semiring, fold=fold, optimize=optimize, dtype="float64").compile(circuit)
+            found.append((compiled(x), list(compiled.state_dict())))
+    for values, keys in found[1:]:
+        torch.testing.assert_close(values, found[0][0], rtol=1e-9, atol=1e-9, equal_nan=True)
+        assert keys == found[0][1]

@@ -205,7 +205,7 @@ def test_tensor_dot_is_a_sum_with_a_kronecker_weight(run_rule, semiring, sizes) 
     left, summed, right, sums = sizes
     value, weight = rng.uniform(size=(F, B, left * summed * right)), rng.uniform(size=(F, sums, summed))
     dense = [np.kron(np.kron(np.eye(left), one), np.eye(right)) for one in weight]
-    expected = np.stack([one @ matrix.T for one, matrix in zip(value, dense)])
+    expected = np.stack([one @ matrix.T for one, matrix in zip(value, dense, strict=True)])
     found = inner_values(run_rule, semiring, TensorDotLayer(*sizes), {"weight": weight}, [value])
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 

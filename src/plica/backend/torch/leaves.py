@@ -134,8 +134,6 @@ def initialize(leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorPar
     every device.
     """
     for leaf, tensor in leaves:
-        draws = [
-            member.initializer.draw(np.random.default_rng([seed, numbers[member]]), member.shape)
-            for member in leaf.members
-        ]
-        tensor.copy_(torch.from_numpy(np.stack(draws)))
+        for member, fold in zip(leaf.members, tensor.unbind(), strict=True):
+            draw = member.initializer.draw(np.random.default_rng([seed, numbers[member]]), member.shape)
+            fold.copy_(torch.from_numpy(draw))

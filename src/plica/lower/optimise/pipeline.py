@@ -15,6 +15,7 @@ from typing import Any
 from plica.errors import GraphError
 from plica.graph.match import GraphView, NearMiss, OptMatchStrategy, is_a, kind_fits
 from plica.graph.optimize import Applied, Rule, optimize_graph
+from plica.lower.leaves import leaf_keys
 from plica.lower.optimise.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimise.layers import FUSE_RULES, SHATTER_RULES
 from plica.lower.optimise.parameters import PARAMETER_RULES, parameter_view, share_nodes
@@ -89,6 +90,9 @@ def optimize_circuit(
         max_steps: How many times to go through them at most.
         semiring: What will carry the numbers; without it, rules that are wrong for logarithms do not fire.
         strategy: Which of the matches that overlap is applied.
+
+    Raises:
+        GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer.
     """
     loop = _Loop(circuit, rules, strategy, {"negative": semiring is not None and semiring.negative})
     steps, stopped = 0, f"the limit of {max_steps} step(s) was reached"
@@ -97,7 +101,23 @@ def optimize_circuit(
         if not loop.step():
             stopped = "no rule matched any more"
             break
-    return Optimized(loop.circuit(), loop.report(steps, stopped))
+    result = loop.circuit()
+    _check_leaves(circuit, result, loop.report(steps, stopped))
+    return Optimized(result, loop.report(steps, stopped))
+
+
+def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
+    """Refuse a result that has lost a tensor: its state dict would lack a key."""
+    if after is before:
+        return
+    kept = leaf_keys(after)
+    lost = [key for tensor, key in leaf_keys(before).items() if tensor not in kept]
+    if lost:
+        fired = ", ".join(one.rule for one in report.fired)
+        raise GraphError(
+            f"one of the rules {fired} dropped the tensor {lost[0]!r}: a rewritten circuit must read every tensor "
+            "of the circuit as it was described, for state dicts to fit both; use what the match has as `params`"
+        )
 
 
 @dataclass(slots=True)

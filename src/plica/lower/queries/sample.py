@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from plica.errors import ShapeError
+from plica.errors import ShapeError, UnsupportedError
 from plica.graph.fold import FoldIndex
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
@@ -20,7 +20,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
 from plica.lower.score import describe, input_width, layer_values
-from plica.symbolic.layers import LAYER_ROWS, InputLayer, InputRow, Layer, ProductRow, SumLayer
+from plica.symbolic.layers import LAYER_ROWS, FusedLayer, InputLayer, InputRow, Layer, ProductRow, SumLayer
 from plica.symbolic.semirings import LSE_SUM, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -65,8 +65,15 @@ def lower_sampling(folded: FoldedCircuit, dtype: DType, owners: Owners | None = 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
         ShapeError: More than one output or unit.
+        UnsupportedError: A layer that only the optimiser makes.
     """
     circuit = folded.circuit
+    for layer in circuit.layers:
+        if isinstance(layer, FusedLayer):
+            raise UnsupportedError(
+                f"sampling goes through sums and products, and {circuit.layer_name(layer)} is both at once; build the "
+                "circuit of a product layer and a SumLayer: compiling fuses them for scoring alone."
+            )
     circuit.check_smooth_and_decomposable("sampling")
     (output, *others) = circuit.outputs
     if others or output.num_output_units != 1:

@@ -1,0 +1,320 @@
+"""Scaled numbers against exact ones in extended precision: the error bound holds, and what is trusted is right.
+
+A value of the tests is what a rule may be given: mantissas, scale, bound and cap as arrays, and exact mantissas within the
+bound, chosen as far away as it allows. Magnitudes go from below the smallest number to 1e10. The torch code is run, in
+both precisions.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plica.ir.types import spec
+from plica.symbolic.scaled import SCALED, trusted
+from plica.tracing import namespace as xp
+from plica.tracing.trace import trace
+from tests.harness.programs import run_torch
+
+Array = Any
+WIDE = np.longdouble
+F, B, K = 2, 4, 3
+# Rounding beside the bound, which leaves it aside: a few operations of half a unit each, and the exponential of a
+# difference of up to 750 (88 in float32), whose rounding is relative to the difference.
+ROUNDING = 1000
+DTYPES = ["float32", "float64"]
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A value as arrays, and the mantissas that it stands for."""
+
+    arrays: tuple[Array, ...]
+    exact: Array
+
+    @property
+    def number(self) -> Array:
+        """The exact numbers."""
+        return self.exact * np.exp(np.asarray(self.arrays[1], WIDE))
+
+
+def magnitudes(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, largest: float = 10.0) -> Array:
+    """Numbers from below the smallest to 10**largest, some of ordinary size, and zeros."""
+    lowest = np.log10(float(np.finfo(dtype).smallest_subnormal)) - 1
+    exponent = np.where(rng.random(shape) < 0.4, rng.uniform(-3, 0.3, shape), rng.uniform(lowest, largest, shape))
+    with np.errstate(under="ignore"):
+        return np.where(rng.random(shape) < 0.1, 0.0, 10.0**exponent).astype(dtype)
+
+
+def scaled(rng: np.random.Generator, dtype: str, units: int = K) -> Scaled:
+    """A value that a rule may be given: the caps hold, and the exact mantissas are somewhere within the bound."""
+    mantissa = magnitudes(rng, (F, B, units), dtype, largest=rng.choice([0.0, 10.0]))
+    apart = {"float32": 60, "float64": 400}[dtype]  # exp of the difference of two underflows now and then
+    scale = rng.integers(-apart, apart, (F, B, 1)).astype(dtype)
+    tiny = np.finfo(dtype).tiny
+    bound = np.where(rng.random((F, B, 1)) < 0.7, tiny, np.maximum(magnitudes(rng, (F, B, 1), dtype, 1.0), tiny))
+    cap = mantissa.max(axis=2, keepdims=True) * dtype_of(rng.choice([1.0, 2.0]), dtype)
+    side = rng.choice([-1, 0, 1], mantissa.shape)
+    exact = np.maximum(mantissa.astype(WIDE) + side * bound.astype(WIDE), 0)
+    return Scaled((mantissa, scale, bound, cap), exact)
+
+
+def dtype_of(number: float, dtype: str) -> Array:
+    return np.asarray(number, dtype)
+
+
+@cache
+def torch_rule(name: str, dtype: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    """The Program of a rule on flat arguments, and of `trusted` on its result."""
+
+    def run(*arrays):
+        value = RULES[name].scaled(*arrays)
+        return (*value, trusted(xp, value))
+
+    kinds = ["int64" if name == "categorical" and place == 1 else dtype for place in range(len(shapes))]
+    return trace(run, *[spec(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)])
+
+
+def run(name: str, dtype: str, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """What the rule gives in torch: a value, and where it is trusted."""
+    program = torch_rule(name, dtype, tuple(array.shape for array in arrays))
+    return tuple(one.numpy() for one in run_torch(program, *map(torch.from_numpy, arrays)))
+
+
+def value(arrays: Sequence[Any], place: int) -> tuple[Any, ...]:
+    """The value number `place` among flat arguments."""
+    return tuple(arrays[4 * place : 4 * place + 4])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the semiring, what it is given, and what it stands for in ordinary numbers."""
+
+    scaled: Callable[..., Any]
+    inputs: Callable[[np.random.Generator, str], tuple[list[Scaled], list[Array]]]
+    exact: Callable[..., Array]
+
+
+def some(count: int, *shapes: tuple[int, ...], units: int = K):
+    """`count` values, and weights of the given shapes."""
+    return lambda rng, dtype: (
+        [scaled(rng, dtype, units) for _ in range(count)],
+        [magnitudes(rng, shape, dtype) for shape in shapes],
+    )
+
+
+def contract(*arrays: Array) -> Array:
+    *values, weight = arrays
+    return np.einsum("fbi,foi->fbo", np.concatenate(values, axis=2), weight)
+
+
+def tucker(*arrays: Array) -> Array:
+    letters = "ijk"[: len(arrays) - 1]
+    return np.einsum(",".join(f"fb{one}" for one in letters) + f",fo{letters}->fbo", *arrays)
+
+
+def laid_out(value: Any, *sizes: int) -> Any:
+    return (xp.reshape(value[0], (F, B, *sizes)), *value[1:])
+
+
+def logits(rng: np.random.Generator, dtype: str) -> Array:
+    return (rng.normal(size=(F, K, 5)) * rng.choice([1.0, 30.0, 300.0])).astype(dtype)
+
+
+def log_softmax(x: Array) -> Array:
+    return x - np.logaddexp.reduce(x, axis=-1, keepdims=True)
+
+
+def looked_up(table: Array, index: Array) -> Array:
+    return np.stack([table[fold][:, index[fold]].T for fold in range(F)])
+
+
+EINSUM = {2: "fbi,fbj,foij->fbo", 3: "fbi,fbj,fbk,foijk->fbo"}
+RULES = {
+    "mul": Rule(lambda *a: SCALED.mul(xp, value(a, 0), value(a, 1)), some(2), np.multiply),
+    "outer": Rule(
+        lambda *a: SCALED.outer(xp, value(a, 0), value(a, 1)),
+        some(2),
+        lambda a, b: (a[..., :, None] * b[..., None, :]).reshape(F, B, K * K),
+    ),
+    "sum": Rule(
+        lambda *a: SCALED.sum(xp, [value(a, place) for place in range(3)]), some(3), lambda *numbers: sum(numbers)
+    ),
+    "contract of 1": Rule(lambda *a: SCALED.contract(xp, [value(a, 0)], a[4]), some(1, (F, 2, K)), contract),
+    "contract of 2": Rule(
+        lambda *a: SCALED.contract(xp, [value(a, 0), value(a, 1)], a[8]), some(2, (F, 2, 2 * K)), contract
+    ),
+    "tucker of 2": Rule(
+        lambda *a: SCALED.einsum(xp, EINSUM[2], [value(a, 0), value(a, 1)], a[8]), some(2, (F, 2, K, K)), tucker
+    ),
+    "tucker of 3": Rule(
+        lambda *a: SCALED.einsum(xp, EINSUM[3], [value(a, place) for place in range(3)], a[12]),
+        some(3, (F, 2, K, K, K)),
+        tucker,
+    ),
+    "tensor-dot": Rule(
+        lambda *a: laid_out(SCALED.einsum(xp, "fblir,foi->fblor", [laid_out(value(a, 0), 2, 3, 2)], a[4]), 2 * 4 * 2),
+        some(1, (F, 4, 3), units=12),
+        lambda x, w: np.einsum("fblir,foi->fblor", x.reshape(F, B, 2, 3, 2), w).reshape(F, B, 16),
+    ),
+    "normalise": Rule(lambda *a: SCALED.normalise(xp, value(a, 0)), some(1), lambda x: x),
+    "from_linear": Rule(
+        lambda x: SCALED.from_linear(xp, x), lambda rng, dtype: ([], [magnitudes(rng, (F, B, K), dtype)]), lambda x: x
+    ),
+    "from_log": Rule(
+        lambda x: SCALED.from_log(xp, x),
+        lambda rng, dtype: ([], [(rng.normal(size=(F, B, K)) * rng.choice([1.0, 100.0, 3000.0])).astype(dtype)]),
+        np.exp,
+    ),
+    "categorical": Rule(
+        lambda table, index: SCALED.categorical(xp, table, index),
+        lambda rng, dtype: ([], [logits(rng, dtype), rng.integers(0, 5, (F, B))]),
+        lambda table, index: np.exp(looked_up(log_softmax(table), index)),
+    ),
+}
+
+
+def assert_sound(found: tuple[Array, ...], expected: Array, dtype: str) -> Array:
+    """`found` is within its bound of the numbers `expected`, and right where it is trusted; gives the mask of that."""
+    mantissa, scale, bound, cap, mask = found
+    eps = float(np.finfo(dtype).eps)
+    finite = np.isfinite(mantissa)
+    assert not mask[~finite].any()
+    exact = expected * np.exp(-np.asarray(scale, WIDE))
+    error = np.abs(np.where(finite, mantissa, 0) - np.where(finite, exact, 0))
+    slack = ROUNDING * eps * (exact + np.asarray(bound, WIDE))
+    assert (error <= bound + slack)[finite & np.isfinite(slack)].all()
+    assert (mantissa <= cap * (1 + ROUNDING * eps) + np.finfo(dtype).tiny)[finite & np.isfinite(mantissa + cap)].all()
+    assert (error <= (ROUNDING + 1) * eps * exact)[mask].all()
+    assert not mask[(mantissa == 0)].any()
+    return mask
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_each_rule_keeps_its_bound(name: str, dtype: str) -> None:
+    rule = RULES[name]
+
+    @settings(max_examples=60)
+    @given(st.integers(0, 2**32))
+    def check(seed: int) -> None:
+        values, others = rule.inputs(np.random.default_rng(seed), dtype)
+        found = run(name, dtype, [*(array for one in values for array in one.arrays), *others])
+        wide = [other.astype(WIDE) if other.dtype.kind == "f" else other for other in others]
+        assert_sound(found, rule.exact(*[one.number for one in values], *wide), dtype)
+
+    check()
+
+
+def chain(rng: np.random.Generator, dtype: str, length: int) -> tuple[Callable[..., Any], list[Array], Array]:
+    """A random expression over inputs of rows that differ in size: its rule, its inputs, its logarithms."""
+    far = {"float32": 40.0, "float64": 300.0}[dtype]
+    leaves = [rng.normal(size=(F, B, K)) * rng.choice([1.0, far], (F, B, 1)) for _ in range(length)]
+    kinds = rng.choice(["mul", "sum", "contract", "tucker"], length - 1)
+    weights = [magnitudes(rng, (F, K, K * K), dtype, largest=0.0) for _ in kinds]
+    leaves = [leaf.astype(dtype) for leaf in leaves]
+
+    def rule(*arrays):
+        result = SCALED.from_log(xp, arrays[0])
+        for place, kind in enumerate(kinds):
+            other, weight = SCALED.from_log(xp, arrays[1 + place]), arrays[length + place]
+            if kind == "mul":
+                result = SCALED.mul(xp, result, other)
+            elif kind == "sum":
+                result = SCALED.sum(xp, [result, other])
+            elif kind == "contract":
+                result = SCALED.contract(xp, [result, other], weight[:, :, : 2 * K])
+            else:
+                result = SCALED.einsum(xp, EINSUM[2], [result, other], xp.reshape(weight, (F, K, K, K)))
+            result = SCALED.normalise(xp, result)
+        return (*result, trusted(xp, result))
+
+    total = leaves[0].astype(WIDE)
+    for kind, leaf, weight in zip(kinds, leaves[1:], weights, strict=True):
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(weight.astype(WIDE))[:, None]
+        if kind == "mul":
+            total = total + leaf
+        elif kind == "sum":
+            total = np.logaddexp(total, leaf)
+        elif kind == "contract":
+            total = np.logaddexp.reduce(
+                np.concatenate([total, leaf], axis=2)[:, :, None] + log_weight[..., : 2 * K], axis=-1
+            )
+        else:
+            pairs = (total[..., :, None] + leaf[..., None, :]).reshape(F, B, 1, K * K)
+            total = np.logaddexp.reduce(pairs + log_weight, axis=-1)
+    return rule, [*leaves, *weights], total
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_chains_of_rules_keep_their_bound(dtype: str) -> None:
+    trusted_, rows = 0, 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rule, arrays, expected = chain(rng, dtype, int(rng.integers(2, 25)))
+        program = trace(rule, *[spec(array.shape, dtype) for array in arrays])
+        mantissa, scale, bound, _, mask = (one.numpy() for one in run_torch(program, *map(torch.from_numpy, arrays)))
+        eps = float(np.finfo(dtype).eps)
+        # the scale is a sum of logarithms, and rounds relative to its size
+        slack = ROUNDING * eps * (1 + np.abs(scale) + np.abs(np.where(np.isfinite(expected), expected, 0)))
+        exact = np.exp(expected - scale)
+        assert (np.abs(mantissa - exact) <= bound + slack * (exact + bound)).all(), seed
+        logs = np.log(mantissa) + scale
+        assert (np.abs(logs - expected) <= slack)[mask].all(), seed
+        trusted_, rows = trusted_ + mask.sum(), rows + mask.size
+    assert 0.2 * rows < trusted_ < rows
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_overflows_is_not_trusted(dtype: str) -> None:
+    """Sums whose mantissas pass the largest number are ordinary logarithms in log space."""
+    large = float(np.sqrt(np.finfo(dtype).max)) * 10
+
+    def rule(x, w):
+        first = SCALED.contract(xp, [SCALED.from_log(xp, x)], w)
+        second = SCALED.contract(xp, [first], w)
+        return [trusted(xp, one) for one in (first, second, SCALED.normalise(xp, second))]
+
+    program = trace(rule, spec((1, 1, 2), dtype), spec((1, 2, 2), dtype))
+    arrays = np.zeros((1, 1, 2), dtype), np.full((1, 2, 2), large, dtype)
+    first, *others = run_torch(program, *map(torch.from_numpy, arrays))
+    assert first.all()
+    assert not any(one.any() for one in others)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zeros_nan_and_infinities_are_never_trusted(dtype: str) -> None:
+    def rule(x):
+        return trusted(xp, SCALED.normalise(xp, SCALED.from_log(xp, x)))
+
+    (mask,) = run_torch(
+        trace(rule, spec((1, 5, 2), dtype)),
+        torch.tensor(
+            [[[-torch.inf, -torch.inf], [0, -torch.inf], [torch.nan, 0], [0, torch.inf], [0, 0]]],
+            dtype=getattr(torch, dtype),
+        ),
+    )
+    assert mask[0].tolist() == [[False] * 2, [True, False], [False] * 2, [False] * 2, [True] * 2]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zero_and_one_are_neutral(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = magnitudes(rng, (F, B, K), dtype)
+
+    def rule(array):
+        a = SCALED.from_linear(xp, array)
+        one, zero = (make(xp, (F, 1, K), array.dtype) for make in (SCALED.one, SCALED.zero))
+        return [SCALED.to_linear(xp, result) for result in (SCALED.mul(xp, a, one), SCALED.sum(xp, [a, zero]))]
+
+    for found in run_torch(trace(rule, spec(x.shape, dtype)), torch.from_numpy(x)):
+        np.testing.assert_array_equal(found, x)
