@@ -42,6 +42,7 @@ def _compile_with_plica(fold: bool, optimize: bool, circuit: Any) -> nn.Module:
 
 FLAGS = ("plica", "plica fold=False", "plica optimize=False", "plica fold=False optimize=False")
 
+
 def _describe_for_cirkit(spec: CircuitSpec) -> Any:
     from cirkit.templates.data_modalities import image_data
     from cirkit.templates.utils import Parameterization

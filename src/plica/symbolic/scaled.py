@@ -125,8 +125,7 @@ def _aligned(xp: Namespace, values: Sequence[Value]) -> list[Value]:
     factors = [xp.exp(value[1] - scale) for value in values]
     # a factor may lose t as well, which its mantissa multiplies
     return [
-        (m * f, scale, e * f + (c + e + 1.0) * _smallest(m), c)
-        for (m, _, e, c), f in zip(values, factors, strict=True)
+        (m * f, scale, e * f + (c + e + 1.0) * _smallest(m), c) for (m, _, e, c), f in zip(values, factors, strict=True)
     ]
 
 

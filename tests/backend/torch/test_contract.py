@@ -62,9 +62,8 @@ def test_transforms_see_through_it(monkeypatch) -> None:
     monkeypatch.setattr(contract, "_BLOCK", 8)
     x, y = (vector.detach() for vector in vectors(2))
     weight = core(2).detach()
-    expected = torch.stack(
-        [tucker([one[None], other[None]], one_weight[None])[0] for one, other, one_weight in zip(x, y, weight, strict=True)]
-    )
+    parts = [tucker([x[fold, None], y[fold, None]], weight[fold, None])[0] for fold in range(len(x))]
+    expected = torch.stack(parts)
     found = torch.vmap(lambda a, b, c: tucker([a[None], b[None]], c[None])[0])(x, y, weight)
     torch.testing.assert_close(found, expected)
 

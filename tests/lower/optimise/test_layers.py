@@ -119,8 +119,8 @@ def test_two_sums_stay_where_their_product_is_more_work() -> None:
     (miss,) = optimized.report.missed
     # before: (8 + 8) a row and two softmaxes of 8; after: 64 a row, 64 for the product, the softmaxes stay
     assert miss.details == (
-        "SumLayer(2, arity=1, 1 -> 8): one sum layer costs no less than two at 128 rows: 8,272 multiply-adds, the product "
-        "of the weights among them, against 2,064",
+        "SumLayer(2, arity=1, 1 -> 8): one sum layer costs no less than two at 128 rows: 8,272 multiply-adds, the "
+        "product of the weights among them, against 2,064",
     )
 
 

@@ -1,0 +1,208 @@
+"""Results that linear numbers lose to underflow, recomputed term by term: values, gradients, and when nothing is done."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from plica.backend.torch import exact, kernels
+
+WIDE = np.longdouble
+F, B, I, O = 2, 3, 4, 2  # noqa: E741
+# how far the largest entries of rows lie above those that have weights, in either dtype: the sum underflows
+FAR = {torch.float32: 300.0, torch.float64: 2000.0}
+FLOATS = pytest.mark.parametrize("dtype", list(FAR), ids=str)
+
+
+def inputs(dtype: torch.dtype, arity: int, lost: bool = True) -> tuple[list[Tensor], Tensor]:
+    """Vectors whose first unit is far above the others, and weights of which the first sum lacks that unit."""
+    generator = torch.Generator().manual_seed(0)
+    vectors = [torch.randn(F, B, I, generator=generator, dtype=dtype) - 50 for _ in range(arity)]
+    for vector in vectors:
+        vector[:, 0, 0] += FAR[dtype] if lost else 0.0  # row 0 alone
+    return vectors, torch.rand(F, O, I, generator=generator, dtype=dtype)
+
+
+def dense(vectors: list[Tensor], weight: Tensor) -> tuple[list[Tensor], Tensor]:
+    """A sum over several inputs; the first of its units reads no far entry."""
+    columns = torch.cat([weight] * len(vectors), -1).clone()
+    columns[:, 0, ::I] = 0
+    return vectors, columns
+
+
+def tucker(vectors: list[Tensor], weight: Tensor) -> tuple[list[Tensor], Tensor]:
+    core = weight
+    for _ in vectors[1:]:
+        core = core.unsqueeze(-1) * weight[:, :1].reshape(F, *[1] * (core.ndim - 1), I)
+    core = core.clone()
+    core[:, 0, 0] = 0
+    if len(vectors) == 2:
+        core[:, 0, :, 0] = 0
+    return vectors, core
+
+
+def log_dense(vectors: list[Any], weight: Any) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.logaddexp.reduce(np.concatenate(vectors, -1)[:, :, None] + np.log(weight)[:, None], axis=-1)
+
+
+def log_tucker(vectors: list[Any], weight: Any) -> Any:
+    terms = vectors[0]
+    for vector in vectors[1:]:
+        terms = (terms[..., :, None] + vector[..., None, :]).reshape(F, B, -1)
+    with np.errstate(divide="ignore"):
+        return np.logaddexp.reduce(terms[:, :, None] + np.log(weight.reshape(F, 1, O, -1)), axis=-1)
+
+
+# name: (the kernel, the number of vectors, what makes the weight, the formula)
+SUMS: dict[str, tuple[Callable[..., Tensor], int, Any, Any]] = {
+    "sum": (kernels.log_matmul_exp, 1, dense, log_dense),
+    "sum of 2": (kernels.log_matmul_exp, 2, dense, log_dense),
+    "tucker": (lambda *a: kernels.log_einsum_exp("fbi,fbj,foij->fbo", *a), 2, tucker, log_tucker),
+    "tucker of 3": (lambda *a: kernels.log_einsum_exp("fbi,fbj,fbk,foijk->fbo", *a), 3, tucker, log_tucker),
+    "einsum of 1": (lambda *a: kernels.log_einsum_exp("fbi,foi->fbo", *a), 1, dense, log_dense),
+}
+ALL = pytest.mark.parametrize("name", SUMS)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),  # of numpy, where there is a NaN
+    pytest.mark.filterwarnings("ignore:.*(batching rule|lru_cache):UserWarning"),
+]
+
+
+def case(name: str, dtype: torch.dtype, lost: bool = True) -> tuple[Callable[..., Tensor], list[Tensor], Any]:
+    """The kernel, its arguments with gradients, and the formula on arrays."""
+    kernel, count, weighted, formula = SUMS[name]
+    vectors, weight = weighted(*inputs(dtype, count, lost))
+    arguments = [tensor.requires_grad_() for tensor in (*(vector.clone() for vector in vectors), weight)]
+    return kernel, arguments, lambda *arrays: formula(list(arrays[:-1]), arrays[-1])
+
+
+def wide(arguments: list[Tensor]) -> list[Any]:
+    return [tensor.detach().numpy().astype(WIDE) for tensor in arguments]
+
+
+@ALL
+@FLOATS
+def test_lost_results_are_recomputed(name: str, dtype: torch.dtype) -> None:
+    kernel, arguments, formula = case(name, dtype)
+    expected = formula(*wide(arguments)).astype(float)
+    found = kernel(*arguments).detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=20 * torch.finfo(dtype).eps)
+    assert np.isfinite(found).all()
+
+
+@ALL
+def test_without_it_they_are_lost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test before would not see a restore that did nothing."""
+    monkeypatch.setattr(kernels, "restore", lambda result, *_: result)
+    kernel, arguments, _ = case(name, torch.float32)
+    found = kernel(*arguments)
+    assert found[:, 0, 0].isneginf().all()
+    assert found[:, 1:].isfinite().all()
+
+
+@ALL
+@pytest.mark.parametrize("zeros", [False, True])
+def test_gradients_are_finite_differences(name: str, zeros: bool) -> None:
+    """Also where a whole row is `-inf`, whose gradient is 0."""
+    kernel, arguments, formula = case(name, torch.float64)
+    if zeros:
+        with torch.no_grad():
+            arguments[0][0, 1] = -torch.inf
+            if "sum of 2" in name:
+                arguments[1][0, 1] = -torch.inf
+    result = kernel(*arguments)
+    weights = torch.linspace(0.5, 1.5, result.numel(), dtype=result.dtype).reshape(result.shape)
+    (result.masked_fill(result.isneginf(), 0) * weights).sum().backward()
+    arrays = wide(arguments)
+    usable = weights.numpy() * np.isfinite(formula(*arrays).astype(float))
+
+    def objective() -> Any:
+        return (np.where(usable > 0, formula(*arrays), 0) * usable).sum()
+
+    for array, tensor in zip(arrays, arguments, strict=True):
+        assert tensor.grad is not None
+        assert tensor.grad.isfinite().all()
+        for place in list(np.ndindex(array.shape))[:: max(1, array.size // 24)]:
+            if not np.isfinite(array[place]) or array[place] == 0:  # at a weight of 0 the gradient is one-sided
+                continue
+            before, step = array[place], WIDE(1e-6)
+            sides = []
+            for sign in (1, -1):
+                array[place] = before + sign * step
+                sides.append(objective())
+            array[place] = before
+            expected = float((sides[0] - sides[1]) / (2 * step))
+            assert float(tensor.grad[place]) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+@ALL
+def test_nothing_is_done_where_nothing_is_lost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_in_log_space", lambda *_: pytest.fail("not needed"))
+    kernel, arguments, formula = case(name, torch.float64, lost=False)
+    found = kernel(*arguments)
+    np.testing.assert_allclose(found.detach().numpy(), formula(*wide(arguments)).astype(float), rtol=1e-13)
+
+
+@ALL
+@pytest.mark.parametrize("at_once", [1, 20, 100])
+def test_parts_give_the_same(name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, arguments, _ = case(name, torch.float64)
+    whole = kernel(*arguments)
+    whole.sum().backward()
+    gradients = [tensor.grad for tensor in arguments]
+    calls = []
+    original = exact._in_log_space
+    monkeypatch.setattr(exact, "_TERMS_AT_ONCE", at_once)
+    monkeypatch.setattr(exact, "_in_log_space", lambda *args: (calls.append(1), original(*args))[1])
+    for tensor in arguments:
+        tensor.grad = None
+    parts = kernel(*arguments)
+    parts.sum().backward()
+    torch.testing.assert_close(parts, whole, rtol=0, atol=0)
+    torch.testing.assert_close([tensor.grad for tensor in arguments], gradients, rtol=1e-14, atol=0)
+    assert len(calls) == (F if at_once == 1 else len(calls)) >= 1  # row 0 of each fold is lost
+
+
+@ALL
+def test_nan_stays_where_it_is(name: str) -> None:
+    kernel, arguments, formula = case(name, torch.float64)
+    with torch.no_grad():
+        arguments[0][1, 2, 1] = torch.nan
+    found = kernel(*arguments).detach()
+    assert found[1, 2].isnan().all()
+    expected = formula(*wide(arguments)).astype(float)
+    rest = torch.ones(F, B, dtype=torch.bool)
+    rest[1, 2] = False
+    np.testing.assert_allclose(found[rest], expected[rest.numpy()], rtol=1e-13)
+
+
+def test_a_weight_without_folds_of_its_own_is_shared() -> None:
+    """Leading axes broadcast, as in a matrix product."""
+    vectors, weight = dense(*inputs(torch.float64, 1))
+    expected = log_dense(wide(vectors), np.stack([weight[0].numpy().astype(WIDE)] * F))
+    for shared in (weight[0], weight[:1]):
+        found = kernels.log_matmul_exp(*vectors, shared)
+        np.testing.assert_allclose(found, expected.astype(float), rtol=1e-13)
+
+
+def test_no_rows() -> None:
+    vectors, weight = dense(*inputs(torch.float64, 1))
+    assert kernels.log_matmul_exp(vectors[0][:, :0], weight).shape == (F, 0, O)
+
+
+@ALL
+def test_transforms_and_compilation_leave_the_result_as_it_is(name: str) -> None:
+    """They cannot branch on values: what is lost is `-inf`, everything else is right."""
+    kernel, arguments, _ = case(name, torch.float32)
+    plain = [tensor.detach() for tensor in arguments]
+    expected = kernel(*plain)
+    torch._dynamo.reset()
+    compiled = torch.compile(kernel, fullgraph=True, backend="eager")
+    stacked = torch.vmap(kernel)(*[tensor.unsqueeze(0) for tensor in plain])[0]
+    for found in (compiled(*plain), stacked):
+        assert found[:, 0, 0].isneginf().all()
+        torch.testing.assert_close(found[:, 1:], expected[:, 1:])
