@@ -1,4 +1,4 @@
-"""Folding of graphs: the schedules, the order of folds, the index, and evaluation group by group against node by node."""
+"""Folding of graphs: schedules, the order of folds, the index, and evaluation by groups against evaluation by nodes."""
 
 import os
 import subprocess

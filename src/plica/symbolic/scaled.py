@@ -4,9 +4,9 @@ A value is four arrays: mantissas `m (F, B, K)`, the scale `s (F, B, 1)`, the er
 `c (F, B, 1)`; it stands for `m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of
 whole activations disappear. What underflow may lose is bounded as it happens:
 
-* every mantissa is at most `c`, and within `e` of its exact value (rounding aside), which is then at most `c + e`;
+* every mantissa is within `e` of its exact value (rounding aside), and neither is more than `c + e`;
 * a mantissa below the smallest normal number t loses at most t, so inputs start with `e = t`;
-* a product has `e = e1 (c2 + e2) + e2 c1 + t`, a sum with weights of row sums up to R has `e = R e + I t`;
+* a product has `e = e1 (c2 + e2) + e2 (c1 + e1) + t`, a sum with weights of row sums up to R has `e = R e + I t`;
 * dividing by a power of two p just above the largest mantissa, which `normalise` does, gives `e / p + t`.
 
 Scale, bound and cap have one row, `(F, 1, 1)`, as long as they are alike for all rows.
@@ -75,7 +75,7 @@ def _outer(xp: Namespace, a: Value, b: Value) -> Value:
 
 def _product(a: Value, b: Value, mantissa: Array) -> Value:
     (_, s1, e1, c1), (_, s2, e2, c2) = a, b
-    return mantissa, s1 + s2, e1 * (c2 + e2) + e2 * c1 + _smallest(mantissa), c1 * c2
+    return mantissa, s1 + s2, e1 * (c2 + e2) + e2 * (c1 + e1) + _smallest(mantissa), c1 * c2
 
 
 def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
@@ -98,7 +98,7 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
     scale, bound, cap = values[0][1:]
     lost = _smallest(mantissa)  # by each term, whose factors are multiplied from the left
     for _, s, e, c in values[1:]:
-        scale, bound, cap = scale + s, bound * (c + e) + e * cap + _smallest(mantissa), cap * c
+        scale, bound, cap = scale + s, bound * (c + e) + e * (cap + bound) + _smallest(mantissa), cap * c
         lost = lost * c + _smallest(mantissa)
     terms, _, result = equation.partition("->")
     weighted = terms.split(",")[-1]

@@ -1,4 +1,4 @@
-"""Results that linear numbers lose to underflow, recomputed term by term: values, gradients, and when nothing is done."""
+"""Results lost to underflow, recomputed term by term: values, gradients, and when nothing is done."""
 
 from collections.abc import Callable
 from typing import Any

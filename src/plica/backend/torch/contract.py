@@ -13,8 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_BLOCK = 1 << 19
-"""Bytes of one block of the outer product; a block and what is computed from it stay in a core's second-level cache."""
+_BLOCK = 1 << 20
+"""Bytes of one block of the outer product for one thread; it stays in a core's second-level cache."""
+
+_BLOCK_OF_MANY = 1 << 22
+"""Bytes of one block for each of several threads, which must meet after each operation on it."""
 
 
 def einsum(equation: str, *arrays: Tensor) -> Tensor:
@@ -51,7 +54,7 @@ def tucker(vectors: list[Tensor], core: Tensor) -> Tensor:
     weight = core.reshape(*core.shape[:2], first.shape[2] * second.shape[2])
     if _in_blocks(first, second):
         result: Tensor = _Blocked.apply(first, second, weight)  # type: ignore[no-untyped-call]
-        return result
+        return result.mT
     return torch.bmm(_outer(first, second), weight.mT)
 
 
@@ -64,16 +67,22 @@ def _in_blocks(x: Tensor, y: Tensor) -> bool:
     """Whether the outer product is large, and nobody traces or transforms what is done with it."""
     if x.device.type != "cpu" or torch.compiler.is_compiling() or x.is_complex():
         return False
-    large = x.numel() * y.shape[2] * x.element_size() > _BLOCK
+    large = x.numel() * y.shape[2] * x.element_size() > _block_size()
     return large and not any(torch._C._functorch.is_functorch_wrapped_tensor(one) for one in (x, y))
+
+
+def _block_size() -> int:
+    """Bytes of one block."""
+    threads = torch.get_num_threads()
+    return _BLOCK if threads == 1 else _BLOCK_OF_MANY * threads
 
 
 def _blocks(x: Tensor, y: Tensor) -> Iterator[tuple[slice, slice]]:
     """Folds and rows of blocks of the outer product of `x (F, B, I)` and `y (F, B, J)`."""
     folds, rows, _ = x.shape
     size = x.shape[2] * y.shape[2] * x.element_size()
-    some_rows = max(1, min(rows, _BLOCK // size))
-    some_folds = max(1, _BLOCK // (some_rows * size))
+    some_rows = max(1, min(rows, _block_size() // size))
+    some_folds = max(1, _block_size() // (some_rows * size))
     for fold in range(0, folds, some_folds):
         for row in range(0, rows, some_rows):
             yield slice(fold, min(fold + some_folds, folds)), slice(row, min(row + some_rows, rows))
@@ -82,44 +91,47 @@ def _blocks(x: Tensor, y: Tensor) -> Iterator[tuple[slice, slice]]:
 class _Blocked(torch.autograd.Function):
     """`(x (x) y) @ weight.T` without the whole of the outer product.
 
-    Shapes: x (F, B, I), y (F, B, J), weight (F, O, I*J), result (F, B, O).
+    Rows come last inside, so that the innermost loop of the outer product runs along them and not along a few units.
+
+    Shapes: x (F, B, I), y (F, B, J), weight (F, O, I*J), result (F, O, B).
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, y, weight)
         ctx.save_for_forward(x, y, weight)
-        result = x.new_empty(*x.shape[:2], weight.shape[1])
+        x_units, y_units = x.mT.contiguous(), y.mT.contiguous()
+        result = x.new_empty(x.shape[0], weight.shape[1], x.shape[1])  # (F, O, B)
         product = _Buffer(x, y)
-        for block in _blocks(x, y):
-            pairs = product.like(x[block], y[block])
-            torch.mul(x[block].unsqueeze(3), y[block].unsqueeze(2), out=pairs)
-            result[block] = torch.bmm(pairs.flatten(2), weight[block[0]].mT)
+        for fold, row in _blocks(x, y):
+            pairs = product.of(x_units[fold, :, row], y_units[fold, :, row])
+            result[fold, :, row] = torch.bmm(weight[fold], pairs.flatten(1, 2))
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, y, weight = ctx.saved_tensors
-        (gradient,) = gradients
+        (units,) = gradients
         if torch.is_grad_enabled():  # somebody differentiates this pass
+            gradient = units.mT
             pairs = torch.bmm(gradient, weight).reshape(*x.shape, y.shape[2])
             along = (pairs * y.unsqueeze(2)).sum(3), (pairs * x.unsqueeze(3)).sum(2)
             return (*along, torch.bmm(gradient.mT, _outer(x, y)))
         needed = ctx.needs_input_grad
-        to_x, to_y = torch.empty_like(x), torch.empty_like(y)
+        x_units, y_units = x.mT.contiguous(), y.mT.contiguous()
+        to_x, to_y = torch.empty_like(x_units), torch.empty_like(y_units)
         to_weight = torch.zeros_like(weight) if needed[2] else None
         product, change = _Buffer(x, y), _Buffer(x, y)
-        for block in _blocks(x, y):
-            some_x, some_y, some = x[block], y[block], gradient[block]
-            pairs, changes = product.like(some_x, some_y), change.like(some_x, some_y)
+        for fold, row in _blocks(x, y):
+            some_x, some_y, some = (one[fold, :, row] for one in (x_units, y_units, units))
             if to_weight is not None:
-                torch.mul(some_x.unsqueeze(3), some_y.unsqueeze(2), out=pairs)
-                to_weight[block[0]].baddbmm_(some.mT, pairs.flatten(2))
+                to_weight[fold].baddbmm_(some, product.of(some_x, some_y).flatten(1, 2).mT)
             if needed[0] or needed[1]:
-                torch.bmm(some, weight[block[0]], out=changes.flatten(2))
-                torch.sum(torch.mul(changes, some_y.unsqueeze(2), out=pairs), 3, out=to_x[block])
-                torch.sum(torch.mul(changes, some_x.unsqueeze(3), out=pairs), 2, out=to_y[block])
-        return to_x if needed[0] else None, to_y if needed[1] else None, to_weight
+                changes, scaled = change.like(some_x, some_y), product.like(some_x, some_y)  # (F, I, J, B)
+                torch.bmm(weight[fold].mT, some, out=changes.flatten(1, 2))
+                torch.sum(torch.mul(changes, some_y.unsqueeze(1), out=scaled), 2, out=to_x[fold, :, row])
+                torch.sum(torch.mul(changes, some_x.unsqueeze(2), out=scaled), 1, out=to_y[fold, :, row])
+        return to_x.mT if needed[0] else None, to_y.mT if needed[1] else None, to_weight
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
@@ -128,7 +140,7 @@ class _Blocked(torch.autograd.Function):
         for place, tangent in enumerate(tangents):
             if tangent is not None:
                 point = [*saved[:place], tangent, *saved[place + 1 :]]
-                parts.append(torch.bmm(_outer(point[0], point[1]), point[2].mT))
+                parts.append(torch.bmm(point[2], _outer(point[0], point[1]).mT))
         return reduce(torch.add, parts)
 
 
@@ -140,6 +152,10 @@ class _Buffer:
         self._memory = x.new_empty((folds.stop - folds.start) * (rows.stop - rows.start) * x.shape[2] * y.shape[2])
 
     def like(self, x: Tensor, y: Tensor) -> Tensor:
-        """A block `(F, B, I, J)` for some folds and rows."""
-        shape = (*x.shape[:2], x.shape[2], y.shape[2])
-        return self._memory[: x.numel() * y.shape[2]].view(shape)
+        """A block `(F, I, J, B)` for some folds and rows of `x (F, I, B)` and `y (F, J, B)`."""
+        shape = (*x.shape[:2], *y.shape[1:])
+        return self._memory[: x.numel() * y.shape[1]].view(shape)
+
+    def of(self, x: Tensor, y: Tensor) -> Tensor:
+        """The block that holds the outer product."""
+        return torch.mul(x.unsqueeze(2), y.unsqueeze(1), out=self.like(x, y))

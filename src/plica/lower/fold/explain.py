@@ -10,7 +10,7 @@ def explain_folds(folded: FoldedCircuit) -> str:
     """One line for each group, and one for each pair of groups that differ in little."""
     layers = len(folded.circuit.layers)
     lines = [f"folded: {layers} layers became {len(folded.groups)} groups"]
-    if len(folded.groups) < layers:
+    if folded.folds:
         lines += [f"  {number:3} {_line(group)}" for number, group in enumerate(folded.groups)]
         lines += list(_apart(folded))
     return "\n".join(lines)
@@ -39,19 +39,28 @@ def _reasons(groups: list[FoldedLayer]) -> Iterator[str]:
     settings = {group.representative.fold_settings() for group in groups}
     if len(settings) < len(groups) and not isinstance(groups[0].representative, InputLayer):
         yield f"{len(groups) - len(settings) + 1} are alike but read one another's results"
-    differing = _differences([group.representative for group in groups])
+    differing = _differences(groups)
     if differing:
         yield f"they differ in {', '.join(differing)}"
 
 
-def _differences(layers: list[Layer]) -> list[str]:
-    found: dict[str, dict[str, None]] = {}
-    for layer in layers:
-        facts = {name: value for name, value in layer.config.items() if name != "scope"}
-        facts |= {f"the shape of {name}": parameter.shape for name, parameter in layer.evaluated_params.items()}
-        if isinstance(layer, InputLayer):
-            facts["num_variables"] = layer.num_variables
-        facts["mixing"] = getattr(layer, "mixing", None)
-        for name, value in facts.items():
-            found.setdefault(name, {})[str(value)] = None
-    return [f"{name} ({', '.join(values)})" for name, values in found.items() if len(values) > 1]
+def _differences(groups: list[FoldedLayer]) -> list[str]:
+    """The facts that differ between groups; one that differs within a group keeps nothing apart."""
+    facts = [[_facts(layer) for layer in group.members] for group in groups]
+    names = dict.fromkeys(name for group in facts for layer in group for name in layer)
+    values = {name: [dict.fromkeys(layer.get(name, "none") for layer in group) for group in facts] for name in names}
+    between = {name: dict.fromkeys(value for group in found for value in group) for name, found in values.items()}
+    return [
+        f"{name} ({', '.join(between[name])})"
+        for name, found in values.items()
+        if len(between[name]) > 1 and all(len(group) == 1 for group in found)
+    ]
+
+
+def _facts(layer: Layer) -> dict[str, str]:
+    facts = {name: value for name, value in layer.config.items() if name != "scope"}
+    facts |= {f"the shape of {name}": parameter.shape for name, parameter in layer.evaluated_params.items()}
+    if isinstance(layer, InputLayer):
+        facts["num_variables"] = layer.num_variables
+    facts["mixing"] = getattr(layer, "mixing", None)
+    return {name: str(value) for name, value in facts.items()}

@@ -60,12 +60,14 @@ class FoldedCircuit:
         described: The circuit as it was described, before rules were applied; it names tensors and has the properties.
         groups: In topological order.
         out_fold_idx: For each output of the circuit, its group and fold.
+        folds: Whether alike layers were to be one group.
     """
 
     circuit: Circuit
     described: Circuit
     groups: tuple[FoldedLayer, ...]
     out_fold_idx: tuple[FoldIndex, ...]
+    folds: bool
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "FoldedCircuit":
         """Itself: it is immutable, and compared by identity."""
@@ -82,16 +84,16 @@ def fold_circuit(circuit: Circuit, described: Circuit | None = None) -> FoldedCi
     graph = build_folded_graph(
         circuit.layers, circuit.outputs, circuit.layer_inputs, lambda layer: layer.fold_settings()
     )
-    return _folded(circuit, described, graph)
+    return _folded(circuit, described, graph, folds=True)
 
 
 def single_groups(circuit: Circuit, described: Circuit | None = None) -> FoldedCircuit:
     """Every layer a group of its own."""
     groups = tuple((layer,) for layer in circuit.layers)
     graph = FoldedGraph(groups, fold_index(groups, circuit.outputs, circuit.layer_inputs))
-    return _folded(circuit, described, graph)
+    return _folded(circuit, described, graph, folds=False)
 
 
-def _folded(circuit: Circuit, described: Circuit | None, graph: FoldedGraph[Layer]) -> FoldedCircuit:
+def _folded(circuit: Circuit, described: Circuit | None, graph: FoldedGraph[Layer], *, folds: bool) -> FoldedCircuit:
     groups = tuple(map(FoldedLayer, graph.groups, graph.info.in_fold_idx))
-    return FoldedCircuit(circuit, described or circuit, groups, graph.info.out_fold_idx)
+    return FoldedCircuit(circuit, described or circuit, groups, graph.info.out_fold_idx, folds)
