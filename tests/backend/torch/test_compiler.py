@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer
 from tests.harness.circuits import (
     CIRCUITS,
     circuits,
@@ -191,3 +192,19 @@ def assert_shared(compiled: list) -> None:
         for leaf, key in keys(one.symbolic).items():
             np.testing.assert_array_equal(values.setdefault(leaf, state[key]), state[key])
         assert_values(one, data(one.symbolic, 3), rtol=1e-9)
+
+
+def test_symbolic_tensors_and_folds_are_found_from_each_other() -> None:
+    layers = [CategoricalLayer([variable], 3, num_categories=2) for variable in range(3)]
+    product = HadamardLayer(3, 3)
+    circuit = Circuit([*layers, product], {product: layers}, [product])
+    compiler = TorchCompiler()
+    compiled = compiler.compile(circuit)
+    keys = compiled.state_dict()
+    for number, layer in enumerate(layers):
+        (leaf,) = layer.params["logits"].leaves
+        tensor, fold = compiler.tensor_of(leaf)
+        torch.testing.assert_close(tensor[fold], keys[f"{number}.logits"])
+        assert compiler.parameters_of(tensor)[fold] is leaf
+    with pytest.raises(KeyError, match="holds no parameters"):
+        compiler.parameters_of(torch.zeros(3))

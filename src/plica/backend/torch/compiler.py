@@ -103,6 +103,18 @@ class TorchCompiler:
         self.circuits.add(circuit, compiled)
         return compiled
 
+    def tensor_of(self, parameter: TensorParameter) -> tuple[Tensor, int]:
+        """The folded tensor that holds a symbolic one, and its fold; KeyError if no compiled circuit has it."""
+        leaf = self._owners[parameter]
+        return self._tensors[leaf], leaf.members.index(parameter)
+
+    def parameters_of(self, tensor: Tensor) -> tuple[TensorParameter, ...]:
+        """The symbolic tensors of the folds of a folded one; KeyError if it is none of this compiler's."""
+        for leaf, held in self._tensors.items():
+            if held is tensor:
+                return leaf.members
+        raise KeyError("the tensor holds no parameters of the circuits of this compiler")
+
 
 def _real_dtype(dtype: torch.dtype | str) -> torch.dtype:
     name = as_dtype(dtype)

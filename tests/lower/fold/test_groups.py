@@ -1,0 +1,199 @@
+"""Folded circuits: the groups of large ones, what is copied to read them, and layers of unequal sizes in one group."""
+
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.queries import SamplingQuery
+from plica.errors import InputError
+from plica.ir.program import Program
+from plica.lower.fold.groups import fold_circuit, single_groups
+from plica.lower.optimise import optimize_circuit
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer
+from plica.symbolic.parameters import softmax_normal
+from plica.templates.data_modalities import image_data
+from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, product_then_sum, tensor
+from tests.harness.oracle import Oracle, all_states, gradients, numbers
+
+
+@cache
+def image(region_graph: str, sum_product: str) -> Circuit:
+    """28x28 pixels, two units."""
+    return image_data(
+        (1, 28, 28),
+        region_graph,
+        input_layer="categorical",
+        num_input_units=2,
+        sum_product_layer=sum_product,
+        num_sum_units=2,
+    )
+
+
+# region graph, sum-product: layers, groups, groups when optimised, concatenations of activations
+IMAGES = {
+    ("quad-graph", "tucker"): (4163, 26, 16, 13),
+    ("quad-graph", "cp-t"): (4163, 26, 16, 13),
+    ("quad-tree-2", "cp"): (3134, 22, 12, 3),
+    ("quad-tree-2", "tucker"): (2351, 21, 12, 3),
+}
+IMAGE = pytest.mark.parametrize("name", IMAGES, ids=" ".join)
+
+
+@IMAGE
+def test_how_many_groups_images_have(name: tuple[str, str]) -> None:
+    circuit = image(*name)
+    layers, folded, optimised, _ = IMAGES[name]
+    assert len(circuit.layers) == len(single_groups(circuit).groups) == layers
+    assert len(fold_circuit(circuit).groups) == folded
+    assert len(fold_circuit(optimize_circuit(circuit).circuit, circuit).groups) == optimised
+
+
+def operations(program: Program, name: str) -> list:
+    return [equation for equation in program.equations if equation.op.name == name]
+
+
+def is_activation(operand) -> bool:
+    """`(F, B, ...)`: a value of three axes or more with the batch size among them."""
+    return len(operand.type.shape) >= 3 and any(not isinstance(size, int) for size in operand.type.shape)
+
+
+@IMAGE
+@pytest.mark.parametrize("optimize", [True, False])
+def test_images_are_read_without_gathers(name: tuple[str, str], optimize: bool) -> None:
+    program = TorchCompiler(optimize=optimize).compile(image(*name)).program
+    assert not [equation for equation in operations(program, "take") if is_activation(equation.inputs[0])]
+    concats = [equation for equation in operations(program, "concat") if is_activation(equation.inputs[0])]
+    assert len(concats) <= IMAGES[name][3]
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.parametrize("optimize", [True, False])
+def test_no_gather_is_the_identity(name: str, optimize: bool) -> None:
+    """Whole arrays are read as they are, and single concatenations do not occur."""
+    compiled = TorchCompiler(optimize=optimize).compile(CIRCUITS[name]())
+    program = compiled.program
+    compiled(torch.from_numpy(data(compiled.symbolic, 2)))
+    for equation in operations(program, "take"):
+        array, index = equation.inputs
+        values = getattr(compiled.leaves, index.name).tolist()
+        assert values != list(range(array.type.shape[equation.params["axis"]]))
+    assert all(len(equation.inputs) > 1 for equation in operations(program, "concat"))
+
+
+@given(circuits())
+def test_folding_again_finds_nothing_more(circuit: Circuit) -> None:
+    """Two groups of equal settings depend on one another, at least through others."""
+    folded = fold_circuit(circuit)
+    reads = [{source for inputs in group.in_fold_idx for source, _ in inputs} for group in folded.groups]
+    for number, group in enumerate(folded.groups):
+        reads[number] = reads[number].union(*[reads[source] for source in reads[number]])
+        for other in range(number):
+            if folded.groups[other].representative.fold_settings() == group.representative.fold_settings():
+                assert other in reads[number] or len(group.members) + len(folded.groups[other].members) > 2
+    sizes = Counter(layer.fold_settings() for layer in circuit.input_layers)
+    inputs = [group for group in folded.groups if group.scope_idx]
+    assert sorted(group.num_folds for group in inputs) == sorted(sizes.values())  # inputs fold whatever reads them
+
+
+def test_scopes_of_a_group_follow_its_folds() -> None:
+    folded = fold_circuit(CIRCUITS["several sizes"]())
+    assert [group.scope_idx for group in folded.groups] == [((0,), (1,)), ((3,),), (), ()]
+
+
+# Unequal numbers of categories: one group, padded to the longest.
+
+SIZES = [2, 7, 3]
+
+
+def unequal(parameter: str = "logits") -> Circuit:
+    settings = {"logits": {}, "probs": {"probs_factory": softmax_normal}}[parameter]
+    inputs = [CategoricalLayer([v], 2, num_categories=size, **settings) for v, size in enumerate(SIZES)]
+    return product_then_sum(HadamardLayer(2, 3), inputs)
+
+
+PARAMETER = pytest.mark.parametrize("parameter", ["logits", "probs"])
+
+
+@PARAMETER
+@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
+def test_unequal_categoricals_are_one_group(parameter: str, semiring: str) -> None:
+    circuit = unequal(parameter)
+    folded, single = (TorchCompiler(semiring, fold=fold, dtype="float64").compile(circuit) for fold in (True, False))
+    assert [group.num_folds for group in folded.layers if group.scope_idx] == [3]
+    single.load_state_dict(folded.state_dict())
+    x = all_states(circuit)
+    oracle = Oracle(circuit, numbers(folded))
+    expected = oracle.log(x) if semiring == "lse-sum" else oracle.linear(x)
+    for compiled in (folded, single):
+        result = compiled(torch.from_numpy(x))
+        np.testing.assert_allclose(result.detach(), expected.astype(float), rtol=1e-12)
+        result.pow(2).sum().backward()
+    for key, gradient in gradients(single).items():
+        np.testing.assert_allclose(gradients(folded)[key], gradient, rtol=1e-9, atol=1e-12, err_msg=key)
+
+
+@PARAMETER
+def test_padded_categories_have_probability_zero_and_no_state(parameter: str) -> None:
+    """The tensors are as long as they were given, so that nothing else can be trained or saved."""
+    circuit = unequal(parameter)
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    x = torch.from_numpy(all_states(circuit))
+    torch.testing.assert_close(compiled(x).exp().sum(), torch.tensor(1.0, dtype=torch.float64))
+    shapes = [tuple(value.shape) for key, value in compiled.state_dict().items() if key.endswith(parameter)]
+    assert shapes == [(2, size) for size in SIZES]
+    assert sum(parameter.numel() for parameter in compiled.parameters()) == 2 * sum(SIZES) + 2
+    missing = torch.full((1, 3), torch.nan, dtype=torch.float64)
+    np.testing.assert_allclose(compiled(missing).detach(), 0, atol=1e-12)
+
+
+@PARAMETER
+def test_padded_categories_are_never_drawn(parameter: str) -> None:
+    torch.manual_seed(0)
+    compiled = TorchCompiler().compile(unequal(parameter))
+    samples, _ = SamplingQuery(compiled)(5000)
+    for column, size in enumerate(SIZES):
+        assert sorted(set(samples[:, column].int().tolist())) == list(range(size))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+@pytest.mark.parametrize(("row", "column"), [([0, 6, 2], None), ([2, 0, 0], 0), ([0, 7, 0], 1), ([1, 6, 3], 2)])
+def test_a_category_of_another_variable_is_refused(row: list[int], column: int | None, dtype: torch.dtype) -> None:
+    compiled = TorchCompiler().compile(unequal())
+    x = torch.tensor([[0, 0, 0], row]).to(dtype)
+    if column is None:
+        assert compiled(x).isfinite().all()
+        return
+    with pytest.raises(InputError, match=f"row 1, variable {column}: the value {row[column]} is none of the"):
+        compiled(x)
+    compiled._check_states = lambda x: None  # noqa: ARG005 (as on other devices)
+    assert compiled(x).isnan().flatten().tolist() == [False, True]
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5))
+def test_any_sizes_fold(sizes: list[int]) -> None:
+    """Also where zero probabilities stand beside padding."""
+    rng = np.random.default_rng(0)
+    tables = [rng.random((2, size)) for size in sizes]
+    tables[0][0, 0] = 0
+    inputs = [
+        CategoricalLayer([v], 2, num_categories=size, probs=tensor(table))
+        for v, (size, table) in enumerate(zip(sizes, tables, strict=True))
+    ]
+    circuit = product_then_sum(HadamardLayer(2, len(sizes)), inputs)
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    x = data(circuit, 4)
+    np.testing.assert_allclose(
+        compiled(torch.from_numpy(x)).detach(), Oracle(circuit, numbers(compiled)).log(x).astype(float), rtol=1e-12
+    )
+
+
+def test_chains_of_one_input_do_not_fold() -> None:
+    circuit = chain(coin([0], 2), *[HadamardLayer(2, 1) for _ in range(3)])
+    assert [group.num_folds for group in fold_circuit(circuit).groups] == [1, 1, 1, 1]
