@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import LayerRow
 from plica.symbolic.semirings import Semiring
 
 if TYPE_CHECKING:
@@ -63,6 +64,16 @@ class PipelineContext:
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit; compiled once, then the same object."""
         return self._compiler.compile(circuit)
+
+    def add_layer_compilation_rule(self, row: LayerRow) -> None:
+        """Compile layers of a class of your own by its row (`plica.symbolic.layers.rows`).
+
+        Parameter operations and initializers of your own need no rule: they bring `evaluate` and `draw`.
+
+        Raises:
+            UnsupportedError: The class has a row already.
+        """
+        self._compiler.add_layer_rule(row)
 
     def __getitem__(self, circuit: Circuit) -> TorchCircuit:
         return self.get_compiled_circuit(circuit)

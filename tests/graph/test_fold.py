@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plica.graph.fold import build_folded_graph, by_agenda, by_level, fold_index, group_foldable, order_folds, schedule
+from plica.graph.fold import by_agenda, by_level, group_foldable, order_folds, schedule
 from plica.graph.order import topological_order
+from tests.harness.folding import fold_groups, fold_nodes
 
 Graph = Mapping[int, Sequence[int]]
 
@@ -52,17 +53,17 @@ def test_groups_evaluate_to_what_nodes_do(case) -> None:
     for node in topological_order(sorted(graph), graph.__getitem__):
         expected[node] = value(node, kinds[node], [expected[child] for child in graph[node]])
     outputs = [*list(graph)[-2:], next(iter(graph))]
-    folded = build_folded_graph(sorted(graph), outputs, graph.__getitem__, settings_of(graph, kinds))
+    folded = fold_nodes(sorted(graph), outputs, graph.__getitem__, settings_of(graph, kinds))
     arrays: list[list[tuple]] = []
-    for group, index in zip(folded.groups, folded.info.in_fold_idx, strict=True):
+    for group, index in zip(folded.nodes, folded.info.in_fold_idx, strict=True):
         first, *_ = group
         values = [[arrays[source][fold] for source, fold in inputs] for inputs in index]
         arrays.append(
             [value(node, kinds[first], inputs) for node, inputs in zip(group, values, strict=True)]
         )  # a source that comes later raises
     assert [arrays[source][fold] for source, fold in folded.info.out_fold_idx] == [expected[node] for node in outputs]
-    assert sorted(node for group in folded.groups for node in group) == sorted(graph)
-    for group, index in zip(folded.groups, folded.info.in_fold_idx, strict=True):
+    assert sorted(node for group in folded.nodes for node in group) == sorted(graph)
+    for group, index in zip(folded.nodes, folded.info.in_fold_idx, strict=True):
         arity = len(graph[group[0]])
         assert np.array(index).shape == ((len(group), arity, 2) if arity else (len(group), 0))
         assert len({settings_of(graph, kinds)(node) for node in group}) == 1
@@ -90,7 +91,7 @@ def test_each_schedule_is_a_partition_in_topological_order(case) -> None:
 def test_on_trees_every_input_position_reads_runs(case) -> None:
     """One run from each group that it reads; one view where that is one group."""
     graph, kinds = case
-    folded = build_folded_graph(graph, [0], graph.__getitem__, settings_of(graph, kinds))
+    folded = fold_nodes(graph, [0], graph.__getitem__, settings_of(graph, kinds))
     for index in folded.info.in_fold_idx:
         for place in range(len(index[0])):
             read: dict[int, list[int]] = {}
@@ -142,7 +143,10 @@ def test_order_follows_outputs_then_readers() -> None:
 
 def test_the_index_has_shape_folds_arity_2() -> None:
     inputs = {"a": (), "b": (), "x": ("a", "b", "a"), "y": ("b", "b", "x")}
-    info = fold_index((("b", "a"), ("x",), ("y",)), "xbx", inputs.__getitem__)
+    folded = fold_groups((("b", "a"), ("x",), ("y",)), "xbx", inputs.__getitem__)
+    assert folded.in_nodes == {("b", "a"): (), ("x",): (("b", "a"),), ("y",): (("b", "a"), ("x",))}
+    assert folded.outputs == (("x",), ("b", "a"), ("x",))
+    info = folded.info
     assert np.array(info.in_fold_idx[0]).shape == (2, 0)
     assert info.in_fold_idx[1:] == ((((0, 1), (0, 0), (0, 1)),), (((0, 0), (0, 0), (1, 0)),))
     assert np.array(info.in_fold_idx[1]).shape == (1, 3, 2)
@@ -151,11 +155,11 @@ def test_the_index_has_shape_folds_arity_2() -> None:
 
 HASHED = """
 from plica.lower.fold.groups import fold_circuit
-from plica.graph.fold import build_folded_graph
+from tests.harness.folding import fold_nodes
 from tests.harness.circuits import CIRCUITS
 names = [f"node {number}" for number in range(40)]
 inputs = {name: [names[place // 2], names[place // 3]] if place > 5 else [] for place, name in enumerate(names)}
-print(build_folded_graph(names, names[-1:], inputs.__getitem__, lambda name: (len(inputs[name]), name[-1] in "135")))
+print(fold_nodes(names, names[-1:], inputs.__getitem__, lambda name: (len(inputs[name]), name[-1] in "135")))
 for name, build in CIRCUITS.items():
     circuit = build()
     for group in fold_circuit(circuit).groups:

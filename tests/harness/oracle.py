@@ -116,8 +116,28 @@ def _sum(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]
     return space.weighted_sum(np.concatenate(inputs, axis=1), params["weight"])
 
 
+def _tucker(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:
+    return space.weighted_sum(_kronecker(space, layer, params, inputs), params["weight"])
+
+
+def _cp_t(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:
+    return space.weighted_sum(_hadamard(space, layer, params, inputs), params["weight"])
+
+
+def _tensor_dot(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:
+    left, right = np.eye(layer.num_left, dtype=WIDE), np.eye(layer.num_right, dtype=WIDE)
+    return space.weighted_sum(inputs[0], np.kron(np.kron(left, params["weight"]), right))
+
+
 INPUT_LAYERS = {"CategoricalLayer": _categorical, "GaussianLayer": _gaussian}
-INNER_LAYERS = {"HadamardLayer": _hadamard, "KroneckerLayer": _kronecker, "SumLayer": _sum}
+INNER_LAYERS = {
+    "HadamardLayer": _hadamard,
+    "KroneckerLayer": _kronecker,
+    "SumLayer": _sum,
+    "TuckerLayer": _tucker,
+    "CPTLayer": _cp_t,
+    "TensorDotLayer": _tensor_dot,
+}
 
 
 class Oracle:

@@ -5,9 +5,11 @@ respects inputs; `order_folds` orders the members of each group so that consumer
 `build_folded_graph` makes the folded nodes and the index of who reads which fold of which group.
 
 >>> inputs = {"a": (), "b": (), "c": (), "d": (), "x": ("a", "c"), "y": ("b", "d")}
->>> graph = build_folded_graph("abcdxy", "yx", inputs.__getitem__, lambda node: len(inputs[node]))
->>> graph.groups
-(('b', 'a', 'd', 'c'), ('y', 'x'))
+>>> groups = schedule("abcdxy", inputs.__getitem__, lambda node: len(inputs[node]))
+>>> ordering = order_folds(groups, "yx", inputs.__getitem__)
+>>> graph = build_folded_graph(ordering, "yx", inputs.__getitem__, lambda members, in_fold_idx: "".join(members))
+>>> graph.nodes, graph.in_nodes["yx"], graph.outputs
+(('badc', 'yx'), ('badc',), ('yx', 'yx'))
 >>> graph.info.in_fold_idx[1]
 (((0, 0), (0, 2)), ((0, 1), (0, 3)))
 >>> graph.info.out_fold_idx
@@ -21,7 +23,9 @@ from typing import Generic, TypeVar
 from plica.graph.order import Inputs, layerwise_topological_order, topological_order
 
 Node = TypeVar("Node", bound=Hashable)
+Folded = TypeVar("Folded", bound=Hashable)
 FoldIndex = tuple[int, int]
+InFoldIdx = tuple[tuple[FoldIndex, ...], ...]  # (F, H, 2)
 Settings = Callable[[Node], Hashable]
 Groups = tuple[tuple[Node, ...], ...]
 
@@ -35,15 +39,24 @@ class FoldIndexInfo:
         out_fold_idx: The pair (group, fold) of each output.
     """
 
-    in_fold_idx: tuple[tuple[tuple[FoldIndex, ...], ...], ...]
+    in_fold_idx: tuple[InFoldIdx, ...]
     out_fold_idx: tuple[FoldIndex, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class FoldedGraph(Generic[Node]):
-    """Groups in topological order, each with its members in the order of the fold axis."""
+class FoldedGraph(Generic[Folded]):
+    """A folded graph.
 
-    groups: Groups[Node]
+    Args:
+        nodes: The folded nodes in topological order.
+        in_nodes: The folded nodes that each one reads, each once.
+        outputs: The folded node of each output.
+        info: Which folds they are.
+    """
+
+    nodes: tuple[Folded, ...]
+    in_nodes: dict[Folded, tuple[Folded, ...]]
+    outputs: tuple[Folded, ...]
     info: FoldIndexInfo
 
 
@@ -142,26 +155,32 @@ def order_folds(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[No
     return tuple(reversed(ordered))
 
 
-def fold_index(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[Node]) -> FoldIndexInfo:
-    """Who reads which fold of which group."""
-    place = {node: (number, fold) for number, group in enumerate(groups) for fold, node in enumerate(group)}
-    return FoldIndexInfo(
-        tuple(tuple(tuple(place[child] for child in inputs(node)) for node in group) for group in groups),
-        tuple(place[node] for node in outputs),
-    )
-
-
 def build_folded_graph(
-    nodes: Iterable[Node], outputs: Iterable[Node], inputs: Inputs[Node], fold_settings: Settings[Node]
-) -> FoldedGraph[Node]:
-    """The folded graph of `nodes`.
+    ordering: Groups[Node],
+    outputs: Iterable[Node],
+    incomings_fn: Inputs[Node],
+    fold_group_fn: Callable[[tuple[Node, ...], InFoldIdx], Folded],
+) -> FoldedGraph[Folded]:
+    """Fold each group of `ordering` into one node.
 
     Args:
-        nodes: Every node, in any order; decides between equals.
+        ordering: Groups in topological order, each with its members in the order of the fold axis.
         outputs: The nodes whose values are asked for, in order.
-        inputs: The inputs of a node, in order.
-        fold_settings: Nodes may fold if this is equal.
+        incomings_fn: The inputs of a node, in order.
+        fold_group_fn: From the members of a group, and the places of their inputs, to the folded node.
     """
-    wanted = tuple(outputs)
-    groups = order_folds(schedule(tuple(nodes), inputs, fold_settings), wanted, inputs)
-    return FoldedGraph(groups, fold_index(groups, wanted, inputs))
+    fold_idx: dict[Node, FoldIndex] = {}
+    nodes: list[Folded] = []
+    in_nodes: dict[Folded, tuple[Folded, ...]] = {}
+    in_fold_idx: list[InFoldIdx] = []
+    for number, group in enumerate(ordering):
+        places = tuple(tuple(fold_idx[child] for child in incomings_fn(node)) for node in group)
+        folded = fold_group_fn(group, places)
+        read = dict.fromkeys(module for member in places for module, _ in member)
+        in_nodes[folded] = tuple(nodes[module] for module in read)
+        fold_idx.update((node, (number, fold)) for fold, node in enumerate(group))
+        nodes.append(folded)
+        in_fold_idx.append(places)
+    out_fold_idx = tuple(fold_idx[node] for node in outputs)
+    info = FoldIndexInfo(tuple(in_fold_idx), out_fold_idx)
+    return FoldedGraph(tuple(nodes), in_nodes, tuple(nodes[module] for module, _ in out_fold_idx), info)

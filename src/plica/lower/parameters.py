@@ -80,7 +80,8 @@ class ParameterValues:
             return (type(node), repr(sorted(node.config.items())), node.in_shapes)
         if isinstance(node, TensorParameter):
             return ("tensor", node.shape, node.dtype, node.learnable)
-        return ("constant", node.shape, repr(node.value) if np.ndim(node.value) == 0 else "array")
+        kind = "complex" if node.dtype == DataType.COMPLEX else "real"
+        return (kind, node.shape, repr(node.value) if np.ndim(node.value) == 0 else "array")
 
     def _value(self, group: Sequence[Node], inputs: Callable[[Node], tuple[Node, ...]]) -> Tracer:
         first = group[0]

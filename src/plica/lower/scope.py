@@ -24,7 +24,7 @@ from plica.ops import OPS
 from plica.passes.algebra import simplify
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
-from plica.symbolic.layers import LAYER_ROWS, InputRow
+from plica.symbolic.layers import InputRow
 from plica.symbolic.parameters import Parameter, TensorParameter
 from plica.symbolic.semirings import Semiring, Value
 from plica.tracing import namespace as xp
@@ -85,7 +85,7 @@ class LoweringScope:
 
     def parameters(self, group: FoldedLayer) -> dict[str, Tracer]:
         """The evaluated parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""
-        row = LAYER_ROWS[type(group.representative)]
+        row = self.folded.row(group.representative)
         padding = row.padding if isinstance(row, InputRow) else {}
         evaluated = [layer.evaluated_params for layer in group.members]
         return {name: self._padded([params[name] for params in evaluated], padding.get(name)) for name in evaluated[0]}

@@ -17,7 +17,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, FusedRow, InputLayer, InputRow, ProductRow
+from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
 from plica.symbolic.scaled import SCALED, trusted
 from plica.symbolic.semirings import Semiring, Value
 from plica.tracing import namespace as xp
@@ -72,7 +72,7 @@ def layer_values(scope: LoweringScope, data: "InputData | None") -> list[Value]:
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
             value = _value(scope, data, group, values)
             # inputs and sums of what is in range stay there; products need not
-            multiplies = isinstance(LAYER_ROWS[type(group.representative)], ProductRow | FusedRow)
+            multiplies = isinstance(scope.folded.row(group.representative), ProductRow | FusedRow)
             values.append(scope.semiring.normalise(xp, value) if multiplies else value)
     return values
 
@@ -85,7 +85,7 @@ def describe(circuit: Circuit, number: int, group: FoldedLayer) -> str:
 
 def _value(scope: LoweringScope, data: "InputData | None", group: FoldedLayer, values: list[Value]) -> Value:
     layer, semiring = group.representative, scope.semiring
-    row = LAYER_ROWS[type(layer)]
+    row = scope.folded.row(layer)
     params = scope.parameters(group)
     if isinstance(row, InputRow):
         assert isinstance(layer, InputLayer), "input rows belong to input layers"

@@ -62,7 +62,9 @@ def test_what_reads_folds(name: str) -> None:
     np.testing.assert_array_equal(found, expected(places))
 
 
-@given(st.lists(st.one_of(*[st.tuples(st.just(n), st.integers(0, len(a) - 1)) for n, a in enumerate(ARRAYS)]), min_size=1))
+@given(
+    st.lists(st.one_of(*[st.tuples(st.just(n), st.integers(0, len(a) - 1)) for n, a in enumerate(ARRAYS)]), min_size=1)
+)
 def test_any_places(places: list[FoldIndex]) -> None:
     program = program_of(places)
     (found,) = interpret(program, *ARRAYS)

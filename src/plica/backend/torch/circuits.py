@@ -148,6 +148,9 @@ class TorchCircuit(nn.Module):
         if bool(trusted.all()):
             return result  # type: ignore[no-any-return]
         rows = trusted.logical_not().nonzero().squeeze(1)
+        if not bool((result.detach()[rows] < torch.inf).all()):
+            # what has overflowed, or is NaN, would send NaN to the gradients of all rows
+            return self._run(self._semiring, x)  # type: ignore[no-any-return]
         return result.index_copy(0, rows, self._run(self._semiring, x[rows]))  # type: ignore[no-any-return]
 
     def _run(self, semiring: Semiring, *x: Tensor) -> Any:

@@ -15,6 +15,7 @@ from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.leaves import Leaf, owners_of
 from plica.lower.optimise import DEFAULT_RULES, Rules, optimize_circuit
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import LAYER_ROWS, Layer, LayerRow
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import Semiring
 
@@ -81,6 +82,7 @@ class TorchCompiler:
         self._dtype = None if dtype is None else _real_dtype(dtype)
         self._owners: dict[TensorParameter, Leaf] = {}
         self._tensors: dict[Leaf, Tensor] = {}
+        self.layer_rows: dict[type[Layer], LayerRow] = {}
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit, with its parameters initialised; the same object when called again.
@@ -94,7 +96,7 @@ class TorchCompiler:
         check_semiring(circuit, self.semiring)
         optimized = optimize_circuit(circuit, self.rules, semiring=self.semiring) if self.optimize else None
         lowered_form = circuit if optimized is None else optimized.circuit
-        folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit)
+        folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit, dict(self.layer_rows))
         real = self._dtype or torch.get_default_dtype()
         compiled = TorchCircuit(folded, self.semiring, real, None if optimized is None else optimized.report)
         lowered = compiled.lowered(compiled.usual_input(), self._owners)
@@ -102,6 +104,16 @@ class TorchCompiler:
         self._owners.update(owners_of(lowered.captured))
         self.circuits.add(circuit, compiled)
         return compiled
+
+    def add_layer_rule(self, row: LayerRow) -> None:
+        """Compile layers of one more class.
+
+        Raises:
+            UnsupportedError: The class has a row already.
+        """
+        if row.layer in LAYER_ROWS or row.layer in self.layer_rows:
+            raise UnsupportedError(f"{row.layer.__name__} has a row already; give your layer a class of its own.")
+        self.layer_rows[row.layer] = row
 
     def tensor_of(self, parameter: TensorParameter) -> tuple[Tensor, int]:
         """The folded tensor that holds a symbolic one, and its fold; KeyError if no compiled circuit has it."""

@@ -50,7 +50,7 @@ class SamplingQuery:
 
     def _lower(self) -> None:
         self._lowered: LoweredSampling = lower_sampling(
-            fold_circuit(self._circuit.symbolic),
+            fold_circuit(self._circuit.symbolic, rows=self._circuit.folded.rows),
             as_dtype(self._dtype),
             owners_of(leaf for leaf, _ in self._circuit.leaves.items()),
         )

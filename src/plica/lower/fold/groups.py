@@ -10,13 +10,17 @@
 (((0, 0), (0, 1)),)
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plica.graph.fold import FoldedGraph, FoldIndex, build_folded_graph, fold_index
+from plica.errors import UnsupportedError
+from plica.graph.fold import FoldIndex, Groups, build_folded_graph, order_folds, schedule
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import InputLayer, Layer
+from plica.symbolic.layers import LAYER_ROWS, InputLayer, Layer, LayerRow
 from plica.symbolic.scope import Scope
+
+Rows = Mapping[type[Layer], LayerRow]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +65,7 @@ class FoldedCircuit:
         groups: In topological order.
         out_fold_idx: For each output of the circuit, its group and fold.
         folds: Whether alike layers were to be one group.
+        rows: The rows of layers that are not Plica's own.
     """
 
     circuit: Circuit
@@ -68,6 +73,21 @@ class FoldedCircuit:
     groups: tuple[FoldedLayer, ...]
     out_fold_idx: tuple[FoldIndex, ...]
     folds: bool
+    rows: Rows
+
+    def row(self, layer: Layer) -> LayerRow:
+        """What computes a layer.
+
+        Raises:
+            UnsupportedError: The layer is of a class without a row.
+        """
+        found = self.rows.get(type(layer)) or LAYER_ROWS.get(type(layer))
+        if found is None:
+            raise UnsupportedError(
+                f"{type(layer).__name__} has no row that says what it computes; write an InputRow, SumRow or "
+                "ProductRow and give it to PipelineContext.add_layer_compilation_rule."
+            )
+        return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "FoldedCircuit":
         """Itself: it is immutable, and compared by identity."""
@@ -79,21 +99,20 @@ class FoldedCircuit:
         return self.described.scope
 
 
-def fold_circuit(circuit: Circuit, described: Circuit | None = None) -> FoldedCircuit:
+def fold_circuit(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """The circuit with layers of equal `fold_settings` computed together where their inputs allow it."""
-    graph = build_folded_graph(
-        circuit.layers, circuit.outputs, circuit.layer_inputs, lambda layer: layer.fold_settings()
-    )
-    return _folded(circuit, described, graph, folds=True)
+    groups = schedule(circuit.layers, circuit.layer_inputs, lambda layer: layer.fold_settings())
+    ordering = order_folds(groups, circuit.outputs, circuit.layer_inputs)
+    return _folded(circuit, described, rows, ordering, folds=True)
 
 
-def single_groups(circuit: Circuit, described: Circuit | None = None) -> FoldedCircuit:
+def single_groups(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """Every layer a group of its own."""
-    groups = tuple((layer,) for layer in circuit.layers)
-    graph = FoldedGraph(groups, fold_index(groups, circuit.outputs, circuit.layer_inputs))
-    return _folded(circuit, described, graph, folds=False)
+    return _folded(circuit, described, rows, tuple((layer,) for layer in circuit.layers), folds=False)
 
 
-def _folded(circuit: Circuit, described: Circuit | None, graph: FoldedGraph[Layer], *, folds: bool) -> FoldedCircuit:
-    groups = tuple(map(FoldedLayer, graph.groups, graph.info.in_fold_idx))
-    return FoldedCircuit(circuit, described or circuit, groups, graph.info.out_fold_idx, folds)
+def _folded(
+    circuit: Circuit, described: Circuit | None, rows: Rows | None, ordering: Groups[Layer], *, folds: bool
+) -> FoldedCircuit:
+    graph = build_folded_graph(ordering, circuit.outputs, circuit.layer_inputs, FoldedLayer)
+    return FoldedCircuit(circuit, described or circuit, graph.nodes, graph.info.out_fold_idx, folds, rows or {})

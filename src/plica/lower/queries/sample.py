@@ -20,7 +20,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
 from plica.lower.score import describe, input_width, layer_values
-from plica.symbolic.layers import LAYER_ROWS, FusedLayer, InputLayer, InputRow, Layer, ProductRow, SumLayer
+from plica.symbolic.layers import FusedLayer, InputLayer, InputRow, Layer, ProductRow, SumLayer
 from plica.symbolic.semirings import LSE_SUM, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -132,7 +132,7 @@ class _Sampler:
         return [self._samples(), choices, xp.reshape(log_partition, ()), negative]
 
     def _visit(self, number: int, group: FoldedLayer) -> None:
-        row = LAYER_ROWS[type(group.representative)]
+        row = self.scope.folded.row(group.representative)
         arrived = [self._merge(self._messages.pop((number, fold), [])) for fold in range(group.num_folds)]
         if isinstance(row, InputRow):
             self._draw(row, group, _join(arrived))

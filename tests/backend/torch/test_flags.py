@@ -1,0 +1,334 @@
+"""Whatever the flags: the same values, gradients, initial values and checkpoints; and tensors shared while folded."""
+
+import copy
+import itertools
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.compiler import TorchCompiler
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CPTLayer, HadamardLayer, TensorDotLayer, TuckerLayer
+from plica.symbolic.parameters import mixing_weight_factory
+from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree
+from tests.harness.circuits import (
+    CIRCUITS,
+    INPUTS,
+    WEIGHTS,
+    bag,
+    chain,
+    circuits,
+    coin,
+    data,
+    share_sums,
+    with_interior_outputs,
+)
+from tests.harness.oracle import Oracle, gradients, keys, numbers
+from tests.harness.pairwise import pairwise
+
+WIDE = np.longdouble
+FLAGS = {
+    "": (False, False),
+    "fold": (True, False),
+    "optimise": (False, True),
+    "fold, optimise": (True, True),
+}
+# How numbers are carried: "scaled" is lse-sum on data of any size, whose few rows would otherwise not be worth it.
+SEMIRINGS = ["lse-sum", "scaled", "sum-product"]
+# Of results of about 10, and of derivatives: float32 rounds by 6e-8 in each of some tens of operations.
+BOUND = {torch.float64: 1e-9, torch.float32: 2e-5}
+GRADIENT_BOUND = {torch.float64: 1e-7, torch.float32: 2e-4}  # of directional derivatives by differences
+GRAPHS: dict[str, Callable[[], Any]] = {
+    "factorized": lambda: FullyFactorized(3, num_repetitions=2),
+    "binary tree": lambda: RandomBinaryTree(4, num_repetitions=2),
+    "linear tree": lambda: LinearTree(3, num_repetitions=2, randomize=True),
+    "quad-tree-2": lambda: QuadTree((1, 2, 3), num_patch_splits=2),
+    "quad-tree-4": lambda: QuadTree((1, 2, 2), num_patch_splits=4),
+    "quad-graph": lambda: QuadGraph((1, 2, 2)),
+}
+VARIANTS: dict[str, Callable[[Circuit], Circuit]] = {
+    "plain": lambda circuit: circuit,
+    "shared": share_sums,
+    "interior outputs": with_interior_outputs,
+}
+
+
+def template(
+    graph: str, sum_product: str, inputs: str, weight: str = "softmax", mixes: bool = True, variant: str = "plain"
+) -> Circuit:
+    """A circuit of a template."""
+    factory = WEIGHTS[weight]
+    circuit = GRAPHS[graph]().build_circuit(
+        input_factory=INPUTS[inputs],
+        sum_product=sum_product,
+        sum_weight_factory=factory,
+        nary_sum_weight_factory=partial(mixing_weight_factory, param_factory=factory) if mixes else factory,
+        num_input_units=2,
+        num_sum_units=2,
+        num_classes=2,
+    )
+    return VARIANTS[variant](circuit)
+
+
+def fused(layer: Any) -> Circuit:
+    """A layer that the optimiser makes, written by hand."""
+    return bag(layer, *[coin([v], layer.num_input_units) for v in range(layer.arity)])
+
+
+KINDS: dict[str, Callable[[], Circuit]] = {
+    **CIRCUITS,
+    "tucker": lambda: fused(TuckerLayer(2, 3, 2)),
+    "tucker of 3": lambda: fused(TuckerLayer(2, 3, 3)),
+    "cp-t": lambda: fused(CPTLayer(3, 2, 2)),
+    "tensor-dot": lambda: fused(TensorDotLayer(2, 3, 2, 4)),
+    "tensor-dot, alone": lambda: fused(TensorDotLayer(1, 3, 1, 2)),
+}
+
+
+class Expected:
+    """Numbers for the tensors of a circuit, data, and what the oracle makes of them."""
+
+    def __init__(self, circuit: Circuit) -> None:
+        self.circuit = circuit
+        compiled = TorchCompiler(fold=False, optimize=False, dtype="float32").compile(circuit)
+        self.state = numbers(compiled)  # of float32, so that each dtype holds them
+        self.x = data(circuit, 4)
+        oracle = Oracle(circuit, self.state)
+        self.values = {"log": oracle.log(self.x), "linear": oracle.linear(self.x)}
+        rng = np.random.default_rng(1)
+        self.weights = rng.normal(size=self.values["log"].shape)
+        self.directions = [{key: rng.normal(size=value.shape) for key, value in self.state.items()} for _ in range(3)]
+        self.slopes = [self._slope(direction) for direction in self.directions]
+
+    def _slope(self, direction: dict[str, Any]) -> float:
+        """The derivative along a direction of the weighted sum of log-likelihoods."""
+        step, sides = WIDE(1e-5), []
+        for sign in (1, -1):
+            moved = {key: value.astype(WIDE) + sign * step * direction[key] for key, value in self.state.items()}
+            sides.append((Oracle(self.circuit, moved).log(self.x) * self.weights).sum())
+        return float((sides[0] - sides[1]) / (2 * step))
+
+    def check(self, monkeypatch: pytest.MonkeyPatch, semiring: str, flags: str, dtype: torch.dtype) -> None:
+        """Compare values and gradients under some flags."""
+        if semiring == "scaled":
+            monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0)
+            semiring = "lse-sum"
+        fold, optimize = FLAGS[flags]
+        compiled = TorchCompiler(semiring, fold=fold, optimize=optimize, dtype=dtype).compile(self.circuit)
+        compiled.load_state_dict({key: torch.from_numpy(value) for key, value in self.state.items()})
+        result = compiled(torch.from_numpy(self.x))
+        logs = result if semiring == "lse-sum" else result.log()
+        found, expected = result.detach().numpy(), self.values["log" if semiring == "lse-sum" else "linear"]
+        np.testing.assert_allclose(found, expected.astype(float), rtol=BOUND[dtype], atol=BOUND[dtype])
+        if not self.state:
+            return
+        (logs * torch.from_numpy(self.weights)).sum().backward()
+        slopes = gradients(compiled)
+        for direction, expected in zip(self.directions, self.slopes, strict=True):
+            found = sum(float((slopes[key] * direction[key]).sum()) for key in slopes)
+            size = sum(float(np.abs(slopes[key] * direction[key]).sum()) for key in slopes)
+            assert found == pytest.approx(expected, rel=0, abs=GRADIENT_BOUND[dtype] * (1 + size))
+
+
+@cache
+def expected_kind(name: str) -> Expected:
+    torch.manual_seed(0)
+    return Expected(KINDS[name]())
+
+
+@cache
+def expected_template(*settings_: Any) -> Expected:
+    torch.manual_seed(0)
+    return Expected(template(*settings_))
+
+
+HOW = {"semiring": SEMIRINGS, "flags": list(FLAGS), "dtype": list(BOUND)}
+PRODUCT = {"graph": list(GRAPHS), "sum_product": ["cp", "cp-t", "tucker"], "inputs": list(INPUTS)}
+REST = {"weight": list(WEIGHTS), "mixes": [True, False], "variant": list(VARIANTS)}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_layers_of_every_kind(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for case in pairwise(HOW):
+        expected_kind(name).check(monkeypatch, **case)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    "case",
+    list(pairwise({**PRODUCT, **REST, **HOW})),
+    ids=lambda case: "-".join(map(str, case.values())).replace(" ", "_"),
+)
+def test_templates(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    what, how = [case[name] for name in (*PRODUCT, *REST)], {name: case[name] for name in HOW}
+    expected_template(*what).check(monkeypatch, **how)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("rest", range(12))
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_templates_in_full(graph: str, rest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = list(itertools.product(*REST.values()))[rest]
+    for sum_product, inputs in itertools.product(*list(PRODUCT.values())[1:]):
+        torch.manual_seed(0)
+        expected = Expected(template(graph, sum_product, inputs, *others))
+        for how in itertools.product(*HOW.values()):
+            expected.check(monkeypatch, *how)
+            monkeypatch.undo()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", KINDS)
+def test_layers_in_full(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for how in itertools.product(*HOW.values()):
+        expected_kind(name).check(monkeypatch, *how)
+        monkeypatch.undo()
+
+
+def check_random(circuit: Circuit, cases: Any) -> None:
+    torch.manual_seed(2)
+    expected = Expected(circuit)
+    for case in cases:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            expected.check(monkeypatch, **case)
+
+
+@settings(max_examples=15)
+@given(circuits(), st.sampled_from(list(pairwise(HOW))))
+def test_random_circuits(circuit: Circuit, case: dict[str, Any]) -> None:
+    check_random(circuit, [case])
+
+
+@pytest.mark.full
+@settings(max_examples=100)
+@given(circuits())
+def test_random_circuits_in_full(circuit: Circuit) -> None:
+    check_random(circuit, [dict(zip(HOW, how, strict=True)) for how in itertools.product(*HOW.values())])
+
+
+# Initial values and checkpoints.
+
+
+def compiled_under(circuit: Circuit, flags: str, semiring: str = "lse-sum", seed: int = 0) -> TorchCircuit:
+    torch.manual_seed(seed)
+    fold, optimize = FLAGS[flags]
+    return TorchCompiler(semiring, fold=fold, optimize=optimize, dtype="float64").compile(circuit)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_initial_values_are_the_same_bits(name: str) -> None:
+    circuit = KINDS[name]()
+    first, *others = [compiled_under(circuit, flags) for flags in FLAGS]
+    others.append(compiled_under(circuit, "fold, optimise", "sum-product"))
+    for reset in (None, 3):
+        states = [one.state_dict() for one in (first, *others)]
+        for state in states[1:]:
+            assert list(state) == list(states[0])
+            assert all(torch.equal(state[key], states[0][key]) for key in state)
+        for one in (first, *others):
+            one.reset_parameters(reset or 3)
+    if states[0]:
+        assert any(
+            not torch.equal(states[0][key], value) for key, value in compiled_under(circuit, "").state_dict().items()
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["random tree, cp", "quad graph, tucker", "quad graph, mixing", "shared", "several sizes"]
+)
+@pytest.mark.parametrize(("saved", "loaded"), list(itertools.permutations(FLAGS, 2)))
+def test_checkpoints_load_under_any_flags(name: str, saved: str, loaded: str) -> None:
+    circuit = KINDS[name]()
+    source, target = compiled_under(circuit, saved, seed=1), compiled_under(circuit, loaded, seed=2)
+    x = torch.from_numpy(data(circuit, 5))
+    assert not torch.allclose(source(x), target(x))
+    for assign in (False, True):
+        target.load_state_dict(source.state_dict(), assign=assign)
+        torch.testing.assert_close(target(x), source(x), rtol=1e-12, atol=1e-12)
+        target.reset_parameters()
+
+
+# Circuits of one compiler share tensors also while folded.
+
+
+def family() -> tuple[Circuit, Circuit, Circuit]:
+    """A whole, one of its parts, and a circuit that shares one leaf with the part."""
+    whole = GRAPHS["binary tree"]().build_circuit(
+        input_factory=INPUTS["logits"], sum_product="cp", num_input_units=2, num_sum_units=2
+    )
+    part = whole.subgraph(next(layer for layer in whole.inner_layers if len(whole.layer_scope(layer)) == 2))
+    first, *_ = part.input_layers
+    return (
+        whole,
+        part,
+        bag(HadamardLayer(2, 2), first, coin([max(whole.scope) + 1], 2, 3)),
+    )
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("flags", FLAGS)
+def test_circuits_of_one_compiler_share_tensors(flags: str, order: tuple[int, ...]) -> None:
+    symbolic = family()
+    fold, optimize = FLAGS[flags]
+    compiler = TorchCompiler(fold=fold, optimize=optimize, dtype="float64")
+    compiled = {place: compiler.compile(symbolic[place]) for place in order}
+    for place, one in compiled.items():
+        assert list(one.state_dict()) == list(keys(symbolic[place]).values())  # its own keys alone
+    assert_one_value(compiled.values())
+    for one in compiled.values():
+        before = [copy.deepcopy(numbers(other)) for other in compiled.values()]
+        optimizer = torch.optim.SGD(one.parameters(), lr=0.5)
+        one(torch.from_numpy(data(one.symbolic, 4))).sum().neg().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        assert_one_value(compiled.values())
+        own = dict.fromkeys(keys(one.symbolic))
+        for other, old in zip(compiled.values(), before, strict=True):
+            for leaf, key in keys(other.symbolic).items():
+                changed = not np.array_equal(numbers(other)[key], old[key])
+                assert changed == (leaf in own), "training changes what is shared, and nothing else"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_loading_a_part_leaves_other_folds_alone(first: int) -> None:
+    whole, part, _ = family()
+    compiler = TorchCompiler(dtype="float64")
+    compiled = [compiler.compile(one) for one in ((whole, part) if first == 0 else (part, whole))]
+    large, small = compiled if first == 0 else reversed(compiled)
+    before = copy.deepcopy(numbers(large))
+    small.load_state_dict({key: torch.zeros_like(value) for key, value in small.state_dict().items()})
+    own = dict.fromkeys(keys(part))
+    for leaf, key in keys(whole).items():
+        after = numbers(large)[key]
+        assert not after.any() if leaf in own else np.array_equal(after, before[key])
+    assert_one_value([large, small])
+    alone = copy.deepcopy(small)
+    alone.load_state_dict({key: torch.ones_like(value) for key, value in alone.state_dict().items()})
+    assert not any(value.any() for value in numbers(small).values())  # a copy has tensors of its own
+    assert list(alone.state_dict()) == list(small.state_dict())
+
+
+def assert_one_value(compiled: Any) -> None:
+    """Each tensor has one value in all circuits, and each circuit computes from it."""
+    values: dict[Any, Any] = {}
+    for one in compiled:
+        state = numbers(one)
+        for leaf, key in keys(one.symbolic).items():
+            np.testing.assert_array_equal(values.setdefault(leaf, state[key]), state[key])
+        x = data(one.symbolic, 3)
+        expected = Oracle(one.symbolic, state).log(x).astype(float)
+        np.testing.assert_allclose(one(torch.from_numpy(x)).detach(), expected, rtol=1e-9)
+
+
+def test_a_chain_needs_its_flags_not_at_all() -> None:
+    """A circuit that neither folds nor rewrites gives one Program."""
+    circuit = chain(coin([0], 2))
+    assert len({str(compiled_under(circuit, flags).program) for flags in FLAGS}) == 1

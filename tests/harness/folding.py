@@ -1,0 +1,17 @@
+"""Folding of plain graphs: a folded node is the tuple of its members."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from plica.graph.fold import FoldedGraph, build_folded_graph, order_folds, schedule
+
+
+def fold_nodes(nodes: Iterable[Any], outputs: Iterable[Any], inputs: Any, settings: Any) -> FoldedGraph[Any]:
+    """Schedule, order and fold."""
+    wanted = tuple(outputs)
+    return fold_groups(order_folds(schedule(tuple(nodes), inputs, settings), wanted, inputs), wanted, inputs)
+
+
+def fold_groups(groups: Any, outputs: Iterable[Any], inputs: Any) -> FoldedGraph[Any]:
+    """Fold groups as they are."""
+    return build_folded_graph(groups, outputs, inputs, lambda members, _: members)
