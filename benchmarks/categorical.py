@@ -6,16 +6,14 @@
 * embedding: `log_softmax` first, then `torch.nn.functional.embedding` on a transposed copy.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.harness import Settings, compare, table
-from benchmarks.machine import save, use_threads
+from benchmarks.command import measure_shapes
+from benchmarks.harness import Settings, compare
 from plica.backend.torch import kernels
 
 Lookup = Callable[[Tensor, Tensor], Tensor]
@@ -98,21 +96,7 @@ def _tasks(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.categorical", description="Lookups of categories.")
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each contender (20)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
-    options = parser.parse_args(arguments)
-    use_threads(options.threads)
-    settings = Settings(rounds=options.rounds, device=options.device)
-    report: dict[str, Any] = {}
-    for shape in SHAPES:
-        found = run([shape], settings)
-        report |= found
-        for title, part in found.items():
-            print(table(part, f"(F, K, C, B) = {title}"), flush=True)
-        save(options.out, report, settings, options.threads)
+    measure_shapes("categorical", "Lookups of categories.", "F, K, C, B", SHAPES, run, arguments)
 
 
 if __name__ == "__main__":

@@ -68,9 +68,24 @@ def _compile_with_cirkit(circuit: Any) -> Any:
     return PipelineContext(backend="torch", semiring="lse-sum", fold=True, optimize=True).compile(circuit)
 
 
+def _torch_compiled(contender: Contender) -> Contender:
+    """The same module through torch's own compiler, for any batch size."""
+
+    def compile_(description: Any) -> Any:
+        import torch
+
+        return torch.compile(contender.compile(description), dynamic=True)
+
+    return Contender(contender.describe, compile_)
+
+
+_CIRKIT = Contender(_describe_for_cirkit, _compile_with_cirkit)
+
 CONTENDERS: dict[str, Contender] = {
     "plica": _plica(),
-    "cirkit": Contender(_describe_for_cirkit, _compile_with_cirkit),
+    "cirkit": _CIRKIT,
+    "plica torch.compile": _torch_compiled(_plica()),
+    "cirkit torch.compile": _torch_compiled(_CIRKIT),
     "plica fold=False": _plica(fold=False),
     "plica optimize=False": _plica(optimize=False),
     "plica fold=False optimize=False": _plica(fold=False, optimize=False),

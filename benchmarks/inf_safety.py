@@ -9,16 +9,14 @@ The naive formula turns a row that is all `-inf` into NaN, forward and backward.
 * python autograd: as kernels, with the derivative at 0 written as a `torch.autograd.Function` (rejected: slower).
 """
 
-import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.harness import Settings, compare, table
-from benchmarks.machine import save, use_threads
+from benchmarks.command import measure_shapes
+from benchmarks.harness import Settings, compare
 from plica.backend.torch import kernels
 
 Formula = Callable[[Tensor, Tensor], Tensor]
@@ -136,21 +134,7 @@ def _backward(formula: Formula, x: Tensor, weight: Tensor, gradient: Tensor) -> 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.inf_safety", description="What -inf safety costs.")
-    parser.add_argument("--rounds", type=int, default=30, help="samples of each contender (30)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
-    options = parser.parse_args(arguments)
-    use_threads(options.threads)
-    settings = Settings(rounds=options.rounds, device=options.device)
-    report: dict[str, Any] = {}
-    for shape in SHAPES:
-        found = run([shape], settings)
-        report |= found
-        for title, part in found.items():
-            print(table(part, f"(F, B, I, O) = {title}"), flush=True)
-        save(options.out, report, settings, options.threads)
+    measure_shapes("inf_safety", "What -inf safety costs.", "F, B, I, O", SHAPES, run, arguments)
 
 
 if __name__ == "__main__":

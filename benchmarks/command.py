@@ -1,0 +1,42 @@
+"""The command line of the benchmarks that go through a list of shapes."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Settings, table
+from benchmarks.machine import save, use_threads
+
+Shape = tuple[int, int, int, int]
+Run = Callable[[Sequence[Shape], Settings], dict[str, Any]]
+
+
+def measure_shapes(
+    name: str, description: str, axes: str, shapes: Sequence[Shape], run: Run, arguments: Sequence[str] | None
+) -> None:
+    """Parse the command line of `python -m benchmarks.NAME`, and print and save what `run` finds for each shape.
+
+    Args:
+        name: The module.
+        description: What it measures.
+        axes: The letters of a shape.
+        shapes: What to measure.
+        run: Comparisons by title for some shapes.
+        arguments: The command line; that of the process if None.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    parser.add_argument("--rounds", type=int, default=20, help="samples of each contender (20)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args(arguments)
+    use_threads(options.threads)
+    settings = Settings(rounds=options.rounds, device=options.device)
+    report: dict[str, Any] = {}
+    for shape in shapes:
+        found = run([shape], settings)
+        report |= found
+        for title, part in found.items():
+            print(table(part, f"({axes}) = {title}"), flush=True)
+        save(options.out, report, settings, options.threads)
