@@ -39,6 +39,7 @@ FIRES = [
     ("exp(log_softmax(x)) -> softmax(x)", lambda x: xp.exp(xp.log_softmax(x)), ["softmax"]),
     ("log(exp(x)) -> x", lambda x: xp.log(xp.exp(x)) + x, ["add"]),
     ("exp(log(x)) -> x, x >= 0", lambda x: xp.exp(xp.log(xp.sigmoid(x))), ["sigmoid"]),
+    ("abs(x) -> x, x >= 0", lambda x: xp.abs(xp.softmax(x)), ["softmax"]),
     ("-(-x) -> x", lambda x: xp.negative(xp.negative(x)) * x, ["multiply"]),
     ("not not x -> x", lambda x: xp.logical_not(xp.logical_not(x > 1)), ["greater"]),
     ("x * 1 -> x", lambda x: x * 1 + x, ["add"]),

@@ -226,6 +226,13 @@ ALGEBRA: tuple[Rule, ...] = (
     ),
     # exp(log(x)) -> x   where x >= 0
     _rule("exp(log(x)) -> x, x >= 0", _chain("exp", _LOG), condition=_real_not_negative, source=_INVERSE),
+    # abs(x) -> x   where x >= 0
+    _rule(
+        "abs(x) -> x, x >= 0",
+        Pattern(Entry("op", "abs", ("x",))),
+        condition=_real_not_negative,
+        source="definition of the absolute value",
+    ),
     # -(-x) -> x
     _rule("-(-x) -> x", _chain("negative", "negative"), source=_INVERSE),
     # not not x -> x

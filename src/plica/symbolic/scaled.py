@@ -12,7 +12,7 @@ whole activations disappear. What underflow may lose is bounded as it happens:
 Scale, bound and cap have one row, `(F, 1, 1)`, as long as they are alike for all rows.
 
 At the end `e <= tolerance * m` proves the result right to that tolerance; where it does not, the caller takes the
-log-space path. The bound assumes weights that are not negative.
+log-space path.
 
 Source: the scaling of forward algorithms (Rabiner, "A tutorial on hidden Markov models", 1989, section V.A); the bound
 is a running error analysis (Higham, "Accuracy and stability of numerical algorithms", 2002, section 3.3).
@@ -38,8 +38,8 @@ def _lift(xp: Namespace, mantissa: Array, cap: Array) -> Value:
 
 
 def _cap(xp: Namespace, mantissa: Array) -> Array:
-    """The largest mantissa of each row, `(F, B, 1)`."""
-    return xp.stop_gradient(xp.max(mantissa, axis=2, keepdims=True))
+    """The largest size of a mantissa of each row, `(F, B, 1)`."""
+    return xp.stop_gradient(xp.max(xp.abs(mantissa), axis=2, keepdims=True))
 
 
 def _from_linear(xp: Namespace, x: Array) -> Value:
@@ -109,8 +109,8 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
 
 
 def _row_sum(xp: Namespace, weight: Array, axes: tuple[int, ...]) -> Array:
-    """The largest sum of weights over `axes` of each fold, `(F, 1, 1)`."""
-    sums = xp.sum(xp.stop_gradient(weight), axis=axes, keepdims=True)
+    """The largest sum of the weights' sizes over `axes` of each fold, `(F, 1, 1)`."""
+    sums = xp.sum(xp.stop_gradient(xp.abs(weight)), axis=axes, keepdims=True)
     largest = xp.max(sums, axis=tuple(range(1, sums.ndim)), keepdims=True)
     return xp.reshape(largest, (weight.shape[0], 1, 1))
 
