@@ -74,6 +74,8 @@ CIRCUITS: dict[str, CircuitSpec] = {
 RANDOM = CircuitSpec("random-binary-tree", "cp", 28, 256, 32)
 CIRCUITS[RANDOM.name] = RANDOM
 
+FORWARD_BATCHES = (1, 16, 128, 512)
+
 TARGETS = ("quad-tree-2-cp-28x28-32", "quad-graph-cp-t-28x28-64", "quad-tree-2-tucker-28x28-16", RANDOM.name)
 """The circuits over which speed against peers is averaged."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from benchmarks.circuits import CircuitSpec
+from benchmarks.circuits import FORWARD_BATCHES, CircuitSpec
 from benchmarks.contenders import CONTENDERS, Contender
 from benchmarks.harness import Settings, compare, summary, synchronise
 from benchmarks.machine import peak_memory_mib
@@ -21,7 +21,6 @@ from benchmarks.machine import peak_memory_mib
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-FORWARD_BATCHES = (1, 16, 128, 512)
 TRAIN_BATCH = 128
 
 

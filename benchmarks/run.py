@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.circuits import CIRCUITS, QUICK
+from benchmarks.circuits import CIRCUITS, FORWARD_BATCHES, QUICK
 from benchmarks.contenders import CONTENDERS, FLAGS
 from benchmarks.harness import Settings, table
 from benchmarks.machine import SCHEMA, facts, use_threads
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--flags", action="store_true", help="compare folding and optimising with doing neither")
     parser.add_argument("--rounds", type=int, help="samples of each contender (20)")
+    parser.add_argument("--batch", type=int, nargs="+", default=FORWARD_BATCHES, help="sizes of batches forward")
     parser.add_argument("--quick", action="store_true", help="3 rounds of the 8x8 quad-trees")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
@@ -63,6 +64,7 @@ def _start(name: str, options: argparse.Namespace, task: str, contender: str | N
     """The answer of a fresh process."""
     command = [sys.executable, "-m", "benchmarks.run", "--child", task, "--circuit", name, "--device", options.device]
     command += ["--threads", str(options.threads), "--rounds", str(_rounds(options))]
+    command += ["--batch", *map(str, options.batch)]
     command += ["--quick"] if options.quick else []
     command += ["--contender", *([contender] if contender else _contenders(options))]
     root = Path(__file__).resolve().parent.parent
@@ -84,7 +86,7 @@ def _child(options: argparse.Namespace) -> Any:
     if options.child == "memory":
         return measure_memory(spec, options.contender[0], options.device)
     settings = Settings(rounds=_rounds(options), seconds=_seconds(options), device=options.device)
-    return measure_speed(spec, options.contender, settings)
+    return measure_speed(spec, options.contender, settings, options.batch)
 
 
 def _rounds(options: argparse.Namespace) -> int:
