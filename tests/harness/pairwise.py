@@ -20,7 +20,7 @@ def pairwise(choices: Mapping[str, Sequence[Any]]) -> Iterator[Case]:
         chosen = {a: i, b: j}
         for name in places:
             if name not in chosen:
-                chosen[name] = max(places[name], key=lambda place: len(_new({**chosen, name: place}, missing)))  # noqa: B023
+                chosen[name] = max(places[name], key=lambda place: len(_new({**chosen, name: place}, missing)))
         for pair in _new(chosen, missing):
             del missing[pair]
         yield {name: choices[name][chosen[name]] for name in choices}

@@ -43,7 +43,8 @@ def _cap(xp: Namespace, mantissa: Array) -> Array:
 
 
 def _from_linear(xp: Namespace, x: Array) -> Value:
-    return _lift(xp, x, _cap(xp, x))
+    held = xp.where(xp.equal(x, 0.0), 0.0, x)  # no gradient through a zero, as in log space
+    return _lift(xp, held, _cap(xp, x))
 
 
 def _from_log(xp: Namespace, x: Array) -> Value:

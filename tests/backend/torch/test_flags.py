@@ -128,7 +128,9 @@ class Expected:
         logs = result if semiring == "lse-sum" else result.log()
         found, expected = result.detach().numpy(), self.values["log" if semiring == "lse-sum" else "linear"]
         np.testing.assert_allclose(found, expected.astype(float), rtol=BOUND[dtype], atol=BOUND[dtype])
-        if not self.state:
+        # the logarithm of a linear number that has lost digits, or itself, has no right derivative
+        lost = semiring == "sum-product" and (found < torch.finfo(dtype).tiny / torch.finfo(dtype).eps).any()
+        if lost or not self.state:
             return
         (logs * torch.from_numpy(self.weights)).sum().backward()
         slopes = gradients(compiled)
@@ -173,13 +175,13 @@ def test_templates(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("rest", range(12))
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_templates_in_full(graph: str, rest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = list(itertools.product(*REST.values()))[rest]
+def test_templates_in_full(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product of templates and of flags; weights, mixing and variants take turns."""
+    rest = itertools.cycle(itertools.product(*REST.values()))
     for sum_product, inputs in itertools.product(*list(PRODUCT.values())[1:]):
         torch.manual_seed(0)
-        expected = Expected(template(graph, sum_product, inputs, *others))
+        expected = Expected(template(graph, sum_product, inputs, *next(rest)))
         for how in itertools.product(*HOW.values()):
             expected.check(monkeypatch, *how)
             monkeypatch.undo()
@@ -208,7 +210,7 @@ def test_random_circuits(circuit: Circuit, case: dict[str, Any]) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(circuits())
 def test_random_circuits_in_full(circuit: Circuit) -> None:
     check_random(circuit, [dict(zip(HOW, how, strict=True)) for how in itertools.product(*HOW.values())])

@@ -15,7 +15,7 @@ from plica.graph.match import GraphOptMatch
 from plica.graph.optimize import Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
 from plica.lower.optimise.costs import ROWS, layer_cost
-from plica.lower.optimise.ranges import never_negative
+from plica.lower.optimise.ranges import known_range, never_negative
 from plica.symbolic.layers import (
     CPTLayer,
     HadamardLayer,
@@ -35,6 +35,8 @@ from plica.symbolic.parameters import (
 
 Match = GraphOptMatch[Any]
 New = Replacement[Any]
+
+_LARGEST_WEIGHT = 1e6  # squares and cubes of it, summed over thousands of units, stay in the range of float32
 
 
 def _constant(node: Any) -> Any:
@@ -79,6 +81,17 @@ def _merged(match: Match) -> SumLayer:
     product = MatMulParameter(outer.weight.shape, inner.weight.shape)
     weight = Parameter.from_binary(product, outer.weight, inner.weight)
     return SumLayer(inner.num_input_units, outer.num_output_units, inner.arity, weight)
+
+
+def _may_not_merge(match: Match) -> str | None:
+    """Weights in log space are linear numbers: their product must not leave the range that each of them keeps to."""
+    if not match.graph.facts.get("negative", False):
+        for name in ("outer", "inner"):
+            weight = match[name].weight
+            _, most = known_range(weight.output, weight.node_inputs)
+            if most > _LARGEST_WEIGHT:
+                return f"the product with a weight of up to {most:g} might overflow where log space does not"
+    return _merging_costs_more(match)
 
 
 def _merging_costs_more(match: Match) -> str | None:
@@ -168,7 +181,7 @@ FUSE_RULES: tuple[Rule, ...] = (
             Entry("inner", SumLayer, ("*inputs",), config={"mixing": False}),
         ),
         lambda match: Replacement.chain(match["inputs"], _merged(match)),
-        _merging_costs_more,
+        _may_not_merge,
         source="associativity of the matrix product",
     ),
     # W (a (x) b (x) ...) -> Tucker(W; a, b, ...)
