@@ -138,20 +138,29 @@ class TorchCircuit(nn.Module):
 
     def _score(self, x: Tensor) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
-        if self._semiring is not LSE_SUM or x.device.type != "cpu" or is_abstract(x):
-            return self._run(self._semiring, x)  # type: ignore[no-any-return]
-        if len(x) * self._num_activations < _SCALED_FROM:
-            return self._run(self._semiring, x)  # type: ignore[no-any-return]
+        if not self._may_scale(x):
+            return self._exact(x)
+        result: Tensor
         result, trusted = self._run(SCALED, x)
         if is_abstract(trusted):
-            return self._run(self._semiring, x)  # type: ignore[no-any-return]
+            return self._exact(x)
         if bool(trusted.all()):
-            return result  # type: ignore[no-any-return]
+            return result
         rows = trusted.logical_not().nonzero().squeeze(1)
         if not bool((result.detach()[rows] < torch.inf).all()):
-            # what has overflowed, or is NaN, would send NaN to the gradients of all rows
-            return self._run(self._semiring, x)  # type: ignore[no-any-return]
-        return result.index_copy(0, rows, self._run(self._semiring, x[rows]))  # type: ignore[no-any-return]
+            return self._exact(x)  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
+        return result.index_copy(0, rows, self._exact(x[rows]))
+
+    def _may_scale(self, x: Tensor) -> bool:
+        """Whether scaled numbers come first: logarithms are asked for, of data at hand, and of enough of it."""
+        if self._semiring is not LSE_SUM or x.device.type != "cpu" or is_abstract(x):
+            return False
+        return len(x) * self._num_activations >= _SCALED_FROM
+
+    def _exact(self, *x: Tensor) -> Tensor:
+        """The result of `program`."""
+        result: Tensor = self._run(self._semiring, *x)
+        return result
 
     def _run(self, semiring: Semiring, *x: Tensor) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
@@ -260,7 +269,7 @@ class TorchCircuit(nn.Module):
             raise InputError(
                 f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._width})."
             )
-        return self._run(self._semiring)  # type: ignore[no-any-return]
+        return self._exact()
 
     def _check_shape(self, x: Tensor) -> None:
         if not isinstance(x, Tensor):
