@@ -127,8 +127,49 @@ def _readers(ordered: Sequence[Node], inputs: Inputs[Node]) -> dict[Node, list[N
 
 
 def schedule(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
-    """The shorter of the groupings by level and by agenda; by level if they are equally long."""
-    return min((way(nodes, inputs, fold_settings) for way in (by_level, by_agenda)), key=len)
+    """The shorter of the groupings by level and by agenda, with alike groups merged; by level if both are as long."""
+    groups = min((way(nodes, inputs, fold_settings) for way in (by_level, by_agenda)), key=len)
+    return merged(groups, inputs, fold_settings) if len(groups) <= _MERGED_UP_TO else groups
+
+
+_MERGED_UP_TO = 256  # groups; looking for paths between all pairs takes time in the square of their number
+
+
+def merged(groups: Groups[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
+    """Groups of equal settings made one wherever no path leads from one to the other, in topological order."""
+    home = {node: number for number, group in enumerate(groups) for node in group}
+    reads = [tuple(dict.fromkeys(home[child] for node in group for child in inputs(node))) for group in groups]
+    below = [0] * len(groups)  # for each group the set, as bits, of those that it depends on
+    for number, children in enumerate(reads):
+        for child in children:
+            below[number] |= below[child] | 1 << child
+    target = list(range(len(groups)))
+    alike: dict[Hashable, list[int]] = {}
+    for number, group in enumerate(groups):
+        firsts = alike.setdefault(fold_settings(group[0]), [])
+        for first in firsts:
+            if not (below[number] >> first & 1 or below[first] >> number & 1):
+                target[number] = first
+                _join(below, first, number)
+                break
+        else:
+            firsts.append(number)
+    members: dict[int, list[Node]] = {}
+    for number, group in enumerate(groups):
+        members.setdefault(target[number], []).extend(group)
+    order = topological_order(
+        members, lambda first: [target[home[child]] for node in members[first] for child in inputs(node)]
+    )
+    return tuple(tuple(members[first]) for first in order)
+
+
+def _join(below: list[int], first: int, second: int) -> None:
+    """Make two groups one in the sets of what lies below each."""
+    both = 1 << first | 1 << second
+    below[first] = below[second] = below[first] | below[second]
+    for number, found in enumerate(below):
+        if found & both:
+            below[number] = found | both | below[first]
 
 
 def order_folds(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[Node]) -> Groups[Node]:
