@@ -25,14 +25,15 @@ def einsum(equation: str, *arrays: Tensor) -> Tensor:
 
     Values: `fbi,foij,fbj->fbo`, for any number of vectors beside the core, takes the way of this module.
     """
-    if not _is_tucker(equation):
+    if not is_tucker(equation):
         return torch.einsum(equation, *arrays)
     first, core, *others = arrays
     return tucker([first, *others], core)
 
 
 @lru_cache(maxsize=1024)
-def _is_tucker(equation: str) -> bool:
+def is_tucker(equation: str) -> bool:
+    """Whether an equation sums a core, its second operand, against a vector for each of its axes but the first two."""
     terms, _, result = equation.partition("->")
     first, *rest = terms.split(",")
     if len(rest) < 2 or len(result) != 3:

@@ -8,13 +8,14 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from plica.backend.torch.contract import einsum
+from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.exact import restore
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 
 __all__ = [
     "log_einsum_exp",
     "log_matmul_exp",
+    "log_tucker",
     "logaddexp",
     "logsumexp",
     "lookup",
@@ -22,6 +23,7 @@ __all__ = [
     "safe_log",
     "search_cumulative",
     "sign",
+    "tucker",
 ]
 
 
@@ -64,6 +66,20 @@ def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return logs
     return restore(logs, total, [x for _, x in factors], weight.flatten(2))
+
+
+def log_tucker(*arrays: Tensor) -> Tensor:
+    """Log of a core summed against the exponentials of a vector for each of its axes but the first two.
+
+    Shapes: vectors (F, B, K) each of its K, the last array the core (F, O, K, ...), result (F, B, O).
+    """
+    *vectors, core = arrays
+    shifts = [shift_of(x, (-1,)) for x in vectors]
+    total = tucker([(x - shift).exp_() for x, shift in zip(vectors, shifts, strict=True)], core)
+    logs = safe_log(total)
+    for shift in shifts:
+        logs = logs.add_(shift)
+    return restore(logs, total, vectors, core.flatten(2))
 
 
 def _of_one_value(term: str, x: Tensor, weighted: str, weight: Tensor, result: str) -> Tensor:

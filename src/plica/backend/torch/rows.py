@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from plica.backend.torch.contract import is_tucker
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Literal
 from plica.ir.sizes import Dim, Opaque
@@ -172,6 +173,36 @@ def _joined(name: str) -> Row:
     return lambda call: f"{name}(({call.tensors},), {call.params['axis']})"
 
 
+def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
+    """`fbi,foi->fbo`: rows of the first against rows of the second."""
+    return len(result) == 3 and term[:2] == result[:2] and weighted == result[0] + result[2] + term[2:]
+
+
+def _einsum(call: Call) -> str:
+    """The common equations by name, so that no call parses one."""
+    equation = call.params["equation"]
+    terms, _, result = equation.partition("->")
+    first, *others = terms.split(",")
+    if len(others) == 1 and _is_matrix_product(first, others[0], result):
+        return f"torch.matmul({call.tensor(0)}, {call.tensor(1)}.mT)"
+    if is_tucker(equation):
+        vectors = [call.tensor(place) for place in range(len(others) + 1) if place != 1]
+        return f"kernels.tucker([{', '.join(vectors)}], {call.tensor(1)})"
+    return f"kernels.einsum({equation!r}, {call.tensors})"
+
+
+def _log_einsum_exp(call: Call) -> str:
+    equation = call.params["equation"]
+    terms, _, result = equation.partition("->")
+    first, *others, weighted = terms.split(",")
+    if all(term == first for term in others) and _is_matrix_product(first, weighted, result):
+        product = " + ".join(call.tensor(place) for place in range(len(others) + 1))
+        return f"kernels.log_matmul_exp({product}, {call.tensor(len(others) + 1)})"
+    if is_tucker(",".join([first, weighted, *others]) + f"->{result}"):
+        return f"kernels.log_tucker({call.tensors})"
+    return f"kernels.log_einsum_exp({equation!r}, {call.tensors})"
+
+
 _SAME_NAME = [
     "abs",
     "acos",
@@ -281,6 +312,6 @@ ROWS: dict[str, Row] = {
     "search_cumulative": lambda call: (
         f"kernels.search_cumulative({call.tensor(0)}, {_index(call, 1)}, {call.tensor(2)})"
     ),
-    "einsum": lambda call: f"kernels.einsum({call.params['equation']!r}, {call.tensors})",
-    "log_einsum_exp": lambda call: f"kernels.log_einsum_exp({call.params['equation']!r}, {call.tensors})",
+    "einsum": _einsum,
+    "log_einsum_exp": _log_einsum_exp,
 }
