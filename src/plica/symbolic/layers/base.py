@@ -214,6 +214,11 @@ def at_most_one(owner: str, **choices: object) -> None:
         raise InputError(f"{owner}: {' and '.join(chosen)} exclude each other; pass one of them")
 
 
+def fields_of(layer: Layer, *names: str) -> dict[str, Any]:
+    """Some fields of a layer by name, as its `config` lists them."""
+    return {name: getattr(layer, name) for name in names}
+
+
 def assign(layer: Layer, **values: object) -> None:
     """Set fields of a frozen layer from its constructor."""
     for name, value in values.items():

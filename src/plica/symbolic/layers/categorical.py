@@ -10,7 +10,15 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
-from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.layers.base import (
+    InputLayer,
+    assign,
+    at_most_one,
+    choose_parameter,
+    fields_of,
+    input_scope,
+    positive,
+)
 from plica.symbolic.layers.rows import InputRow, Params
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
 from plica.symbolic.scope import Scope
@@ -80,8 +88,7 @@ class CategoricalLayer(InputLayer):
     @property
     def config(self) -> dict[str, Any]:
         """The settings beside parameters."""
-        names = ("scope", "num_output_units", "num_categories")
-        return {name: getattr(self, name) for name in names}
+        return fields_of(self, "scope", "num_output_units", "num_categories")
 
     @property
     def params(self) -> dict[str, Parameter]:

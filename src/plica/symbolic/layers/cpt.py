@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, positive
+from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, fields_of, positive
 from plica.symbolic.layers.rows import FusedRow, Params
 from plica.symbolic.parameters import Namespace, Parameter, ParameterLike, softmax_normal
 from plica.symbolic.semirings import Semiring, Value
@@ -47,8 +47,7 @@ class CPTLayer(FusedLayer):
     @property
     def config(self) -> dict[str, Any]:
         """The settings beside the weight."""
-        names = ("num_input_units", "num_output_units", "arity")
-        return {name: getattr(self, name) for name in names}
+        return fields_of(self, "num_input_units", "num_output_units", "arity")
 
     @property
     def params(self) -> dict[str, Parameter]:

@@ -12,7 +12,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from plica.symbolic.layers.base import InnerLayer, assign, at_most_one, choose_parameter, positive, settings_key
+from plica.symbolic.layers.base import (
+    InnerLayer,
+    assign,
+    at_most_one,
+    choose_parameter,
+    fields_of,
+    positive,
+    settings_key,
+)
 from plica.symbolic.layers.rows import Params, SumRow
 from plica.symbolic.parameters import (
     MixingWeightParameter,
@@ -76,8 +84,7 @@ class SumLayer(InnerLayer):
     @property
     def config(self) -> dict[str, Any]:
         """The settings beside the weight."""
-        names = ("num_input_units", "num_output_units", "arity")
-        return {name: getattr(self, name) for name in names}
+        return fields_of(self, "num_input_units", "num_output_units", "arity")
 
     @property
     def params(self) -> dict[str, Parameter]:
