@@ -208,3 +208,19 @@ def test_symbolic_tensors_and_folds_are_found_from_each_other() -> None:
         assert compiler.parameters_of(tensor)[fold] is leaf
     with pytest.raises(KeyError, match="holds no parameters"):
         compiler.parameters_of(torch.zeros(3))
+
+
+def test_a_circuit_that_shares_tensors_goes_where_they_went() -> None:
+    layer, other = CategoricalLayer([0], 3, num_categories=2), CategoricalLayer([1], 3, num_categories=2)
+    product = HadamardLayer(3, 2)
+    alone, both = Circuit([layer], {}, [layer]), Circuit([layer, other, product], {product: [layer, other]}, [product])
+    compiler = TorchCompiler(dtype="float32")
+    compiler.compile(alone).double()
+    compiled = compiler.compile(both)
+    assert compiled.dtype == torch.float64
+    assert {tensor.dtype for tensor in compiled.state_dict().values()} == {torch.float64}
+    data = torch.tensor([[0, 1], [1, 1]])
+    assert compiled(data).dtype == torch.float64
+    torch.testing.assert_close(
+        compiled(torch.tensor([[0.0, torch.nan], [1.0, torch.nan]])), compiler.compile(alone)(data[:, :1])
+    )

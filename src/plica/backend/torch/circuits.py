@@ -195,7 +195,7 @@ class TorchCircuit(nn.Module):
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Leaf):
                 if captured not in tensors:
-                    tensors[captured] = new_tensor(captured, self.dtype)
+                    tensors[captured] = new_tensor(captured, self.dtype, self.leaves.device)
                     new.append((captured, tensors[captured]))
                 self.leaves.own(var.name, captured, tensors[captured], keys)
         self._fill(new)

@@ -12,7 +12,7 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
-from plica.lower.leaves import Leaf, owners_of
+from plica.lower.leaves import Leaf, leaf_keys, owners_of
 from plica.lower.optimise import DEFAULT_RULES, Rules, optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, Layer, LayerRow
@@ -97,8 +97,11 @@ class TorchCompiler:
         optimized = optimize_circuit(circuit, self.rules, semiring=self.semiring) if self.optimize else None
         lowered_form = circuit if optimized is None else optimized.circuit
         folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit, dict(self.layer_rows))
-        real = self._dtype or torch.get_default_dtype()
+        shared = [self._tensors[self._owners[one]] for one in leaf_keys(circuit) if one in self._owners]
+        real = next((one.dtype for one in shared if one.is_floating_point()), self._dtype or torch.get_default_dtype())
         compiled = TorchCircuit(folded, self.semiring, real, None if optimized is None else optimized.report)
+        if shared:
+            compiled.to(shared[0].device)
         lowered = compiled.lowered(compiled.usual_input(), self._owners)
         compiled.adopt(lowered, self._tensors)
         self._owners.update(owners_of(lowered.captured))

@@ -120,9 +120,9 @@ def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:
     return kinds[kind]
 
 
-def new_tensor(leaf: Leaf, real: torch.dtype) -> Tensor:
+def new_tensor(leaf: Leaf, real: torch.dtype, device: torch.device) -> Tensor:
     """An uninitialised tensor for a leaf: a parameter if it is learnable."""
-    tensor = torch.empty(leaf.shape, dtype=torch_dtype(leaf.kind, real))
+    tensor = torch.empty(leaf.shape, dtype=torch_dtype(leaf.kind, real), device=device)
     return nn.Parameter(tensor) if leaf.learnable else tensor
 
 

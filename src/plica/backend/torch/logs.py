@@ -26,18 +26,18 @@ def shift_of(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """
     if any(x.shape[axis] == 0 for axis in axes):
         return x.detach().sum(axes, keepdim=True)
-    return finite_(x.detach().amax(axes, keepdim=True))
+    return finite(x.detach().amax(axes, keepdim=True))
 
 
-def finite_(x: Tensor) -> Tensor:
-    """`x` with infinities made the largest finite numbers, in place: `inf - inf` would be NaN."""
+def finite(x: Tensor) -> Tensor:
+    """`x` with infinities made the largest finite numbers: `inf - inf` would be NaN."""
     limits = torch.finfo(x.dtype)
-    return x.clamp_(limits.min, limits.max)
+    return x.clamp(limits.min, limits.max)
 
 
 def logaddexp(*arrays: Tensor) -> Tensor:
     """Log of the sum of exponentials of several arrays, entry by entry; `-inf` where all are, with gradient 0."""
-    largest = finite_(reduce(torch.maximum, [x.detach() for x in arrays]).clone())
+    largest = finite(reduce(torch.maximum, [x.detach() for x in arrays]))
     total = reduce(torch.add, [(x - largest).exp_() for x in arrays])
     return safe_log(total).add_(largest)
 
