@@ -478,10 +478,10 @@ def einsum(equation: str, *arrays: Tracer) -> Tracer:
 def log_matmul_exp(x: Tracer | Sequence[Tracer], weight: Tracer) -> Tracer:
     """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative.
 
-    With m the largest of a row's inputs, `log(exp(x - m) @ weight.T) + m`. Let r be the size of the smallest positive
-    number of the dtype (float32: 1.2e-38, float64: 2.2e-308): a result whose every term `weight * exp(x - m)` is below
-    r loses relative precision and becomes `-inf` (float32 below 1.4e-45). Otherwise the error is that of a sum of as
-    many terms. A row of `-inf` gives `-inf` with gradient 0.
+    With m the largest of a row's inputs, `log(exp(x - m) @ weight.T) + m`; the error is that of a sum of as many terms.
+    Where every term `weight * exp(x - m)` is below the smallest normal number of the dtype (float32: 1.2e-38, float64:
+    2.2e-308), torch on the CPU takes the logarithm of each term first; on other devices and under `torch.compile` the
+    result loses precision there and below 1.4e-45 (float32) becomes `-inf`. A row of `-inf` gives `-inf`, gradient 0.
 
     Shapes: x (..., B, I) or H of them, weight (..., O, H*I), result (..., B, O).
     """
