@@ -1,6 +1,7 @@
 """Contexts, the options of `compile`, and the two-way map between symbolic and compiled circuits."""
 
 import sys
+from typing import ClassVar
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import SumLayer
+from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, ProductLayer, ProductRow, SumLayer
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.circuits import bag, chain, coin, mixture
 
@@ -152,3 +153,42 @@ def test_importing_plica_does_not_import_torch() -> None:
 
     code = "import sys, plica, plica.pipeline; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class _Doubled(ProductLayer):
+    """Twice its one input."""
+
+    num_input_units = num_output_units = 2
+    arity = 1
+    config: ClassVar[dict[str, object]] = {}
+
+
+def _doubled(xp, semiring, _layer, _params, inputs):
+    return semiring.mul(xp, inputs[0], semiring.from_linear(xp, xp.full((1, 1, 1), 2.0, dtype=xp.float32)))
+
+
+ROW = ProductRow(_Doubled, body=_doubled, route=lambda *given: (given[-1],))
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("semiring", list(SEMIRINGS))
+def test_a_layer_of_ones_own_is_compiled_by_its_row(fold: bool, semiring: str) -> None:
+    inner, outer = CategoricalLayer([0], 2, num_categories=3), _Doubled()
+    circuit = Circuit([inner, outer], {outer: [inner]}, [outer])
+    context = PipelineContext(fold=fold, semiring=semiring)
+    context.add_layer_compilation_rule(ROW)
+    compiled = context.compile(circuit)
+    data = torch.arange(3)[:, None]
+    total = compiled(data).exp() if semiring == "lse-sum" else compiled(data)
+    torch.testing.assert_close(total.sum(0), torch.full((1, 2), 2.0))
+
+
+def test_layers_without_a_row_and_rows_given_twice_are_refused() -> None:
+    inner, outer = CategoricalLayer([0], 2, num_categories=3), _Doubled()
+    context = PipelineContext()
+    with pytest.raises(UnsupportedError, match=r"_Doubled has no row .*add_layer_compilation_rule"):
+        context.compile(Circuit([inner, outer], {outer: [inner]}, [outer]))
+    context.add_layer_compilation_rule(ROW)
+    for row in (ROW, LAYER_ROWS[SumLayer]):
+        with pytest.raises(UnsupportedError, match="has a row already"):
+            context.add_layer_compilation_rule(row)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from plica.errors import DTypeError, ShapeError, VerifyError
 from plica.ir.dtypes import DType, promote
 from plica.ir.sizes import Dim, same
-from plica.ir.types import ArrayType, array_type
+from plica.ir.types import ArrayType
 
 
 def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -103,14 +103,3 @@ def normal_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ShapeError(f"an axis is named twice: {axis}.")
     return tuple(axes)
-
-
-def same_type(type_: ArrayType, **_: object) -> ArrayType:
-    """The result has the type of the operand."""
-    return type_
-
-
-def floating(*types: ArrayType, **_: object) -> ArrayType:
-    """Broadcast operands of floating or complex kind."""
-    require_kind(types, ("float", "complex"))
-    return array_type(broadcast(*[type_.shape for type_ in types]), common_dtype(*types))

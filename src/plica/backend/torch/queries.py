@@ -24,7 +24,7 @@ from plica.backend.torch.leaves import Leaves
 from plica.errors import InputError, StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
-from plica.lower.fold.groups import fold_circuit
+from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.leaves import Constant, owners_of
 from plica.lower.queries.sample import LoweredSampling, lower_sampling
 
@@ -49,8 +49,10 @@ class SamplingQuery:
         self._lower()
 
     def _lower(self) -> None:
+        folded = self._circuit.folded
+        described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
         self._lowered: LoweredSampling = lower_sampling(
-            fold_circuit(self._circuit.symbolic, rows=self._circuit.folded.rows),
+            described,
             as_dtype(self._dtype),
             owners_of(leaf for leaf, _ in self._circuit.leaves.items()),
         )
