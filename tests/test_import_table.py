@@ -29,10 +29,11 @@ LEVELS = {
     "draw": 7,
     "pipeline": 8,
     "numpy": 8,
+    "control": 9,
     "decorator": 8,
     "cli": 8,
     "api": 8,
-    "__init__": 9,  # the public names, nothing else
+    "__init__": 10,  # the public names, nothing else
 }
 Folders = tuple[str, ...]
 # (package, folders that may import it, folders that may import it within a function alone)

@@ -7,6 +7,8 @@
 Errors that a caller of plain Python would expect keep their usual base too (`ValueError`, `TypeError`).
 """
 
+from typing import Any
+
 
 class PlicaError(Exception):
     """Base of every error that Plica raises on purpose."""
@@ -18,6 +20,16 @@ class GraphError(PlicaError, ValueError):
 
 class ShapeError(PlicaError, ValueError):
     """Sizes or numbers of units that do not fit together."""
+
+
+class UndecidedSizeError(ShapeError):
+    """Two sizes of which it is not known before the program runs whether they are equal."""
+
+    def __init__(self, first: Any, second: Any, message: str) -> None:
+        super().__init__(f"{message} Whether {first} = {second} is not known before the program runs.")
+        self.first = first
+        self.second = second
+        self.message = message
 
 
 class DTypeError(PlicaError, TypeError):
@@ -46,6 +58,10 @@ class StructuralPropertyError(PlicaError):
 
 class InputError(PlicaError, ValueError):
     """Data that does not fit the circuit: wrong width, a category out of range, NaN where none may be."""
+
+
+class BoundsError(ShapeError, InputError, IndexError):
+    """An index or a slice that does not lie within its axis."""
 
 
 class FileFormatError(PlicaError, ValueError):

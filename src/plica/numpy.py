@@ -1,7 +1,7 @@
 """The array namespace: names and meaning of the Python Array API standard, and what circuits need beside them.
 
 On tracers a function is recorded; on arrays what it would record runs at once (torch tensors in torch, numpy arrays in
-the interpreter), so that a function means the same whether it is traced or not.
+the interpreter), so that a function means the same whether it is traced or not. Numbers alone make torch tensors.
 
 >>> import numpy
 >>> import plica.numpy as pnp
@@ -12,61 +12,161 @@ the interpreter), so that a function means the same whether it is traced or not.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache, lru_cache
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import array_api_compat
+import numpy as np
 
+from plica.errors import DTypeError
+from plica.ir.dtypes import as_dtype
 from plica.ir.interpret import interpret_program
-from plica.ir.program import Program
+from plica.ir.program import Bound, Program
 from plica.ir.types import Spec, spec
 from plica.ops import OPS
 from plica.tracing import namespace as _tracing
-from plica.tracing.trace import trace
+from plica.tracing.namespace.results import Updates
+from plica.tracing.trace import TracedFunction, trace_function
 from plica.tracing.tracer import Tracer, current_trace
+from plica.tracing.trees import unflatten
 
 _NAMES = frozenset(dir(_tracing))
+__array_api_version__ = _tracing.__array_api_version__
+__array_namespace_info__ = _tracing.__array_namespace_info__
 
 
 @cache
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or name not in _NAMES:
         raise AttributeError(f"plica.numpy has no {name!r}")
-    traced = getattr(_tracing, name)
-    return _function(name, traced) if callable(traced) else traced
+    return _public(name, getattr(_tracing, name))
 
 
 def __dir__() -> list[str]:
     return sorted(_NAMES)
 
 
+def _public(name: str, traced: Any) -> Any:
+    """A function that runs at once on arrays, a module of such functions, a constant or a dtype."""
+    if isinstance(traced, ModuleType):
+        module = ModuleType(f"{__name__}.{name}", traced.__doc__)
+        for one in traced.__all__:
+            setattr(module, one, _public(one, getattr(traced, one)))
+        return module
+    return _function(name, traced) if callable(traced) and name not in _tracing.STATIC else traced
+
+
 def _function(name: str, traced: Callable[..., Any]) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        arrays = _arrays((*args, *kwargs.values()))
-        tracing = [one for one in arrays if isinstance(one, Tracer)] if arrays else current_trace()
-        return traced(*args, **kwargs) if tracing else _eager(traced, arrays, args, kwargs)
+        return traced(*args, **kwargs) if _is_traced(args, kwargs) else _eager(traced, args, kwargs)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = traced.__doc__
     return function
 
 
+def _is_traced(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a call is recorded."""
+    if current_trace() is not None:  # arrays that the function closes over are captured: they may change later
+        return True
+    return any(isinstance(one, Tracer) for one in _arrays((*args, *kwargs.values())))
+
+
+# Arrays of other libraries: these functions are about arrays as they are, so there is nothing to record.
+
+
+def asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: bool | None = None) -> Any:
+    """A number, a nested list of numbers and arrays, or an array: as an array of its library, by default torch's."""
+    if _is_traced((obj,), {}):
+        return _tracing.asarray(obj, dtype=dtype, device=device, copy=copy)
+    arrays = list(_arrays((obj,)))
+    if arrays and not _is_array(obj):
+        return _eager(_tracing.asarray, (obj,), {"dtype": dtype, "device": device})
+    if not arrays:
+        obj = np.asarray(obj)
+        if obj.dtype.kind not in "biufc":
+            raise DTypeError(f"asarray needs numbers and arrays, found {obj.dtype}.")
+    library = array_api_compat.array_namespace(*arrays) if arrays else _torch()
+    wanted = getattr(library, as_dtype(obj.dtype if dtype is None else dtype).value)
+    return library.asarray(obj, dtype=wanted, device=device, copy=copy)
+
+
+def from_dlpack(x: Any, /, *, device: object = None, copy: bool | None = None) -> Any:
+    """Anything with `__dlpack__` as a torch tensor, which shares its memory unless `copy` asks for one of its own."""
+    if _is_traced((x,), {}):
+        return _tracing.from_dlpack(x, device=device, copy=copy)
+    library = _torch()
+    return library.asarray(library.from_dlpack(x), device=device, copy=copy)
+
+
+def _torch() -> Any:
+    """The standard's functions over torch, imported where they are needed first."""
+    return importlib.import_module("array_api_compat.torch")
+
+
+# Updates: the object that stands for `x` at some places is made at once, what its methods do is recorded or run
+
+
+def at(x: Any) -> Updates:
+    """`at(x)[key].set(values)` and `.add`, `.multiply`, `.min`, `.max`: a new array with other elements at `key`.
+
+    A tracer has `x.at`; this is for functions that run on arrays too.
+    """
+    return Updates(x, _update)
+
+
+def updates(x: Any) -> Updates:
+    """The same as `at`."""
+    return Updates(x, _update)
+
+
+def _update(x: Any, key: Any, values: Any, mode: str) -> Any:
+    if not _is_traced((x, key, values), {}) and _is_array(x):
+        keys = tuple(_as_array(one, x) for one in (key if isinstance(key, tuple) else (key,)))
+        key = keys if isinstance(key, tuple) else keys[0]
+    return __getattr__("update")(x, key, values, mode)
+
+
+def _as_array(key: Any, x: Any) -> Any:
+    """An integer as an array of the library of `x`, so that one Program serves all integers."""
+    if not isinstance(key, int | np.integer) or isinstance(key, bool):
+        return key
+    return array_api_compat.array_namespace(x).asarray(int(key))
+
+
+# Eager calls
+
+
 def _is_array(arg: object) -> bool:
     return isinstance(arg, Tracer) or array_api_compat.is_array_api_obj(arg)
 
 
-def _arrays(args: Sequence[Any]) -> list[Any]:
+def _arrays(args: Sequence[Any]) -> Iterator[Any]:
     """The arrays among arguments and within lists and tuples of them, in order."""
-    groups = (arg if isinstance(arg, list | tuple) else (arg,) for arg in args)
-    return [one for group in groups for one in group if _is_array(one)]
+    for arg in args:
+        if _is_array(arg):
+            yield arg
+        elif isinstance(arg, list | tuple):
+            yield from _arrays(arg)
 
 
-def _eager(traced: Callable[..., Any], arrays: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _eager(traced: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    device = kwargs.pop("device", None)
+    arrays = list(_arrays((*args, *kwargs.values())))
     specs = tuple(spec(array.shape, array.dtype) for array in arrays)
-    results = _run(_program(traced, specs, _Arguments(args, kwargs)), arrays)
-    return results[0] if len(results) == 1 else results
+    function = _traced(traced, specs, _Arguments(args, kwargs))
+    results = _run(function.bound, arrays, device)
+    if arrays and device is not None:
+        results = tuple(array_api_compat.to_device(result, device) for result in results)
+    return unflatten(function.structure, results)
+
+
+def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
+    """The results of a function of tracers at `arrays`, traced anew."""
+    specs = [spec(array.shape, array.dtype) for array in arrays]
+    return _run(trace_function(fn, specs, lambda tracers: (tracers, {}), ()).bound, arrays)
 
 
 class _Arguments:
@@ -90,7 +190,7 @@ class _Arguments:
         def place(arg: Any) -> Any:
             if _is_array(arg):
                 return next(rest)
-            return [place(one) for one in arg] if isinstance(arg, list | tuple) and _arrays(arg) else arg
+            return type(arg)(place(one) for one in arg) if isinstance(arg, list | tuple) else arg
 
         return [place(arg) for arg in self._args], {key: place(value) for key, value in self._kwargs.items()}
 
@@ -98,26 +198,26 @@ class _Arguments:
 def _shown(arg: Any) -> Any:
     if _is_array(arg):
         return "array"
-    return [_shown(one) for one in arg] if isinstance(arg, list | tuple) else arg
+    return type(arg), [_shown(one) for one in arg] if isinstance(arg, list | tuple) else arg
 
 
 @lru_cache(maxsize=1024)
-def _program(traced: Callable[..., Any], specs: tuple[Spec, ...], arguments: _Arguments) -> Program:
-    def call(*tracers: Tracer) -> Any:
-        args, kwargs = arguments.fill(tracers)
-        return traced(*args, **kwargs)
-
-    return trace(call, *specs)
+def _traced(traced: Callable[..., Any], specs: tuple[Spec, ...], arguments: _Arguments) -> TracedFunction:
+    return trace_function(traced, specs, arguments.fill, ())
 
 
-def _run(program: Program, arrays: list[Any]) -> tuple[Any, ...]:
-    if not arrays:
-        device = None  # torch's default
-    elif array_api_compat.is_torch_namespace(array_api_compat.array_namespace(*arrays)):
+def _run(bound: Bound, arrays: list[Any], device: object = None) -> tuple[Any, ...]:
+    """The results of a Program: of numpy arrays in the interpreter, else in torch."""
+    program = bound.program
+    if arrays:
+        library = array_api_compat.array_namespace(*arrays)
+        if not array_api_compat.is_torch_namespace(library):
+            return interpret_program(program, OPS, arrays, bound.leaves)
         device = arrays[0].device
-    else:
-        return interpret_program(program, OPS, arrays)
-    results = _emitted(program)(SimpleNamespace(device=device), *arrays)
+    leaves = {
+        var.name: _torch().asarray(leaf, device=device) for var, leaf in zip(program.consts, bound.leaves, strict=True)
+    }
+    results = _emitted(program)(SimpleNamespace(device=device, **leaves), *arrays)
     return results if isinstance(results, tuple) else (results,)
 
 

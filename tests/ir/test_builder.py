@@ -61,14 +61,6 @@ def test_errors_name_the_operation_its_operands_and_the_place() -> None:
     assert builder.build([x]).equations == ()
 
 
-def test_owning() -> None:
-    builder, other = Builder(OPS), Builder(OPS)
-    x, y = builder.argument("x", (), DType.BOOL), other.const("y", array_type((), DType.BOOL))
-    assert builder.owns(x)
-    assert not builder.owns(y)
-    assert builder.owns(Literal(1, ShapedArray((), DType.INT64)))
-
-
 def test_keys_of_leaves_are_identifiers() -> None:
     assert const_key("3.weight") == "3_weight"
     assert const_key(("a", 1)) == "__a___1_"

@@ -12,16 +12,17 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from itertools import product
 from string import ascii_lowercase
 from typing import Any
 
-from plica.errors import PlicaError
+from plica.errors import PlicaError, ShapeError, UndecidedSizeError
 from plica.ir.dtypes import DType
 from plica.ir.op import OpTable
-from plica.ir.program import RESERVED, Equation, Literal, Operand, OpRef, Program, Var, is_name
-from plica.ir.sizes import Dim, Size
-from plica.ir.types import SCALAR_SIZE, ArrayType, array_type
+from plica.ir.program import RESERVED, Equation, Literal, Operand, OpRef, Program, Var, is_name, size_value
+from plica.ir.sizes import Dim, Opaque, Size, as_size, single_atom, sorted_terms
+from plica.ir.types import SCALAR_SIZE, ArrayType, array_type, resolve
 
 
 class Names:
@@ -60,13 +61,17 @@ class Builder:
     def __init__(self, table: OpTable) -> None:
         self.table = table
         self.source = ""
+        self.equalities: list[tuple[Dim, Dim]] = []
         self._names = Names()
         self._sizes: dict[str, Var] = {}
         self._consts: list[Var] = []
         self._arguments: list[Var] = []
         self._equations: list[Equation] = []
         self._references: dict[str, OpRef] = {}
-        self._own: set[Var] = set()
+        self._lines: dict[Var, str] = {}
+        self._meanings: dict[Operand, Dim] = {}
+        self._computed: dict[Size, Var] = {}
+        self._asserted: dict[tuple[Var, ArrayType], Var] = {}
 
     def size(self, name: str) -> Size:
         """The size called `name`, an implicit input."""
@@ -74,7 +79,13 @@ class Builder:
             self._sizes[name] = self._define(name, SCALAR_SIZE)
         return Size.of(self._sizes[name])
 
-    def argument(self, name: str | None, shape: Sequence[int | str], dtype: DType) -> Var:
+    def implicit(self, name: str | None) -> Var:
+        """A new implicit input, called `name` where that is free and a name."""
+        var = self._define(name, SCALAR_SIZE)
+        self._sizes[var.name] = var
+        return var
+
+    def argument(self, name: str | None, shape: Sequence[Dim | str], dtype: DType) -> Var:
         """A new explicit input; names in `shape` are sizes."""
         dims: list[Dim] = [self.size(dim) if isinstance(dim, str) else dim for dim in shape]
         var = self._define(name, array_type(dims, dtype))
@@ -88,31 +99,118 @@ class Builder:
         return var
 
     def _define(self, name: str | None, type_: ArrayType) -> Var:
-        var = Var(self._names.fresh(name), type_)
-        self._own.add(var)
-        return var
+        return Var(self._names.fresh(name), type_)
 
-    def owns(self, operand: Operand) -> bool:
-        """Whether `operand` is a literal or a variable of this Program."""
-        return isinstance(operand, Literal) or operand in self._own
+    def line_of(self, var: Var) -> str:
+        """`file:line` of the equation that defines `var`; empty where there is none."""
+        return self._lines.get(var, "")
+
+    def size_of(self, operand: Operand) -> Dim | None:
+        """The size that a scalar integer stands for; None if `operand` is no such scalar."""
+        known = self._meanings.get(operand)
+        return as_size(operand) if known is None else known
+
+    def size_operand(self, size: Dim) -> Operand:
+        """A scalar whose value is `size`, computed by equations the first time that it is asked for."""
+        if isinstance(size, int):
+            return Literal(size, SCALAR_SIZE)
+        atom = single_atom(size)
+        if isinstance(atom, Var):
+            return atom
+        if size not in self._computed:
+            var = self._opaque(atom) if isinstance(atom, Opaque) else self._polynomial(size)
+            assert isinstance(var, Var), "a size that is no number is computed by an equation"
+            self._computed[size] = var
+        return self._computed[size]
+
+    def _opaque(self, application: Opaque) -> Operand:
+        operation = {"floordiv": "floor_divide", "mod": "remainder", "max": "maximum", "min": "minimum"}
+        return self.add(operation[application.function], *map(self.size_operand, application.arguments))[0]
+
+    def _polynomial(self, size: Size) -> Operand:
+        result: Operand | None = None
+        for atoms, factor in sorted_terms(size):
+            factors = [self.size_operand(Size.of(atom)) for atom in atoms]
+            if abs(factor) != 1 or not factors or (result is None and factor < 0):
+                factors.append(Literal(abs(factor) if result is not None else factor, SCALAR_SIZE))
+            term = reduce(lambda first, second: self.add("multiply", first, second)[0], factors)
+            result = term if result is None else self.add("add" if factor > 0 else "subtract", result, term)[0]
+        assert result is not None, "a size that is no number has a term"
+        return result
 
     def add(self, op: str, *inputs: Operand, **params: Any) -> tuple[Var, ...]:
         """Append `op` applied to `inputs`; its results.
 
+        Where it depends on the run whether two sizes are equal that must be, an equation that checks it comes first.
+
         Raises:
             PlicaError: The types of the inputs or the parameters do not fit the operation.
         """
-        row = self.table[op]
-        try:
-            types = row.types([one.type for one in inputs], params)
-        except PlicaError as error:
-            operands = ", ".join(str(one.type) for one in inputs)
-            where = f" ({self.source})" if self.source else ""
-            raise type(error)(f"{op}({operands}){where}: {error}") from None
+        inputs, types = self._typed(op, inputs, params)
+        outputs: list[Var] = []
+        for type_ in types:
+            outputs.append(self._define(None, resolve(type_, lambda place: Size.of(outputs[place]))))
+            self._lines[outputs[-1]] = self.source
         reference = self._references.setdefault(op, OpRef(op))
-        outputs = tuple(self._define(None, type_) for type_ in types)
-        self._equations.append(Equation(reference, inputs, outputs, params, self.source))
-        return outputs
+        equation = Equation(reference, inputs, tuple(outputs), params, self.source)
+        self._equations.append(equation)
+        meaning = size_value(equation, self.size_of)
+        if meaning is not None:
+            self._meanings[outputs[0]] = meaning
+        return equation.outputs
+
+    def _typed(
+        self, op: str, inputs: tuple[Operand, ...], params: dict[str, Any]
+    ) -> tuple[tuple[Operand, ...], tuple[ArrayType, ...]]:
+        """The operands, each with the sizes that the operation asks for, and the types of the results."""
+        row = self.table[op]
+        for _ in range(_MOST_CHECKS):
+            try:
+                sizes = [self.size_of(one) for one in inputs] if row.regions else ()
+                return inputs, row.types([one.type for one in inputs], params, sizes)
+            except UndecidedSizeError as error:
+                checked = self._checked(op, inputs, error)
+                if checked is None:
+                    raise self._error(op, inputs, error) from None
+                inputs = checked
+            except PlicaError as error:
+                raise self._error(op, inputs, error) from None
+        raise AssertionError("every check makes one size of an operand a known one")
+
+    def _checked(self, op: str, inputs: tuple[Operand, ...], error: UndecidedSizeError) -> tuple[Operand, ...] | None:
+        """The operands with an equality of sizes checked; None where no operand has an axis of either size."""
+        if "assert_shape" not in self.table or op == "assert_shape":
+            return None
+        kept, replaced = error.first, error.second
+        if isinstance(replaced, int):
+            kept, replaced = replaced, kept
+        for new, old in ((kept, replaced), (replaced, kept)):
+            found = [isinstance(one, Var) and old in one.type.shape for one in inputs]
+            if any(found):
+                self.equalities.append((new, old))
+                return tuple(
+                    self.assert_dims(one, [new if dim == old else dim for dim in one.type.shape]) if hit else one
+                    for one, hit in zip(inputs, found, strict=True)
+                )
+        return None
+
+    def assert_dims(self, operand: Operand, dims: Sequence[Dim]) -> Operand:
+        """`operand` with sizes `dims`, which is checked when the Program runs."""
+        type_ = array_type(dims, operand.type.dtype)
+        if type_ == operand.type:
+            return operand
+        assert isinstance(operand, Var), "a literal has no axis"
+        if (operand, type_) not in self._asserted:
+            (self._asserted[operand, type_],) = self.add("assert_shape", operand, shape=type_.shape)
+        return self._asserted[operand, type_]
+
+    def _error(self, op: str, inputs: tuple[Operand, ...], error: PlicaError) -> PlicaError:
+        operands = ", ".join(str(one.type) for one in inputs)
+        where = f" ({self.source})" if self.source else ""
+        lines = {one: self.line_of(one) for one in inputs if isinstance(one, Var) and self.line_of(one)}
+        made = "".join(f"\n  {one!r} was made at {line}" for one, line in lines.items())
+        kind = ShapeError if isinstance(error, UndecidedSizeError) else type(error)
+        return kind(f"{op}({operands}){where}: {error}{made}")
 
     @contextmanager
     def at(self, source: str) -> Iterator[None]:
@@ -123,13 +221,30 @@ class Builder:
         finally:
             self.source = before
 
-    def build(self, results: Iterable[Operand]) -> Program:
-        """The Program that returns `results`."""
-        implicit = tuple(self._sizes.values())
+    def build(self, results: Iterable[Operand], implicit: Iterable[Operand] | None = None) -> Program:
+        """The Program that returns `results`.
+
+        Args:
+            results: The explicit outputs.
+            implicit: The implicit ones; by default each size of the results that is no input of the Program.
+        """
         outputs = tuple(results)
-        return Program(
-            tuple(self._consts), (*implicit, *self._arguments), tuple(self._equations), outputs, len(implicit)
-        )
+        sizes = tuple(self._sizes.values())
+        if implicit is None:
+            known = {*self._consts, *sizes, *self._arguments}
+            unknown = dict.fromkeys(
+                dim
+                for one in outputs
+                for dim in one.type.shape
+                if isinstance(dim, Size) and single_atom(dim) not in known
+            )
+            implicit = [self.size_operand(dim) for dim in unknown]
+        first = tuple(implicit)
+        inputs = (*sizes, *self._arguments)
+        return Program(tuple(self._consts), inputs, tuple(self._equations), (*first, *outputs), len(sizes), len(first))
+
+
+_MOST_CHECKS = 100
 
 
 def const_key(name: Hashable) -> str:

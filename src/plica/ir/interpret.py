@@ -34,17 +34,27 @@ def interpret_program(
         raise InputError(f"the program captures {len(program.consts)} leaves, but {len(consts)} were given.")
     arrays = [np.asarray(arg) for arg in args]
     sizes = bind_sizes(program, [(array.shape, str(array.dtype)) for array in arrays])
-    values: dict[Var, Array] = dict(zip(program.consts, map(np.asarray, consts), strict=True))
-    for var, value in values.items():
+    leaves = [np.asarray(const) for const in consts]
+    for var, value in zip(program.consts, leaves, strict=True):
         _check_leaf(var, value, sizes)
-    values.update((var, np.asarray(size, dtype=np.int64)) for var, size in sizes.items())
-    values.update(zip(program.arguments, arrays, strict=True))
+    implicit = [np.asarray(sizes[var], dtype=np.int64) for var in program.inputs[: program.num_implicit_inputs]]
+    inputs = [*leaves, *implicit, *arrays]
     if precise:
-        values = {var: _widen(value) for var, value in values.items()}
+        inputs = [_widen(value) for value in inputs]
+    count = len(leaves)
     with np.errstate(all="ignore"):
-        for equation in program.equations:
-            _step(equation, table, values, precise)
-    return tuple(_read(one, values, precise) for one in program.results)
+        outputs = _run(program, table, inputs[:count], inputs[count:], precise)
+    return outputs[program.num_implicit_outputs :]
+
+
+def _run(
+    program: Program, table: OpTable, consts: Sequence[Array], inputs: Sequence[Array], precise: bool
+) -> tuple[Array, ...]:
+    """All outputs of a Program, nested or not, at all its inputs; recursion is as deep as Programs are nested."""
+    values = dict(zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
+    for equation in program.equations:
+        _step(equation, table, values, precise)
+    return tuple(_read(one, values, precise) for one in program.outputs)
 
 
 def _check_leaf(var: Var, value: Array, sizes: Mapping[Var, int]) -> None:
@@ -58,7 +68,18 @@ def _check_leaf(var: Var, value: Array, sizes: Mapping[Var, int]) -> None:
 def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise: bool) -> None:
     inputs = [_read(one, values, precise) for one in equation.inputs]
     params = {name: _resolve(value, values, precise) for name, value in equation.params.items()}
-    results = table[equation.op.name].reference(*inputs, **params)
+    row = table[equation.op.name]
+    try:
+        if row.regions:
+            results = row.reference(
+                lambda program, *given: _run(program, table, given[0], given[1], precise), *inputs, **params
+            )
+        else:
+            results = row.reference(*inputs, **params)
+    except InputError as error:
+        if not equation.source or equation.source in str(error):
+            raise
+        raise type(error)(f"{equation.source}: {error}") from None
     for output, result in zip(equation.outputs, results if isinstance(results, tuple) else (results,), strict=True):
         dtype = output.type.dtype.value
         values[output] = np.asarray(result).astype(_WIDE.get(dtype, dtype) if precise else dtype, copy=False)

@@ -5,7 +5,7 @@ for what they do faster; the verifier, the printer, the interpreter and the test
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import UnsupportedError, VerifyError
+from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType
 
 Array = NDArray[Any]
@@ -58,6 +59,11 @@ class Op:
         samples: Inputs for the tests that run over the tables.
         decompose: `decompose(xp, *arrays, **params)` in terms of other operations, or `unsupported("why")`.
         pure: Whether equal inputs give equal results and nothing else happens.
+        regions: Whether parameters hold Programs that it runs. Then the type rule is given, before the types, the size
+            that each operand stands for (None where it is none), and the reference a function
+            `run(program, consts, inputs)` that gives all outputs of a nested Program.
+
+    A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """
 
     name: str
@@ -66,18 +72,22 @@ class Op:
     samples: Callable[[], Iterable[Sample]]
     decompose: Callable[..., Any] | Unsupported = PRIMITIVE
     pure: bool = True
+    regions: bool = False
 
-    def types(self, inputs: Iterable[ArrayType], params: Mapping[str, Any]) -> tuple[ArrayType, ...]:
+    def types(
+        self, inputs: Iterable[ArrayType], params: Mapping[str, Any], sizes: Sequence[Dim | None] = ()
+    ) -> tuple[ArrayType, ...]:
         """The types of the results; an operation of one result may give its type alone."""
         operands = tuple(inputs)
+        given = (tuple(sizes), *operands) if self.regions else operands
         try:
-            result = self.type_rule(*operands, **params)
+            result = self.type_rule(*given, **params)
         except TypeError as error:
-            raise self._misfit(operands, params, error) from None
+            raise self._misfit(given, params, error) from None
         return result if isinstance(result, tuple) else (result,)
 
     def _misfit(
-        self, operands: tuple[ArrayType, ...], params: Mapping[str, Any], error: TypeError
+        self, operands: tuple[Any, ...], params: Mapping[str, Any], error: TypeError
     ) -> TypeError | VerifyError:
         """An error of the number of operands or the names of parameters, in terms of a Program; else `error` itself."""
         signature = inspect.signature(self.type_rule)

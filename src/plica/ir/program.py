@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from plica.ir.dtypes import FROM_SHORT
-from plica.ir.sizes import Size, atoms, substitute
-from plica.ir.types import ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
+from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, substitute
+from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,19 +98,43 @@ class Program:
 
     @property
     def input_type(self) -> tuple[tuple[ArrayType, bool], ...]:
-        """Pairs of (type, explicit); sizes are `DBIdx` into the same tuple."""
-        places = {var: DBIdx(index) for index, var in enumerate(self.inputs)}
-        explicit = [index >= self.num_implicit_inputs for index in range(len(self.inputs))]
-        return tuple((_refer(var.type, places), shown) for var, shown in zip(self.inputs, explicit, strict=True))
+        """Pairs of (type, explicit) of the consts and the inputs; sizes are `DBIdx` into the same tuple."""
+        variables = (*self.consts, *self.inputs)
+        first = len(variables) - len(self.arguments)
+        places = {var: DBIdx(index) for index, var in enumerate(variables)}
+        return tuple((_refer(var.type, {}, places), index >= first) for index, var in enumerate(variables))
 
     @property
     def output_type(self) -> tuple[tuple[ArrayType, bool], ...]:
-        """Pairs of (type, explicit); sizes are `OutDBIdx` where the result list has them, else `InDBIdx`."""
-        places: dict[Hashable, Hashable] = {var: InDBIdx(index) for index, var in enumerate(self.inputs)}
+        """Pairs of (type, explicit); sizes are `OutDBIdx` where the result list has them, else `InDBIdx`.
+
+        `InDBIdx` counts the consts and the inputs, `OutDBIdx` the outputs.
+        """
+        places = {var: InDBIdx(index) for index, var in enumerate((*self.consts, *self.inputs))}
+        entries: dict[Dim, OutDBIdx] = {}
         for index, operand in enumerate(self.outputs[: self.num_implicit_outputs]):
-            places[operand] = OutDBIdx(index)
+            entries.setdefault(self.size_of(operand), OutDBIdx(index))
         explicit = [index >= self.num_implicit_outputs for index in range(len(self.outputs))]
-        return tuple((_refer(one.type, places), shown) for one, shown in zip(self.outputs, explicit, strict=True))
+        return tuple(
+            (_refer(one.type, entries, places), shown) for one, shown in zip(self.outputs, explicit, strict=True)
+        )
+
+    @cached_property
+    def size_values(self) -> Mapping[Operand, Dim]:
+        """What scalars stand for that equations compute from sizes."""
+        values: dict[Operand, Dim] = {}
+        for equation in self.equations:
+            value = size_value(equation, lambda one: values[one] if one in values else as_size(one))
+            if value is not None:
+                values[equation.outputs[0]] = value
+        return values
+
+    def size_of(self, operand: Operand) -> Dim:
+        """The size that a scalar integer stands for, in terms of the consts and inputs where that is known."""
+        size = self.size_values.get(operand)
+        size = as_size(operand) if size is None else size
+        assert size is not None, f"{operand} is a scalar integer of 64 bits"
+        return size
 
     @cached_property
     def key(self) -> Hashable:
@@ -139,11 +163,29 @@ class Bound:
     leaves: tuple[Any, ...]
 
 
-def _refer(type_: ArrayType, places: Mapping[Any, Any]) -> ArrayType:
+def _refer(type_: ArrayType, entries: Mapping[Dim, Hashable], places: Mapping[Any, Any]) -> ArrayType:
+    """A type whose sizes are references: whole sizes to `entries`, variables to `places`."""
     if isinstance(type_, ShapedArray):
         return type_
-    dims = (substitute(dim, lambda atom: Size.of(places.get(atom, atom))) for dim in type_.shape)
+    dims = (
+        Size.of(entries[dim]) if dim in entries else substitute(dim, lambda atom: Size.of(places.get(atom, atom)))
+        for dim in type_.shape
+    )
     return array_type(dims, type_.dtype)
+
+
+def size_value(equation: Equation, size_of: Callable[[Operand], Dim | None]) -> Dim | None:
+    """The size that the result of an equation stands for, if it is arithmetic on scalars that are sizes."""
+    function = SIZE_ARITHMETIC.get(equation.op.name)
+    if function is None or len(equation.outputs) != 1 or equation.outputs[0].type != SCALAR_SIZE:
+        return None
+    operands = [size_of(one) for one in equation.inputs]
+    if any(one is None for one in operands) or (equation.op.name in _DIVISIONS and operands[1] == 0):
+        return None
+    return function(*operands)
+
+
+_DIVISIONS = ("floor_divide", "remainder")
 
 
 def nested(params: Mapping[str, Any]) -> Iterator[Program]:
@@ -202,12 +244,28 @@ def _key(program: Program) -> Hashable:
 
 
 def rename(program: Program, name: Callable[[Var], str]) -> Program:
-    """The same Program with other names of variables."""
+    """The same Program with other names of variables, those of nested Programs too."""
+    return rewrite(program, name, {})
+
+
+def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Dim]) -> Program:
+    """The same Program with other names, and with `sizes` put in the place of variables in types and parameters.
+
+    Assumes:
+        A variable that `sizes` replaces stands for that size whenever the Program runs.
+    """
     new: dict[Hashable, Var] = {}
+
+    def size(atom: Any) -> Dim:
+        if atom in sizes:
+            return substitute(sizes[atom], lambda one: Size.of(new.get(one, one)))
+        return Size.of(new.get(atom, atom))
 
     def move(value: Any) -> Any:
         if isinstance(value, Size):
-            return substitute(value, lambda atom: Size.of(new.get(atom, atom)))
+            return substitute(value, size)
+        if isinstance(value, Program):
+            return rename(value, name)
         return tuple(move(entry) for entry in value) if isinstance(value, tuple) else value
 
     def define(var: Var) -> Var:

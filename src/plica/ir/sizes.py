@@ -12,8 +12,10 @@ exactly if they compare equal; a constant is always a plain `int`.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import add, index, mul
+from functools import partial, reduce
+from math import gcd
+from operator import add, index, mul, neg, sub
+from typing import Any
 
 from plica.errors import ShapeError
 
@@ -24,7 +26,7 @@ ONE: Monomial = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A function of sizes that is no polynomial: `floordiv`, `mod`, `min` or `max`."""
+    """A function of sizes that is no polynomial: `floordiv`, `mod`, or `max` of a polynomial and 0."""
 
     function: str
     arguments: tuple["Dim", ...]
@@ -177,10 +179,40 @@ def _exact_quotient(first: Dim, second: Dim) -> Dim | None:
 
 
 def opaque(function: str, *arguments: Dim) -> Dim:
-    """The application of `function` to sizes; evaluated at once if every argument is constant."""
+    """The application of `function` to sizes; evaluated at once if every argument is constant.
+
+    Minimum and maximum are written with the positive part of one difference, so that `min(n,1) + max(n-1,0)` is `n`.
+    """
     if all(isinstance(argument, int) for argument in arguments):
         return _OPAQUE[function](*arguments)
+    if function in ("min", "max"):
+        first, second = arguments
+        excess = _positive_part(first - second)
+        return second + excess if function == "max" else first - excess
     return Size.of(Opaque(function, arguments))
+
+
+def _positive_part(size: Dim) -> Dim:
+    """`max(size, 0)`: of the primitive polynomial whose leading coefficient is positive."""
+    if isinstance(size, int):
+        return max(size, 0)
+    content = gcd(*(factor for _, factor in size.terms))
+    leading = _sorted_terms(size.terms)[0][1]
+    if leading < 0:
+        return size + _positive_part(-size)
+    primitive = floor_divide(size, content)
+    return content * Size.of(Opaque("max", (primitive, 0)))
+
+
+def as_size(value: Any) -> Dim | None:
+    """What a scalar of a Program stands for: an integer literal, a 64-bit integer variable, or a size; else None."""
+    if isinstance(value, Size):
+        return value
+    dtype = value.type.dtype
+    if value.type.shape or dtype != "int64":
+        return None
+    literal = getattr(value, "value", None)
+    return Size.of(value) if literal is None else literal
 
 
 def product(sizes: Iterable[Dim]) -> Dim:
@@ -213,6 +245,23 @@ def atoms(size: Dim) -> Iterator[Atom]:
                 yield atom
 
 
+def single_atom(size: Size) -> Atom | None:
+    """The atom that `size` is, if it is one alone."""
+    if len(size.terms) != 1:
+        return None
+    ((monomial, factor),) = size.terms
+    if factor != 1 or len(monomial) != 1:
+        return None
+    ((atom, power),) = monomial
+    return atom if power == 1 else None
+
+
+def sorted_terms(size: Size) -> Iterator[tuple[list[Atom], int]]:
+    """The terms in the order of the text: the atoms, each as often as its power says, and the factor."""
+    for monomial, factor in _sorted_terms(size.terms):
+        yield [atom for atom, power in sorted(monomial, key=lambda one: _name(one[0])) for _ in range(power)], factor
+
+
 def substitute(size: Dim, values: Callable[[Atom], Dim]) -> Dim:
     """`size` with every variable replaced by `values(variable)`."""
     if isinstance(size, int):
@@ -242,6 +291,28 @@ def evaluate(size: Dim, values: Callable[[Atom], int]) -> int:
     result = substitute(size, values)
     assert isinstance(result, int), "every atom was given a number"
     return result
+
+
+# Operations on scalar integers whose results are sizes again, and those whose results may be known early, given the
+# difference of their operands.
+SIZE_ARITHMETIC: Mapping[str, Callable[..., Dim]] = {
+    "add": add,
+    "subtract": sub,
+    "multiply": mul,
+    "negative": neg,
+    "floor_divide": floor_divide,
+    "remainder": partial(opaque, "mod"),
+    "minimum": partial(opaque, "min"),
+    "maximum": partial(opaque, "max"),
+}
+SIZE_COMPARISONS: Mapping[str, Callable[[int], bool]] = {
+    "equal": lambda difference: difference == 0,
+    "not_equal": lambda difference: difference != 0,
+    "less": lambda difference: difference < 0,
+    "less_equal": lambda difference: difference <= 0,
+    "greater": lambda difference: difference > 0,
+    "greater_equal": lambda difference: difference >= 0,
+}
 
 
 def _name(atom: Atom) -> str:

@@ -6,12 +6,13 @@
 ('b', 64)
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType, as_dtype
-from plica.ir.sizes import Dim, Size
+from plica.ir.sizes import Dim, Size, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +122,14 @@ def spec(shape: int | str | Iterable[int | str], dtype: object = "float32") -> S
             "nor a name such as 'n'."
         )
     return Spec(entries, as_dtype(dtype))
+
+
+def resolve(type_: ArrayType, sizes: Callable[[int], Dim]) -> ArrayType:
+    """An output type with `sizes(i)` put in the place of `OutDBIdx(i)`."""
+    if isinstance(type_, ShapedArray):
+        return type_
+
+    def value(atom: Any) -> Dim:
+        return sizes(atom.val) if isinstance(atom, OutDBIdx) else Size.of(atom)
+
+    return array_type((substitute(dim, value) for dim in type_.shape), type_.dtype)

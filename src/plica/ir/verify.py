@@ -4,8 +4,9 @@ from plica.errors import VerifyError
 from plica.ir.op import OpTable
 from plica.ir.program import Equation, Operand, Program, Var, is_name, nested, size_variables
 from plica.ir.signature import size_sources
+from plica.ir.sizes import Dim, Size, as_size
 from plica.ir.text import print_equation
-from plica.ir.types import SCALAR_SIZE
+from plica.ir.types import SCALAR_SIZE, resolve
 
 
 def verify_program(program: Program, table: OpTable) -> None:
@@ -14,8 +15,12 @@ def verify_program(program: Program, table: OpTable) -> None:
     Raises:
         VerifyError: A rule is broken; the message shows the equation between its neighbours.
     """
+    _verify(program, table, is_nested=False)
+
+
+def _verify(program: Program, table: OpTable, *, is_nested: bool) -> None:
     checker = _Checker(program, table)
-    checker.signature()
+    checker.signature(is_nested)
     for index, equation in enumerate(program.equations):
         checker.equation(index, equation)
     checker.use(program.outputs, len(program.equations), "the results")
@@ -28,7 +33,7 @@ class _Checker:
         self._defined: dict[Var, None] = {}
         self._names: set[str] = set()
 
-    def signature(self) -> None:
+    def signature(self, is_nested: bool) -> None:
         program = self._program
         if not 0 <= program.num_implicit_inputs <= len(program.inputs):
             self._fail(-1, f"{program.num_implicit_inputs} of {len(program.inputs)} inputs cannot be implicit")
@@ -42,6 +47,8 @@ class _Checker:
             if operand.type != SCALAR_SIZE:
                 self._fail(-1, f"the implicit size {operand!r} is no {SCALAR_SIZE}")
         self.define((*program.consts, *program.inputs), -1)
+        if is_nested:  # the operation that holds the Program hands over its sizes
+            return
         sources = size_sources(program)
         for var in implicit:
             if var not in sources:
@@ -56,9 +63,11 @@ class _Checker:
         for value in equation.params.values():
             self._use_sizes(value, index)
         for program in nested(equation.params):
-            verify_program(program, self._table)
+            _verify(program, self._table, is_nested=True)
         try:
-            expected = row.types([one.type for one in equation.inputs], equation.params)
+            sizes = [self._size(one) for one in equation.inputs] if row.regions else ()
+            types = row.types([one.type for one in equation.inputs], equation.params, sizes)
+            expected = tuple(resolve(type_, lambda place: Size.of(equation.outputs[place])) for type_ in types)
         except Exception as error:  # a type rule may stumble over parameters of a kind that it does not expect
             self._fail(index, f"{equation.op.name} refuses its operands: {error}")
             return
@@ -67,6 +76,10 @@ class _Checker:
             wanted, shown = (", ".join(map(str, types)) for types in (expected, found))
             self._fail(index, f"the result of {equation.op.name} has type {wanted}, but is declared as {shown}")
         self.define(equation.outputs, index)
+
+    def _size(self, operand: Operand) -> Dim | None:
+        known = self._program.size_values.get(operand)
+        return as_size(operand) if known is None else known
 
     def define(self, variables: tuple[Var, ...], index: int) -> None:
         for var in variables:

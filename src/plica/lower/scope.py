@@ -103,7 +103,7 @@ class LoweringScope:
             alike = [place for place, parameter in enumerate(parameters) if parameter.shape == shape]
             places.update((place, (len(arrays), fold)) for fold, place in enumerate(alike))
             value = self._values.evaluate([parameters[place] for place in alike])
-            rest = xp.full((*value.shape[:-1], longest - shape[-1]), fill, dtype=value.dtype)
+            rest = xp.full((*value.dims[:-1], longest - shape[-1]), fill, dtype=value.dtype)
             arrays.append(xp.concat([value, rest], axis=-1) if shape[-1] < longest else value)
         return read_folds(arrays, [places[place] for place in range(len(parameters))], self.constant)
 
@@ -125,5 +125,5 @@ class LoweringScope:
 
 def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:
     """Arrays `(F, 1, K)`, alike for all rows, repeated where another has rows of its own."""
-    rows = next((array.shape[1] for array in arrays.values() if array.shape[1] != 1), 1)
-    return {group: xp.broadcast_to(array, (array.shape[0], rows, *array.shape[2:])) for group, array in arrays.items()}
+    rows = next((array.dims[1] for array in arrays.values() if array.dims[1] != 1), 1)
+    return {group: xp.broadcast_to(array, (array.dims[0], rows, *array.dims[2:])) for group, array in arrays.items()}

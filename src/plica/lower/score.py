@@ -184,10 +184,10 @@ class InputData:
         if flat == list(range(flat[0], flat[0] + len(flat))):
             picked = source[flat[0] : flat[0] + len(flat)]
         else:
-            picked = xp.take(source, self._scope.constant(np.asarray(flat, dtype=np.int64)), axis=0)
+            picked = xp.take(source, self._scope.constant(np.asarray(flat, dtype=np.int64)), axis=0, nonnegative=True)
         if len(folds[0]) == 1:
             return xp.expand_dims(picked, axis=-1)
-        shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.shape[1]))
+        shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.dims[1]))
         return xp.permute_dims(shaped, (0, 2, 1))
 
     def choose(self, group: FoldedLayer, value: Value, marginal: Value | None) -> Value:

@@ -5,12 +5,31 @@
 """
 
 from plica.ir.op import op_table
+from plica.ops.control import CONTROL
 from plica.ops.elementwise import ELEMENTWISE
+from plica.ops.factorizations import FACTORIZATIONS
 from plica.ops.indexing import INDEXING
 from plica.ops.linalg import LINALG
+from plica.ops.random import RANDOM
 from plica.ops.reduce import REDUCE
+from plica.ops.search import SEARCH
 from plica.ops.shape import SHAPE
+from plica.ops.sorting import SORTING
+from plica.ops.update import UPDATE
 
-__all__ = ["ELEMENTWISE", "INDEXING", "LINALG", "OPS", "REDUCE", "SHAPE"]
+__all__ = [
+    "CONTROL",
+    "ELEMENTWISE",
+    "FACTORIZATIONS",
+    "INDEXING",
+    "LINALG",
+    "OPS",
+    "RANDOM",
+    "REDUCE",
+    "SEARCH",
+    "SHAPE",
+    "SORTING",
+    "UPDATE",
+]
 
-OPS = op_table(ELEMENTWISE, REDUCE, SHAPE, INDEXING, LINALG)
+OPS = op_table(CONTROL, ELEMENTWISE, REDUCE, SHAPE, SORTING, INDEXING, UPDATE, SEARCH, LINALG, FACTORIZATIONS, RANDOM)

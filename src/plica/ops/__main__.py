@@ -3,14 +3,17 @@
 import inspect
 
 from plica.ir.op import Op, Unsupported
-from plica.ops import ELEMENTWISE, INDEXING, LINALG, REDUCE, SHAPE
+from plica.ops import ELEMENTWISE, FACTORIZATIONS, INDEXING, LINALG, RANDOM, REDUCE, SHAPE, SORTING
 
 GROUPS = {
     "elementwise": ELEMENTWISE,
     "reductions": REDUCE,
     "shapes": SHAPE,
+    "sorting": SORTING,
     "indexing": INDEXING,
     "contractions": LINALG,
+    "factorizations": FACTORIZATIONS,
+    "random numbers": RANDOM,
 }
 
 

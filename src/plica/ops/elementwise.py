@@ -4,7 +4,7 @@ Binary rows take operands of one dtype (the namespaces promote first) and broadc
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -28,6 +28,7 @@ _VALUES: dict[str, Any] = {
     "above_one": [1.0, 1.1, 1.5, 2.0, 3.0, 9.0],
     "zero_too": [0.0, 0.2, 0.5, 1.0, 2.0, 7.0],
     "special": [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0],
+    "shift": [1.0, 3.0, 0.0, 2.0, 40.0, 4.0],
 }
 _DTYPES = {
     "bool": ["bool"],
@@ -110,7 +111,7 @@ def _erfinv_of_one(x: float) -> float:
     return NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2)
 
 
-_UNARY = (
+_UNARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
     ("acos", np.arccos, FLOATING, "unit"),
     ("acosh", np.arccosh, FLOATING, "above_one"),
     ("asin", np.arcsin, FLOATING, "unit"),
@@ -119,6 +120,7 @@ _UNARY = (
     ("atanh", np.arctanh, FLOATING, "unit"),
     ("bitwise_invert", np.invert, ("bool", "int"), "any"),
     ("ceil", np.ceil, ("float",), "any"),
+    ("conj", np.conj, ("complex",), "any"),
     ("cos", np.cos, FLOATING, "any"),
     ("cosh", np.cosh, FLOATING, "any"),
     ("erf", _each(math.erf), ("float",), "any"),
@@ -133,7 +135,7 @@ _UNARY = (
     ("logical_not", np.logical_not, ("bool",), "any"),
     ("negative", np.negative, NUMERIC, "any"),
     ("reciprocal", np.reciprocal, FLOATING, "positive"),
-    ("round", np.round, ("float",), "any"),
+    ("round", np.round, FLOATING, "any"),
     ("safe_log", _safe_log, FLOATING, "zero_too"),
     ("sigmoid", _sigmoid, ("float",), "any"),
     ("sign", np.sign, NUMERIC, "any"),
@@ -146,17 +148,19 @@ _UNARY = (
     ("tanh", np.tanh, FLOATING, "any"),
     ("trunc", np.trunc, ("float",), "any"),
 )
-_PREDICATES = (
-    ("isfinite", np.isfinite, FLOATING, "special"),
-    ("isinf", np.isinf, FLOATING, "special"),
-    ("isnan", np.isnan, FLOATING, "special"),
+_PREDICATES: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
+    ("isfinite", np.isfinite, NUMERIC, "special"),
+    ("isinf", np.isinf, NUMERIC, "special"),
+    ("isnan", np.isnan, NUMERIC, "special"),
     ("signbit", np.signbit, ("float",), "special"),
 )
-_BINARY = (
+_BINARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
     ("add", np.add, NUMERIC, "any"),
     ("atan2", np.arctan2, ("float",), "any"),
     ("bitwise_and", np.bitwise_and, ("bool", "int"), "any"),
+    ("bitwise_left_shift", np.left_shift, ("int",), "shift"),
     ("bitwise_or", np.bitwise_or, ("bool", "int"), "any"),
+    ("bitwise_right_shift", np.right_shift, ("int",), "shift"),
     ("bitwise_xor", np.bitwise_xor, ("bool", "int"), "any"),
     ("copysign", np.copysign, ("float",), "any"),
     ("divide", np.divide, FLOATING, "positive"),
@@ -168,11 +172,12 @@ _BINARY = (
     ("maximum", np.maximum, REAL, "any"),
     ("minimum", np.minimum, REAL, "any"),
     ("multiply", np.multiply, NUMERIC, "any"),
+    ("nextafter", np.nextafter, ("float",), "any"),
     ("pow", np.power, NUMERIC, "positive"),
     ("remainder", np.remainder, REAL, "above_one"),
     ("subtract", np.subtract, NUMERIC, "any"),
 )
-_COMPARISONS = (
+_COMPARISONS: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = (
     ("equal", np.equal, ANY),
     ("greater", np.greater, REAL),
     ("greater_equal", np.greater_equal, REAL),
@@ -184,7 +189,52 @@ _COMPARISONS = (
 
 def _abs_type(x: ArrayType) -> ArrayType:
     require_kind([x], NUMERIC)
-    return array_type(x.shape, as_dtype(np.empty(0, x.dtype.value).real.dtype))
+    return array_type(x.shape, real_dtype(x.dtype))
+
+
+def _part_type(x: ArrayType) -> ArrayType:
+    require_kind([x], ("complex",))
+    return array_type(x.shape, real_dtype(x.dtype))
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the parts of a complex number; another dtype itself."""
+    return as_dtype(np.empty(0, dtype.value).real.dtype)
+
+
+def _parts_samples() -> list[Sample]:
+    """Complex numbers with two parts."""
+    found = [sample(_array("any", dtype) * (1 - 2j)) for dtype in _DTYPES["complex"]]
+    return [*found, sample(np.zeros((0, 3), "complex64"))]
+
+
+def _clip_type(x: ArrayType, least: ArrayType, most: ArrayType) -> ArrayType:
+    require_kind([x], REAL)
+    return array_type(broadcast(x.shape, least.shape, most.shape), require_same_dtype(x, least, most))
+
+
+def _clip_samples() -> list[Sample]:
+    found = []
+    for dtype in ("int64", "uint8", "float32", "float64"):
+        x = _array("any", dtype)
+        found.append(sample(x, np.asarray(1, dtype), np.asarray(2, dtype)))
+        found.append(sample(x, x[:1] * 0, np.asarray([[1], [2]], dtype)))
+        found.append(sample(x[:0], x[0], np.asarray(2, dtype)))
+    return found
+
+
+def _isin_type(x: ArrayType, elements: ArrayType) -> ArrayType:
+    require_kind([x], REAL)
+    require_same_dtype(x, elements)
+    return array_type(x.shape, DType.BOOL)
+
+
+def _isin_samples() -> list[Sample]:
+    return [
+        sample(_array("any", "float32"), np.asarray([3.0, 0.0], "float32")),
+        sample(_array("any", "int64"), np.asarray([[3, 7], [1, 1]])),
+        sample(_array("any", "int64"), np.zeros((0,), "int64")),
+    ]
 
 
 def _where_type(condition: ArrayType, first: ArrayType, second: ArrayType) -> ArrayType:
@@ -244,6 +294,16 @@ ELEMENTWISE = (
     *(elementwise(name, reference, 2, kinds, domain=domain) for name, reference, kinds, domain in _BINARY),
     *(elementwise(name, reference, 2, kinds, result=DType.BOOL) for name, reference, kinds in _COMPARISONS),
     Op("abs", _abs_type, np.abs, _samples(1, NUMERIC, "any")),
+    Op("real", _part_type, np.real, _parts_samples),
+    Op("imag", _part_type, np.imag, _parts_samples),
+    Op(
+        "clip",
+        _clip_type,
+        np.clip,
+        _clip_samples,
+        lambda xp, x, least, most: xp.minimum(xp.maximum(x, least), most),
+    ),
+    Op("isin", _isin_type, np.isin, _isin_samples),
     Op(
         "stop_gradient",
         lambda x: x,
@@ -254,3 +314,11 @@ ELEMENTWISE = (
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
     Op("astype", _astype_type, lambda x, *, dtype: x.astype(dtype.value), _astype_samples),
 )
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    **{name: kinds for name, _, kinds, _ in (*_UNARY, *_PREDICATES, *_BINARY)},
+    **{name: kinds for name, _, kinds in _COMPARISONS},
+    "abs": NUMERIC,
+    "logaddexp": ("float",),
+}
+"""The kinds of dtype that the rows which take operands of one dtype, and nothing else, accept."""

@@ -1,17 +1,18 @@
-"""Reading arrays at indices. Every index must lie within its axis: none wraps, none is clipped.
+"""Reading arrays at indices. Every index must lie within its axis: none is clipped.
 
-The namespaces and the lowering guard what comes from data; a backend may check, and the interpreter does.
+In `index` and `gather` negative indices count from the end; in the other rows none wraps. The namespaces and the
+lowering guard what comes from data; a backend may check, and the interpreter does.
 """
 
 from typing import Any
 
 import numpy as np
 
-from plica.errors import DTypeError, InputError, ShapeError
+from plica.errors import BoundsError, DTypeError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
 from plica.ir.op import Array, Op, Sample, sample
 from plica.ir.types import ArrayType, array_type
-from plica.ops.rules import normal_axis, require_kind, require_same_dtype
+from plica.ops.rules import broadcast, normal_axis, require_equal_sizes, require_kind, require_same_dtype
 
 _X = np.arange(6.0, dtype="float32").reshape(2, 3)
 
@@ -19,7 +20,53 @@ _X = np.arange(6.0, dtype="float32").reshape(2, 3)
 def _check(indices: Array, size: int) -> None:
     if indices.size and (indices.min() < 0 or indices.max() >= size):
         bad = indices.min() if indices.min() < 0 else indices.max()
-        raise InputError(f"index {bad} does not lie within an axis of size {size}.")
+        raise BoundsError(f"index {bad} does not lie within an axis of size {size}.")
+
+
+def checked_indices(indices: Array, axis: int, size: int) -> Array:
+    """`indices` counted from the front.
+
+    Raises:
+        BoundsError: One does not lie within the axis.
+    """
+    outside = indices[(indices < -size) | (indices >= size)]
+    if outside.size:
+        raise BoundsError(outside_message(outside.flat[0], axis, size))
+    return np.where(indices < 0, indices.astype(np.int64) + size, indices.astype(np.int64))
+
+
+def outside_message(index: object, axis: int, size: object) -> str:
+    """What is said of an index beyond the end of its axis."""
+    return f"index {index} does not lie within axis {axis} of size {size}; indices are -{size} <= i < {size}."
+
+
+def _index_type(x: ArrayType, place: ArrayType, *, axis: int) -> ArrayType:
+    if place.shape or place.dtype != DType.INT64:
+        raise DTypeError(f"index reads at a scalar i64[], found {place}.")
+    without = normal_axis(axis, len(x.shape))
+    return array_type([size for at, size in enumerate(x.shape) if at != without], x.dtype)
+
+
+def _index(x: Array, place: Array, *, axis: int) -> Any:
+    return np.take(x, checked_indices(place, axis, x.shape[axis]), axis=axis)
+
+
+def _gather_type(x: ArrayType, *indices: ArrayType, axes: tuple[int, ...]) -> ArrayType:
+    require_kind(indices, ("int",))
+    if not indices or len(axes) != len(indices):
+        raise VerifyError(f"gather takes one array of indices for each of the axes {axes}, found {len(indices)}.")
+    read = [normal_axis(axis, len(x.shape)) for axis in axes]
+    if len(set(read)) != len(read):
+        raise ShapeError(f"gather reads an axis twice: {axes}.")
+    found = broadcast(*(one.shape for one in indices))
+    return array_type((*found, *(size for axis, size in enumerate(x.shape) if axis not in read)), x.dtype)
+
+
+def _gather(x: Array, *indices: Array, axes: tuple[int, ...]) -> Any:
+    moved = np.moveaxis(x, axes, range(len(axes)))
+    return moved[
+        tuple(checked_indices(one, axis, size) for one, axis, size in zip(indices, axes, moved.shape, strict=False))
+    ]
 
 
 def _take_type(x: ArrayType, indices: ArrayType, *, axis: int) -> ArrayType:
@@ -38,9 +85,11 @@ def _take(x: Array, indices: Array, *, axis: int) -> Any:
 def _along_type(x: ArrayType, indices: ArrayType, *, axis: int) -> ArrayType:
     require_kind([indices], ("int",))
     place = normal_axis(axis, len(x.shape))
-    others = [index for index in range(len(x.shape)) if index != place]
-    if len(indices.shape) != len(x.shape) or any(x.shape[i] != indices.shape[i] for i in others):
-        raise ShapeError(f"indices {indices} do not match {x} outside axis {place}.")
+    message = f"indices {indices} do not match {x} outside axis {place}."
+    if len(indices.shape) != len(x.shape):
+        raise ShapeError(message)
+    for one in (axis for axis in range(len(x.shape)) if axis != place):
+        require_equal_sizes(x.shape[one], indices.shape[one], message)
     return array_type(indices.shape, x.dtype)
 
 
@@ -51,8 +100,10 @@ def _along(x: Array, indices: Array, *, axis: int) -> Any:
 
 def _lookup_type(table: ArrayType, index: ArrayType) -> ArrayType:
     require_kind([index], ("int",))
-    if len(table.shape) != 3 or len(index.shape) != 2 or table.shape[0] != index.shape[0]:
-        raise ShapeError(f"lookup takes a table (F, K, C) and an index (F, B), found {table} and {index}.")
+    message = f"lookup takes a table (F, K, C) and an index (F, B), found {table} and {index}."
+    if len(table.shape) != 3 or len(index.shape) != 2:
+        raise ShapeError(message)
+    require_equal_sizes(table.shape[0], index.shape[0], message)
     folds, units, _ = table.shape
     return array_type((folds, index.shape[1], units), table.dtype)
 
@@ -66,11 +117,14 @@ def _lookup(table: Array, index: Array) -> Any:
 def _search_type(table: ArrayType, rows: ArrayType, uniforms: ArrayType) -> ArrayType:
     require_kind([rows], ("int",))
     require_kind([table], ("float",))
-    if len(table.shape) != 3 or rows.shape != uniforms.shape or table.shape[:1] != rows.shape[:1]:
-        raise ShapeError(
-            "search_cumulative takes a table (F, K, C), rows (F, B) and uniforms (F, B), "
-            f"found {table}, {rows} and {uniforms}."
-        )
+    message = (
+        "search_cumulative takes a table (F, K, C), rows (F, B) and uniforms (F, B), "
+        f"found {table}, {rows} and {uniforms}."
+    )
+    if len(table.shape) != 3 or len(rows.shape) != 2 or len(uniforms.shape) != 2:
+        raise ShapeError(message)
+    for first, second in ((table.shape[0], rows.shape[0]), *zip(rows.shape, uniforms.shape, strict=True)):
+        require_equal_sizes(first, second, message)
     if table.dtype != uniforms.dtype:
         raise DTypeError(f"search_cumulative: the table is {table.dtype.value}, the uniforms {uniforms.dtype.value}.")
     require_same_dtype(table, uniforms)
@@ -91,7 +145,20 @@ def _search_samples() -> list[Sample]:
     return [sample(table, rows, uniforms), sample(table.astype("float32"), rows, uniforms.astype("float32"))]
 
 
+_I = np.asarray([[1, -1], [0, 1]])
+
 INDEXING = (
+    Op("index", _index_type, _index, lambda: [sample(_X, np.int64(-2), axis=1), sample(_X, np.int64(1), axis=0)]),
+    Op(
+        "gather",
+        _gather_type,
+        _gather,
+        lambda: [
+            sample(_X, _I, axes=(0,)),
+            sample(_X, _I[1], axes=(1,)),
+            sample(_X.reshape(1, 2, 3), np.asarray([-3, 2]), _I, axes=(2, 1)),
+        ],
+    ),
     Op("take", _take_type, _take, lambda: [sample(_X, np.asarray([2, 0, 0]), axis=1), sample(_X, [1], axis=0)]),
     Op("take_along_axis", _along_type, _along, lambda: [sample(_X, np.asarray([[2], [0]]), axis=1)]),
     Op("lookup", _lookup_type, _lookup, lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]]))]),

@@ -1,14 +1,28 @@
-"""Contractions: matrix products, Einstein sums, and the weighted sum of a circuit's layer in log space."""
+"""Contractions: products of matrices and vectors, Einstein sums, norms, diagonals, and a circuit's sum in log space.
 
+What factorises a matrix or solves equations with it is in `factorizations.py`.
+"""
+
+import math
 from typing import Any
 
 import numpy as np
 
 from plica.errors import ShapeError
+from plica.ir.dtypes import DType, as_dtype
 from plica.ir.op import Array, Op, Sample, sample
-from plica.ir.sizes import Dim
+from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
-from plica.ops.rules import broadcast, require_kind, require_operands, require_same_dtype
+from plica.ops.rules import (
+    broadcast,
+    normal_axes,
+    require_equal_sizes,
+    require_kind,
+    require_operands,
+    require_same_dtype,
+)
+
+NUMERIC = ("int", "float", "complex")
 
 _A = np.asarray([[1.0, -2.0, 0.5], [0.0, 3.0, 1.5]])
 
@@ -19,10 +33,11 @@ def _matmul_type(a: ArrayType, b: ArrayType) -> ArrayType:
     if not a.shape or not b.shape:
         raise ShapeError(f"matmul takes no scalars, found {a} and {b}.")
     inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
-    if a.shape[-1] != inner:
-        raise ShapeError(
-            f"matmul contracts the last axis of {a} with size {inner} of {b}: {a.shape[-1]} meets {inner}."
-        )
+    require_equal_sizes(
+        a.shape[-1],
+        inner,
+        f"matmul contracts the last axis of {a} with size {inner} of {b}: {a.shape[-1]} meets {inner}.",
+    )
     rows = a.shape[-2:-1] if len(a.shape) > 1 else ()
     columns = b.shape[-1:] if len(b.shape) > 1 else ()
     return array_type((*broadcast(a.shape[:-2], b.shape[:-2]), *rows, *columns), dtype)
@@ -43,8 +58,8 @@ def einsum_dims(equation: str, shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...]
         if len(term) != len(shape) or (not term.isalpha() and term):
             raise ShapeError(f"einsum {equation!r}: the term {term!r} does not fit an operand of shape {shape}.")
         for letter, size in zip(term, shape, strict=True):
-            if sizes.setdefault(letter, size) != size:
-                raise ShapeError(f"einsum {equation!r}: axis {letter!r} is both {sizes[letter]} and {size}.")
+            first = sizes.setdefault(letter, size)
+            require_equal_sizes(first, size, f"einsum {equation!r}: axis {letter!r} is both {first} and {size}.")
     if any(letter not in sizes for letter in right) or len(set(right)) != len(right):
         raise ShapeError(f"einsum {equation!r}: each letter of the result must occur once there and in an operand.")
     return tuple(sizes[letter] for letter in right)
@@ -63,14 +78,22 @@ def _log_matmul_exp_type(*types: ArrayType) -> ArrayType:
     require_kind(types, ("float",))
     dtype = require_same_dtype(*types)
     first = inputs[0].shape
-    if any(type_.shape != first for type_ in inputs):
-        raise ShapeError(f"the inputs of log_matmul_exp differ in shape: {', '.join(map(str, inputs))}.")
-    units = first[-1] * len(inputs)
-    if len(first) < 2 or len(weight.shape) < 2 or weight.shape[-1] != units:
+    differ = f"the inputs of log_matmul_exp differ in shape: {', '.join(map(str, inputs))}."
+    if len(first) < 2 or len(weight.shape) < 2:
         raise ShapeError(
-            f"log_matmul_exp of {len(inputs)} input(s) of {first[-1]} units takes a weight (..., O, {units}), "
-            f"found {weight}."
+            f"log_matmul_exp takes inputs (..., B, I) and a weight (..., O, I), found {inputs[0]} and {weight}."
         )
+    for type_ in inputs:
+        if len(type_.shape) != len(first):
+            raise ShapeError(differ)
+        for one, other in zip(type_.shape, first, strict=True):
+            require_equal_sizes(one, other, differ)
+    units = first[-1] * len(inputs)
+    require_equal_sizes(
+        weight.shape[-1],
+        units,
+        f"log_matmul_exp of {len(inputs)} input(s) of {first[-1]} units takes a weight (..., O, {units}), found {weight}.",
+    )
     return array_type((*broadcast(first[:-2], weight.shape[:-2]), first[-2], weight.shape[-2]), dtype)
 
 
@@ -138,6 +161,75 @@ def _log_einsum_exp_samples() -> list[Sample]:
     ]
 
 
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the real part of numbers of `dtype`."""
+    return as_dtype(np.empty(0, dtype.value).real.dtype)
+
+
+def _cross_type(a: ArrayType, b: ArrayType, *, axis: int) -> ArrayType:
+    require_kind([a, b], NUMERIC)
+    dtype = require_same_dtype(a, b)
+    rank = min(len(a.shape), len(b.shape))
+    if not -rank <= axis < 0:
+        raise ShapeError(f"cross along axis {axis} of {a} and {b}: count axes from the end, from -1 to {-rank}.")
+    shapes = []
+    for type_ in (a, b):
+        size = type_.shape[axis]
+        require_equal_sizes(size, 3, f"cross takes vectors of 3 numbers, found {size} along axis {axis} of {type_}.")
+        place = len(type_.shape) + axis
+        shapes.append((*type_.shape[:place], 3, *type_.shape[place + 1 :]))
+    return array_type(broadcast(*shapes), dtype)
+
+
+def diagonal_size(rows: Dim, columns: Dim, offset: int) -> Dim:
+    """The length of a diagonal, `offset` places above the main one."""
+    length = opaque("min", rows, columns - offset) if offset >= 0 else opaque("min", rows + offset, columns)
+    return opaque("max", length, 0)
+
+
+def _diagonal_type(x: ArrayType, *, offset: int) -> ArrayType:
+    if len(x.shape) < 2:
+        raise ShapeError(f"diagonal takes matrices (..., M, N), found {x}.")
+    *batch, rows, columns = x.shape
+    return array_type((*batch, diagonal_size(rows, columns, offset)), x.dtype)
+
+
+def _vector_norm_type(x: ArrayType, *, axis: tuple[int, ...], keepdims: bool, ord: float) -> ArrayType:  # noqa: A002
+    require_kind([x], ("float", "complex"))
+    axes = normal_axes(axis, len(x.shape))
+    if ord < 0 and any(x.shape[one] == 0 for one in axes):
+        raise ShapeError(f"the norm of order {ord} of no numbers is not defined: an axis of {x} has size 0.")
+    shape = [1 if index in axes else size for index, size in enumerate(x.shape) if keepdims or index not in axes]
+    return array_type(shape, real_dtype(x.dtype))
+
+
+def _vector_norm(x: Array, *, axis: tuple[int, ...], keepdims: bool, ord: float) -> Any:  # noqa: A002
+    sizes = np.abs(x)
+    along: Any = {"axis": axis, "keepdims": keepdims}
+    match ord:
+        case math.inf:
+            return np.max(sizes, initial=0, **along)
+        case 0:
+            return np.sum(sizes != 0, dtype=sizes.dtype, **along)
+        case 2:
+            return np.sqrt(np.sum(sizes * sizes, **along))
+        case _ if ord == -math.inf:
+            return np.min(sizes, **along)
+        case _:
+            return np.sum(sizes**ord, **along) ** sizes.dtype.type(1 / ord)
+
+
+def _vector_norm_samples() -> list[Sample]:
+    orders = (2, 1, 0, 3, math.inf, -math.inf, -1, 0.5)
+    return [
+        *(sample(_A + 0.25, axis=(1,), keepdims=False, ord=order) for order in orders),
+        sample(_A.astype("float32"), axis=(0, 1), keepdims=True, ord=2),
+        sample(_A + 1j, axis=(0,), keepdims=False, ord=2),
+        *(sample(_A[:, :0], axis=(1,), keepdims=False, ord=order) for order in (2, 1, 0, math.inf)),
+        *(sample(_A - 1j, axis=(), keepdims=False, ord=order) for order in (2, 0, -math.inf)),
+    ]
+
+
 LINALG = (
     Op(
         "matmul",
@@ -157,4 +249,21 @@ LINALG = (
     ),
     Op("log_matmul_exp", _log_matmul_exp_type, _log_matmul_exp, _log_matmul_exp_samples),
     Op("log_einsum_exp", _log_einsum_exp_type, _log_einsum_exp, _log_einsum_exp_samples),
+    Op(
+        "cross",
+        _cross_type,
+        lambda a, b, *, axis: np.cross(a, b, axis=axis),
+        lambda: [
+            sample(_A, _A[0] + 1, axis=-1),
+            sample(_A.T, _A.T[:, :1] + 1, axis=-2),
+            sample(_A[:0].astype("int64"), np.ones(3, "int64"), axis=-1),
+        ],
+    ),
+    Op(
+        "diagonal",
+        _diagonal_type,
+        lambda x, *, offset: np.diagonal(x, offset, -2, -1),
+        lambda: [sample(np.stack([_A, _A + 1]), offset=offset) for offset in (0, 1, -1, 3, -9)],
+    ),
+    Op("vector_norm", _vector_norm_type, _vector_norm, _vector_norm_samples),
 )

@@ -102,6 +102,19 @@ def _axis_samples() -> list[Sample]:
     return [sample(_X, axis=1), sample(_X.astype("float32"), axis=0), sample(extreme, axis=-1)]
 
 
+def _cumulative(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *, axis: function(x, axis=axis)
+
+
+def _cumulative_samples() -> list[Sample]:
+    return [
+        sample(_X, axis=1),
+        sample((_X * 4).astype("int32"), axis=0),
+        sample((_X + 2j).astype("complex64"), axis=1),
+        sample(_X > 0, axis=-1),
+    ]
+
+
 def _lse_samples() -> list[Sample]:
     zero = np.asarray([[-np.inf, -np.inf], [-np.inf, 2.0]])
     return [*_samples("float")(), sample(zero, axis=(1,), keepdims=False)]
@@ -142,10 +155,6 @@ REDUCE = (
     Op("argmin", _arg_type, lambda x, **params: np.argmin(x, **params), _arg_samples),
     Op("softmax", _one_axis(("float",)), _softmax, _axis_samples),
     Op("log_softmax", _one_axis(("float",)), _log_softmax, _axis_samples),
-    Op(
-        "cumulative_sum",
-        _one_axis(_NUMBERS, _accumulator),
-        lambda x, *, axis: np.cumsum(x, axis=axis),
-        lambda: [sample(_X, axis=1), sample(_X.astype("int32"), axis=0)],
-    ),
+    Op("cumulative_sum", _one_axis(("bool", *_NUMBERS), _accumulator), _cumulative(np.cumsum), _cumulative_samples),
+    Op("cumulative_prod", _one_axis(("bool", *_NUMBERS), _accumulator), _cumulative(np.cumprod), _cumulative_samples),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from plica.errors import DTypeError, ShapeError, VerifyError
+from plica.errors import DTypeError, ShapeError, UndecidedSizeError, VerifyError
 from plica.ir.dtypes import DType, promote
 from plica.ir.sizes import Dim, same
 from plica.ir.types import ArrayType
@@ -31,12 +31,22 @@ def _meet(first: Dim, second: Dim, shapes: Sequence[Sequence[Dim]]) -> Dim:
     if first == 1:
         return second
     shown = " and ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
-    if same(first, second) is None:
-        raise ShapeError(
-            f"the shapes {shown} meet only if {first} = {second}, which is not known before the program runs; "
-            "give both the same name of a size."
-        )
-    raise ShapeError(f"the shapes {shown} do not broadcast: {first} meets {second}.")
+    require_equal_sizes(first, second, f"the shapes {shown} do not broadcast: {first} meets {second}.")
+    return first if isinstance(first, int) else second
+
+
+def require_equal_sizes(first: Dim, second: Dim, message: str) -> None:
+    """Check that two sizes are equal.
+
+    Raises:
+        ShapeError: They are not, with `message`.
+        UndecidedSizeError: It depends on the run; where a Program is being built, this becomes a check at run time.
+    """
+    equal = same(first, second)
+    if equal is None:
+        raise UndecidedSizeError(first, second, message)
+    if not equal:
+        raise ShapeError(message)
 
 
 def common_dtype(*types: ArrayType) -> DType:

@@ -1,15 +1,17 @@
 """Shapes and the making of arrays. Sizes in `shape` parameters may be symbolic."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
-from plica.ir.op import Op, sample
-from plica.ir.sizes import Dim, floor_divide, product, same, total
+from plica.ir.op import Op, Sample, sample
+from plica.ir.sizes import Dim, Size, floor_divide, product, total
 from plica.ir.types import ArrayType, array_type
-from plica.ops.rules import normal_axes, normal_axis, require_operands, require_same_dtype
+from plica.ops.rules import normal_axes, normal_axis, require_equal_sizes, require_operands, require_same_dtype
+from plica.ops.slices import checked_slice, slice_size
 
 _X = np.arange(6.0, dtype="float32").reshape(2, 3)
 
@@ -22,21 +24,23 @@ def reshape_dims(found: tuple[Dim, ...], shape: tuple[Dim, ...]) -> tuple[Dim, .
     """`shape` with a single -1 replaced by what is left of `found`.
 
     Raises:
-        ShapeError: The numbers of elements differ, or may differ.
+        ShapeError: There is more than one -1, or nothing says what it stands for.
     """
-    elements = product(found)
-    if sum(size == -1 for size in shape) == 1:
-        known = product(size for size in shape if size != -1)
-        shape = tuple(floor_divide(elements, known) if size == -1 else size for size in shape)
-    if not same(product(shape), elements):
-        raise ShapeError(f"{_text(found)} has {elements} elements and cannot become {_text(shape)}.")
-    return shape
+    if all(size != -1 for size in shape):
+        return shape
+    elements, known = product(found), product(size for size in shape if size != -1)
+    if sum(size == -1 for size in shape) > 1 or known == 0:
+        raise ShapeError(f"{_text(found)} cannot become {_text(shape)}: -1 stands for one size, found from the others.")
+    return tuple(floor_divide(elements, known) if size == -1 else size for size in shape)
 
 
 def _reshape_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
     if -1 in shape:
         raise ShapeError("a reshape within a program names every size; -1 belongs to the namespace function.")
-    return array_type(reshape_dims(x.shape, shape), x.dtype)
+    elements = product(x.shape)
+    message = f"{_text(x.shape)} has {elements} elements and cannot become {_text(shape)}."
+    require_equal_sizes(product(shape), elements, message)
+    return array_type(shape, x.dtype)
 
 
 def _permute_type(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
@@ -46,10 +50,13 @@ def _permute_type(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
 
 
 def _broadcast_to_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
+    message = f"{x} does not broadcast to {_text(shape)}."
     missing = len(shape) - len(x.shape)
-    fits = missing >= 0 and all(a in (1, b) for a, b in zip(x.shape, shape[missing:], strict=True))
-    if not fits:
-        raise ShapeError(f"{x} does not broadcast to {_text(shape)}.")
+    if missing < 0:
+        raise ShapeError(message)
+    for found, wanted in zip(x.shape, shape[missing:], strict=True):
+        if found != 1:
+            require_equal_sizes(wanted, found, message)
     return array_type(shape, x.dtype)
 
 
@@ -61,38 +68,90 @@ def _expand_type(x: ArrayType, *, axis: int) -> ArrayType:
 def _squeeze_type(x: ArrayType, *, axis: tuple[int, ...]) -> ArrayType:
     axes = normal_axes(axis, len(x.shape))
     for one in axes:
-        if x.shape[one] != 1:
-            raise ShapeError(f"axis {one} of {x} has size {x.shape[one]}, so it cannot be squeezed.")
+        message = f"axis {one} of {x} has size {x.shape[one]}, so it cannot be squeezed."
+        require_equal_sizes(1, x.shape[one], message)
     return array_type([size for index, size in enumerate(x.shape) if index not in axes], x.dtype)
 
 
-def _join_dims(types: tuple[ArrayType, ...], axis: int) -> tuple[tuple[Dim, ...], int]:
-    require_operands(types, 1)
-    first = types[0].shape
-    place = normal_axis(axis, len(first))
-    for type_ in types[1:]:
-        others = type_.shape
-        fits = len(others) == len(first) and all(
-            i == place or a == b for i, (a, b) in enumerate(zip(first, others, strict=True))
-        )
-        if not fits:
-            raise ShapeError(f"{', '.join(map(str, types))} do not fit together outside axis {place}.")
-    return first, place
+def _agreed(sizes: Sequence[Dim], message: str) -> Dim:
+    """The one size of all, a number where one of them is."""
+    chosen = next((size for size in sizes if isinstance(size, int)), sizes[0])
+    for size in sizes:
+        require_equal_sizes(chosen, size, message)
+    return chosen
+
+
+def _joined(types: Sequence[ArrayType], message: str) -> list[Sequence[Dim]]:
+    """For each axis its sizes in all of `types`."""
+    if any(len(type_.shape) != len(types[0].shape) for type_ in types):
+        raise ShapeError(message)
+    return list(zip(*(type_.shape for type_ in types), strict=True))
 
 
 def _concat_type(*types: ArrayType, axis: int) -> ArrayType:
-    first, place = _join_dims(types, axis)
-    joined = total(type_.shape[place] for type_ in types)
-    return array_type((*first[:place], joined, *first[place + 1 :]), require_same_dtype(*types))
+    require_operands(types, 1)
+    place = normal_axis(axis, len(types[0].shape))
+    message = f"{', '.join(map(str, types))} do not fit together outside axis {place}."
+    sizes = _joined(types, message)
+    dims = [total(size) if index == place else _agreed(size, message) for index, size in enumerate(sizes)]
+    return array_type(dims, require_same_dtype(*types))
 
 
 def _stack_type(*types: ArrayType, axis: int) -> ArrayType:
     require_operands(types, 1)
-    first = types[0].shape
-    if any(type_.shape != first for type_ in types):
-        raise ShapeError(f"{', '.join(map(str, types))} have different shapes.")
-    place = normal_axis(axis, len(first) + 1)
-    return array_type((*first[:place], len(types), *first[place:]), require_same_dtype(*types))
+    message = f"{', '.join(map(str, types))} have different shapes."
+    dims = [_agreed(size, message) for size in _joined(types, message)]
+    place = normal_axis(axis, len(dims) + 1)
+    return array_type((*dims[:place], len(types), *dims[place:]), require_same_dtype(*types))
+
+
+def _unstack_type(x: ArrayType, *, axis: int) -> tuple[ArrayType, ...]:
+    place = normal_axis(axis, len(x.shape))
+    count = x.shape[place]
+    if isinstance(count, Size) or count == 0:
+        raise ShapeError(f"unstack makes as many arrays as axis {place} of {x} is long: a number, and not 0.")
+    return (array_type((*x.shape[:place], *x.shape[place + 1 :]), x.dtype),) * count
+
+
+def _roll_type(x: ArrayType, *, shift: tuple[Dim, ...], axis: tuple[int, ...]) -> ArrayType:
+    if len(shift) != len(axis):
+        raise ShapeError(f"roll was given {len(shift)} shift(s) for {len(axis)} axes.")
+    for one in axis:
+        normal_axis(one, len(x.shape))
+    return x
+
+
+def _roll(xp: Any, x: Any, *, shift: tuple[Dim, ...], axis: tuple[int, ...]) -> Any:
+    for by, along in zip(shift, axis, strict=True):
+        size = x.shape[along]
+        x = xp.take(x, xp.remainder(xp.arange(size) - by, size), axis=along)
+    return x
+
+
+def _triangle_type(x: ArrayType, *, k: Dim) -> ArrayType:  # noqa: ARG001 - any diagonal does
+    if len(x.shape) < 2:
+        raise ShapeError(f"a triangle is part of a matrix, found {x}.")
+    return x
+
+
+def _triangle(lower: bool) -> Callable[..., Any]:
+    def triangle(xp: Any, x: Any, *, k: Dim) -> Any:
+        rows, columns = (xp.arange(size) for size in x.shape[-2:])
+        offsets = columns - xp.expand_dims(rows, axis=1)
+        return xp.where(offsets <= k if lower else offsets >= k, x, xp.zeros_like(x))
+
+    return triangle
+
+
+def _triangle_samples() -> list[Sample]:
+    stack = np.arange(1, 25).reshape(2, 3, 4)
+    return [
+        sample(_X + 1, k=0),
+        sample(stack, k=1),
+        sample(stack > 3, k=-1),
+        sample(_X[:0], k=2),
+        sample((_X + 1j).astype("complex64"), k=5),
+    ]
 
 
 def _flip_type(x: ArrayType, *, axis: tuple[int, ...]) -> ArrayType:
@@ -100,17 +159,15 @@ def _flip_type(x: ArrayType, *, axis: tuple[int, ...]) -> ArrayType:
     return x
 
 
-def _slice_type(x: ArrayType, *, axis: int, start: int, stop: int, step: int) -> ArrayType:
+def _slice_type(x: ArrayType, *, axis: int, start: Dim, stop: Dim, step: Dim) -> ArrayType:
     place = normal_axis(axis, len(x.shape))
-    size = x.shape[place]
-    if step < 1 or start < 0 or stop < start or (isinstance(size, int) and stop > size):
-        raise ShapeError(f"slice {start}:{stop}:{step} does not lie within axis {place} of {x}.")
-    return array_type((*x.shape[:place], len(range(start, stop, step)), *x.shape[place + 1 :]), x.dtype)
+    size = slice_size(x, place, start, stop, step)
+    return array_type((*x.shape[:place], size, *x.shape[place + 1 :]), x.dtype)
 
 
 def _slice(x: Any, *, axis: int, start: int, stop: int, step: int) -> Any:
     index = [slice(None)] * x.ndim
-    index[axis] = slice(start, stop, step)
+    index[axis] = checked_slice(axis, x.shape[axis], start, stop, step)
     return x[tuple(index)]
 
 
@@ -167,6 +224,26 @@ SHAPE = (
         lambda *xs, axis: np.stack(xs, axis=axis),
         lambda: [sample(_X, _X, axis=0), sample(_X, _X, _X, axis=-1)],
     ),
+    Op(
+        "unstack",
+        _unstack_type,
+        lambda x, *, axis: tuple(np.moveaxis(x, axis, 0)),
+        lambda: [sample(_X, axis=0), sample(_X, axis=-1), sample(_X[:1], axis=0), sample(_X[:0], axis=1)],
+    ),
+    Op(
+        "roll",
+        _roll_type,
+        lambda x, *, shift, axis: np.roll(x, shift, axis),
+        lambda: [
+            sample(_X, shift=(1,), axis=(1,)),
+            sample(_X, shift=(-4, 1), axis=(-1, 0)),
+            sample(_X, shift=(), axis=()),
+            sample(_X[:0], shift=(2, 1), axis=(0, 1)),
+        ],
+        _roll,
+    ),
+    Op("tril", _triangle_type, np.tril, _triangle_samples, _triangle(lower=True)),
+    Op("triu", _triangle_type, np.triu, _triangle_samples, _triangle(lower=False)),
     Op("flip", _flip_type, np.flip, lambda: [sample(_X, axis=(0,)), sample(_X, axis=(0, 1))]),
     Op("slice", _slice_type, _slice, lambda: [sample(_X, axis=1, start=0, stop=3, step=2)]),
     Op(

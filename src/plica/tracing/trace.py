@@ -10,64 +10,162 @@
   in (c,) }
 """
 
+from __future__ import annotations
+
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from plica.errors import TraceError
+from plica.errors import ShapeError, TraceError
 from plica.ir.builder import Builder
-from plica.ir.program import Operand, Program
-from plica.ir.types import Spec
+from plica.ir.dtypes import DType, as_dtype
+from plica.ir.program import Bound, Program
+from plica.ir.types import Spec, spec
 from plica.ops import OPS
-from plica.tracing.tracer import Trace, Tracer, default_dtype, literal
+from plica.tracing.control import parameter_names, place_of
+from plica.tracing.namespace.operands import as_tracer
+from plica.tracing.tracer import Trace, Tracer
+from plica.tracing.trees import Structure, flatten, unflatten
+
+AbstractedAxes = Mapping[int, str] | Sequence[Any] | None
+NUMBERS: Mapping[type, DType] = {one: as_dtype(one) for one in (bool, int, float, complex)}
 
 
-def trace(fn: Callable[..., Any], *specs: Spec) -> Program:
+@dataclass(frozen=True, slots=True)
+class TracedFunction:
+    """What tracing a function gave.
+
+    Args:
+        bound: The Program, and the arrays that it captures.
+        structure: The tree that its results are the leaves of.
+    """
+
+    bound: Bound
+    structure: Structure
+
+
+def trace(fn: Callable[..., Any], *specs: Any, abstracted_axes: AbstractedAxes = None) -> Program:
     """Record what `fn` does to arguments of these shapes and dtypes.
 
     Args:
-        fn: A function of as many arrays as there are `specs`; it returns an array or a tuple or list of arrays.
-        specs: Made by `plica.spec`.
+        fn: A function of arrays, or of trees of them (tuples, lists, dicts, dataclasses); it returns such a tree.
+        specs: One for each argument: made by `plica.spec`, or `int`, `float`, `bool`, `complex` for a number, or a tree
+            of these.
+        abstracted_axes: Names for axes, whose sizes are then not known yet: `{axis: name}` for all arguments, or a
+            sequence with one such mapping, a sequence of names or None for each argument.
 
     Raises:
         TraceError: `fn` needs a value that is known only when the program runs, or returns something else than arrays.
         ShapeError: Sizes do not fit.
         DTypeError: Dtypes do not fit.
     """
-    builder = Builder(OPS)
-    scope = Trace(builder, locate=True)
-    names = _argument_names(fn, len(specs))
-    arguments = [
-        Tracer(builder.argument(name, one.shape, one.dtype), scope) for name, one in zip(names, specs, strict=True)
+    named = [
+        abstracted(one, axes) for one, axes in zip(specs, axes_of_arguments(abstracted_axes, len(specs)), strict=True)
     ]
+    leaves, structure = flatten(tuple(named))
+    return trace_function(fn, leaves, lambda found: (unflatten(structure, found), {}), named).bound.program
+
+
+def trace_function(
+    fn: Callable[..., Any],
+    specs: Sequence[Any],
+    arguments: Callable[[Sequence[Tracer]], tuple[Sequence[Any], Mapping[str, Any]]],
+    trees: Sequence[Any],
+) -> TracedFunction:
+    """Trace `fn` at leaves of its arguments.
+
+    Args:
+        fn: The function.
+        specs: What each leaf is: a `Spec`, or the type of a Python number.
+        arguments: The positional arguments and those by name, made of tracers for the leaves.
+        trees: The positional arguments as trees, from which the variables take their names.
+    """
+    builder = Builder(OPS)
+    scope = Trace(builder, locate=True, place=place_of(fn))
+    names = _leaf_names(fn, trees)
+    names += [None] * (len(specs) - len(names))
+    tracers = [_argument(builder, scope, name, one) for name, one in zip(names, specs, strict=True)]
     with scope.active():
-        results = fn(*arguments)
-    listed = results if isinstance(results, tuple | list) else (results,)
-    return builder.build([_operand(result, scope) for result in listed])
+        positional, keywords = arguments(tracers)
+        _check_call(fn, positional, keywords)
+        leaves, structure = flatten(fn(*positional, **keywords))
+        results = [scope.receive(as_tracer("the result of a traced function", leaf)).operand for leaf in leaves]
+    return TracedFunction(Bound(builder.build(results), tuple(scope.leaves)), structure)
 
 
-def _argument_names(fn: Callable[..., Any], count: int) -> list[str | None]:
+def _argument(builder: Builder, scope: Trace, name: str | None, one: Any) -> Tracer:
+    if isinstance(one, Spec):
+        return Tracer(builder.argument(name, one.shape, one.dtype), scope)
+    if one in NUMBERS:
+        return Tracer(builder.argument(name, (), NUMBERS[one]), scope, weak=True)
+    raise TraceError(f"an argument is described by plica.spec(...) or by int, float, bool or complex, found {one!r}.")
+
+
+def _check_call(fn: Callable[..., Any], positional: Sequence[Any], keywords: Mapping[str, Any]) -> None:
     try:
-        parameters = list(inspect.signature(fn).parameters.values())
+        signature = inspect.signature(fn)
     except (TypeError, ValueError):
-        return [None] * count
-    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    names: list[str | None] = [one.name for one in positional]
-    if any(one.kind == one.VAR_POSITIONAL for one in parameters):
-        names += [None] * (count - len(names))
-    required = len([one for one in positional if one.default is one.empty])
-    if not required <= count <= len(names):
+        return
+    try:
+        signature.bind(*positional, **keywords)
+    except TypeError as error:
+        name = getattr(fn, "__name__", str(fn))
+        raise TraceError(f"{place_of(fn)}: {name}{signature} cannot take these arguments: {error}.") from None
+
+
+def _leaf_names(fn: Callable[..., Any], trees: Sequence[Any]) -> list[str | None]:
+    """Hints for the names of leaves: that of the parameter, with a number where it has several leaves."""
+    names: list[str | None] = [*parameter_names(fn)]
+    names += [None] * (len(trees) - len(names))
+    found: list[str | None] = []
+    for name, tree in zip(names, trees, strict=False):
+        count = len(flatten(tree)[0])
+        found += [name] if count == 1 else [None if name is None else f"{name}_{place}" for place in range(count)]
+    return found
+
+
+# Axes whose sizes are not known yet
+
+
+def axes_of_arguments(abstracted_axes: AbstractedAxes, count: int) -> list[Any]:
+    """For each argument, what `abstracted_axes` says of it.
+
+    Raises:
+        TraceError: It has another number of entries than there are arguments.
+    """
+    if abstracted_axes is None or isinstance(abstracted_axes, Mapping):
+        return [abstracted_axes] * count
+    if len(abstracted_axes) != count:
         raise TraceError(
-            f"{getattr(fn, '__name__', fn)} takes {len(names)} argument(s), but {count} spec(s) were given."
+            f"abstracted_axes has {len(abstracted_axes)} entries for {count} argument(s); "
+            "give one for each, or one mapping {axis: name} for all."
         )
-    return names[:count]
+    return list(abstracted_axes)
 
 
-def _operand(result: object, scope: Trace) -> Operand:
-    if isinstance(result, Tracer):
-        if result.trace is not scope:
-            raise TraceError(f"{result!r} belongs to another traced function and cannot be returned from this one.")
-        return result.operand
-    if isinstance(result, bool | int | float | complex):
-        return literal(result, default_dtype(result))
-    raise TraceError(f"a traced function returns arrays or a tuple of them, found {type(result).__name__}.")
+def abstracted(tree: Any, axes: Any) -> Any:
+    """A tree of specs with names in the place of sizes."""
+    leaves, structure = flatten(tree)
+    return unflatten(structure, [_named(leaf, axes) if isinstance(leaf, Spec) else leaf for leaf in leaves])
+
+
+def _named(one: Spec, axes: Any) -> Spec:
+    names = axis_names(axes, len(one.shape))
+    return replace(one, shape=spec([name or size for name, size in zip(names, one.shape, strict=True)]).shape)
+
+
+def axis_names(axes: Any, rank: int) -> list[str | None]:
+    """The name of each axis of an array, None where its size is known.
+
+    Raises:
+        ShapeError: A sequence of names has more entries than the array has axes.
+    """
+    if not axes or not rank:
+        return [None] * rank
+    if isinstance(axes, Mapping):
+        return [axes.get(axis, axes.get(axis - rank)) for axis in range(rank)]
+    names = [axes] if isinstance(axes, str) else list(axes)
+    if len(names) > rank:
+        raise ShapeError(f"abstracted_axes names {len(names)} axes {tuple(names)} of an array with {rank}.")
+    return names + [None] * (rank - len(names))

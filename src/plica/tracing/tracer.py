@@ -1,7 +1,11 @@
-"""`Tracer`: stands for an array while a function is traced, and records every operation applied to it."""
+"""`Tracer` stands for an array while a function is traced; `Trace` is the scope that records what is done to it.
+
+Scopes nest: a tracer of an enclosing scope that is used within becomes a captured constant there.
+"""
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,9 +18,9 @@ from typing import Any, NoReturn
 from plica.errors import TraceError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
-from plica.ir.program import Literal, Operand
-from plica.ir.sizes import Dim, Size, product
-from plica.ir.types import ArrayType, ShapedArray
+from plica.ir.program import Literal, Operand, Var
+from plica.ir.sizes import Dim, Size, atoms, product, substitute
+from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray, array_type
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("plica_trace", default=None)
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
@@ -25,42 +29,103 @@ _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 class Trace:
     """A scope of tracers: the Program that grows while a function runs.
 
+    `leaves` holds the arrays that the outermost scope captures, in the order of its constants.
+
     Args:
         builder: Receives the equations.
         locate: Whether equations carry the line of the user's code (costs a walk up the stack for each).
+        parent: The scope around this one, whose tracers are captured where they are used.
+        place: `file:line` of the function.
     """
 
-    __slots__ = ("builder", "locate")
+    __slots__ = ("_arrays", "builder", "captured", "is_open", "leaves", "locate", "parent", "place")
 
-    def __init__(self, builder: Builder, *, locate: bool = False) -> None:
+    def __init__(self, builder: Builder, *, locate: bool = False, parent: Trace | None = None, place: str = "") -> None:
         self.builder = builder
         self.locate = locate
+        self.parent = parent
+        self.place = place
+        self.captured: dict[Var, Var] = {}
+        self.is_open = True
+        self.leaves: list[Any] = []
+        self._arrays: dict[int, Var] = {}
 
-    def apply(self, op: str, *operands: Operand, **params: Any) -> Tracer:
-        """Record `op`; its one result."""
-        (output,) = self.apply_all(op, *operands, **params)
-        return output
-
-    def apply_all(self, op: str, *operands: Operand, **params: Any) -> tuple[Tracer, ...]:
-        """Record `op`; all its results."""
+    def apply(self, op: str, *operands: Tracer | Operand, **params: Any) -> tuple[Tracer, ...]:
+        """Record `op`; its results."""
         if self.locate:
             self.builder.source = user_line()
-        for operand in operands:
-            if not self.builder.owns(operand):
-                raise TraceError(
-                    f"{user_line()}: {op} was given {operand!r}, which belongs to another traced function; "
-                    "pass it as an argument of this one."
-                )
-        return tuple(Tracer(output, self) for output in self.builder.add(op, *operands, **params))
+        found = [self.operand(one) for one in operands]
+        return tuple(Tracer(output, self) for output in self.builder.add(op, *found, **params))
+
+    def operand(self, value: Tracer | Operand) -> Operand:
+        """`value` as an operand of an equation of this scope."""
+        if not isinstance(value, Tracer):
+            return value
+        return self.receive(value).operand
+
+    def receive(self, tracer: Tracer) -> Tracer:
+        """`tracer` as one of this scope: captured where it comes from an enclosing one.
+
+        Raises:
+            TraceError: It comes from a scope that has ended, or from another function.
+        """
+        if tracer.trace is self:
+            return tracer
+        if not self._is_within(tracer.trace):
+            what = (
+                "is used after the function that made it has ended"
+                if not tracer.trace.is_open
+                else ("belongs to another function that is being traced")
+            )
+            raise TraceError(
+                f"{user_line()}: {tracer!r}, made at {tracer.line}, {what}; return it from that function, "
+                "or carry it through the loop as an argument."
+            )
+        return Tracer(self.lift(tracer.value, tracer.trace), self, weak=tracer.weak)
+
+    def _is_within(self, other: Trace) -> bool:
+        scope: Trace | None = self
+        while scope is not None and scope is not other:
+            scope = scope.parent
+        return scope is not None and other.is_open
+
+    def lift(self, value: Any, owner: Trace) -> Any:
+        """A variable or a size of the enclosing scope `owner` in terms of this scope's constants."""
+        if isinstance(value, Var):
+            return self._lift_variable(value, owner)
+        if isinstance(value, Size):
+            return substitute(value, lambda atom: Size.of(self._lift_variable(atom, owner)))  # type: ignore[arg-type]
+        return value
+
+    def _lift_variable(self, var: Var, owner: Trace) -> Var:
+        if owner is self:
+            return var
+        assert self.parent is not None, "the owner encloses this scope"
+        outer = self.parent._lift_variable(var, owner)
+        if outer not in self.captured:
+            dims = [self.lift(dim, self.parent) for dim in outer.type.shape]
+            self.captured[outer] = self.builder.const(outer.name, array_type(dims, outer.type.dtype))
+        return self.captured[outer]
+
+    def capture(self, array: Any, name: str | None = None) -> Tracer:
+        """An array that the function closes over, by reference: a constant of the outermost scope."""
+        root = self
+        while root.parent is not None:
+            root = root.parent
+        if id(array) not in root._arrays:
+            root.leaves.append(array)  # keeps the array alive, so that its id stays its own
+            root._arrays[id(array)] = root.builder.const(name, array_type(map(int, array.shape), as_dtype(array.dtype)))
+        return self.receive(Tracer(root._arrays[id(array)], root))
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Functions without array arguments, such as `ones`, record here meanwhile."""
+        """Functions record here meanwhile; afterwards the scope is closed."""
         token = _CURRENT.set(self)
         try:
             yield
         finally:
             _CURRENT.reset(token)
+            self.is_open = False
 
 
 def current_trace() -> Trace | None:
@@ -68,12 +133,48 @@ def current_trace() -> Trace | None:
     return _CURRENT.get()
 
 
+def scope_of(*values: object) -> Trace:
+    """Where an operation on `values` is recorded: the current scope, else that of the first tracer.
+
+    Raises:
+        TraceError: Nothing is being traced, and no value is a tracer.
+    """
+    trace = current_trace()
+    if trace is not None:
+        return trace
+    for value in values:
+        if isinstance(value, Tracer):
+            if not value.trace.is_open:
+                raise TraceError(
+                    f"{user_line()}: {value!r}, made at {value.line}, is used after its function was traced; "
+                    "return it from that function."
+                )
+            return value.trace
+    raise TraceError(f"{user_line()}: no function is being traced here, and no argument is a tracer.")
+
+
+def record(op: str, *operands: Tracer | Operand, **params: Any) -> Tracer:
+    """Record `op` in the current scope; its one result."""
+    (output,) = scope_of(*operands).apply(op, *operands, **params)
+    return output
+
+
+def record_all(op: str, *operands: Tracer | Operand, **params: Any) -> tuple[Tracer, ...]:
+    """Record `op` in the current scope; all its results."""
+    return scope_of(*operands).apply(op, *operands, **params)
+
+
 def user_line() -> str:
     """`file:line` of the innermost frame outside this package."""
+    name, line = _user_place()
+    return f"{name}:{line}"
+
+
+def _user_place() -> tuple[str, int]:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def _operator(name: str) -> Callable[[Any, Any], Tracer]:
@@ -91,39 +192,68 @@ def _unary(name: str) -> Callable[[Any], Tracer]:
 
 
 class Tracer:
-    """An array that is not known yet; has the attributes and operators of the Array API standard."""
+    """An array that is not known yet; has the attributes and operators of the Array API standard.
 
-    __slots__ = ("operand", "trace")
+    Args:
+        value: A variable, a literal, or a size: scalars that count are kept as polynomials until an array needs them.
+        trace: The scope.
+        weak: Whether it stands for a Python number, which takes the dtype of the arrays that it meets.
+    """
+
+    __slots__ = ("trace", "value", "weak")
     __array_priority__ = 1000
 
-    def __init__(self, operand: Operand, trace: Trace) -> None:
-        self.operand = operand
+    def __init__(self, value: Operand | Size, trace: Trace, *, weak: bool = False) -> None:
+        self.value = value
         self.trace = trace
+        self.weak = weak
+
+    @property
+    def operand(self) -> Operand:
+        """The variable or literal of the Program; a size becomes an equation here."""
+        return self.trace.builder.size_operand(self.value) if isinstance(self.value, Size) else self.value
+
+    @property
+    def line(self) -> str:
+        """`file:line` of what made it."""
+        value = next(atoms(self.value)) if isinstance(self.value, Size) else self.value
+        return (isinstance(value, Var) and self.trace.builder.line_of(value)) or self.trace.place or "an unknown line"
 
     @property
     def aval(self) -> ArrayType:
         """The type: shape and dtype."""
-        return self.operand.type
+        return SCALAR_SIZE if isinstance(self.value, Size) else self.value.type
 
     @property
-    def shape(self) -> tuple[Dim, ...]:
+    def dims(self) -> tuple[Dim, ...]:
         """Sizes: numbers, or polynomials where they are not known yet."""
-        return self.operand.type.shape
+        return self.aval.shape
+
+    @property
+    def shape(self) -> tuple[int | Tracer, ...]:
+        """Sizes: numbers, or scalar tracers where they are not known yet."""
+        return tuple(Tracer(dim, self.trace, weak=True) if isinstance(dim, Size) else dim for dim in self.aval.shape)
 
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return self.operand.type.dtype
+        return self.aval.dtype
+
+    @property
+    def device(self) -> None:
+        """Not known while tracing: a Program runs wherever its arguments are."""
+        return None
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self.shape)
+        return len(self.aval.shape)
 
     @property
-    def size(self) -> Dim:
+    def size(self) -> int | Tracer:
         """The number of elements."""
-        return product(self.shape)
+        count = product(self.dims)
+        return Tracer(count, self.trace, weak=True) if isinstance(count, Size) else count
 
     @property
     def T(self) -> Tracer:  # noqa: N802 - the standard's name
@@ -135,12 +265,24 @@ class Tracer:
         """The transpose of the last two axes."""
         return namespace().matrix_transpose(self)  # type: ignore[no-any-return]
 
+    @property
+    def at(self) -> Any:
+        """`x.at[index].set(values)` and `.add(values)`: a new array with other elements at `index`."""
+        return namespace().updates(self)
+
     def __array_namespace__(self, api_version: str | None = None) -> ModuleType:
         del api_version
         return namespace()
 
+    def to_device(self, device: object, /, *, stream: object = None) -> Tracer:
+        """Itself: a Program runs wherever its arguments are."""
+        del device, stream
+        return self
+
     def __repr__(self) -> str:
-        return f"Tracer({self.operand!r})"
+        if isinstance(self.value, Size):
+            return f"Tracer({self.value}:{SCALAR_SIZE})"
+        return f"Tracer({self.value!r})"
 
     def __pos__(self) -> Tracer:
         return self
@@ -155,6 +297,8 @@ class Tracer:
     __and__, __rand__ = _operator("bitwise_and"), _swapped("bitwise_and")
     __or__, __ror__ = _operator("bitwise_or"), _swapped("bitwise_or")
     __xor__, __rxor__ = _operator("bitwise_xor"), _swapped("bitwise_xor")
+    __lshift__, __rlshift__ = _operator("bitwise_left_shift"), _swapped("bitwise_left_shift")
+    __rshift__, __rrshift__ = _operator("bitwise_right_shift"), _swapped("bitwise_right_shift")
     __matmul__, __rmatmul__ = _operator("matmul"), _swapped("matmul")
     __eq__ = _operator("equal")  # type: ignore[assignment]
     __ne__ = _operator("not_equal")  # type: ignore[assignment]
@@ -166,34 +310,66 @@ class Tracer:
     __invert__ = _unary("bitwise_invert")
 
     def __getitem__(self, key: Any) -> Tracer:
-        return namespace()._basic_index(self, key)  # type: ignore[no-any-return]
+        return namespace().index(self, key)  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: Any, value: object) -> NoReturn:
+        self._refuse("its elements cannot be changed in place", "x = x.at[index].set(values)")
+
+    def __len__(self) -> int:
+        if self.dims and isinstance(self.dims[0], int):
+            return self.dims[0]
+        self._refuse("a Python integer was asked for its length", "x.shape[0], which is a scalar of the program,")
+        raise AssertionError("_refuse raises")
 
     def __bool__(self) -> bool:
-        self._refuse("its truth decides which Python code runs, as in `if` or `while`", "plica.numpy.where")
+        what, instead = _BRANCHES.get(_statement(), ("its truth was asked for", "plica.numpy.where or plica.cond"))
+        self._refuse(what, instead)
 
     def __int__(self) -> int:
-        self._refuse("a Python integer was asked for", "array operations")
+        self._refuse("a Python integer was asked for", "array operations, or astype(x, 'int64'),")
 
     def __float__(self) -> float:
-        self._refuse("a Python float was asked for", "array operations")
+        self._refuse("a Python float was asked for", "array operations, or astype(x, 'float64'),")
+
+    def __complex__(self) -> complex:
+        self._refuse("a Python complex number was asked for", "array operations, or astype(x, 'complex128'),")
 
     def __index__(self) -> int:
-        self._refuse("a Python index was asked for", "plica.numpy.take")
+        if _statement() == "for":
+            self._refuse("a Python `for` loop counts to it", "@plica.for_loop(0, n)")
+        self._refuse("a Python index was asked for", "x[i] of a tracer x, plica.numpy.take, or plica.for_loop")
 
     def __iter__(self) -> Iterator[Tracer]:
-        size = self.shape[0] if self.shape else None
-        if isinstance(size, Size) or size is None:
-            self._refuse("Python iterates over it", "array operations")
-        return (self[index] for index in range(size))
+        self._refuse(
+            "Python iterates over it",
+            "@plica.for_loop(0, x.shape[0]), plica.scan, or plica.numpy.unstack(x) (which needs a size known now)",
+        )
 
     def __array__(self, *_: object, **__: object) -> Any:
         self._refuse("numpy asked for its elements", "the functions of plica.numpy in place of numpy's")
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
+        name, line = _user_place()
+        text = linecache.getline(name, line).strip()
+        shown = f"\n    {text}\n" if text else " "
         raise TraceError(
-            f"{user_line()}: the value of {self!r} is not known while the function is traced, but {what}. "
+            f"{name}:{line}:{shown}the value of {self!r} is not known while the function is traced, but {what}. "
             f"Use {instead} instead."
         )
+
+
+_BRANCHES = {
+    "if": ("a Python `if` asked for its truth", "@plica.cond(...), or plica.numpy.where for elements,"),
+    "elif": ("a Python `elif` asked for its truth", ".else_if(...) of @plica.cond(...)"),
+    "while": ("a Python `while` asked for its truth", "@plica.while_loop(condition)"),
+    "assert": ("a Python `assert` asked for its truth", "a comparison that the function returns"),
+}
+
+
+def _statement() -> str:
+    """The first word of the user's line."""
+    text = linecache.getline(*_user_place()).split("#")[0].split()
+    return text[0].rstrip(":(") if text else ""
 
 
 def namespace() -> ModuleType:

@@ -1,40 +1,66 @@
 """Emission: a Program becomes the source of one Python function over torch calls, and that function.
 
-Values are deleted after their last use. The source is registered with `linecache`, so that tracebacks show its lines.
+Control flow is Python's own: a `for_loop` is a `for`. Values are deleted after their last use. The source is registered
+with `linecache`, so that tracebacks show its lines.
 """
 
 import linecache
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import count
-from keyword import kwlist
 from typing import Any
 
 import torch
 
 from plica.backend.torch import kernels
-from plica.backend.torch.rows import ROWS, Call, scalar_source
+from plica.backend.torch.plan import (
+    Plan,
+    bounds_of,
+    call_inputs,
+    carries,
+    explicit_outputs,
+    host_row,
+    scanned,
+    size_places,
+    with_python_names,
+)
+from plica.backend.torch.rows import ROWS
+from plica.backend.torch.rows.call import Call, dtype_source, scalar_source, shape_source, size_source
 from plica.errors import UnsupportedError
-from plica.ir.program import Equation, Literal, Operand, Program, Var, rename
+from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
+from plica.ops.control import regions_of
 
 _NUMBERS = count()
+_INDENT = "    "
 
 
-def emit(program: Program, name: str = "forward") -> Callable[..., Any]:
+def emit(program: Program, name: str = "forward", *, is_checked: bool = False) -> Callable[..., Any]:
     """The Python function of `program`: `run(leaves, *arguments)`, leaves by attribute.
 
-    It returns the result, or a tuple where there are several.
+    It returns the result, or a tuple where there are several. Arguments that are scalars may be Python numbers.
+
+    Args:
+        program: What to run.
+        name: What the function is called.
+        is_checked: Whether the function compares the sizes of its arguments that have one name.
 
     Raises:
         UnsupportedError: An operation has no row here.
     """
-    return load(source(program, name), name)
+    return load(source(program, name, is_checked=is_checked), name)
 
 
-def source(program: Program, name: str = "forward") -> str:
+def source(program: Program, name: str = "forward", *, is_checked: bool = False) -> str:
     """The text of the function of `program`."""
     leaves = [f"leaves.{var.name}" for var in program.consts]
-    return "\n".join(_lines(_with_python_names(program), leaves, name)) + "\n"
+    named = with_python_names(program)
+    plan = Plan(named)
+    plan.need(named)
+    for var in named.inputs:
+        plan.mark(var, host=var in named.inputs[: named.num_implicit_inputs] or var in plan.sizes)
+    plan.place(named)
+    return "\n".join(_Emitter(plan, dict(zip(named.consts, leaves, strict=True))).function(name, is_checked)) + "\n"
 
 
 def load(code: str, name: str) -> Callable[..., Any]:
@@ -47,90 +73,284 @@ def load(code: str, name: str) -> Callable[..., Any]:
     return function
 
 
-def _with_python_names(program: Program) -> Program:
-    """`program` with other names for the variables that Python or the generated code calls something else."""
-    variables = [*program.consts, *program.inputs, *(var for one in program.equations for var in one.outputs)]
-    taken = {var.name for var in variables}
-    if taken.isdisjoint(_RESERVED):
-        return program
+@dataclass(frozen=True, slots=True)
+class _Emitter:
+    """Lines of Python for a plan.
 
-    def name(var: Var) -> str:
-        text = var.name
-        while text in _RESERVED or (text != var.name and text in taken):
-            text += "_"
-        taken.add(text)
+    Args:
+        plan: What is needed, and which scalars are Python numbers.
+        leaves: The text that reads each const of the whole Program.
+    """
+
+    plan: Plan
+    leaves: Mapping[Var, str]
+
+    def function(self, name: str, is_checked: bool) -> Iterator[str]:
+        program = self.plan.program
+        body = list(self._body(program))
+        yield f"def {name}(leaves{''.join(f', {var.name}' for var in program.arguments)}):"
+        if any("device=device" in line for line in body):
+            yield f"{_INDENT}device = leaves.device"
+        sources = size_sources(program)
+        for var, (index, axis) in sources.items():
+            yield f"{_INDENT}{var.name} = {program.arguments[index].name}.shape[{axis}]"
+        for var in program.arguments:
+            if var in self.plan.sizes:
+                yield f"{_INDENT}{var.name} = {self.plan.dtype_of_size(var)}({var.name})"
+        if is_checked:
+            yield from self._checks(program, list(sources.values()))
+        yield from body
+
+    def _checks(self, program: Program, read: list[tuple[int, int]]) -> Iterator[str]:
+        for index, var in enumerate(program.arguments):
+            for axis, dim in enumerate(var.type.shape):
+                if (index, axis) not in read and not isinstance(dim, int):
+                    found, wanted = f"{var.name}.shape[{axis}]", size_source(dim)
+                    yield f"{_INDENT}if {found} != {wanted}:"
+                    yield f"{_INDENT * 2}kernels.refuse_size({var.name!r}, {axis}, {found}, {str(dim)!r}, {wanted})"
+
+    def _body(self, program: Program) -> Iterator[str]:
+        yield from self._block(program, _INDENT)
+        for operand in program.results:  # a leaf that no equation reads
+            if operand in self.leaves and operand not in self._loaded_by(program):
+                assert isinstance(operand, Var), "leaves are variables"
+                yield f"{_INDENT}{operand.name} = {self.leaves[operand]}"
+        results = ", ".join(map(self._tensor, program.results))
+        yield f"{_INDENT}return {results}" if len(program.results) == 1 else f"{_INDENT}return ({results})"
+
+    def _loaded_by(self, program: Program) -> dict[Operand, None]:
+        return dict.fromkeys(
+            one for equation in program.equations if equation in self.plan.live for one in equation.inputs
+        )
+
+    # Blocks
+
+    def _block(self, program: Program, indent: str) -> Iterator[str]:
+        """The equations of a Program; its inputs have their values."""
+        equations = [equation for equation in program.equations if equation in self.plan.live]
+        dying = self._last_uses(program, equations)
+        loaded: dict[Operand, None] = {}
+        place = ""
+        for equation, dead in zip(equations, dying, strict=True):
+            if equation.source != place:
+                place = equation.source
+                yield f"{indent}# {place or 'the whole circuit'}"
+            for operand in equation.inputs:
+                if operand in self.leaves and operand not in loaded:
+                    assert isinstance(operand, Var), "leaves are variables"
+                    loaded[operand] = None
+                    yield f"{indent}{operand.name} = {self.leaves[operand]}"
+            yield from self._equation(equation, indent)
+            names = dict.fromkeys(var.name for var in dead)
+            if names:
+                yield f"{indent}del {', '.join(names)}"
+
+    def _last_uses(self, program: Program, equations: list[Equation]) -> list[list[Var]]:
+        """For each equation, the variables made in this block that nothing after it reads; inputs are the caller's."""
+        last: dict[Operand, int] = {}
+        own: dict[Operand, None] = dict.fromkeys(self.leaves)
+        for index, equation in enumerate(equations):
+            made = equation.outputs
+            if equation.op.name in _CONTROL:
+                made = tuple(var for var in made if var in self.plan.reads or var in self.plan.sizes)
+            own.update(dict.fromkeys(made))
+            last.update(
+                dict.fromkeys((*equation.inputs, *made, *size_variables(tuple(equation.params.values()))), index)
+            )
+        dying: list[list[Var]] = [[] for _ in equations]
+        for var, index in last.items():
+            if isinstance(var, Var) and var in own and var not in program.results:
+                dying[index].append(var)
+        return dying
+
+    def _equation(self, equation: Equation, indent: str) -> Iterator[str]:
+        control = _CONTROL.get(equation.op.name)
+        if control is not None:
+            yield from control(self, equation, indent)
+            yield from self._made_sizes(equation, indent)
+            return
+        results = ", ".join(var.name for var in equation.outputs)
+        yield f"{indent}{results} = {self._expression(equation)}"
+        if len(equation.outputs) > 1:
+            for var in equation.outputs:
+                if var in self.plan.sizes:
+                    yield f"{indent}{var.name} = {self.plan.dtype_of_size(var)}({var.name})"
+
+    def _made_sizes(self, equation: Equation, indent: str) -> Iterator[str]:
+        """The sizes that control flow makes, and scalars that it carried as tensors and that are sizes afterwards."""
+        sizes = tuple(
+            var for var in equation.outputs[: equation.params["num_implicit_outputs"]] if var in self.plan.reads
+        )
+        arrays = {var: var.name for var in explicit_outputs(equation)}
+        yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, arrays))
+        if "body" in equation.params:
+            for inner, _, _, output in carries(equation):
+                if self.plan.is_host(output) and not self.plan.is_host(inner):
+                    yield f"{indent}{output.name} = {self.plan.dtype_of_size(output)}({output.name})"
+
+    def _expression(self, equation: Equation) -> str:
+        plan = self.plan
+        row = host_row(equation)
+        if row is not None and all(map(plan.is_host, equation.inputs)):
+            return row.format(*map(self._host, equation.inputs))
+        found = ROWS.get(equation.op.name)
+        if found is None:
+            raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
+        hosts = frozenset(place for place, one in enumerate(equation.inputs) if plan.is_host(one))
+        text = found(Call(equation, tuple(map(self._text, equation.inputs)), hosts))
+        if len(equation.outputs) == 1 and equation.outputs[0] in plan.sizes:
+            return f"{plan.dtype_of_size(equation.outputs[0])}({text})"
         return text
 
-    return rename(program, name)
+    # Operands
+
+    def _text(self, operand: Operand) -> str:
+        return repr(operand.value) if isinstance(operand, Literal) else operand.name
+
+    def _tensor(self, operand: Operand) -> str:
+        text = self._text(operand)
+        return scalar_source(text, operand.type.dtype) if self.plan.is_host(operand) else text
+
+    def _host(self, operand: Operand) -> str:
+        if isinstance(operand, Literal) or self.plan.is_host(operand):
+            return self._text(operand)
+        return f"{self.plan.dtype_of_size(operand)}({operand.name})"
+
+    def _as(self, operand: Operand, var: Var) -> str:
+        """`operand` as what `var` is: a Python number or a tensor."""
+        return self._host(operand) if self.plan.is_host(var) else self._tensor(operand)
+
+    def _assign(self, pairs: list[tuple[Var, Operand]], indent: str, *, wrapped: bool = False) -> Iterator[str]:
+        """Simultaneous assignment; what keeps its value is left out."""
+        moved = [(var, self._as(operand, var)) for var, operand in pairs if var in self.plan.reads]
+        moved = [(var, text) for var, text in moved if text != var.name]
+        if wrapped:
+            moved = [(var, f"kernels.wrap({text})" if self._may_overflow(var) else text) for var, text in moved]
+        if moved:
+            yield f"{indent}{', '.join(var.name for var, _ in moved)} = {', '.join(text for _, text in moved)}"
+
+    def _may_overflow(self, var: Var) -> bool:
+        return self.plan.is_host(var) and var.type.dtype == "int64"
+
+    def _sizes(self, program: Program, arrays: Mapping[Var, str], indent: str) -> Iterator[str]:
+        """The sizes of a region's inputs, read off the arrays that it is given."""
+        sizes = tuple(var for var in program.inputs[: program.num_implicit_inputs] if var in self.plan.reads)
+        yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, arrays))
+
+    def _literals(self, equation: Equation, indent: str) -> Iterator[str]:
+        """Names for the literals that regions capture."""
+        for program, operands in regions_of(equation):
+            for var, operand in zip(program.consts, operands, strict=False):
+                if isinstance(operand, Literal) and var in self.plan.reads:
+                    yield f"{indent}{var.name} = {self._text(operand)}"
+
+    # Control flow
+
+    def _for(self, equation: Equation, indent: str) -> Iterator[str]:
+        body: Program = equation.params["body"]
+        carried = list(carries(equation))
+        lower, upper, step = bounds_of(equation)
+        first, last, by = (self._host(one) for one in (lower, upper, step))
+        counted = (
+            f"range({first}, {last}, {by})" if isinstance(step, Literal) else f"kernels.steps({first}, {last}, {by})"
+        )
+        if by == "1":
+            counted = f"range({last})" if first == "0" else f"range({first}, {last})"
+        yield from self._literals(equation, indent)
+        yield from self._starts(carried, indent)
+        yield f"{indent}for {body.arguments[0].name} in {counted}:"
+        yield from self._loop_body(body, carried, indent + _INDENT)
+
+    def _starts(self, carried: list[tuple[Var, Operand, Operand, Var]], indent: str) -> Iterator[str]:
+        for inner, first, _, output in carried:
+            if inner in self.plan.reads or output in self.plan.reads:
+                text = self._as(first, inner)
+                if text != inner.name:
+                    yield f"{indent}{inner.name} = {text}"
+
+    def _loop_body(
+        self,
+        body: Program,
+        carried: list[tuple[Var, Operand, Operand, Var]],
+        indent: str,
+        extra: Iterator[str] = iter(()),
+    ) -> Iterator[str]:
+        lines = list(self._sizes(body, {var: var.name for var in body.arguments}, indent))
+        lines += self._block(body, indent)
+        lines += extra
+        lines += self._assign([(inner, result) for inner, _, result, _ in carried], indent, wrapped=True)
+        yield from lines or [f"{indent}pass"]
+
+    def _while(self, equation: Equation, indent: str) -> Iterator[str]:
+        cond: Program = equation.params["cond"]
+        body: Program = equation.params["body"]
+        carried = list(carries(equation))
+        inner = indent + _INDENT
+        yield from self._literals(equation, indent)
+        yield from self._starts(carried, indent)
+        asked = list(self._sizes(cond, {var: var.name for var in cond.arguments}, inner))
+        asked += self._block(cond, inner)
+        (holds,) = cond.results
+        yield f"{indent}while True:"
+        yield from asked
+        yield f"{inner}if not {self._text(holds)}:"
+        yield f"{inner}{_INDENT}break"
+        yield from self._loop_body(body, carried, inner)
+
+    def _cond(self, equation: Equation, indent: str) -> Iterator[str]:
+        branches: tuple[Program, ...] = equation.params["branches"]
+        outputs = explicit_outputs(equation)
+        yield from self._literals(equation, indent)
+        for place, program in enumerate(branches):
+            word = "else" if place == len(branches) - 1 else f"elif {self._text(equation.inputs[place])}"
+            yield f"{indent}{'if' + word[4:] if place == 0 and word != 'else' else word}:"
+            lines = list(self._block(program, indent + _INDENT))
+            lines += self._assign(list(zip(outputs, program.results, strict=True)), indent + _INDENT)
+            yield from lines or [f"{indent}{_INDENT}pass"]
+
+    def _scan(self, equation: Equation, indent: str) -> Iterator[str]:
+        params, body = equation.params, equation.params["body"]
+        carried, rows = list(carries(equation)), scanned(equation)
+        stacks = explicit_outputs(equation)[params["num_carries"] :]
+        made = list(zip(stacks, body.results[params["num_carries"] :], strict=True))
+        made = [(stack, result) for stack, result in made if stack in self.plan.reads]
+        yield from self._literals(equation, indent)
+        yield from self._starts(carried, indent)
+        yield from (f"{indent}{stack.name} = []" for stack, _ in made)
+        arrays = [f"{self._tensor(array)}.unbind(0)" for _, array in rows]
+        names = [row.name for row, _ in rows]
+        if params["reverse"]:
+            arrays = [f"{array}[::-1]" for array in arrays]
+        if not rows:
+            yield f"{indent}for _ in range({size_source(params['length'])}):"
+        elif len(rows) == 1:
+            yield f"{indent}for {names[0]} in {arrays[0]}:"
+        else:
+            yield f"{indent}for {', '.join(names)} in zip({', '.join(arrays)}, strict=True):"
+        inner = indent + _INDENT
+        converted = [f"{inner}{row.name} = int({row.name})" for row, _ in rows if row in self.plan.sizes]
+        appended = (f"{inner}{stack.name}.append({self._tensor(result)})" for stack, result in made)
+        yield from converted
+        yield from self._loop_body(body, carried, inner, appended)
+        for stack, _ in made:
+            shape, dtype = shape_source(stack.type.shape), dtype_source(stack.type.dtype)
+            reverse = "[::-1]" if params["reverse"] else ""
+            empty = f"torch.empty({shape}, dtype={dtype}, device=device)"
+            yield f"{indent}{stack.name} = torch.stack({stack.name}{reverse}) if {stack.name} else {empty}"
+
+    def _call(self, equation: Equation, indent: str) -> Iterator[str]:
+        program: Program = equation.params["program"]
+        yield from self._literals(equation, indent)
+        yield from self._assign([(inner, outer) for inner, outer in call_inputs(equation)], indent)
+        yield from self._sizes(program, {var: var.name for var in program.arguments}, indent)
+        yield from self._block(program, indent)
+        yield from self._assign(list(zip(explicit_outputs(equation), program.results, strict=True)), indent)
 
 
-def _lines(program: Program, leaves: list[str], name: str) -> Iterator[str]:
-    body = list(_body(program, leaves))
-    yield f"def {name}(leaves{''.join(f', {var.name}' for var in program.arguments)}):"
-    if any("device=device" in line for line in body):
-        yield "    device = leaves.device"
-    for var, (index, axis) in size_sources(program).items():
-        yield f"    {var.name} = {program.arguments[index].name}.shape[{axis}]"
-    yield from body
-
-
-def _body(program: Program, leaves: list[str]) -> Iterator[str]:
-    dying = _last_uses(program)
-    consts = dict(zip(program.consts, leaves, strict=True))
-    implicit = frozenset(program.inputs[: program.num_implicit_inputs])
-    loaded: dict[Var, None] = {}
-    place = ""
-    for index, equation in enumerate(program.equations):
-        if equation.source != place:
-            place = equation.source
-            yield f"    # {place or 'the whole circuit'}"
-        for operand in equation.inputs:
-            if isinstance(operand, Var) and operand in consts and operand not in loaded:
-                loaded[operand] = None
-                yield f"    {operand.name} = {consts[operand]}"
-        results = ", ".join(var.name for var in equation.outputs)
-        yield f"    {results} = {_expression(equation, implicit)}"
-        if dying[index]:
-            yield f"    del {', '.join(var.name for var in dying[index])}"
-    for operand in program.results:
-        if isinstance(operand, Var) and operand in consts and operand not in loaded:
-            loaded[operand] = None
-            yield f"    {operand.name} = {consts[operand]}"
-    results = ", ".join(_tensor(one, implicit) for one in program.results)
-    yield f"    return {results}" if len(program.results) == 1 else f"    return ({results})"
-
-
-def _last_uses(program: Program) -> list[list[Var]]:
-    """For each equation, the variables that nothing after it reads; arguments are the caller's."""
-    last: dict[Var, int] = {}
-    for index, equation in enumerate(program.equations):
-        for operand in (*equation.inputs, *equation.outputs):
-            if isinstance(operand, Var):
-                last[operand] = index
-    kept = {operand for operand in program.outputs if isinstance(operand, Var)} | set(program.inputs)
-    dying: list[list[Var]] = [[] for _ in program.equations]
-    for var, index in last.items():
-        if var not in kept:
-            dying[index].append(var)
-    return dying
-
-
-def _expression(equation: Equation, implicit: Container[Operand]) -> str:
-    row = ROWS.get(equation.op.name)
-    if row is None:
-        raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
-    return row(Call(equation, tuple(_text(one, implicit) for one in equation.inputs)))
-
-
-def _text(operand: Operand, implicit: Container[Operand]) -> str:
-    """An operand: a literal is its Python scalar, a size, which is a Python integer here, becomes a tensor."""
-    return repr(operand.value) if isinstance(operand, Literal) else _tensor(operand, implicit)
-
-
-def _tensor(operand: Operand, implicit: Container[Operand]) -> str:
-    if isinstance(operand, Literal):
-        return scalar_source(repr(operand.value), operand.type.dtype)
-    return scalar_source(operand.name, operand.type.dtype) if operand in implicit else operand.name
-
-
-_RESERVED = frozenset({*kwlist, "torch", "kernels", "leaves", "device", "inf", "nan", "min", "max"})
+_CONTROL: Mapping[str, Callable[[_Emitter, Equation, str], Iterator[str]]] = {
+    "for_loop": _Emitter._for,
+    "while_loop": _Emitter._while,
+    "cond": _Emitter._cond,
+    "scan": _Emitter._scan,
+    "call": _Emitter._call,
+}

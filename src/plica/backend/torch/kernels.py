@@ -8,22 +8,39 @@ from functools import reduce
 import torch
 from torch import Tensor
 
+from plica.backend.torch import linalg, random
 from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.exact import restore
+from plica.backend.torch.host import assert_shape, refuse_size, steps, wrap
+from plica.backend.torch.indexing import gather, index, nonzero, slice_axis, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 
 __all__ = [
+    "assert_shape",
+    "gather",
+    "index",
+    "linalg",
     "log_einsum_exp",
     "log_matmul_exp",
     "log_tucker",
     "logaddexp",
     "logsumexp",
     "lookup",
+    "nonzero",
+    "random",
+    "refuse_size",
     "rescale",
+    "round",
     "safe_log",
     "search_cumulative",
+    "searchsorted",
     "sign",
+    "slice_axis",
+    "steps",
     "tucker",
+    "unique",
+    "update",
+    "wrap",
 ]
 
 
@@ -131,6 +148,11 @@ def sign(x: Tensor) -> Tensor:
     return torch.where(torch.isnan(x), x, torch.sign(x)) if x.is_floating_point() else torch.sign(x)
 
 
+def round(x: Tensor) -> Tensor:  # noqa: A001 - the name of the operation
+    """The parts of a complex number to the nearest integers, the even one of two."""
+    return torch.complex(x.real.round(), x.imag.round())
+
+
 def rescale(x: Tensor) -> tuple[Tensor, Tensor]:
     """`x` divided by the power of two above the largest element of its last axis, and that power, without gradient.
 
@@ -172,3 +194,14 @@ def search_cumulative(table: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
         low, high = torch.where(beyond, middle + 1, low), torch.where(beyond, high, middle)
         low = torch.minimum(low, high)
     return low
+
+
+def searchsorted(ordered: Tensor, values: Tensor, side: str) -> Tensor:
+    """Where `values` belong in `ordered`; NaN belongs behind every number (torch itself has no place for it)."""
+    if not values.is_floating_point():
+        return torch.searchsorted(ordered.contiguous(), values.contiguous(), side=side)
+    absent = torch.isnan(ordered)
+    numbers = ordered.shape[0] - absent.sum()
+    found = torch.searchsorted(ordered.masked_fill(absent, torch.inf).contiguous(), values.contiguous(), side=side)
+    behind = numbers if side == "left" else ordered.shape[0]
+    return torch.where(torch.isnan(values), behind, torch.minimum(found, numbers))

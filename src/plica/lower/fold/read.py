@@ -57,12 +57,12 @@ def read_folds(
     if len(found) <= MAX_RUNS:
         return xp.concat([_view(arrays[run.array], run) for run in found])
     used = sorted({array for array, _ in places})
-    offsets = dict(zip(used, np.cumsum([0, *(int(arrays[one].shape[0]) for one in used)]), strict=False))
+    offsets = dict(zip(used, np.cumsum([0, *(int(arrays[one].dims[0]) for one in used)]), strict=False))
     flat = np.asarray([offsets[array] + fold for array, fold in places], dtype=np.int64)
-    return xp.take(xp.concat([arrays[one] for one in used]), index(flat), axis=0)
+    return xp.take(xp.concat([arrays[one] for one in used]), index(flat), axis=0, nonnegative=True)
 
 
 def _view(array: Tracer, run: Run) -> Tracer:
     if run.step == 0:
-        return xp.broadcast_to(array[run.start : run.start + 1], (run.count, *array.shape[1:]))
+        return xp.broadcast_to(array[run.start : run.start + 1], (run.count, *array.dims[1:]))
     return array[run.start : run.start + run.step * (run.count - 1) + 1 : run.step]

@@ -121,7 +121,7 @@ class _Sampler:
     def run(self) -> list[Tracer]:
         folded = self.scope.folded
         (root,) = folded.out_fold_idx
-        rows = self.uniforms.shape[1]
+        rows = self.uniforms.dims[1]
         self._messages[root] = [Message(xp.zeros((1, rows), dtype=DType.INT64), always=True)]
         for number in range(len(folded.groups) - 1, -1, -1):
             with self.scope.builder.at(describe(folded.circuit, number, folded.groups[number])):
@@ -144,7 +144,7 @@ class _Sampler:
     def _merge(self, messages: list[Message]) -> Message:
         """At most one message of a row is a unit; the others are -1."""
         if not messages:
-            rows = self.uniforms.shape[1]
+            rows = self.uniforms.dims[1]
             return Message(xp.full((1, rows), -1, dtype=DType.INT64), always=False)
         units = messages[0].units
         for message in messages[1:]:
@@ -161,7 +161,7 @@ class _Sampler:
         layer, folds = group.representative, group.num_folds
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         width = layer.num_variables
-        uniforms = xp.reshape(self._take(group), (folds, width, self.uniforms.shape[1]))
+        uniforms = xp.reshape(self._take(group), (folds, width, self.uniforms.dims[1]))
         uniforms = xp.permute_dims(uniforms, (0, 2, 1))
         drawn = row.sample(xp, layer, self.scope.parameters(group), message.index(), uniforms)  # (F, N, width)
         active = message.active()
@@ -216,7 +216,7 @@ class _Sampler:
     def _samples(self) -> Tracer:
         """`(N, D)`; a variable's layers that a row does not reach do not count."""
         circuit = self.scope.folded.circuit
-        rows = self.uniforms.shape[1]
+        rows = self.uniforms.dims[1]
         dtype = DType.INT64 if all(layer.num_states for layer in circuit.input_layers) else self.scope.dtype
         columns = []
         for variable in range(input_width(circuit)):

@@ -122,7 +122,9 @@ def _marginal(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: P
 
 
 def _sample(xp: Namespace, layer: GaussianLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
-    mean, stddev = (xp.take_along_axis(params[name], units, axis=-1) for name in ("mean", "stddev"))  # (F, B)
+    mean, stddev = (
+        xp.take_along_axis(params[name], units, axis=-1, nonnegative=True) for name in ("mean", "stddev")
+    )  # (F, B)
     # x = m + s * sqrt(2) * erfinv(2 u - 1); u = 0, or a u that rounds to 1, is moved to the next number inside
     centred = 2.0 * xp.squeeze(uniforms, axis=-1) - 1.0
     inside = xp.where(xp.greater_equal(xp.abs(centred), 1.0), centred * _BELOW_ONE, centred)

@@ -1,0 +1,44 @@
+"""What generated code does with Python numbers, and the checks of sizes."""
+
+from typing import NoReturn
+
+from torch import Tensor
+
+from plica.errors import InputError
+from plica.ops.control import steps
+
+__all__ = ["assert_shape", "refuse_size", "steps", "wrap"]
+
+_HALF = 2**63
+
+
+def wrap(value: int) -> int:
+    """The 64-bit integer that `value` is modulo 2**64."""
+    return value if -_HALF <= value < _HALF else (value + _HALF) % (2 * _HALF) - _HALF
+
+
+def assert_shape(x: Tensor, shape: tuple[int, ...], place: str) -> Tensor:
+    """`x`, whose shape must be `shape`.
+
+    Raises:
+        InputError: It is another one; `place` is the line of the user's code.
+    """
+    if x.shape != shape:
+        raise InputError(
+            f"{place + ': ' if place else ''}an array has shape {tuple(x.shape)}, but {shape} is needed: sizes that meet "
+            "must be equal; give the arguments sizes that fit."
+        )
+    return x
+
+
+def refuse_size(name: str, axis: int, found: int, size: str, wanted: int) -> NoReturn:
+    """Refuse an argument.
+
+    Raises:
+        InputError: Always.
+    """
+    meaning = "" if size == str(wanted) else f" ({size})"
+    raise InputError(
+        f"axis {axis} of argument {name} is {found}, but {wanted}{meaning} is needed: sizes of one name are equal; "
+        "give the arguments sizes that fit."
+    )

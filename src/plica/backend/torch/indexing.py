@@ -1,0 +1,163 @@
+"""Reading and writing tensors at indices and slices that are known only when the program runs.
+
+On the CPU an index outside its axis is an error that names the user's line. On other devices nothing waits for the
+values of indices: there such an index is an assertion of the device.
+"""
+
+import linecache
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plica.errors import BoundsError
+from plica.ops.indexing import outside_message
+from plica.ops.slices import beyond_message
+
+Place = str | tuple[int, int, int] | None
+
+_COMBINED: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": torch.add,
+    "multiply": torch.mul,
+    "min": torch.minimum,
+    "max": torch.maximum,
+}
+_SCATTERED = {"multiply": "prod", "min": "amin", "max": "amax"}
+
+
+def index(x: Tensor, axis: int, place: int | Tensor) -> Tensor:
+    """The part of `x` at one place along `axis`; negative places count from the end."""
+    host = _on_host(place)
+    if isinstance(host, Tensor):
+        return x.index_select(axis, _from_front(host, axis, x.shape[axis]).reshape(1)).squeeze(axis)
+    return x.select(axis, _checked(host, axis, x.shape[axis]))
+
+
+def slice_axis(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
+    """A view of the elements from `start` to `stop` along `axis`.
+
+    Raises:
+        BoundsError: Not 0 <= start <= stop <= size, or the step is not positive.
+    """
+    if not 0 <= start <= stop <= x.shape[axis] or step < 1:
+        raise BoundsError(_located(beyond_message(axis, x.shape[axis], start, stop, step)))
+    part = x.narrow(axis, start, stop - start)
+    return part if step == 1 else part[(slice(None),) * axis + (slice(None, None, step),)]
+
+
+def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
+    """The parts of `x` at `indices` along `axes`: the common shape of the indices, then the other axes of `x`."""
+    leading = tuple(range(len(axes)))
+    if len(axes) > 1:
+        places = [_checked_on_cpu(one, axis, x.shape[axis]) for one, axis in zip(indices, axes, strict=True)]
+        return x.movedim(axes, leading)[tuple(places)]
+    (axis,), (place,) = axes, indices
+    flat = _from_front(place, axis, x.shape[axis]).reshape(-1)
+    return x.index_select(axis, flat).movedim(axis, 0).reshape(*place.shape, *x.shape[:axis], *x.shape[axis + 1 :])
+
+
+def update(x: Tensor, values: Tensor, mode: str, at: Sequence[Place], *indices: int | Tensor) -> Tensor:
+    """A copy of `x` with other elements at `at`; see `plica.ops.update`."""
+    result = x.clone(memory_format=torch.contiguous_format)
+    part, places = _part(result, at, indices)
+    if not places:
+        old = _part(x, at, indices)[0] if mode in _COMBINED else part
+        part.copy_(_COMBINED[mode](old, values) if mode in _COMBINED else values)
+    elif mode in _SCATTERED:
+        part.copy_(_scattered(_part(x, at, indices)[0], values, places, _SCATTERED[mode]))
+    else:
+        part.index_put_(tuple(places), values, accumulate=mode == "add")
+    return result
+
+
+def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """The view of `x` that is written to, axes of arrays of indices first, and those arrays, counted from the front."""
+    rest = iter(indices)
+    axes, places, axis = [], [], 0
+    for number, place in enumerate(at):
+        if isinstance(place, tuple):
+            x = slice_axis(x, axis, *place)
+        elif place is not None:
+            host = _on_host(next(rest))
+            if not isinstance(host, Tensor):
+                x = x.select(axis, _checked(host, number, x.shape[axis]))
+                continue
+            axes.append(axis)
+            places.append(_from_front(host, number, x.shape[axis]))
+        axis += 1
+    return (x.movedim(axes, list(range(len(axes)))) if axes else x), places
+
+
+def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) -> Tensor:
+    """`part` with values reduced into its rows at `places`; all values of one place count."""
+    count, rest = len(places), part.shape[len(places) :]
+    rows = places[0]
+    for place, size in zip(places[1:], part.shape[1:], strict=False):
+        rows = rows * size + place
+    flat = part.reshape(part.shape[:count].numel(), rest.numel())
+    given = values.expand(*rows.shape, *rest).reshape(rows.numel(), rest.numel())
+    found = flat.scatter_reduce(0, rows.reshape(-1, 1).expand_as(given), given, reduce, include_self=True)
+    return found.reshape(part.shape)
+
+
+def _on_host(place: int | Tensor) -> int | Tensor:
+    """A number where reading it waits for no device."""
+    return int(place) if isinstance(place, Tensor) and place.ndim == 0 and place.device.type == "cpu" else place
+
+
+def _checked(place: int, axis: int, size: int) -> int:
+    if not -size <= place < size:
+        raise BoundsError(_located(outside_message(place, axis, size)))
+    return place
+
+
+def _checked_on_cpu(places: Tensor, axis: int, size: int) -> Tensor:
+    if places.device.type == "cpu" and places.numel():
+        low, high = torch.aminmax(places)
+        for bound in (int(low), int(high)):
+            _checked(bound, axis, size)
+    return places
+
+
+def _from_front(places: Tensor, axis: int, size: int) -> Tensor:
+    """Indices counted from the front."""
+    places = _checked_on_cpu(places, axis, size)
+    return torch.where(places < 0, places + size, places)
+
+
+def _located(message: str) -> str:
+    """`message` behind the user's line, which generated code holds in the comment above its own line."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith("<plica "):
+        frame = frame.f_back
+    for number in range(frame.f_lineno if frame is not None else 0, 0, -1):
+        text = linecache.getline(frame.f_code.co_filename, number).strip()
+        if text.startswith("# "):
+            return f"{text[2:]}: {message}" if ":" in text else message
+    return message
+
+
+def nonzero(x: Tensor) -> tuple[Any, ...]:
+    """How many elements differ from zero, and their places, one tensor for each axis."""
+    places = x.nonzero(as_tuple=True)
+    return (places[0].shape[0], *places)
+
+
+def unique(x: Tensor, *parts: str) -> tuple[Any, ...]:
+    """How many distinct elements there are, and `parts` of what is known of them; see `plica.ops.search`."""
+    first = x.requires_grad or "indices" in parts
+    flat = torch.view_as_real(x.detach().reshape(-1)) if x.is_complex() else x.detach()
+    values, inverse, counts = torch.unique(
+        flat, return_inverse=True, return_counts=True, dim=0 if x.is_complex() else None
+    )
+    if x.is_complex():
+        values, inverse = torch.view_as_complex(values), inverse.reshape(x.shape)
+    found = {"values": values, "inverse": inverse, "counts": counts}
+    if first:
+        order = torch.arange(x.numel(), device=x.device)
+        start = torch.full_like(counts, x.numel())
+        found["indices"] = start.scatter_reduce(0, inverse.reshape(-1), order, "amin")
+        found["values"] = x.reshape(-1).index_select(0, found["indices"])
+    return (values.shape[0], *(found[part] for part in parts))

@@ -1,0 +1,340 @@
+"""The plan of a generated function: names, what is needed at all, and which scalars are Python numbers.
+
+Scalars that only sizes, indices and bounds of loops need are Python numbers in generated code: no tensor is made for
+them, and no device is waited for. A scalar that comes out of an array and is needed as a size is converted once, where
+it is made.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from keyword import kwlist
+
+from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, rename, size_variables
+from plica.ir.sizes import Size
+from plica.ops.control import regions_of
+
+_RESERVED = frozenset({*kwlist, "torch", "kernels", "leaves", "inf", "nan", "min", "max", "int", "bool", "float"})
+_RESERVED_HERE = _RESERVED | {"device", "range", "zip", "reversed", "abs", "_"}
+
+# Operations on Python numbers that mean what they mean on scalars of 64-bit integers and truth values.
+HOST_ROWS: Mapping[str, str] = {
+    "add": "{} + {}",
+    "subtract": "{} - {}",
+    "multiply": "kernels.wrap({} * {})",
+    "floor_divide": "{} // {}",
+    "remainder": "{} % {}",
+    "negative": "-({})",
+    "abs": "abs({})",
+    "minimum": "min({}, {})",
+    "maximum": "max({}, {})",
+    "square": "kernels.wrap({0} * {0})",
+    "equal": "{} == {}",
+    "not_equal": "{} != {}",
+    "less": "{} < {}",
+    "less_equal": "{} <= {}",
+    "greater": "{} > {}",
+    "greater_equal": "{} >= {}",
+    "logical_and": "{} and {}",
+    "logical_or": "{} or {}",
+    "logical_not": "not {}",
+    "logical_xor": "{} != {}",
+    "bitwise_and": "{} & {}",
+    "bitwise_or": "{} | {}",
+    "bitwise_xor": "{} ^ {}",
+    "where": "{1} if {0} else {2}",
+}
+_CASTS = {"int64": "int({})", "bool": "bool({})", "float32": "float({})", "float64": "float({})"}
+_COUNTING = ("int64", "bool")
+
+
+def host_row(equation: Equation) -> str | None:
+    """How an equation is written on Python numbers; None if it is not."""
+    if len(equation.outputs) != 1 or equation.outputs[0].type.shape:
+        return None
+    if any(one.type.dtype not in _COUNTING for one in equation.inputs):
+        return None
+    if equation.op.name == "astype":
+        return _CASTS.get(equation.outputs[0].type.dtype)
+    return HOST_ROWS.get(equation.op.name) if equation.outputs[0].type.dtype in _COUNTING else None
+
+
+def is_counting(operand: Operand) -> bool:
+    """Whether `operand` is a scalar that may be a Python number from one iteration to the next."""
+    return not operand.type.shape and operand.type.dtype in _COUNTING
+
+
+@dataclass(slots=True)
+class Plan:
+    """What emission has to know of a Program and of those nested in it.
+
+    Args:
+        program: With a name of its own for every variable; a captured one has that of what it captures.
+    """
+
+    program: Program
+    live: dict[Equation, None] = field(default_factory=dict)
+    sizes: dict[Var, None] = field(default_factory=dict)
+    reads: dict[Var, None] = field(default_factory=dict)
+    _host: dict[Var, bool] = field(default_factory=dict)
+
+    def is_host(self, operand: Operand) -> bool:
+        """Whether `operand` is a Python number in the generated code."""
+        return isinstance(operand, Literal) or self._host.get(operand, False)
+
+    def dtype_of_size(self, var: Var) -> str:
+        """The Python type that a scalar is converted to where it is needed as a number."""
+        return "bool" if var.type.dtype == "bool" else "int"
+
+    # What is needed
+
+    def need(self, program: Program) -> None:
+        """Mark the equations that the explicit results need, and the variables whose values sizes need."""
+        for one in program.results:
+            self._read(one)
+        for equation in reversed(program.equations):
+            if any(var in self.reads or var in self.sizes for var in equation.outputs):
+                self.live[equation] = None
+                self._need_operands(equation)
+
+    def _read(self, operand: Operand) -> None:
+        if isinstance(operand, Var):
+            self.reads[operand] = None
+
+    def _need_size(self, operand: Operand) -> None:
+        if isinstance(operand, Var):
+            self.sizes[operand] = None
+            self.reads[operand] = None
+
+    def _need_operands(self, equation: Equation) -> None:
+        plain = {name: value for name, value in equation.params.items() if not any(nested({name: value}))}
+        for var in size_variables(tuple(plain.values())):
+            self._need_size(var)
+        regions = regions_of(equation)
+        for program, _ in regions:
+            self.need(program)
+        for inner, outer in _handed_over(equation):
+            if inner in self.sizes:
+                self._need_size(outer)
+        if "body" in equation.params:
+            self.reads.update((inner, None) for inner, _, _, output in carries(equation) if output in self.reads)
+        implicit = _implicit_operands(equation)
+        for place, operand in enumerate(equation.inputs):
+            if place not in implicit:
+                self._read(operand)
+        if equation.op.name == "for_loop":
+            for bound in _bounds(equation):
+                self._need_size(bound)
+        if equation.op.name == "scan":
+            for result in equation.outputs[equation.params["num_implicit_outputs"] + equation.params["num_carries"] :]:
+                for var in size_variables(result.type):
+                    self._need_size(var)
+
+    # Which scalars are Python numbers
+
+    def place(self, program: Program) -> None:
+        """Decide for each scalar of `program` whether it is a Python number; the inputs are decided already."""
+        for equation in program.equations:
+            if equation not in self.live:
+                continue
+            self._place_equation(equation)
+            for var in equation.outputs:
+                if var in self.sizes:
+                    self._host[var] = True
+
+    def mark(self, var: Var, *, host: bool) -> None:
+        """Say what an input is."""
+        self._host[var] = host
+
+    def _place_equation(self, equation: Equation) -> None:
+        for program, operands in regions_of(equation):
+            for var, operand in zip(program.consts, operands, strict=False):
+                self._host[var] = self.is_host(operand)
+            for var in program.inputs[: program.num_implicit_inputs]:
+                self._host[var] = True
+        match equation.op.name:
+            case "for_loop" | "while_loop" | "scan":
+                self._place_loop(equation)
+            case "cond":
+                self._place_cond(equation)
+            case "call":
+                program = equation.params["program"]
+                for inner, outer in call_inputs(equation):
+                    self._host[inner] = self.is_host(outer) or inner in self.sizes
+                self.place(program)
+                for var, result in zip(explicit_outputs(equation), program.results, strict=True):
+                    self._host[var] = self.is_host(result)
+                self._place_implicit(equation)
+            case _:
+                row = host_row(equation)
+                is_host = row is not None and all(map(self.is_host, equation.inputs))
+                for var in equation.outputs:
+                    self._host[var] = is_host
+
+    def _place_implicit(self, equation: Equation) -> None:
+        for var in equation.outputs[: equation.params["num_implicit_outputs"]]:
+            self._host[var] = True
+
+    def _place_loop(self, equation: Equation) -> None:
+        """Scalars that are carried are Python numbers if they begin as such, and the body makes them so again."""
+        body: Program = equation.params["body"]
+        carried = list(carries(equation))
+        for var in body.inputs[body.num_implicit_inputs :]:
+            self._host[var] = equation.op.name == "for_loop" or var in self.sizes
+        for inner, first, _, _ in carried:
+            self._host[inner] = inner in self.sizes or (is_counting(inner) and self.is_host(first))
+        while True:
+            self.place(body)
+            wrong = [
+                inner
+                for inner, _, result, _ in carried
+                if self._host[inner] and inner not in self.sizes and not self.is_host(result)
+            ]
+            if not wrong:
+                break
+            for inner in wrong:
+                self._host[inner] = False
+        if equation.op.name == "while_loop":
+            cond: Program = equation.params["cond"]
+            for inner, again in zip(cond.inputs, body.inputs, strict=True):
+                self._host[inner] = self._host.get(again, False)
+            self.place(cond)
+        for inner, _, _, output in carried:
+            self._host[output] = self._host[inner]
+        self._place_implicit(equation)
+
+    def _place_cond(self, equation: Equation) -> None:
+        branches: tuple[Program, ...] = equation.params["branches"]
+        for program in branches:
+            self.place(program)
+        for place, var in enumerate(explicit_outputs(equation)):
+            results = [program.results[place] for program in branches]
+            self._host[var] = is_counting(var) and all(map(self.is_host, results))
+        self._place_implicit(equation)
+
+
+# What stands where in the operands of control flow
+
+
+def explicit_outputs(equation: Equation) -> tuple[Var, ...]:
+    """The results of control flow that are no sizes."""
+    return equation.outputs[equation.params["num_implicit_outputs"] :]
+
+
+def carries(equation: Equation) -> Iterator[tuple[Var, Operand, Operand, Var]]:
+    """What a loop carries: the body's input, the first operand, the body's result and the equation's output."""
+    body: Program = equation.params["body"]
+    outputs = explicit_outputs(equation)
+    leading = 1 if equation.op.name == "for_loop" else 0
+    inputs = body.inputs[body.num_implicit_inputs + leading :]
+    if equation.op.name == "scan":
+        count = equation.params["num_carries"]
+        inputs, outputs = inputs[:count], outputs[:count]
+    first = _explicit_operands(equation)
+    return zip(inputs, first[: len(inputs)], body.results, outputs, strict=False)
+
+
+def scanned(equation: Equation) -> list[tuple[Var, Operand]]:
+    """The rows that the body of a scan is given, and the arrays whose rows they are."""
+    body, count = equation.params["body"], equation.params["num_carries"]
+    return list(zip(body.inputs[body.num_implicit_inputs + count :], _explicit_operands(equation)[count:], strict=True))
+
+
+def call_inputs(equation: Equation) -> list[tuple[Var, Operand]]:
+    """The explicit inputs of a called Program, and what they are given."""
+    program = equation.params["program"]
+    return list(zip(program.arguments, _explicit_operands(equation), strict=True))
+
+
+def _implicit_operands(equation: Equation) -> range:
+    """The places of operands that are sizes, which generated code reads off the arrays."""
+    params = equation.params
+    start = params.get("cond_nconsts", 0) + params.get("body_nconsts", 0)
+    return range(start, start + params.get("num_implicit_inputs", 0))
+
+
+def _explicit_operands(equation: Equation) -> tuple[Operand, ...]:
+    bounds = 3 if equation.op.name == "for_loop" else 0
+    return equation.inputs[_implicit_operands(equation).stop + bounds :]
+
+
+def _bounds(equation: Equation) -> tuple[Operand, ...]:
+    start = _implicit_operands(equation).stop
+    return equation.inputs[start : start + 3]
+
+
+def bounds_of(equation: Equation) -> tuple[Operand, ...]:
+    """The lower bound, the upper bound and the step of a `for_loop`."""
+    return _bounds(equation)
+
+
+def _handed_over(equation: Equation) -> Iterator[tuple[Var, Operand]]:
+    """Variables of regions, and the operands whose values they have whenever they are read."""
+    for program, operands in regions_of(equation):
+        yield from zip(program.consts, operands, strict=False)
+    if equation.op.name == "call":
+        yield from call_inputs(equation)
+
+
+def size_places(sizes: tuple[Var, ...], arrays: Mapping[Var, str]) -> Iterator[tuple[Var, str]]:
+    """For each size, Python text that reads it off one of `arrays`, given with their text."""
+    for size in sizes:
+        for var, text in arrays.items():
+            if Size.of(size) in var.type.shape:
+                yield size, f"{text}.shape[{var.type.shape.index(Size.of(size))}]"
+                break
+
+
+# Names
+
+
+def with_python_names(program: Program) -> Program:
+    """The Program with one Python name for every value, those of nested Programs too.
+
+    A captured variable is called what it captures, and what a loop carries is called as the loop's result.
+    """
+    variables = list(_variables(program))
+    taken = {var.name for var in variables}
+    if len(taken) == len(variables) and taken.isdisjoint(_RESERVED_HERE):
+        return program
+    names: dict[Var, str] = {}
+    used = set(_RESERVED_HERE)
+
+    def fresh(var: Var) -> str:
+        name = var.name
+        while name in used or (name != var.name and name in taken):
+            name += "_"
+        used.add(name)
+        return name
+
+    def visit(one: Program) -> None:
+        for var in (*one.consts, *one.inputs):
+            names.setdefault(var, fresh(var) if var not in names else "")
+        for equation in one.equations:
+            for var in equation.outputs:
+                names[var] = fresh(var)
+            for region, operands in regions_of(equation):
+                for var, operand in zip(region.consts, operands, strict=False):
+                    if isinstance(operand, Var):
+                        names[var] = names[operand]
+            if equation.op.name in ("for_loop", "while_loop", "scan"):
+                for inner, _, _, output in carries(equation):
+                    names[inner] = names[output]
+                if equation.op.name == "while_loop":
+                    body, cond = equation.params["body"], equation.params["cond"]
+                    for var in body.inputs:
+                        names.setdefault(var, fresh(var) if var not in names else "")
+                    names.update(zip(cond.inputs, (names[var] for var in body.inputs), strict=True))
+            for region, _ in regions_of(equation):
+                visit(region)
+
+    visit(program)
+    return rename(program, names.__getitem__)
+
+
+def _variables(program: Program) -> Iterator[Var]:
+    yield from program.consts
+    yield from program.inputs
+    for equation in program.equations:
+        yield from equation.outputs
+        for one in nested(equation.params):
+            yield from _variables(one)

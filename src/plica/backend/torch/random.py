@@ -1,0 +1,140 @@
+"""Random numbers from counters: Threefry-2x32 with 20 rounds on tensors, bit for bit what `ops/random.py` computes.
+
+Words of 32 bits are kept in int32, whose arithmetic wraps as unsigned arithmetic does: torch has no other for them, and
+they are half as wide as int64. On the CPU a long draw is made in pieces that stay in the cache.
+"""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from plica.ops.random import DATA_COUNTER, KEY_SCHEDULE, ROTATIONS, SPLIT_COUNTER, WORD
+
+_PIECE = 1 << 16
+"""Blocks of one piece: a few arrays of 256 KiB, which stay in a core's second-level cache."""
+
+
+def threefry(key: Tensor, counters: Tensor) -> tuple[Tensor, Tensor]:
+    """The two words that Threefry-2x32 with 20 rounds makes of each counter.
+
+    Values: `key` int64, the low 32 bits of each count; `counters` int64, all 64 bits; the results int32.
+
+    Shapes: key (2,), counters (N,), results (N,) each.
+
+    Source: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
+    """
+    first, second = key.to(torch.int32).unbind()
+    keys = (first, second, first ^ second ^ KEY_SCHEDULE)
+    low = counters.to(torch.int32) + second
+    high = (counters >> 32).to(torch.int32) + first
+    for group in range(5):
+        for rotation in ROTATIONS[group % 2]:
+            high += low
+            carried = (low >> (32 - rotation)) & ((1 << rotation) - 1)
+            low = low.bitwise_left_shift_(rotation).bitwise_or_(carried).bitwise_xor_(high)
+        high += keys[(group + 1) % 3]
+        low += keys[(group + 2) % 3] + (group + 1)
+    return high, low
+
+
+def _unsigned(words: Tensor) -> Tensor:
+    """Words of 32 bits as numbers that are not negative, in int64."""
+    return words.to(torch.int64) & WORD
+
+
+def _pieces(count: int, device: torch.device) -> Iterator[Tensor]:
+    """The counters from 0 to `count`, in pieces on the CPU."""
+    whole = device.type != "cpu" or count <= _PIECE or torch.compiler.is_compiling()
+    step = count if whole else _PIECE
+    for start in range(0, count, max(step, 1)) if count else ():
+        yield torch.arange(start, min(start + step, count), device=device)
+
+
+def _drawn(key: Tensor, shape: tuple[int, ...], wide: bool, finish: Callable[[Tensor], Tensor]) -> Tensor:
+    """`finish` of the words of each element: of 32 bits in int32, two to a block, or of 64 bits in int64."""
+    count = 1
+    for size in shape:
+        count *= size
+    pieces = []
+    for counters in _pieces(count if wide else (count + 1) // 2, key.device):
+        high, low = threefry(key, counters)
+        words = (high.to(torch.int64) << 32) | _unsigned(low) if wide else torch.stack([high, low], -1).flatten()
+        pieces.append(finish(words))
+    if not pieces:
+        return finish(torch.empty(shape, dtype=torch.int64 if wide else torch.int32, device=key.device))
+    joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+    return joined[:count].reshape(shape)
+
+
+def key(seed: Tensor) -> Tensor:
+    """The key whose words are the halves of `seed`."""
+    return torch.stack([(seed >> 32) & WORD, seed & WORD])
+
+
+def _key_of(words: tuple[Tensor, Tensor]) -> Tensor:
+    return _unsigned(torch.stack(words, -1))
+
+
+def split(key: Tensor, num: int) -> Tensor:
+    """Keys from a part of the counters that nothing else uses."""
+    return _key_of(threefry(key, torch.arange(num, device=key.device) + SPLIT_COUNTER))
+
+
+def fold_in(key: Tensor, data: Tensor) -> Tensor:
+    """A key for each number, from counters under a key that nothing else uses."""
+    inner = _key_of(threefry(key, torch.full((1,), DATA_COUNTER, device=key.device)))[0]
+    return _key_of(threefry(inner, data.reshape(1)))[0]
+
+
+def bits(key: Tensor, shape: tuple[int, ...], width: int) -> Tensor:
+    """The leading `width` bits of the word of each element, in int64."""
+    if width <= 32:
+        return _drawn(key, shape, False, lambda words: _unsigned(words) >> (32 - width))
+    return _drawn(key, shape, True, lambda words: _leading(words, width))
+
+
+def _leading(words: Tensor, width: int) -> Tensor:
+    """The leading `width` bits of words of 64."""
+    return words if width == 64 else (words >> (64 - width)) & ((1 << width) - 1)
+
+
+def uniform(key: Tensor, shape: tuple[int, ...], digits: int, interval: str, dtype: torch.dtype) -> Tensor:
+    """Numbers of `digits` binary digits, spread evenly over an interval."""
+    return _INTERVALS[interval](key, shape, digits).to(dtype)
+
+
+_FLOATS = {11: torch.float16, 24: torch.float32, 53: torch.float64}
+
+
+def _integers(key: Tensor, shape: tuple[int, ...], digits: int) -> Tensor:
+    """Integers of `digits` bits, in the dtype that holds them exactly."""
+    if digits > 32:
+        return _drawn(key, shape, True, lambda words: _leading(words, digits))
+    return _drawn(key, shape, False, lambda words: (words >> (32 - digits)) & ((1 << digits) - 1))
+
+
+def _half_open(key: Tensor, shape: tuple[int, ...], digits: int) -> Tensor:
+    # k 2**-p
+    return _integers(key, shape, digits).to(_FLOATS[digits]) * 2.0**-digits
+
+
+def _centred(key: Tensor, shape: tuple[int, ...], digits: int) -> Tensor:
+    # (2 k + 1 - 2**p) 2**-p
+    odd = _integers(key, shape, digits) * 2 + (1 - (1 << digits))
+    return (odd.to(torch.float32).to(torch.float16) if digits == 11 else odd.to(_FLOATS[digits])) * 2.0**-digits
+
+
+def _open(key: Tensor, shape: tuple[int, ...], digits: int) -> Tensor:
+    # (2 k + 1) 2**-63, rounded, below 1
+    words = _drawn(key, shape, True, lambda one: _leading(one, 63) | 1)
+    scaled = words.to(torch.float32 if digits < 53 else torch.float64) * 2.0**-63
+    return scaled.clamp(max=1 - 2.0**-digits).to(_FLOATS[digits])
+
+
+_INTERVALS = {"[0,1)": _half_open, "(-1,1)": _centred, "(0,1)": _open}
+
+
+def permutation(key: Tensor, size: int) -> Tensor:
+    """The order of `size` words of 63 bits; equal ones stay in theirs."""
+    return torch.argsort(bits(key, (size,), 63), stable=True)

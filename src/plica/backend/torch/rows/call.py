@@ -1,0 +1,110 @@
+"""What rows are made of: an equation with its operands as Python text, and the text of dtypes, sizes and shapes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation
+from plica.ir.sizes import Dim, Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An equation with its operands as Python text.
+
+    Args:
+        equation: The equation.
+        inputs: Its operands.
+        hosts: The places of operands that are Python numbers.
+    """
+
+    equation: Equation
+    inputs: tuple[str, ...]
+    hosts: frozenset[int]
+
+    @property
+    def params(self) -> Any:
+        """The parameters of the equation."""
+        return self.equation.params
+
+    def is_host(self, place: int) -> bool:
+        """Whether an operand is a Python number."""
+        return place in self.hosts
+
+    def tensor(self, place: int) -> str:
+        """An operand where torch takes nothing but tensors: a Python number becomes one."""
+        if self.is_host(place):
+            return scalar_source(self.inputs[place], self.equation.inputs[place].type.dtype)
+        return self.inputs[place]
+
+    @property
+    def tensors(self) -> str:
+        """All operands as tensors, separated by commas."""
+        return ", ".join(self.tensor(place) for place in range(len(self.inputs)))
+
+
+Row = Callable[[Call], str]
+
+
+def dtype_source(dtype: DType) -> str:
+    """The torch dtype as Python text."""
+    return f"torch.{dtype.value}"
+
+
+def scalar_source(value: str, dtype: DType) -> str:
+    """A tensor of no dimension as Python text."""
+    return f"torch.full((), {value}, dtype={dtype_source(dtype)}, device=device)"
+
+
+def size_source(size: Dim) -> str:
+    """A size as Python text over the names of its variables."""
+    if isinstance(size, int):
+        return str(size)
+    terms = []
+    for monomial, factor in size.terms:
+        factors = sorted(
+            f"{_atom_source(atom)}**{power}" if power > 1 else _atom_source(atom) for atom, power in monomial
+        )
+        terms.append(
+            "*".join(factors if factor == 1 and factors else [*factors, str(factor) if factor > 0 else f"({factor})"])
+        )
+    return " + ".join(sorted(terms))
+
+
+def _atom_source(atom: Any) -> str:
+    if not isinstance(atom, Opaque):
+        return str(atom.name)
+    arguments = [f"({size_source(argument)})" for argument in atom.arguments]
+    infix = {"floordiv": "//", "mod": "%"}
+    if atom.function in infix:
+        return f"({infix[atom.function].join(arguments)})"
+    return f"{atom.function}({', '.join(arguments)})"
+
+
+def shape_source(shape: tuple[Dim, ...]) -> str:
+    """A shape as the text of a tuple."""
+    inner = ", ".join(map(size_source, shape))
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+def indices(call: Call, place: int) -> str:
+    """An operand of indices: torch reads only some integer types as such."""
+    text = call.tensor(place)
+    return text if call.equation.inputs[place].type.dtype == DType.INT64 else f"{text}.to(torch.int64)"
+
+
+def wide(row: Row) -> Row:
+    """Sums of unsigned integers are unsigned in the standard, and signed in torch."""
+    unsigned = "{}.to(torch.uint64)".format
+    return lambda call: unsigned(row(call)) if call.equation.outputs[0].type.dtype == DType.UINT64 else row(call)
+
+
+def function(name: str) -> Row:
+    """A function of all operands, as tensors."""
+    return lambda call: f"{name}({call.tensors})"
+
+
+def along(name: str) -> Row:
+    """A function of one tensor and an axis."""
+    return lambda call: f"{name}({call.tensor(0)}, {call.params['axis']})"

@@ -1,0 +1,203 @@
+"""Random numbers as pure functions of a key: Threefry-2x32 with 20 rounds, a counter for each element, no state.
+
+A key is two words of 32 bits in int64. Element i of an array, in row-major order, depends on the key and on i alone:
+draws of 32 bits or fewer take word i % 2 of block i // 2, draws of more take both words of block i, the first one high.
+So a short draw is the beginning of a long one, and an element is the same in whatever pieces an array is made.
+
+The block of a counter is Threefry-2x32-20 of its high and low 32 bits under the key. Counters below 2**63 are for
+elements. From 2**63 on they are for the keys of `split`, and 2**64 - 1 makes a second key, under which the block of a
+number is the key of `fold_in`: numbers drawn with a key, keys split from it and keys folded from it never meet.
+
+Source: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011), and its library Random123.
+
+>>> [hex(word) for word in threefry(np.zeros(2, "int64"), np.zeros((), "int64")).tolist()]
+['0x6b200159', '0x99ba4efe']
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from plica.errors import DTypeError, InputError, ShapeError
+from plica.ir.dtypes import DType
+from plica.ir.op import Array, Op, sample
+from plica.ir.sizes import Dim
+from plica.ir.types import SCALAR_SIZE, ArrayType, array_type
+from plica.ops.rules import require_equal_sizes
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""Table 2 of the paper: rotations of the rounds in groups of four, which alternate."""
+
+KEY_SCHEDULE = 0x1BD11BDA
+"""The third word of the key is this constant of the paper, exclusive-or the other two."""
+
+WORD = 0xFFFFFFFF
+SPLIT_COUNTER = -(1 << 63)
+"""2**63 in two's complement."""
+
+DATA_COUNTER = -1
+"""2**64 - 1 in two's complement."""
+
+DIGITS = {DType.FLOAT16: 11, DType.FLOAT32: 24, DType.FLOAT64: 53}
+"""Binary digits of the mantissas of floats."""
+
+INTERVALS = ("[0,1)", "(-1,1)", "(0,1)")
+
+
+def threefry(key: Array, counters: Array) -> Array:
+    """The two words that Threefry-2x32 with 20 rounds makes of each counter.
+
+    Shapes: key (2,), counters any, the result has an axis of two words at its end, in uint32.
+    """
+    first, second = key.astype("uint32")
+    keys = (first, second, first ^ second ^ np.uint32(KEY_SCHEDULE))
+    with np.errstate(over="ignore"):  # of scalars; arithmetic is modulo 2**32
+        high = (counters >> 32).astype("uint32") + first
+        low = counters.astype("uint32") + second
+        for group in range(5):
+            for rotation in ROTATIONS[group % 2]:
+                high = high + low
+                low = ((low << np.uint32(rotation)) | (low >> np.uint32(32 - rotation))) ^ high
+            high = high + keys[(group + 1) % 3]
+            low = low + (keys[(group + 2) % 3] + np.uint32(group + 1))
+    return np.stack([high, low], axis=-1)
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+def _require_key(key: ArrayType) -> None:
+    if key.dtype != DType.INT64:
+        raise DTypeError(f"a key is an array of int64, found {key}; make one with random.key(seed).")
+    if len(key.shape) != 1:
+        raise ShapeError(f"a key has the shape (2,), found {key}; take one of several keys with keys[i].")
+    require_equal_sizes(key.shape[0], 2, f"a key has the shape (2,), found {key}; make one with random.key(seed).")
+
+
+def _require_number(what: str, number: ArrayType) -> None:
+    if number != SCALAR_SIZE:
+        raise DTypeError(f"{what} is a scalar of int64, found {number}; convert it with astype(x, 'int64').")
+
+
+def _key_type(seed: ArrayType) -> ArrayType:
+    _require_number("a seed", seed)
+    return array_type((2,), DType.INT64)
+
+
+def _split_type(key: ArrayType, *, num: Dim) -> ArrayType:
+    _require_key(key)
+    return array_type((num, 2), DType.INT64)
+
+
+def _fold_in_type(key: ArrayType, data: ArrayType) -> ArrayType:
+    _require_key(key)
+    _require_number("what is folded into a key", data)
+    return key
+
+
+def _bits_type(key: ArrayType, *, shape: tuple[Dim, ...], width: int) -> ArrayType:
+    _require_key(key)
+    if not 1 <= width <= 64:
+        raise InputError(f"an element has from 1 to 64 random bits, found a width of {width}.")
+    return array_type(shape, DType.INT64)
+
+
+def _uniform_type(key: ArrayType, *, shape: tuple[Dim, ...], digits: int, interval: str, dtype: DType) -> ArrayType:
+    _require_key(key)
+    if digits not in DIGITS.values() or interval not in INTERVALS:
+        raise InputError(f"uniform numbers of {digits} digits in {interval} are not among {DIGITS} and {INTERVALS}.")
+    if dtype.kind != "float":
+        raise DTypeError(f"uniform numbers have a dtype of floats, found {dtype.value}.")
+    return array_type(shape, dtype)
+
+
+def _permutation_type(key: ArrayType, *, size: Dim) -> ArrayType:
+    _require_key(key)
+    return array_type((size,), DType.INT64)
+
+
+# --- references ------------------------------------------------------------------------------------------------------
+
+
+def _key(seed: Array) -> Array:
+    return np.stack([(seed >> 32) & WORD, seed & WORD])
+
+
+def _split(key: Array, *, num: int) -> Array:
+    return threefry(key, np.arange(num) + SPLIT_COUNTER).astype("int64")
+
+
+def _fold_in(key: Array, data: Array) -> Array:
+    inner = threefry(key, np.asarray(DATA_COUNTER)).astype("int64")
+    return threefry(inner, data).astype("int64")
+
+
+def _bits(key: Array, *, shape: tuple[int, ...], width: int) -> Array:
+    count = int(np.prod(shape))
+    if width <= 32:
+        words = threefry(key, np.arange((count + 1) // 2)).reshape(-1)[:count]
+        return (words.astype("int64") >> (32 - width)).reshape(shape)
+    high, low = threefry(key, np.arange(count)).astype("uint64").T
+    return (((high << np.uint64(32)) | low) >> np.uint64(64 - width)).astype("int64").reshape(shape)
+
+
+def _half_open(key: Array, shape: tuple[int, ...], digits: int) -> Array:
+    # k 2**-p
+    return _bits(key, shape=shape, width=digits) * 2.0**-digits
+
+
+def _centred(key: Array, shape: tuple[int, ...], digits: int) -> Array:
+    # (2 k + 1 - 2**p) 2**-p
+    return (2 * _bits(key, shape=shape, width=digits) + (1 - (1 << digits))) * 2.0**-digits
+
+
+def _open(key: Array, shape: tuple[int, ...], digits: int) -> Array:
+    # (2 k + 1) 2**-63, rounded, below 1
+    odd = _bits(key, shape=shape, width=63) | 1
+    scaled = odd.astype("float32" if digits < 53 else "float64") * 2.0**-63
+    return np.minimum(scaled, 1 - 2.0**-digits).astype(f"float{_BITS[digits]}")
+
+
+_BITS = {11: 16, 24: 32, 53: 64}
+_INTERVALS: dict[str, Callable[..., Array]] = {"[0,1)": _half_open, "(-1,1)": _centred, "(0,1)": _open}
+
+
+def _uniform(key: Array, *, shape: tuple[int, ...], digits: int, interval: str, dtype: DType) -> Any:
+    return _INTERVALS[interval](key, shape, digits).astype(dtype.value)
+
+
+def _permutation(key: Array, *, size: int) -> Any:
+    return np.argsort(_bits(key, shape=(size,), width=63), kind="stable")
+
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+_KEY = np.asarray([0x13198A2E, 0x03707344])
+_ONES = np.asarray([WORD, WORD])
+
+RANDOM = (
+    Op("random_key", _key_type, _key, lambda: [sample(seed) for seed in (0, 42, -1, 3 << 40, -(1 << 63))]),
+    Op("random_split", _split_type, _split, lambda: [sample(_KEY, num=3), sample(_ONES, num=0)]),
+    Op("random_fold_in", _fold_in_type, _fold_in, lambda: [sample(_KEY, data) for data in (0, 1, -1, 7 << 40)]),
+    Op(
+        "random_bits",
+        _bits_type,
+        _bits,
+        lambda: [
+            *(sample(_KEY, shape=(3, 5), width=width) for width in (1, 8, 31, 32, 33, 63, 64)),
+            *(sample(_ONES, shape=shape, width=width) for shape in ((), (0, 3), (1,)) for width in (32, 64)),
+        ],
+    ),
+    Op(
+        "random_uniform",
+        _uniform_type,
+        _uniform,
+        lambda: [
+            sample(_KEY, shape=(3, 5), digits=digits, interval=interval, dtype=dtype)
+            for interval in INTERVALS
+            for dtype, digits in (*DIGITS.items(), (DType.FLOAT64, 24))
+        ],
+    ),
+    Op("random_permutation", _permutation_type, _permutation, lambda: [sample(_KEY, size=7), sample(_KEY, size=0)]),
+)

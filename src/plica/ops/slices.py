@@ -1,0 +1,54 @@
+"""Slices of one axis: start, stop and step may be sizes that are known only when the program runs.
+
+A slice lies within its axis, 0 <= start <= stop <= size, and its step is positive: nothing is clipped and nothing
+wraps. What is known to break this is refused when the Program is built, the rest is checked when it runs.
+"""
+
+from plica.errors import BoundsError
+from plica.ir.sizes import Dim, floor_divide
+from plica.ir.types import ArrayType
+from plica.ops.rules import normal_axis
+
+
+def slice_size(x: ArrayType, axis: int, start: Dim, stop: Dim, step: Dim) -> Dim:
+    """The number of elements of the slice.
+
+    Raises:
+        BoundsError: The slice does not lie within the axis.
+    """
+    size = x.shape[normal_axis(axis, len(x.shape))]
+    impossible = (
+        _is_negative(start) or _is_negative(stop - start) or _is_negative(size - stop) or _is_negative(step - 1)
+    )
+    if impossible:
+        raise BoundsError(f"slice {slice_text(start, stop, step)} does not lie within axis {axis} of {x}.")
+    return stop - start if step == 1 else floor_divide(stop - start + step - 1, step)
+
+
+def _is_negative(size: Dim) -> bool:
+    """Whether `size` is known to be below 0."""
+    return isinstance(size, int) and size < 0
+
+
+def checked_slice(axis: int, size: int, start: int, stop: int, step: int) -> slice:
+    """The slice of an axis of `size`.
+
+    Raises:
+        BoundsError: It does not lie within the axis.
+    """
+    if not 0 <= start <= stop <= size or step < 1:
+        raise BoundsError(beyond_message(axis, size, start, stop, step))
+    return slice(start, stop, step)
+
+
+def beyond_message(axis: int, size: int, start: int, stop: int, step: int) -> str:
+    """What is said of a slice that does not lie within its axis."""
+    return (
+        f"slice {slice_text(start, stop, step)} does not lie within axis {axis} of size {size}; bounds that are known "
+        "only at run time are 0 <= start <= stop <= size, and the step is positive: they are never clipped."
+    )
+
+
+def slice_text(start: Dim, stop: Dim, step: Dim) -> str:
+    """The slice as Python writes it."""
+    return f"{start}:{stop}" if step == 1 else f"{start}:{stop}:{step}"

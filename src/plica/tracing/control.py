@@ -1,0 +1,284 @@
+"""Recording of loops and branches: what each operation's regions are, and where its operands stand.
+
+The public decorators are in `plica/control.py`; the tracing itself, alike for all, is `nested.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from plica.errors import InputError, TraceError
+from plica.ir.dtypes import DType
+from plica.ir.program import Operand, Var
+from plica.ir.sizes import Dim
+from plica.ir.types import SCALAR_SIZE, array_type
+from plica.tracing.namespace.operands import as_dim, as_tracer, cast
+from plica.tracing.nested import Expanded, Function, Region, bind_nested
+from plica.tracing.strategies import Agree, Carry
+from plica.tracing.tracer import Trace, Tracer, scope_of, user_line
+from plica.tracing.trees import Structure, flatten, unflatten
+
+Body = Callable[..., Any]
+
+
+# Pieces
+
+
+def place_of(fn: Any) -> str:
+    """`file:line` of a function."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(fn)
+
+
+def parameter_names(fn: Any) -> list[str]:
+    """The names of the positional parameters of a function; none where Python cannot tell."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+
+
+def _scalar(what: str, value: Any, dtype: DType) -> Tracer:
+    """A bound or a predicate.
+
+    Raises:
+        TraceError: It is no scalar of its kind.
+    """
+    found = as_tracer(what, value)
+    if found.ndim or found.dtype.kind != dtype.kind:
+        raise TraceError(
+            f"{user_line()}: {what} is a scalar {dtype.kind}, found {found.aval}"
+            + ("; write a comparison such as x > 0, or reduce it with plica.numpy.any." if dtype is DType.BOOL else ".")
+        )
+    return cast(found, dtype)
+
+
+def _names(fn: Any, leading: int, trees: Sequence[Any]) -> tuple[str | None, ...]:
+    """Hints for the names of the arguments: those of the parameters that are single arrays."""
+    names: list[str | None] = [*parameter_names(fn)]
+    names += [None] * (leading + len(trees) - len(names))
+    found = names[:leading]
+    for name, tree in zip(names[leading:], trees, strict=False):
+        count = len(flatten(tree)[0])
+        found += [name] if count == 1 else [None if name is None else f"{name}_{i}" for i in range(count)]
+    return tuple(found)
+
+
+class _Carried:
+    """What a loop carries: its arguments as trees.
+
+    Args:
+        what: The loop, for messages.
+        init: The first arguments.
+    """
+
+    def __init__(self, what: str, init: tuple[Any, ...]) -> None:
+        self._what = what
+        self._count = len(init)
+        leaves, self.structure = flatten(init)
+        self.leaves = [as_tracer(f"an argument of {what}", leaf) for leaf in leaves]
+
+    def returned(self, place: str, results: Any) -> list[Any]:
+        """The leaves of what the body defined at `place` returned.
+
+        Raises:
+            TraceError: It returned something else than its next arguments.
+        """
+        leaves, structure = flatten(next_arguments(self._what, place, results, self._count))
+        if structure != self.structure:
+            raise TraceError(
+                f"{place}: the body of {self._what} is given {self.structure} and returns {structure}; "
+                "return the same tuples, lists and dicts."
+            )
+        return leaves
+
+    def result(self, leaves: Sequence[Any]) -> Any:
+        """The results of the loop as the caller sees them: as many trees as there were arguments."""
+        return as_result(unflatten(self.structure, leaves))
+
+
+def next_arguments(what: str, place: str, results: Any, count: int) -> tuple[Any, ...]:
+    """What a body returned, as a tuple of its next arguments.
+
+    Raises:
+        TraceError: There are too few or too many.
+    """
+    trees = () if count == 0 and results is None else (results,) if count == 1 else results
+    if not isinstance(trees, tuple | list) or len(trees) != count:
+        found = str(len(trees)) if isinstance(trees, tuple | list) else type(results).__name__
+        raise TraceError(
+            f"{place}: the body of {what} is given {count} argument(s) and returns {found}; "
+            "return the next value of each, in order."
+        )
+    return tuple(trees)
+
+
+def as_result(trees: Sequence[Any]) -> Any:
+    """What a loop returns: nothing, one value, or a tuple."""
+    return None if not trees else trees[0] if len(trees) == 1 else tuple(trees)
+
+
+def _implicit_operands(scope: Trace, expanded: Expanded, region: Region) -> list[Operand]:
+    """The operands of the sizes among a region's inputs."""
+    return [scope.builder.size_operand(expanded.sizes[entry]) for entry in region.entries]
+
+
+def _implicit_params(region: Region) -> dict[str, int]:
+    program = region.program
+    return {
+        "num_implicit_inputs": program.num_implicit_inputs,
+        "num_implicit_outputs": program.num_implicit_outputs,
+    }
+
+
+# One function for each operation
+
+
+def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared: bool) -> Any:
+    """Record `for_loop` over `range(*bounds)`."""
+    limits = [_scalar("the bound of a loop", bound, DType.INT64) for bound in bounds]
+    if isinstance(bounds[2], int) and bounds[2] == 0:
+        raise InputError(f"{user_line()}: the step of a loop is 0; take a positive or a negative step.")
+    carried, place = _Carried("for_loop", init), place_of(fn)
+
+    def call(index: Tracer, *leaves: Tracer) -> Any:
+        return carried.returned(place, fn(index, *unflatten(carried.structure, leaves)))
+
+    def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
+        (region,) = regions
+        return scope.apply(
+            "for_loop",
+            *region.captured,
+            *_implicit_operands(scope, expanded, region),
+            *limits,
+            *expanded.inputs,
+            body=region.program,
+            body_nconsts=len(region.captured),
+            **_implicit_params(region),
+            preserve_dimensions=shared,
+        )
+
+    body = Function(call, "body", place, (SCALAR_SIZE,), _names(fn, 1, init))
+    results, _ = bind_nested("for_loop", [body], carried.leaves, Carry(shared, len(carried.leaves)), record)
+    return carried.result(results)
+
+
+def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], *, shared: bool) -> Any:
+    """Record `while_loop`."""
+    carried, place = _Carried("while_loop", init), place_of(fn)
+
+    def ask(*leaves: Tracer) -> Any:
+        return _scalar("the condition of a loop", condition(*unflatten(carried.structure, leaves)), DType.BOOL)
+
+    def call(*leaves: Tracer) -> Any:
+        return carried.returned(place, fn(*unflatten(carried.structure, leaves)))
+
+    def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
+        asked, region = regions
+        return scope.apply(
+            "while_loop",
+            *asked.captured,
+            *region.captured,
+            *_implicit_operands(scope, expanded, region),
+            *expanded.inputs,
+            cond=asked.program,
+            cond_nconsts=len(asked.captured),
+            body=region.program,
+            body_nconsts=len(region.captured),
+            **_implicit_params(region),
+            preserve_dimensions=shared,
+        )
+
+    functions = [
+        Function(ask, "cond", place_of(condition), (), _names(condition, 0, init)),
+        Function(call, "body", place, (), _names(fn, 0, init)),
+    ]
+    results, _ = bind_nested("while_loop", functions, carried.leaves, Carry(shared, len(carried.leaves)), record)
+    return carried.result(results)
+
+
+def trace_cond(predicates: Sequence[Any], branches: Sequence[tuple[Body, str]], args: tuple[Any, ...]) -> Any:
+    """Record `cond`: branches, each with its place, one more than there are predicates."""
+    asked = [_scalar("the predicate of cond", one, DType.BOOL) for one in predicates]
+    functions = [
+        Function(lambda branch=branch: branch(*args), f"branch {number}", place)
+        for number, (branch, place) in enumerate(branches)
+    ]
+
+    def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
+        del expanded
+        return scope.apply(
+            "cond",
+            *asked,
+            *(operand for region in regions for operand in region.captured),
+            branches=tuple(region.program for region in regions),
+            branch_nconsts=tuple(len(region.captured) for region in regions),
+            num_implicit_outputs=regions[0].program.num_implicit_outputs,
+        )
+
+    results, structure = bind_nested("cond", functions, (), Agree("cond"), record)
+    return unflatten(structure, results)
+
+
+def trace_scan(body: Body, init: Any, xs: Any, length: Any, *, reverse: bool, shared: bool) -> tuple[Any, Any]:
+    """Record `scan`."""
+    scope, place = scope_of(), place_of(body)
+    leaves, row_structure = flatten(xs)
+    arrays = [scope.receive(as_tracer("an array of scan", leaf)) for leaf in leaves]
+    carried = _Carried("scan", (init,))
+    count, made = len(carried.leaves), list[Structure]()
+
+    def call(*leaves: Tracer) -> Any:
+        (carry,) = unflatten(carried.structure, leaves[:count])
+        after, row = as_pair(place, body(carry, unflatten(row_structure, leaves[count:])))
+        stacked, structure = flatten(row)
+        made.append(structure)
+        return [*carried.returned(place, after), *stacked]
+
+    def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
+        (region,) = regions
+        return scope.apply(
+            "scan",
+            *region.captured,
+            *_implicit_operands(scope, expanded, region),
+            *expanded.inputs[:count],
+            *arrays,
+            body=region.program,
+            body_nconsts=len(region.captured),
+            num_carries=count,
+            length=_length(arrays, length),
+            reverse=reverse,
+            **_implicit_params(region),
+            preserve_dimensions=shared,
+        )
+
+    rows = [Tracer(Var("row", array_type(one.dims[1:], one.dtype)), scope) for one in arrays if one.ndim]
+    function = Function(call, "body", place, (), _names(body, 0, (init, xs)))
+    _length(arrays, length)
+    results, _ = bind_nested("scan", [function], [*carried.leaves, *rows], Carry(shared, count), record)
+    return carried.result(results[:count]), unflatten(made[-1], results[count:])
+
+
+def as_pair(place: str, results: Any) -> tuple[Any, Any]:
+    """What the body of a scan returned.
+
+    Raises:
+        TraceError: It is no pair.
+    """
+    if not isinstance(results, tuple | list) or len(results) != 2:
+        raise TraceError(f"{place}: the body of scan returns a pair: the next carry, and what this step makes.")
+    return results[0], results[1]
+
+
+def _length(arrays: Sequence[Tracer], length: Any) -> Dim:
+    if length is not None:
+        return as_dim(length)
+    for one in arrays:
+        if not one.ndim:
+            raise TraceError(f"{user_line()}: scan runs along the first axis of its arrays, found {one.aval}.")
+    if not arrays:
+        raise TraceError(f"{user_line()}: scan needs arrays to run along, or a length.")
+    return arrays[0].dims[0]

@@ -1,0 +1,99 @@
+"""The array namespace over tracers: the Array API standard's names, and what circuits need beside them.
+
+Elementwise functions are the rows of `ops/elementwise.py`, found by name; operands are promoted first and Python
+numbers take the dtype of the arrays that they meet. What has more structure stands in the modules of this folder.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from plica.ir.dtypes import DType
+from plica.tracing.namespace import (
+    contractions,
+    creation,
+    dtypes,
+    elementwise,
+    indexing,
+    linalg,
+    random,
+    reductions,
+    repeating,
+    sets,
+    shapes,
+    sorting,
+    updating,
+)
+from plica.tracing.namespace.inspection import VERSION, NamespaceInfo
+
+if TYPE_CHECKING:
+    from plica.tracing.namespace.contractions import *  # noqa: F403
+    from plica.tracing.namespace.creation import *  # noqa: F403
+    from plica.tracing.namespace.dtypes import *  # noqa: F403
+    from plica.tracing.namespace.elementwise import *  # noqa: F403
+    from plica.tracing.namespace.indexing import *  # noqa: F403
+    from plica.tracing.namespace.reductions import *  # noqa: F403
+    from plica.tracing.namespace.repeating import *  # noqa: F403
+    from plica.tracing.namespace.sets import *  # noqa: F403
+    from plica.tracing.namespace.shapes import *  # noqa: F403
+    from plica.tracing.namespace.sorting import *  # noqa: F403
+    from plica.tracing.namespace.updating import *  # noqa: F403
+
+_MODULES: tuple[ModuleType, ...] = (
+    elementwise,
+    reductions,
+    shapes,
+    creation,
+    repeating,
+    sorting,
+    dtypes,
+    indexing,
+    updating,
+    sets,
+    contractions,
+)
+_CONSTANTS = {
+    "e": 2.718281828459045,
+    "pi": 3.141592653589793,
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "newaxis": None,
+}
+_DTYPES = {dtype.value: dtype for dtype in DType}
+
+
+def _functions() -> dict[str, Any]:
+    """The public functions of the modules, each under its name."""
+    found: dict[str, Any] = dict(elementwise.FUNCTIONS)
+    for module in _MODULES:
+        for name, value in vars(module).items():
+            if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__:
+                assert name not in found, f"two functions are called {name}"
+                found[name] = value
+    return found
+
+
+# Functions whose answers are Python values, of which there is nothing to record.
+STATIC = frozenset({"broadcast_shapes", "can_cast", "finfo", "iinfo", "isdtype", "result_type"})
+_EXTENSIONS = {"linalg": linalg, "random": random}
+_NAMES: dict[str, Any] = {**_functions(), **_EXTENSIONS, **_DTYPES, **_CONSTANTS}
+
+
+def __getattr__(name: str) -> Any:
+    # nothing is put into globals: a function called `abs` or a dtype called `bool` would hide Python's own in here
+    if name in _NAMES:
+        return _NAMES[name]
+    raise AttributeError(f"plica.numpy has no {name!r}")
+
+
+def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name
+    """The standard's inspection functions."""
+    return NamespaceInfo()
+
+
+__array_api_version__ = VERSION
+
+
+def __dir__() -> list[str]:
+    return sorted(_NAMES)

@@ -1,0 +1,129 @@
+"""Contractions: products of matrices and Einstein sums, linear and in log space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_letters
+from typing import Any
+
+from plica.errors import ShapeError
+from plica.ops.rules import normal_axis
+from plica.tracing.namespace.elementwise import conj
+from plica.tracing.namespace.operands import as_tracer, promoted
+from plica.tracing.namespace.shapes import expand_dims, moveaxis, squeeze
+from plica.tracing.tracer import Tracer, record, user_line
+
+
+def matmul(x1: Any, x2: Any, /) -> Tracer:
+    """The matrix product; the axes before the last two broadcast.
+
+    An array of one axis is a row on the left and a column on the right, whose axis of size 1 is not in the result.
+    """
+    return record("matmul", *promoted("matmul", [x1, x2]))
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tracer:
+    """The sum of products along `axis`, of `x1` conjugated where it is complex; the other axes broadcast."""
+    first, second = as_tracer("vecdot", x1), as_tracer("vecdot", x2)
+    if axis >= 0 and first.ndim != second.ndim:
+        raise ShapeError(
+            f"{user_line()}: vecdot of {first.aval} and {second.aval} counts axes from the end, found {axis}; "
+            "give a negative axis."
+        )
+    row, column = (moveaxis(one, normal_axis(axis, one.ndim), -1) for one in (first, second))
+    return squeeze(matmul(expand_dims(conj(row), axis=-2), expand_dims(column, axis=-1)), (-2, -1))
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tracer:
+    """Products summed over pairs of axes: the last `axes` of `x1` and the first of `x2`, or those of two sequences."""
+    first, second = as_tracer("tensordot", x1), as_tracer("tensordot", x2)
+    left, right = _paired_axes(first, second, axes)
+    letters = iter(ascii_letters)
+    one = [next(letters) for _ in range(first.ndim)]
+    other = [one[left[right.index(axis)]] if axis in right else next(letters) for axis in range(second.ndim)]
+    kept = [letter for letter in (*one, *other) if not (letter in one and letter in other)]
+    equation = f"{''.join(one)},{''.join(other)}->{''.join(kept)}"
+    return record("einsum", *promoted("tensordot", [first, second]), equation=equation)
+
+
+def _paired_axes(
+    first: Tracer, second: Tracer, axes: int | tuple[Sequence[int], Sequence[int]]
+) -> tuple[list[int], list[int]]:
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(first.ndim, second.ndim):
+            raise ShapeError(f"{user_line()}: tensordot over {axes} axes of {first.aval} and {second.aval}.")
+        return list(range(first.ndim - axes, first.ndim)), list(range(axes))
+    left, right = axes
+    pair = [normal_axis(axis, first.ndim) for axis in left], [normal_axis(axis, second.ndim) for axis in right]
+    if any(len(dict.fromkeys(one)) != len(one) for one in pair) or len(pair[0]) != len(pair[1]):
+        raise ShapeError(f"{user_line()}: tensordot pairs as many axes, each once, found {left} and {right}.")
+    return pair
+
+
+def einsum(equation: str, *arrays: Any) -> Tracer:
+    """An Einstein sum.
+
+    A letter that occurs twice in a term is a diagonal; `...` stands for further axes, which broadcast. Without `->`
+    the result has the axes of `...`, then letters that occur once, in alphabetical order.
+    """
+    operands = [as_tracer("einsum", array) for array in arrays]
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise ShapeError(f"{user_line()}: einsum {equation!r} needs one term for each of {len(operands)} operands.")
+    if not arrow:
+        once = sorted(letter for letter in dict.fromkeys(left) if letter.isalpha() and left.count(letter) == 1)
+        right = f"{'...' if '...' in left else ''}{''.join(once)}"
+    if "..." in left or "..." in right:
+        terms, right, operands = _without_ellipsis(equation, terms, right, operands)
+    return record("einsum", *promoted("einsum", operands), equation=f"{','.join(terms)}->{right}")
+
+
+def _without_ellipsis(
+    equation: str, terms: list[str], right: str, operands: list[Tracer]
+) -> tuple[list[str], str, list[Tracer]]:
+    """The equation with letters for `...`, and the operands without axes of size 1 that are to be broadcast."""
+    ranks = [x.ndim - len(term) + 3 if "..." in term else 0 for term, x in zip(terms, operands, strict=True)]
+    rank = max(ranks)
+    if min(ranks) < 0 or ("..." not in right and rank):
+        shown = ", ".join(str(x.aval) for x in operands)
+        why = "the result needs '...' too" if min(ranks) >= 0 else "a term has more letters than its operand has axes"
+        raise ShapeError(f"{user_line()}: einsum {equation!r} of {shown}: {why}.")
+    letters = [letter for letter in ascii_letters if letter not in equation][:rank]
+    wide = {
+        letter
+        for x, count, term in zip(operands, ranks, terms, strict=True)
+        for letter, size in zip(letters[rank - count :], x.dims[term.find(".") :], strict=False)
+        if "..." in term and size != 1
+    }
+    for place, (term, x, count) in enumerate(zip(terms, operands, ranks, strict=True)):
+        if "..." not in term:
+            continue
+        start, own = term.index("."), letters[rank - count :]
+        single = [i for i, letter in enumerate(own) if letter in wide and x.dims[start + i] == 1]
+        operands[place] = squeeze(x, tuple(start + i for i in single)) if single else x
+        terms[place] = term.replace("...", "".join(letter for i, letter in enumerate(own) if i not in single))
+    return terms, right.replace("...", "".join(letters)), operands
+
+
+def log_matmul_exp(x: Tracer | Sequence[Tracer], weight: Tracer) -> Tracer:
+    """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative.
+
+    With m the largest of a row's inputs, `log(exp(x - m) @ weight.T) + m`; the error is that of a sum of as many terms.
+    Where every term `weight * exp(x - m)` is below the smallest normal number of the dtype (float32: 1.2e-38, float64:
+    2.2e-308), torch on the CPU takes the logarithm of each term first; on other devices and under `torch.compile` the
+    result loses precision there and below 1.4e-45 (float32) becomes `-inf`. A row of `-inf` gives `-inf`, gradient 0.
+
+    Shapes: x (..., B, I) or H of them, weight (..., O, H*I), result (..., B, O).
+    """
+    inputs = [x] if isinstance(x, Tracer) else list(x)
+    return record("log_matmul_exp", *inputs, weight)
+
+
+def log_einsum_exp(equation: str, values: Sequence[Tracer], weight: Tracer) -> Tracer:
+    """`log(einsum(equation, exp(values)..., weight))`: values in log space, the weight linear and not negative.
+
+    Values of one term are added first. Each value is then shifted by its largest entry along the axes that are summed
+    out: the error, and below which ratio of terms a result becomes `-inf`, are those of `log_matmul_exp`.
+    """
+    return record("log_einsum_exp", *values, weight, equation=equation)

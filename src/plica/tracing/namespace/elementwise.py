@@ -1,0 +1,167 @@
+"""Elementwise functions: the rows of `ops/elementwise.py` by name, and those that are made of them.
+
+Where a function needs floats, integers and truth values become float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from plica.errors import DTypeError
+from plica.ir.dtypes import DType, as_dtype
+from plica.ops.elementwise import KINDS
+from plica.tracing.namespace.operands import (
+    Value,
+    as_floating,
+    as_tracer,
+    cast,
+    elementwise,
+    is_number,
+    promoted,
+    result_dtype,
+    size_of,
+    unary,
+)
+from plica.tracing.tracer import Tracer, literal, record, user_line
+
+Function = Callable[..., Tracer]
+
+
+def _of_row(name: str) -> Function:
+    """The function that records one row, under its name."""
+    needs_floats = "int" not in KINDS[name] and "float" in KINDS[name]
+
+    def function(*values: Any) -> Tracer:
+        return elementwise(name, *(_floats(name, values) if needs_floats else values))  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{name}` of each element: {', '.join(KINDS[name])}; operands are promoted and broadcast."
+    return function
+
+
+def _floats(name: str, values: tuple[Any, ...]) -> list[Any]:
+    found = [value if is_number(value) else as_tracer(name, value) for value in values]
+    integers = bool(found) and result_dtype(found).kind in ("bool", "int")
+    return [as_floating(name, value) for value in found] if integers else found
+
+
+def _rounding(name: str) -> Function:
+    """The function that records one row on floats; integers are round."""
+    rounded = _of_row(name)
+
+    def function(x: Any, /) -> Tracer:
+        value = as_tracer(name, x)
+        return value if value.dtype.kind == "int" else rounded(value)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{name}` of each element; integers stay as they are."
+    return function
+
+
+_ROUNDING = ("ceil", "floor", "round", "trunc")
+_OWN = ("conj", "pow", "square")
+FUNCTIONS: dict[str, Function] = {
+    **{name: _of_row(name) for name in KINDS if name not in (*_ROUNDING, *_OWN)},
+    **{name: _rounding(name) for name in _ROUNDING},
+}
+
+
+def pow(x1: Any, x2: Any, /) -> Tracer:  # noqa: A001 - the standard's name
+    """`x1` to the power `x2`; a size to a small power is a size.
+
+    Raises:
+        DTypeError: Integers to a power that is a negative Python integer.
+    """
+    if not isinstance(x2, int) or isinstance(x2, bool):
+        return elementwise("pow", x1, x2)  # type: ignore[no-any-return]
+    base = as_tracer("pow", x1)
+    if 0 < x2 <= _LARGEST_POWER and size_of(base) is not None:
+        result = base
+        for _ in range(x2 - 1):
+            result = elementwise("multiply", result, base)
+        return result
+    if x2 < 0 and base.dtype.kind == "int":
+        raise DTypeError(
+            f"{user_line()}: {base.aval} to the power {x2} is no integer; take a float, such as {float(x2)}, or astype."
+        )
+    return elementwise("pow", base, x2)  # type: ignore[no-any-return]
+
+
+_LARGEST_POWER = 8  # of a size: its polynomial grows with it
+
+
+def square(x: Any, /) -> Tracer:
+    """Each element times itself."""
+    value = as_tracer("square", x)
+    return pow(value, 2) if size_of(value) is not None else elementwise("square", value)
+
+
+def positive(x: Any, /) -> Tracer:
+    """`x` itself."""
+    return as_tracer("positive", x)
+
+
+def conj(x: Any, /) -> Tracer:
+    """The complex conjugate; a real array is its own."""
+    value = as_tracer("conj", x)
+    return elementwise("conj", value) if value.dtype.kind == "complex" else value
+
+
+def real(x: Any, /) -> Tracer:
+    """The real part; a real array is its own."""
+    value = as_tracer("real", x)
+    return unary("real", value) if value.dtype.kind == "complex" else value
+
+
+def imag(x: Any, /) -> Tracer:
+    """The imaginary part; zeros of a real array."""
+    value = as_tracer("imag", x)
+    if value.dtype.kind == "complex":
+        return unary("imag", value)
+    return record("full", literal(0, value.dtype), shape=value.dims)
+
+
+def angle(x: Any, /) -> Tracer:
+    """The angle of complex numbers in the plane, from -pi to pi."""
+    return FUNCTIONS["atan2"](imag(x), real(x))
+
+
+def astype(x: Any, dtype: object, /, *, copy: bool = True, device: object = None) -> Tracer:  # noqa: ARG001 - no copies
+    """`x` converted to `dtype`; `x` itself where it has that dtype."""
+    result = cast(as_tracer("astype", x), as_dtype(dtype))
+    return Tracer(result.value, result.trace)
+
+
+def where(condition: Any, x1: Value, x2: Value, /) -> Tracer:
+    """`x1` where `condition` holds, else `x2`."""
+    chosen = literal(condition, DType.BOOL) if isinstance(condition, bool) else as_tracer("where", condition)
+    return record("where", chosen, *promoted("where", [x1, x2]))
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Tracer:  # noqa: A002 - the standard's names
+    """`x` limited to the interval from `min` to `max`: numbers or arrays.
+
+    Bounds of the kind of `x` take its dtype; where one is a float and `x` an integer, all become floats.
+    """
+    value = as_tracer("clip", x)
+    bounds = [_bound(value, bound) for bound in (min, max)]
+    given = [bound for bound in bounds if bound is not None]
+    if len(given) == 2:
+        return record("clip", *promoted("clip", [value, *given]))
+    if not given:
+        return value
+    return elementwise("minimum" if min is None else "maximum", value, *given)  # type: ignore[no-any-return]
+
+
+def _bound(x: Tracer, bound: Any) -> Any:
+    if bound is None or is_number(bound):
+        return bound
+    found = as_tracer("clip", bound)
+    return cast(found, x.dtype) if found.dtype.kind == x.dtype.kind else found
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tracer:
+    """Whether each element of `x1` is among the elements of `x2`."""
+    found = record("isin", *promoted("isin", [x1, x2]))
+    return FUNCTIONS["logical_not"](found) if invert else found

@@ -1,0 +1,118 @@
+"""What the namespace says about itself: limits of dtypes, and the standard's inspection functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from plica.errors import DTypeError
+from plica.ir.dtypes import DType, as_dtype
+from plica.ops.elementwise import real_dtype
+
+VERSION = "2024.12"
+
+
+_UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)
+_KINDS: Mapping[str, Callable[[DType], bool]] = {
+    "bool": lambda dtype: dtype.kind == "bool",
+    "signed integer": lambda dtype: dtype.kind == "int" and dtype not in _UNSIGNED,
+    "unsigned integer": lambda dtype: dtype in _UNSIGNED,
+    "integral": lambda dtype: dtype.kind == "int",
+    "real floating": lambda dtype: dtype.kind == "float",
+    "complex floating": lambda dtype: dtype.kind == "complex",
+    "numeric": lambda dtype: dtype.kind != "bool",
+}
+
+
+def is_kind(dtype: DType, kind: Any) -> bool:
+    """Whether `dtype` is of a kind: its name in the standard, a dtype, or a tuple of them.
+
+    Raises:
+        DTypeError: There is no such kind.
+    """
+    if isinstance(kind, tuple):
+        return any(is_kind(dtype, one) for one in kind)
+    if isinstance(kind, DType) or not isinstance(kind, str):
+        return dtype == as_dtype(kind)
+    if kind not in _KINDS:
+        raise DTypeError(f"{kind!r} is no kind of dtypes; there are {', '.join(_KINDS)}.")
+    return _KINDS[kind](dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatInfo:
+    """The limits of a floating dtype, as Python numbers."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerInfo:
+    """The limits of an integer dtype, as Python numbers."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def float_info(dtype: DType) -> FloatInfo:
+    """The limits of a floating dtype, or of the parts of a complex one.
+
+    Raises:
+        DTypeError: It has no fractions.
+    """
+    if dtype.kind not in ("float", "complex"):
+        raise DTypeError(f"finfo tells of floating dtypes, found {dtype.value}; see iinfo.")
+    parts = real_dtype(dtype)
+    info: Any = np.finfo(parts.value)
+    return FloatInfo(info.bits, float(info.eps), float(info.max), float(info.min), float(info.smallest_normal), parts)
+
+
+def integer_info(dtype: DType) -> IntegerInfo:
+    """The limits of an integer dtype.
+
+    Raises:
+        DTypeError: It is no integer dtype.
+    """
+    if dtype.kind != "int":
+        raise DTypeError(f"iinfo tells of integer dtypes, found {dtype.value}; see finfo.")
+    info = np.iinfo(dtype.value)
+    return IntegerInfo(info.bits, int(info.max), int(info.min), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceInfo:
+    """The standard's inspection functions; the one device is `None`: wherever the arguments are."""
+
+    def capabilities(self) -> Mapping[str, Any]:
+        """What the namespace can do; sizes that depend on data are known when a program runs."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> None:
+        """Where an array is made: none, for it is wherever the arguments are."""
+
+    def devices(self) -> list[None]:
+        """The devices."""
+        return [None]
+
+    def default_dtypes(self, *, device: object = None) -> Mapping[str, DType]:  # noqa: ARG002 - alike everywhere
+        """The dtypes of numbers that meet no array."""
+        return {
+            "real floating": DType.FLOAT64,
+            "complex floating": DType.COMPLEX128,
+            "integral": DType.INT64,
+            "indexing": DType.INT64,
+        }
+
+    def dtypes(self, *, device: object = None, kind: Any = None) -> Mapping[str, DType]:  # noqa: ARG002 - alike everywhere
+        """All dtypes, or those of a kind, by name."""
+        return {dtype.value: dtype for dtype in DType if kind is None or is_kind(dtype, kind)}

@@ -1,0 +1,180 @@
+"""Operands: what the functions of the namespace make of tracers, arrays and Python numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from plica.errors import ShapeError, TraceError
+from plica.ir.dtypes import DType, promote, scalar_dtype
+from plica.ir.program import Literal
+from plica.ir.sizes import SIZE_ARITHMETIC, SIZE_COMPARISONS, Dim, Size, as_size
+from plica.tracing.tracer import Tracer, default_dtype, literal, record, scope_of, user_line
+
+Number = bool | int | float | complex
+Value = Tracer | Number
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a Python number."""
+    return isinstance(value, bool | int | float | complex)
+
+
+def is_array(value: object) -> bool:
+    """Whether `value` is an array of another library."""
+    return not isinstance(value, Tracer | Literal) and hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def as_tracer(name: str, value: Any) -> Tracer:
+    """`value` as a tracer of the current scope: arrays are captured by reference, numbers are literals.
+
+    Raises:
+        TraceError: It is something else; `name` is the function that was given it.
+    """
+    if isinstance(value, Tracer):
+        return scope_of(value).receive(value)
+    if is_number(value):
+        return Tracer(literal(value, default_dtype(value)), scope_of(), weak=True)
+    if isinstance(value, Size):
+        return Tracer(value, scope_of(), weak=True)
+    if is_array(value):
+        return scope_of().capture(value)
+    raise TraceError(f"{user_line()}: {name} needs an array, found {type(value).__name__} {value!r}.")
+
+
+def promoted(name: str, values: Sequence[Any]) -> list[Tracer | Literal]:
+    """Operands of one dtype: arrays are cast, numbers take the dtype of the arrays that they meet."""
+    found = [value if is_number(value) else as_tracer(name, value) for value in values]
+    dtype = result_dtype(found)
+    return [cast(value, dtype) if isinstance(value, Tracer) else literal(value, dtype) for value in found]
+
+
+def result_dtype(values: Sequence[Value]) -> DType:
+    """The dtype in which `values` meet."""
+    strong = [value.dtype for value in values if isinstance(value, Tracer) and not value.weak]
+    weak = [value for value in values if not isinstance(value, Tracer) or value.weak]
+    return meeting_dtype(strong, [stand_in(value) for value in weak])
+
+
+def meeting_dtype(dtypes: Sequence[DType], numbers: Sequence[Number]) -> DType:
+    """The dtype in which arrays of `dtypes` and Python numbers meet."""
+    dtype = reduce(promote, dtypes) if dtypes else default_dtype(numbers[0])
+    for number in numbers:
+        dtype = promote(dtype, scalar_dtype(number, dtype))
+    return dtype
+
+
+_STAND_INS: dict[str, Number] = {"bool": False, "int": 0, "float": 0.0, "complex": 0j}
+
+
+def stand_in(value: Value) -> Number:
+    """A number of the kind of `value`; a number itself, whose range is checked."""
+    return _STAND_INS[value.dtype.kind] if isinstance(value, Tracer) else value
+
+
+def is_weak(values: Sequence[Any]) -> bool:
+    """Whether all values stand for Python numbers, so that the result does too."""
+    return all(is_number(value) or (isinstance(value, Tracer) and value.weak) for value in values)
+
+
+def cast(x: Tracer, dtype: DType) -> Tracer:
+    """`x` converted to `dtype`; `x` itself where it has that dtype."""
+    if x.dtype == dtype:
+        return x
+    if isinstance(x.value, Literal):
+        value = x.value.value
+        return Tracer(literal(value.real if dtype.kind != "complex" else value, dtype), x.trace, weak=x.weak)
+    result = record("astype", x, dtype=dtype)
+    return Tracer(result.value, result.trace, weak=x.weak)
+
+
+def as_floating(name: str, value: Any) -> Any:
+    """`value` where a function needs floats: integers and truth values become float64, as in numpy."""
+    if is_number(value):
+        return float(value) if isinstance(value, int) else value
+    x = as_tracer(name, value)
+    return cast(x, DType.FLOAT64) if x.dtype.kind in ("bool", "int") else x
+
+
+def elementwise(name: str, *values: Any) -> Any:
+    """The operation `name` on operands of one dtype; arithmetic on sizes stays a size."""
+    if name in SIZE_ARITHMETIC or name in SIZE_COMPARISONS:
+        known = size_result(name, values)
+        if known is not None:
+            return known
+    result = record(name, *promoted(name, values))
+    return Tracer(result.value, result.trace, weak=True) if is_weak(values) else result
+
+
+def size_result(name: str, values: Sequence[Any]) -> Tracer | int | bool | None:
+    """The operation on scalars that count, without an equation; None where it needs one."""
+    if not any(isinstance(value, Tracer) and value.ndim == 0 for value in values):
+        return None
+    sizes = [size_of(value) for value in values]
+    if any(size is None for size in sizes):
+        return None
+    result: Any
+    if name in SIZE_COMPARISONS:
+        difference = sizes[0] - sizes[1]  # type: ignore[operator]
+        return SIZE_COMPARISONS[name](difference) if isinstance(difference, int) else None
+    if name in ("floor_divide", "remainder") and sizes[1] == 0:
+        return None
+    result = SIZE_ARITHMETIC[name](*sizes)
+    if isinstance(result, Size):
+        weak = is_weak(values)
+        return Tracer(result, scope_of(*values), weak=weak)
+    return int(result)
+
+
+def size_of(value: Any) -> Dim | None:
+    """The size that a scalar integer stands for, in terms of the current scope; None if it is no such scalar."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, Tracer):
+        return None
+    return as_size(scope_of(value).receive(value).value)
+
+
+def unary(op: str, x: Any, **params: Any) -> Tracer:
+    """The operation `op` on one array."""
+    return record(op, as_tracer(op, x), **params)
+
+
+def as_dims(shape: Any) -> tuple[Dim, ...]:
+    """A shape as a tuple of Python integers and sizes.
+
+    Raises:
+        ShapeError: An entry is no scalar integer.
+    """
+    entries = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    return tuple(as_dim(entry) for entry in entries)
+
+
+def as_dim(entry: Any) -> Dim:
+    """One size: a Python integer, or the size that a scalar integer tracer stands for.
+
+    Raises:
+        ShapeError: It is no scalar integer.
+    """
+    if isinstance(entry, Size):
+        return entry
+    if isinstance(entry, Tracer):
+        if entry.ndim or entry.dtype.kind != "int":
+            raise ShapeError(
+                f"{user_line()}: a size is a scalar integer, found {entry.aval}, made at {entry.line}; "
+                "take one element, or convert it with astype(x, 'int64')."
+            )
+        size = size_of(cast(entry, DType.INT64))
+        assert size is not None, "a scalar of 64 bits is a size"
+        return size
+    try:
+        return operator.index(entry)
+    except TypeError:
+        raise ShapeError(
+            f"{user_line()}: a size is a scalar integer, found {type(entry).__name__} {entry!r}; "
+            "write an int, or use // instead of /."
+        ) from None

@@ -1,0 +1,34 @@
+"""The distinct elements of arrays; how many there are is known only when the program runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plica.tracing.namespace.operands import as_tracer
+from plica.tracing.namespace.results import UniqueAll, UniqueCounts, UniqueInverse
+from plica.tracing.tracer import Tracer, record_all
+
+
+def _unique(name: str, x: Any, *parts: str) -> tuple[Tracer, ...]:
+    return record_all("unique", as_tracer(name, x), parts=parts)[1:]
+
+
+def unique_values(x: Any) -> Tracer:
+    """The distinct elements in ascending order; every NaN counts as distinct."""
+    (values,) = _unique("unique_values", x, "values")
+    return values
+
+
+def unique_counts(x: Any) -> UniqueCounts:
+    """The distinct elements in ascending order, and how often each occurs."""
+    return UniqueCounts(*_unique("unique_counts", x, "values", "counts"))
+
+
+def unique_inverse(x: Any) -> UniqueInverse:
+    """The distinct elements in ascending order, and for each element of `x` the place of its value among them."""
+    return UniqueInverse(*_unique("unique_inverse", x, "values", "inverse"))
+
+
+def unique_all(x: Any) -> UniqueAll:
+    """The distinct elements in ascending order, their first places in the flat array, inverse indices, and counts."""
+    return UniqueAll(*_unique("unique_all", x, "values", "indices", "inverse", "counts"))

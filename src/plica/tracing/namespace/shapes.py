@@ -1,0 +1,166 @@
+"""Shapes: the same elements in another arrangement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from plica.errors import ShapeError
+from plica.ir.sizes import Dim, Size, product, same
+from plica.ops.rules import broadcast as broadcast_dims
+from plica.ops.rules import normal_axes, normal_axis
+from plica.ops.shape import reshape_dims
+from plica.tracing.namespace.operands import as_dim, as_dims, as_tracer, promoted, unary
+from plica.tracing.tracer import Tracer, current_trace, record, record_all, user_line
+
+Axis = int | tuple[int, ...] | None
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tracer:  # noqa: ARG001 - nothing is changed in place
+    """`x` with another shape of as many elements; one size may be -1."""
+    value = as_tracer("reshape", x)
+    dims = reshape_dims(value.dims, as_dims(shape))
+    if dims == value.dims:
+        return value
+    elements = product(value.dims)
+    if value.ndim != 1 and same(product(dims), elements) is None:
+        value = unary("reshape", value, shape=(elements,))  # one axis, whose size is checked when the program runs
+    return unary("reshape", value, shape=dims)
+
+
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Tracer:
+    """The axes of `x` in another order."""
+    value = as_tracer("permute_dims", x)
+    return unary("permute_dims", value, axes=tuple(normal_axis(axis, value.ndim) for axis in axes))
+
+
+def matrix_transpose(x: Any, /) -> Tracer:
+    """The last two axes swapped."""
+    value = as_tracer("matrix_transpose", x)
+    if value.ndim < 2:
+        raise ShapeError(f"{user_line()}: matrix_transpose takes matrices, found {value.aval}.")
+    return permute_dims(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
+
+
+def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tracer:
+    """Axes moved to other places; the others keep their order."""
+    value = as_tracer("moveaxis", x)
+    sources, places = (_axes_in_order(axes, value.ndim) for axes in (source, destination))
+    if len(sources) != len(places):
+        raise ShapeError(f"{user_line()}: moveaxis was given {len(sources)} axes and {len(places)} places for them.")
+    axes = [axis for axis in range(value.ndim) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        axes.insert(place, axis)
+    return permute_dims(value, axes)
+
+
+def _axes_in_order(axes: int | tuple[int, ...], rank: int) -> list[int]:
+    """Axes counted from the front, in the order in which they were given."""
+    normal_axes(axes, rank)
+    return [normal_axis(one, rank) for one in (axes if isinstance(axes, Sequence) else (axes,))]
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Tracer:
+    """`x` repeated along new axes and axes of size 1."""
+    value, dims = as_tracer("broadcast_to", x), as_dims(shape)
+    return value if dims == value.dims else unary("broadcast_to", value, shape=dims)
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[Tracer, ...]:
+    """Arrays repeated to the shape in which they meet."""
+    values = [as_tracer("broadcast_arrays", array) for array in arrays]
+    dims = _meeting([value.dims for value in values])
+    return tuple(broadcast_to(value, dims) for value in values)
+
+
+def _meeting(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """The shape in which `shapes` meet if they do, which is for the operations to check: numbers before symbols."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    result: list[Dim] = []
+    for axis in range(-rank, 0):
+        sizes = [shape[axis] for shape in shapes if -axis <= len(shape) and shape[axis] != 1]
+        numbers = [size for size in sizes if isinstance(size, int)]
+        result.append((numbers or sizes or [1])[0])
+    return tuple(result)
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int | Tracer, ...]:
+    """The shape in which arrays of `shapes` meet.
+
+    Raises:
+        ShapeError: They do not, or it is not known before the program runs.
+    """
+    scope = current_trace()
+    dims = broadcast_dims(*[as_dims(shape) for shape in shapes])
+    return tuple(Tracer(dim, scope, weak=True) if isinstance(dim, Size) and scope else dim for dim in dims)  # type: ignore[misc]
+
+
+def expand_dims(x: Any, /, *, axis: int = 0) -> Tracer:
+    """A new axis of size 1 at `axis`."""
+    value = as_tracer("expand_dims", x)
+    return unary("expand_dims", value, axis=normal_axis(axis, value.ndim + 1))
+
+
+def squeeze(x: Any, /, axis: int | tuple[int, ...]) -> Tracer:
+    """Axes of size 1 removed; that a symbolic size is 1 is checked when the program runs."""
+    value = as_tracer("squeeze", x)
+    return unary("squeeze", value, axis=normal_axes(axis, value.ndim))
+
+
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tracer:
+    """Arrays joined along an existing axis (flat, if `axis` is None)."""
+    values = _values("concat", arrays)
+    if axis is None:
+        return concat([reshape(value, (-1,)) for value in values])
+    place = normal_axis(axis, values[0].ndim)
+    return values[0] if len(values) == 1 else record("concat", *promoted("concat", values), axis=place)
+
+
+def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tracer:
+    """Arrays joined along a new axis."""
+    values = _values("stack", arrays)
+    return record("stack", *promoted("stack", values), axis=normal_axis(axis, values[0].ndim + 1))
+
+
+def _values(op: str, arrays: Sequence[Any]) -> list[Tracer]:
+    if not arrays:
+        raise ShapeError(f"{user_line()}: {op} joins one array or more, found none.")
+    return [as_tracer(op, array) for array in arrays]
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tracer, ...]:
+    """The arrays that `x` is a stack of; their number must be known now."""
+    value = as_tracer("unstack", x)
+    place = normal_axis(axis, value.ndim)
+    if isinstance(value.dims[place], Size):
+        raise ShapeError(
+            f"{user_line()}: unstack makes as many arrays as axis {place} of {value.aval} is long, which is not known "
+            "before the program runs; use plica.for_loop or plica.scan."
+        )
+    return record_all("unstack", value, axis=place) if value.dims[place] else ()
+
+
+def flip(x: Any, /, *, axis: Axis = None) -> Tracer:
+    """The order of elements reversed along `axis`."""
+    value = as_tracer("flip", x)
+    return unary("flip", value, axis=normal_axes(axis, value.ndim))
+
+
+def roll(x: Any, /, shift: Any, *, axis: Axis = None) -> Tracer:
+    """Elements moved by `shift` places along `axis`, those behind the end to the front."""
+    value = as_tracer("roll", x)
+    if axis is None:
+        return reshape(roll(reshape(value, (-1,)), shift, axis=0), value.dims)
+    axes = tuple(normal_axis(one, value.ndim) for one in (axis if isinstance(axis, Sequence) else (axis,)))
+    shifts = as_dims(shift) if isinstance(shift, Sequence) else (as_dim(shift),) * len(axes)
+    return unary("roll", value, shift=shifts * len(axes) if len(shifts) == 1 else shifts, axis=axes)
+
+
+def tril(x: Any, /, *, k: Any = 0) -> Tracer:
+    """The lower triangle of matrices, up to diagonal `k`; zeros above."""
+    return unary("tril", x, k=as_dim(k))
+
+
+def triu(x: Any, /, *, k: Any = 0) -> Tracer:
+    """The upper triangle of matrices, from diagonal `k`; zeros below."""
+    return unary("triu", x, k=as_dim(k))

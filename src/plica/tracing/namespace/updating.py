@@ -1,0 +1,152 @@
+"""Writing at indices: `x.at[key].set(values)` is a new array; `x` stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from plica.errors import DTypeError, ShapeError, TraceError
+from plica.ir.program import Literal
+from plica.ops.update import AT, MODES, Place
+from plica.tracing.namespace.elementwise import where
+from plica.tracing.namespace.keys import (
+    Entry,
+    Gap,
+    Mask,
+    NewAxis,
+    Places,
+    Range,
+    Scalar,
+    as_operand,
+    block_start,
+    nonzero_places,
+    parse,
+)
+from plica.tracing.namespace.operands import as_tracer, cast, is_number, result_dtype
+from plica.tracing.namespace.results import Updates
+from plica.tracing.namespace.shapes import broadcast_to, expand_dims, flip, permute_dims, squeeze
+from plica.tracing.tracer import Tracer, record, user_line
+
+
+def updates(x: Any) -> Updates:
+    """`updates(x)[key].set(values)` and `.add`, `.multiply`, `.min`, `.max`: what `x.at[key]` is for a tracer."""
+    return Updates(x, update)
+
+
+def at(x: Any) -> Updates:
+    """`at(x)[key].set(values)` and `.add`, `.multiply`, `.min`, `.max`: what `x.at[key]` is for a tracer."""
+    return Updates(x, update)
+
+
+def update(x: Any, key: Any, values: Any, mode: str = "set") -> Tracer:
+    """`x` with other elements at `key`: `values`, or what `mode` ("add", "multiply", "min", "max") makes of both.
+
+    Raises:
+        DTypeError: `values` would lose their kind (a float put into integers).
+        ShapeError: `values` do not broadcast to the shape of `x[key]`.
+    """
+    if mode not in MODES:
+        raise TraceError(f"{user_line()}: there is no update {mode!r}; there are {', '.join(MODES)}.")
+    x = as_tracer("update", x)
+    given = _of_dtype(x, values)
+    entries = parse(x, key)
+    masked = _only_mask(x, entries)
+    if masked is not None and given.ndim <= x.ndim - masked[0] - masked[1].ndim:
+        return _choose(x, *masked, given, mode)
+    return _write(x, entries, given, mode)
+
+
+def _of_dtype(x: Tracer, values: Any) -> Tracer:
+    found = as_tracer("update", values)
+    if found.weak:
+        fits = result_dtype([x, values if is_number(values) else found]) == x.dtype
+    else:
+        fits = np.can_cast(found.dtype.value, x.dtype.value, "same_kind")
+    if not fits:
+        raise DTypeError(
+            f"{user_line()}: values of dtype {found.dtype.value} do not fit an array of {x.dtype.value}; convert the "
+            f"array with astype(x, {found.dtype.value!r}), or the values with astype(values, {x.dtype.value!r})."
+        )
+    return cast(found, x.dtype)
+
+
+def _only_mask(x: Tracer, entries: list[Entry]) -> tuple[int, Tracer] | None:
+    """The first axis of a mask and the mask, where all other axes are whole."""
+    axis, found = 0, None
+    for entry in entries:
+        if isinstance(entry, Mask) and found is None:
+            found = (axis, entry.truths)
+            axis += entry.truths.ndim
+        elif isinstance(entry, Range) and entry == Range(0, x.dims[axis]):
+            axis += 1
+        elif not isinstance(entry, Gap):
+            return None
+    return found
+
+
+def _choose(x: Tracer, axis: int, mask: Tracer, values: Tracer, mode: str) -> Tracer:
+    """The update where values do not tell masked elements apart, so that their number need not be known."""
+    after = axis + mask.ndim
+    values = broadcast_to(values, x.dims[after:])
+    for _ in x.dims[after:]:
+        mask = expand_dims(mask, axis=mask.ndim)
+    if mode == "multiply":  # an infinite value does not reach the derivatives of the elements that it leaves alone
+        chosen = where(mask, values, cast(as_tracer("update", 1), x.dtype))
+        return record("multiply", x, chosen)
+    return where(mask, record(_FUNCTIONS[mode], x, values) if mode in _FUNCTIONS else values, x)
+
+
+_FUNCTIONS = {"add": "add", "min": "minimum", "max": "maximum"}
+
+
+def _write(x: Tracer, entries: list[Entry], values: Tracer, mode: str) -> Tracer:
+    index: list[Place] = []
+    operands: list[Tracer | Literal] = []
+    for entry in entries:
+        if isinstance(entry, Range):
+            whole = (entry.start, entry.stop, entry.step) == (0, x.dims[len(index)], 1)
+            index.append(None if whole else entry.ascending)
+            continue
+        places = _places(entry)
+        index += [AT] * len(places)
+        operands += places
+    block = max((one.ndim for one in operands if isinstance(one, Tracer)), default=0)
+    given = _arranged(values, entries, block) if values.ndim else values
+    return record("update", x, given, *operands, mode=mode, index=tuple(index))
+
+
+def _places(entry: Entry) -> tuple[Tracer | Literal, ...]:
+    """The operands that say where."""
+    if isinstance(entry, Scalar):
+        return (as_operand(entry.place),)
+    if isinstance(entry, Places):
+        return (entry.indices,)
+    if not isinstance(entry, Mask):
+        return ()
+    if not entry.truths.ndim:
+        raise TraceError(f"{user_line()}: a mask of no dimension takes no place in an update; use plica.numpy.where.")
+    return nonzero_places(entry.truths)
+
+
+def _arranged(values: Tracer, entries: list[Entry], block: int) -> Tracer:
+    """Values in the shape of `x[key]` as the operation takes them.
+
+    That is the `block` axes of the arrays of indices first, no new axes, and every slice upwards.
+    """
+    kept: list[NewAxis | Range] = [entry for entry in entries if isinstance(entry, NewAxis | Range)]
+    start = block_start(entries) if block else 0
+    if not start and not any(isinstance(entry, NewAxis) or entry.backwards for entry in kept):
+        return values
+    if values.ndim > block + len(kept):
+        raise ShapeError(
+            f"{user_line()}: values {values.aval} have more dimensions than the {block + len(kept)} that are updated."
+        )
+    for _ in range(block + len(kept) - values.ndim):
+        values = expand_dims(values, axis=0)
+    values = permute_dims(values, (*range(start, start + block), *range(start), *range(start + block, values.ndim)))
+    backwards = [block + at for at, entry in enumerate(kept) if isinstance(entry, Range) and entry.backwards]
+    new = [block + at for at, entry in enumerate(kept) if isinstance(entry, NewAxis)]
+    if backwards:
+        values = flip(values, axis=tuple(backwards))
+    return squeeze(values, tuple(new)) if new else values

@@ -1,0 +1,250 @@
+"""`bind_nested`: one step of tracing, in which an operation applies itself to functions that are traced on the way.
+
+    bind_nested(functions, inputs, strategy):
+        expanded inputs, input type  <-  expand_args(inputs)           sizes are put before the arrays that have them
+        for each function:
+            expanded arguments       <-  initialize(input type)        in a scope of its own
+            arguments                <-  collapse(expanded arguments)
+            results                  <-  trace_nested(function, arguments)
+        output types                 <-  expand_results(results)       the strategy: which sizes stay, which are new
+        expanded outputs             <-  initialize(output types)      by the Builder, as the operation's row says
+        outputs                      <-  collapse(expanded outputs)
+
+Source: seed 003, "Generalisation of the tracing problem". The strategies are in `strategies.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from plica.errors import TraceError
+from plica.ir.builder import Builder
+from plica.ir.program import Operand, Program, Var
+from plica.ir.sizes import Dim, Size, atoms, substitute
+from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, array_type
+from plica.tracing.namespace.operands import as_tracer
+from plica.tracing.tracer import Trace, Tracer, scope_of, user_line
+from plica.tracing.trees import Structure, flatten
+
+InputType = tuple[tuple[ArrayType, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that an operation runs as a nested Program.
+
+    Args:
+        call: Takes the arguments one by one and returns a tree of results.
+        name: The parameter of the equation that holds the Program.
+        place: `file:line` of the function.
+        leading: Types of arguments that come before those made of inputs, such as the index of a loop.
+        names: Hints for the names of all arguments.
+    """
+
+    call: Callable[..., Any]
+    name: str
+    place: str
+    leading: tuple[ArrayType, ...] = ()
+    names: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """Inputs with the sizes that their types need put before them.
+
+    Args:
+        sizes: The implicit inputs: sizes in terms of the enclosing scope.
+        inputs: The explicit ones.
+        input_type: Pairs of (type, explicit), in which `DBIdx` refers to an implicit input.
+    """
+
+    sizes: tuple[Dim, ...]
+    inputs: tuple[Tracer, ...]
+    input_type: InputType
+
+    def entries(self, place: int) -> tuple[int | None, ...]:
+        """For each axis of explicit input `place`, the implicit input that is its size; None for a number."""
+        dims = self.input_type[len(self.sizes) + place][0].shape
+        return tuple(None if isinstance(dim, int) else _index_of(dim) for dim in dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What tracing a function gave.
+
+    Args:
+        scope: The scope, with what it captured.
+        implicit: The sizes among its inputs.
+        arguments: Its explicit arguments, the leading ones first.
+        results: The leaves of what it returned.
+        structure: The tree that they are the leaves of.
+    """
+
+    function: Function
+    scope: Trace
+    implicit: tuple[Var, ...]
+    arguments: tuple[Tracer, ...]
+    results: tuple[Tracer, ...]
+    structure: Structure
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A nested Program, what stands outside for each of its consts, and which of the expanded sizes it still takes."""
+
+    program: Program
+    captured: tuple[Operand, ...]
+    entries: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Retry(Exception):  # noqa: N818 - no error: the inputs are taken otherwise, and the functions are traced again
+    """Raised by a strategy that needs inputs of other types: casts, or axes whose sizes are to be inputs."""
+
+    casts: Mapping[int, Tracer] = field(default_factory=dict)
+    opened: frozenset[tuple[int, int]] = frozenset()
+
+
+class Strategy(Protocol):
+    """How an operation expands its arguments and results."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether a size that several axes have becomes one implicit input."""
+        ...
+
+    def expand_results(self, expanded: Expanded, traced: Sequence[Traced]) -> list[Region]:
+        """The Programs of the traced functions, whose output types are what the operation needs."""
+        ...
+
+
+def bind_nested(
+    op: str,
+    functions: Sequence[Function],
+    inputs: Sequence[Tracer],
+    strategy: Strategy,
+    record: Callable[[Trace, Expanded, Sequence[Region]], tuple[Tracer, ...]],
+) -> tuple[tuple[Tracer, ...], Structure]:
+    """Trace `functions` at the types of `inputs` and record the operation.
+
+    Args:
+        op: The operation, for messages.
+        functions: What becomes its nested Programs.
+        inputs: What they are given.
+        strategy: How sizes are expanded.
+        record: Adds the equation: it is given the scope, the expanded inputs and the Programs; all results.
+
+    Returns:
+        The explicit results, and the structure of what the last function returned.
+    """
+    scope, opened = scope_of(), frozenset[tuple[int, int]]()
+    line = user_line()
+    found = [scope.receive(one) for one in inputs]
+    for _ in range(_MOST_RETRIES):
+        expanded = expand_args(found, shared=strategy.shared, opened=opened)
+        try:
+            traced = [abstract_evaluation(function, expanded, scope) for function in functions]
+            regions = strategy.expand_results(expanded, traced)
+        except Retry as retry:
+            opened |= retry.opened
+            found = [retry.casts.get(place, one) for place, one in enumerate(found)]
+            continue
+        with scope.builder.at(line):
+            outputs = record(scope, expanded, regions)
+        implicit = regions[-1].program.num_implicit_outputs
+        return outputs[implicit:], traced[-1].structure
+    raise TraceError(f"{line}: {op} does not settle on types for its arguments; give them explicit dtypes and shapes.")
+
+
+_MOST_RETRIES = 50
+
+
+def expand_args(
+    inputs: Sequence[Tracer], *, shared: bool, opened: frozenset[tuple[int, int]] = frozenset()
+) -> Expanded:
+    """Put the sizes of `inputs` before them.
+
+    Args:
+        inputs: Tracers of one scope.
+        shared: Whether a size that several axes have becomes one implicit input, or one for each use.
+        opened: Axes (input, axis) whose size is a number, and is an implicit input all the same.
+    """
+    sizes: list[Dim] = []
+    places: dict[Dim, int] = {}
+    types: list[ArrayType] = []
+    for place, one in enumerate(inputs):
+        dims: list[Dim] = []
+        for axis, dim in enumerate(one.dims):
+            if isinstance(dim, int) and (place, axis) not in opened:
+                dims.append(dim)
+                continue
+            is_new = not shared or (place, axis) in opened or dim not in places
+            if is_new:
+                sizes.append(dim)
+            if is_new and (place, axis) not in opened:
+                places[dim] = len(sizes) - 1
+            dims.append(Size.of(DBIdx(len(sizes) - 1 if is_new else places[dim])))
+        types.append(array_type(dims, one.dtype))
+    implicit = tuple((SCALAR_SIZE, False) for _ in sizes)
+    return Expanded(tuple(sizes), tuple(inputs), (*implicit, *((type_, True) for type_ in types)))
+
+
+def abstract_evaluation(function: Function, expanded: Expanded, outer: Trace) -> Traced:
+    """Trace `function` at the input type, in a scope of its own."""
+    scope = Trace(Builder(outer.builder.table), locate=outer.locate, parent=outer, place=function.place)
+    variables = initialize(expanded, scope, function)
+    arguments = collapse(variables, len(expanded.sizes))
+    weak = [True] * len(function.leading) + [one.weak for one in expanded.inputs]
+    tracers = tuple(Tracer(var, scope, weak=is_weak) for var, is_weak in zip(arguments, weak, strict=True))
+    results, structure = trace_nested(function, tracers, scope)
+    return Traced(function, scope, variables[: len(expanded.sizes)], tracers, results, structure)
+
+
+def initialize(expanded: Expanded, scope: Trace, function: Function) -> tuple[Var, ...]:
+    """The expanded arguments in a new scope: sizes, leading arguments, and arrays whose `DBIdx` are those sizes."""
+    count = len(expanded.sizes)
+    names = [*function.names, *[None] * len(expanded.input_type)]
+    sizes: list[Var] = []
+    for dim in expanded.sizes:
+        size = scope.builder.implicit(_hint(dim))
+        sizes.append(size)
+    variables = list(sizes)
+    types = [*function.leading, *(type_ for type_, _ in expanded.input_type[count:])]
+    for name, type_ in zip(names, types, strict=False):
+        dims = [substitute(dim, lambda atom: Size.of(sizes[atom.val])) for dim in type_.shape]  # type: ignore[attr-defined]
+        variables.append(scope.builder.argument(name, dims, type_.dtype))
+    return tuple(variables)
+
+
+def _hint(dim: Dim) -> str | None:
+    """A name for a size: that of the first variable in it."""
+    return next((atom.name for atom in atoms(dim) if isinstance(atom, Var)), None)
+
+
+def collapse(expanded: Sequence[Any], num_implicit: int) -> tuple[Any, ...]:
+    """The explicit ones of an expanded list."""
+    return tuple(expanded[num_implicit:])
+
+
+def trace_nested(function: Function, arguments: Sequence[Tracer], scope: Trace) -> tuple[tuple[Tracer, ...], Structure]:
+    """Run the function on tracers; the leaves of its results as tracers of `scope`, and their structure."""
+    with scope.active():
+        leaves, structure = flatten(function.call(*arguments))
+        results = tuple(scope.receive(as_tracer(f"the result of {function.name}", leaf)) for leaf in leaves)
+    return results, structure
+
+
+def build_region(traced: Traced, results: Sequence[Operand], implicit: Sequence[Operand]) -> Region:
+    """The Program of a traced function with these outputs, and what it captured."""
+    program = traced.scope.builder.build(results, implicit)
+    return Region(program, tuple(traced.scope.captured), tuple(range(len(traced.implicit))))
+
+
+def _index_of(dim: Dim) -> int:
+    assert isinstance(dim, Size), "numbers are no entries"
+    ((monomial, _),) = dim.terms
+    ((atom, _),) = monomial
+    assert isinstance(atom, DBIdx), "sizes in an input type are references"
+    return atom.val
