@@ -41,7 +41,7 @@ OPTIONAL = (
     ("torch", ("backend/torch", "learn"), ("cli",)),
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", (), ("files",)),
-    ("array_api_compat", ("numpy",), ()),
+    ("array_api_compat", ("numpy", "decorator"), ()),
 )
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "backend" / "__init__.py")
 

@@ -3,6 +3,8 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from plica.api import interpret, parse, trace, verify
+from plica.control import cond, for_loop, scan, while_loop
+from plica.decorator import jit
 from plica.ir.types import spec
 from plica.pipeline import PipelineContext, compile  # noqa: A004 - the word of the field
 from plica.symbolic.circuit import Circuit
@@ -13,4 +15,19 @@ try:
 except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+unknown"
 
-__all__ = ["Circuit", "PipelineContext", "Scope", "compile", "interpret", "parse", "spec", "trace", "verify"]
+__all__ = [
+    "Circuit",
+    "PipelineContext",
+    "Scope",
+    "compile",
+    "cond",
+    "for_loop",
+    "interpret",
+    "jit",
+    "parse",
+    "scan",
+    "spec",
+    "trace",
+    "verify",
+    "while_loop",
+]

@@ -244,7 +244,8 @@ def scan(
     if not rows:  # what a step would make is known from tracing one
         return _scan_nothing(body, init, xs)
     rows = rows[::-1] if reverse else rows
-    stacks = [namespace.stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
+    stack = namespace.stack  # type: ignore[attr-defined]
+    stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
     return carry, unflatten(rows[0][1], stacks)
 
 

@@ -190,7 +190,9 @@ class _Arguments:
         def place(arg: Any) -> Any:
             if _is_array(arg):
                 return next(rest)
-            return type(arg)(place(one) for one in arg) if isinstance(arg, list | tuple) else arg
+            if isinstance(arg, list | tuple):
+                return (list if isinstance(arg, list) else tuple)(map(place, arg))
+            return arg
 
         return [place(arg) for arg in self._args], {key: place(value) for key, value in self._kwargs.items()}
 

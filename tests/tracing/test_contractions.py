@@ -6,7 +6,7 @@ import torch
 
 import plica.numpy as pnp
 from plica.api import interpret, trace, verify
-from plica.errors import DTypeError, ShapeError
+from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.types import spec
 from tests.harness.programs import assert_same, run_torch, to_torch
 
@@ -22,9 +22,7 @@ def array(shape, dtype, seed=0):
 
 def check(call, reference, shapes, sizes, dtype):
     """`call` on tracers of unknown sizes, run by both backends, and at once on both kinds of arrays."""
-    arrays = [
-        array([sizes.get(size, size) for size in shape], dtype, seed) for seed, shape in enumerate(shapes)
-    ]
+    arrays = [array([sizes.get(size, size) for size in shape], dtype, seed) for seed, shape in enumerate(shapes)]
     program = trace(call, *[spec(shape, dtype) for shape in shapes])
     verify(program)
     expected = np.asarray(reference(*arrays))
@@ -151,14 +149,14 @@ def test_sizes_that_may_differ_are_compared_when_the_program_runs() -> None:
     assert_same(interpret(program, x, y)[0], x @ y)
     assert_same(run_torch(program, to_torch(x), to_torch(y))[0], x @ y)
     for run in (lambda: interpret(program, x, y[:2]), lambda: run_torch(program, to_torch(x), to_torch(y[:2]))):
-        with pytest.raises(ShapeError, match="matmul contracts"):
+        with pytest.raises(InputError, match=r"shape \(2,\), but \(3,\) is needed"):
             run()
 
 
 REFUSED = (
-    (lambda x, y: pnp.matmul(x, 2.0), ShapeError, "matmul takes no scalars"),
+    (lambda x, _: pnp.matmul(x, 2.0), ShapeError, "matmul takes no scalars"),
     (lambda x, y: pnp.matmul(x > 0, y > 0), DTypeError, "found bool"),
-    (lambda x, y: pnp.matmul(x, x), ShapeError, "3 meets 2"),
+    (lambda x, _: pnp.matmul(x, x), ShapeError, "3 meets 2"),
     (lambda x, y: pnp.vecdot(x, y[0], axis=0), ShapeError, "counts axes from the end, found 0"),
     (lambda x, y: pnp.vecdot(x, y[:, :2]), ShapeError, "3 meets 2"),
     (lambda x, y: pnp.tensordot(x, y, axes=3), ShapeError, "tensordot over 3 axes"),
@@ -168,13 +166,13 @@ REFUSED = (
     (lambda x, y: pnp.tensordot(x, y, axes=((2,), (0,))), ShapeError, "axis 2 does not exist"),
     (lambda x, y: pnp.tensordot(x, y, axes=((0,), (1,))), ShapeError, "axis 'a' is both 2 and 3"),
     (lambda x, y: pnp.einsum("ab,ab,ab", x, y), ShapeError, "one term for each of 2 operands"),
-    (lambda x, y: pnp.einsum("abc", x), ShapeError, "the term 'abc' does not fit"),
-    (lambda x, y: pnp.einsum("ab->aa", x), ShapeError, "must occur once there"),
-    (lambda x, y: pnp.einsum("ab->ac", x), ShapeError, "must occur once there and in an operand"),
-    (lambda x, y: pnp.einsum("...abc", x), ShapeError, "a term has more letters than its operand has axes"),
-    (lambda x, y: pnp.einsum("...a->a", x), ShapeError, "the result needs '...' too"),
-    (lambda x, y: pnp.einsum("a..->a", x), ShapeError, "does not fit"),
-    (lambda x, y: pnp.einsum("...,...", x, x[:, :2]), ShapeError, "is both 3 and 2"),
+    (lambda x, _: pnp.einsum("abc", x), ShapeError, "the term 'abc' does not fit"),
+    (lambda x, _: pnp.einsum("ab->aa", x), ShapeError, "must occur once there"),
+    (lambda x, _: pnp.einsum("ab->ac", x), ShapeError, "must occur once there and in an operand"),
+    (lambda x, _: pnp.einsum("...abc", x), ShapeError, "a term has more letters than its operand has axes"),
+    (lambda x, _: pnp.einsum("...a->a", x), ShapeError, "the result needs '...' too"),
+    (lambda x, _: pnp.einsum("a..->a", x), ShapeError, "does not fit"),
+    (lambda x, _: pnp.einsum("...,...", x, x[:, :2]), ShapeError, "is both 3 and 2"),
 )
 
 

@@ -1,4 +1,4 @@
-"""The linear-algebra extension: traced with unknown sizes, eager, numpy's own; derivatives; matrices without results."""
+"""Linear algebra: traced with unknown sizes, eager, and numpy's own; derivatives; matrices without results."""
 
 import math
 import re
@@ -12,7 +12,7 @@ import torch
 
 import plica.numpy as pnp
 from plica.api import interpret, trace, verify
-from plica.errors import DTypeError, ShapeError, TraceError
+from plica.errors import DTypeError, InputError, ShapeError, TraceError
 from plica.ir.types import spec
 from tests.harness.programs import Array, assert_same, run_torch, to_torch
 
@@ -276,7 +276,7 @@ def test_the_gradient_of_the_others_is_not_touched(name: str) -> None:
     alone = torch.tensor(GOOD, requires_grad=True)
     getattr(la, name)(x)[1].sum().backward()
     getattr(la, name)(alone).sum().backward()
-    assert torch.equal(x.grad[1], alone.grad)
+    torch.testing.assert_close(x.grad[1], alone.grad, rtol=1e-13, atol=1e-15)
 
 
 def test_singular_values_and_determinants_of_singular_matrices() -> None:
@@ -310,7 +310,7 @@ def test_squareness_that_is_not_known_is_checked_when_the_program_runs() -> None
     np.testing.assert_allclose(interpret(program, GOOD)[0], np.linalg.cholesky(GOOD))
     assert_same(run_torch(program, to_torch(GOOD))[0], np.linalg.cholesky(GOOD))
     for run in (lambda: interpret(program, GOOD[:1]), lambda: run_torch(program, to_torch(GOOD[:1]))):
-        with pytest.raises(ShapeError, match="expected square matrices"):
+        with pytest.raises(InputError, match=r"shape \(1, 2\), but \(1, 1\) is needed"):
             run()
 
 

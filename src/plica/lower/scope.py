@@ -21,9 +21,7 @@ from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
 from plica.lower.parameters import ParameterValues, wide_dtype
 from plica.ops import OPS
-from plica.passes.algebra import simplify
-from plica.passes.cse import share_equations
-from plica.passes.dead_code import eliminate_dead_code
+from plica.passes.clean import clean
 from plica.symbolic.layers import InputRow
 from plica.symbolic.parameters import Parameter, TensorParameter
 from plica.symbolic.semirings import Semiring, Value
@@ -78,10 +76,7 @@ class LoweringScope:
 
     def build(self, results: Iterable[Tracer]) -> Program:
         """The Program that returns `results`, without what they do not need."""
-        program = self.builder.build([result.operand for result in results])
-        for clean in (simplify, share_equations, eliminate_dead_code):
-            program = clean(program)
-        return program
+        return clean(self.builder.build([result.operand for result in results]))
 
     def parameters(self, group: FoldedLayer) -> dict[str, Tracer]:
         """The evaluated parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""

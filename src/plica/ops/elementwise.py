@@ -108,7 +108,8 @@ def _each(function: Callable[[float], float]) -> Callable[[Array], Any]:
 def _erfinv_of_one(x: float) -> float:
     if abs(x) >= 1:
         return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
-    return NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2)
+    # the lower tail, where 1 - |x| is exact: near 1 the other one would lose digits
+    return math.copysign(NormalDist().inv_cdf((1 - abs(x)) / 2) / math.sqrt(2), x)
 
 
 _UNARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (

@@ -157,7 +157,7 @@ def _svdvals(x: Array) -> Array:
 
 
 def _cutoff(x: Array, values: Array, rtol: Array | None) -> Any:
-    """Singular values up to this are taken for 0: `rtol` times the largest, by default `max(M, N)` units of rounding."""
+    """Singular values up to this are taken for 0: `rtol` (by default `max(M, N)` times epsilon) times the largest."""
     relative = max(x.shape[-2:]) * np.finfo(x.dtype).eps if rtol is None else rtol
     return np.asarray(np.max(values, axis=-1, initial=0) * relative, values.dtype)[..., None]
 
@@ -251,7 +251,7 @@ FACTORIZATIONS = (
         _pinv,
         lambda: [
             *_rectangles(),
-            sample(_A, 0.6),
+            sample(_A.astype("complex128"), 0.6),  # no derivative where singular values other than 0 are dropped
             sample(np.stack([_A, _A]).astype("complex128"), np.asarray([0.0, 0.6])),
             sample(_BAD.astype("complex128")),
         ],

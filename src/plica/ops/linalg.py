@@ -92,7 +92,8 @@ def _log_matmul_exp_type(*types: ArrayType) -> ArrayType:
     require_equal_sizes(
         weight.shape[-1],
         units,
-        f"log_matmul_exp of {len(inputs)} input(s) of {first[-1]} units takes a weight (..., O, {units}), found {weight}.",
+        f"log_matmul_exp of {len(inputs)} input(s) of {first[-1]} units takes a weight (..., O, {units}), "
+        f"found {weight}.",
     )
     return array_type((*broadcast(first[:-2], weight.shape[:-2]), first[-2], weight.shape[-2]), dtype)
 

@@ -10,11 +10,11 @@ number is the key of `fold_in`: numbers drawn with a key, keys split from it and
 
 Source: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011), and its library Random123.
 
->>> [hex(word) for word in threefry(np.zeros(2, "int64"), np.zeros((), "int64")).tolist()]
+>>> [hex(word) for word in block((0, 0), 0)]
 ['0x6b200159', '0x99ba4efe']
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,23 +45,42 @@ DIGITS = {DType.FLOAT16: 11, DType.FLOAT32: 24, DType.FLOAT64: 53}
 INTERVALS = ("[0,1)", "(-1,1)", "(0,1)")
 
 
-def threefry(key: Array, counters: Array) -> Array:
-    """The two words that Threefry-2x32 with 20 rounds makes of each counter.
+def block(key: Sequence[int], counter: int) -> tuple[int, int]:
+    """The two words that Threefry-2x32 with 20 rounds makes of a counter."""
+    first, second = key[0] & WORD, key[1] & WORD
+    keys = (first, second, first ^ second ^ KEY_SCHEDULE)
+    high, low = ((counter >> 32) + first) & WORD, (counter + second) & WORD
+    for group in range(5):
+        for rotation in ROTATIONS[group % 2]:
+            high = (high + low) & WORD
+            low = (low << rotation & WORD | low >> 32 - rotation) ^ high
+        high = (high + keys[(group + 1) % 3]) & WORD
+        low = (low + keys[(group + 2) % 3] + group + 1) & WORD
+    return high, low
 
-    Shapes: key (2,), counters any, the result has an axis of two words at its end, in uint32.
+
+def blocks(key: Array, counters: Array) -> Array:
+    """The words of many counters.
+
+    Shapes: key (2,), counters (N,), the result (N, 2) in uint32.
     """
-    first, second = key.astype("uint32")
+    first, second = (key & WORD).astype("uint32")
     keys = (first, second, first ^ second ^ np.uint32(KEY_SCHEDULE))
-    with np.errstate(over="ignore"):  # of scalars; arithmetic is modulo 2**32
-        high = (counters >> 32).astype("uint32") + first
-        low = counters.astype("uint32") + second
+    words = np.empty((2, len(counters)), "uint32")
+    high, low = words
+    with np.errstate(over="ignore"):  # arithmetic is modulo 2**32
+        np.add(counters >> 32 & WORD, first, out=high, casting="unsafe")
+        np.add(counters & WORD, second, out=low, casting="unsafe")
         for group in range(5):
             for rotation in ROTATIONS[group % 2]:
-                high = high + low
-                low = ((low << np.uint32(rotation)) | (low >> np.uint32(32 - rotation))) ^ high
-            high = high + keys[(group + 1) % 3]
-            low = low + (keys[(group + 2) % 3] + np.uint32(group + 1))
-    return np.stack([high, low], axis=-1)
+                high += low
+                carried = low >> np.uint32(32 - rotation)
+                low <<= np.uint32(rotation)
+                low |= carried
+                low ^= high
+            high += keys[(group + 1) % 3]
+            low += keys[(group + 2) % 3] + np.uint32(group + 1)
+    return words.T
 
 
 # --- types -----------------------------------------------------------------------------------------------------------
@@ -120,39 +139,43 @@ def _permutation_type(key: ArrayType, *, size: Dim) -> ArrayType:
 # --- references ------------------------------------------------------------------------------------------------------
 
 
-def _key(seed: Array) -> Array:
+def _key(seed: Array) -> Any:
     return np.stack([(seed >> 32) & WORD, seed & WORD])
 
 
-def _split(key: Array, *, num: int) -> Array:
-    return threefry(key, np.arange(num) + SPLIT_COUNTER).astype("int64")
+def _split(key: Array, *, num: int) -> Any:
+    return blocks(key, np.arange(num) + SPLIT_COUNTER).astype("int64")
 
 
-def _fold_in(key: Array, data: Array) -> Array:
-    inner = threefry(key, np.asarray(DATA_COUNTER)).astype("int64")
-    return threefry(inner, data).astype("int64")
+def folded(key: Sequence[int], data: int) -> tuple[int, int]:
+    """The words of the key for a number."""
+    return block(block(key, DATA_COUNTER), data)
 
 
-def _bits(key: Array, *, shape: tuple[int, ...], width: int) -> Array:
+def _fold_in(key: Array, data: Array) -> Any:
+    return np.asarray(folded(key.tolist(), data.item()))
+
+
+def _bits(key: Array, *, shape: tuple[int, ...], width: int) -> Any:
     count = int(np.prod(shape))
     if width <= 32:
-        words = threefry(key, np.arange((count + 1) // 2)).reshape(-1)[:count]
+        words = blocks(key, np.arange((count + 1) // 2)).reshape(-1)[:count]
         return (words.astype("int64") >> (32 - width)).reshape(shape)
-    high, low = threefry(key, np.arange(count)).astype("uint64").T
+    high, low = blocks(key, np.arange(count)).astype("uint64").T
     return (((high << np.uint64(32)) | low) >> np.uint64(64 - width)).astype("int64").reshape(shape)
 
 
-def _half_open(key: Array, shape: tuple[int, ...], digits: int) -> Array:
+def _half_open(key: Array, shape: tuple[int, ...], digits: int) -> Any:
     # k 2**-p
     return _bits(key, shape=shape, width=digits) * 2.0**-digits
 
 
-def _centred(key: Array, shape: tuple[int, ...], digits: int) -> Array:
+def _centred(key: Array, shape: tuple[int, ...], digits: int) -> Any:
     # (2 k + 1 - 2**p) 2**-p
     return (2 * _bits(key, shape=shape, width=digits) + (1 - (1 << digits))) * 2.0**-digits
 
 
-def _open(key: Array, shape: tuple[int, ...], digits: int) -> Array:
+def _open(key: Array, shape: tuple[int, ...], digits: int) -> Any:
     # (2 k + 1) 2**-63, rounded, below 1
     odd = _bits(key, shape=shape, width=63) | 1
     scaled = odd.astype("float32" if digits < 53 else "float64") * 2.0**-63

@@ -26,8 +26,8 @@ def _nonzero(x: Array) -> Any:
 
 
 def _unique_type(x: ArrayType, *, parts: tuple[str, ...]) -> tuple[ArrayType, ...]:
-    if not parts or any(part not in PARTS for part in parts):
-        raise VerifyError(f"unique gives some of {PARTS}, found {parts}.")
+    if "values" not in parts or any(part not in PARTS for part in parts):
+        raise VerifyError(f"unique gives the values and some others of {PARTS}, found {parts}.")
     types = {
         "values": array_type((_FOUND,), x.dtype),
         "indices": array_type((_FOUND,), DType.INT64),
@@ -48,7 +48,12 @@ def _unique(x: Array, *, parts: tuple[str, ...]) -> Any:
 _X = np.asarray([[2.5, -1.0, 2.5], [0.0, 7.0, -1.0]], "float32")
 
 SEARCH = (
-    Op("nonzero", _nonzero_type, _nonzero, lambda: [sample(_X > 0), sample(_X), sample(np.asarray([0, 3, 0, 2]))]),
+    Op(
+        "nonzero",
+        _nonzero_type,
+        _nonzero,
+        lambda: [sample(_X[:, 1:] > 0), sample(_X.T), sample(np.asarray([0, 3, 0, 2]))],
+    ),
     Op(
         "unique",
         _unique_type,

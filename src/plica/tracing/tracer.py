@@ -8,9 +8,10 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -23,7 +24,30 @@ from plica.ir.sizes import Dim, Size, atoms, product, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray, array_type
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("plica_trace", default=None)
+_MODULE_CALL = os.path.join("torch", "nn", "modules", "module.py")  # noqa: PTH118 - the end of a path, not a path
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An array that is read anew at each call: the attribute `name` of `holder`, such as a parameter of a module."""
+
+    holder: Any
+    name: str
+
+    def read(self) -> Any:
+        """The array as it is now."""
+        return getattr(self.holder, self.name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return tuple(self.read().shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        return self.read().dtype
 
 
 class Trace:
@@ -48,7 +72,7 @@ class Trace:
         self.captured: dict[Var, Var] = {}
         self.is_open = True
         self.leaves: list[Any] = []
-        self._arrays: dict[int, Var] = {}
+        self._arrays: dict[Hashable, Var] = {}
 
     def apply(self, op: str, *operands: Tracer | Operand, **params: Any) -> tuple[Tracer, ...]:
         """Record `op`; its results."""
@@ -112,10 +136,11 @@ class Trace:
         root = self
         while root.parent is not None:
             root = root.parent
-        if id(array) not in root._arrays:
+        key: Hashable = array if isinstance(array, Reference) else id(array)
+        if key not in root._arrays:
             root.leaves.append(array)  # keeps the array alive, so that its id stays its own
-            root._arrays[id(array)] = root.builder.const(name, array_type(map(int, array.shape), as_dtype(array.dtype)))
-        return self.receive(Tracer(root._arrays[id(array)], root))
+            root._arrays[key] = root.builder.const(name, array_type(map(int, array.shape), as_dtype(array.dtype)))
+        return self.receive(Tracer(root._arrays[key], root))
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -172,7 +197,9 @@ def user_line() -> str:
 
 def _user_place() -> tuple[str, int]:
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE) or frame.f_code.co_filename.endswith(_MODULE_CALL)
+    ):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 

@@ -24,6 +24,8 @@ from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.scaled import SCALED
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.tracing.call import call_program
+from plica.tracing.tracer import Reference, Tracer
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _FOLDED = "leaves."
@@ -127,6 +129,8 @@ class TorchCircuit(nn.Module):
             InputError: The width is wrong or, on the CPU, an entry is no category of its variable. On other devices
                 such a row is NaN (see `check`).
         """
+        if isinstance(x, Tracer):
+            return self._record(x)
         if x is None or self._width == 0:
             return self._constant(x)
         self._check_shape(x)
@@ -134,6 +138,19 @@ class TorchCircuit(nn.Module):
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
             self._check_states(x)
+        return result
+
+    def _record(self, x: Tracer) -> Any:
+        """A call while a function is traced: a nested Program, whose parameters are captured by reference.
+
+        Entries that are no category make a row NaN; nothing raises.
+        """
+        if x.ndim != 2 or x.dims[1] != self._width:
+            raise InputError(f"the circuit expects data of shape (B, {self._width}), found {x.aval}.")
+        key = (self._semiring.name, getattr(torch, x.dtype.value), self.dtype)
+        self._specialise(key)
+        program = self._lower(key).program
+        (result,) = call_program(program, [Reference(self.leaves, var.name) for var in program.consts], [x], "circuit")
         return result
 
     def _score(self, x: Tensor) -> Tensor:

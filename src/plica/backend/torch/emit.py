@@ -5,7 +5,7 @@ with `linecache`, so that tracebacks show its lines.
 """
 
 import linecache
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -22,7 +22,6 @@ from plica.backend.torch.plan import (
     host_row,
     scanned,
     size_places,
-    with_python_names,
 )
 from plica.backend.torch.rows import ROWS
 from plica.backend.torch.rows.call import Call, dtype_source, scalar_source, shape_source, size_source
@@ -54,13 +53,15 @@ def emit(program: Program, name: str = "forward", *, is_checked: bool = False) -
 def source(program: Program, name: str = "forward", *, is_checked: bool = False) -> str:
     """The text of the function of `program`."""
     leaves = [f"leaves.{var.name}" for var in program.consts]
-    named = with_python_names(program)
-    plan = Plan(named)
-    plan.need(named)
-    for var in named.inputs:
-        plan.mark(var, host=var in named.inputs[: named.num_implicit_inputs] or var in plan.sizes)
-    plan.place(named)
+    plan = Plan.of(program)
+    named = plan.program
     return "\n".join(_Emitter(plan, dict(zip(named.consts, leaves, strict=True))).function(name, is_checked)) + "\n"
+
+
+def number_arguments(program: Program) -> frozenset[int]:
+    """The places of arguments that the generated code takes as Python numbers (tensors are converted)."""
+    plan = Plan.of(program)
+    return frozenset(place for place, var in enumerate(plan.program.arguments) if var in plan.sizes)
 
 
 def load(code: str, name: str) -> Callable[..., Any]:
@@ -273,7 +274,7 @@ class _Emitter:
         body: Program,
         carried: list[tuple[Var, Operand, Operand, Var]],
         indent: str,
-        extra: Iterator[str] = iter(()),
+        extra: Iterable[str] = (),
     ) -> Iterator[str]:
         lines = list(self._sizes(body, {var: var.name for var in body.arguments}, indent))
         lines += self._block(body, indent)

@@ -25,8 +25,8 @@ def assert_shape(x: Tensor, shape: tuple[int, ...], place: str) -> Tensor:
     """
     if x.shape != shape:
         raise InputError(
-            f"{place + ': ' if place else ''}an array has shape {tuple(x.shape)}, but {shape} is needed: sizes that meet "
-            "must be equal; give the arguments sizes that fit."
+            f"{place + ': ' if place else ''}an array has shape {tuple(x.shape)}, but {shape} is needed: sizes "
+            "that meet must be equal; give the arguments sizes that fit."
         )
     return x
 

@@ -1,7 +1,7 @@
 """Factorizations of matrices as generated code calls them: a matrix without a result gives NaN, alone in its batch.
 
-Which ones those are, `ops/factorizations.py` says. Where torch offers a routine that does not wait for the device to ask
-whether it failed, that is the one called here: `cholesky`, `inv`, `solve`. `eigh` and `svd` wait.
+Which ones those are, `ops/factorizations.py` says. Where torch has a routine that does not wait for the device to ask
+whether it failed, it is called here: in `cholesky`, `inv` and `solve`. `eigh` and `svd` wait.
 """
 
 import math
@@ -81,7 +81,7 @@ def matrix_rank(x: Tensor, rtol: Tensor | None = None) -> Tensor:
 def pinv(x: Tensor, rtol: Tensor | None = None) -> Tensor:
     """The pseudo-inverse, with the derivative of matrices of one rank, which does not mind equal singular values."""
     if rtol is not None:
-        batch = torch.broadcast_shapes(x.shape[:-2], rtol.shape)
+        batch = torch.broadcast_shapes(x.shape[:-2], rtol.shape)  # type: ignore[no-untyped-call]
         x, rtol = x.expand(*batch, *x.shape[-2:]), rtol.detach().expand(batch)
     return _of_finite(lambda one: torch.linalg.pinv(one, rtol=rtol), x)[0]
 
@@ -100,7 +100,8 @@ def cross(a: Tensor, b: Tensor, axis: int) -> Tensor:
     """The vector product along `axis`, which is negative."""
     rank = max(a.ndim, b.ndim)  # torch wants it equal
     first, second = (one[(None,) * (rank - one.ndim)] for one in (a, b))
-    return torch.linalg.cross(first, second, dim=axis)
+    result: Tensor = torch.linalg.cross(first, second, dim=axis)
+    return result
 
 
 def vector_norm(x: Tensor, axis: tuple[int, ...], keepdims: bool, order: float) -> Tensor:

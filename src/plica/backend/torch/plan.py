@@ -7,6 +7,7 @@ it is made.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from keyword import kwlist
 
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, rename, size_variables
@@ -76,6 +77,17 @@ class Plan:
     sizes: dict[Var, None] = field(default_factory=dict)
     reads: dict[Var, None] = field(default_factory=dict)
     _host: dict[Var, bool] = field(default_factory=dict)
+
+    @staticmethod
+    def of(program: Program) -> "Plan":
+        """The plan of a whole Program."""
+        named = with_python_names(program)
+        plan = Plan(named)
+        plan.need(named)
+        for place, var in enumerate(named.inputs):
+            plan.mark(var, host=place < named.num_implicit_inputs or var in plan.sizes)
+        plan.place(named)
+        return plan
 
     def is_host(self, operand: Operand) -> bool:
         """Whether `operand` is a Python number in the generated code."""
@@ -167,8 +179,11 @@ class Plan:
             case _:
                 row = host_row(equation)
                 is_host = row is not None and all(map(self.is_host, equation.inputs))
+                counts = {
+                    var for one in equation.outputs for var in size_variables(one.type)
+                }  # sizes of its own results
                 for var in equation.outputs:
-                    self._host[var] = is_host
+                    self._host[var] = is_host or var in counts
 
     def _place_implicit(self, equation: Equation) -> None:
         for var in equation.outputs[: equation.params["num_implicit_outputs"]]:
@@ -300,9 +315,10 @@ def with_python_names(program: Program) -> Program:
     used = set(_RESERVED_HERE)
 
     def fresh(var: Var) -> str:
+        numbers = count(1)
         name = var.name
         while name in used or (name != var.name and name in taken):
-            name += "_"
+            name = f"{var.name}_{next(numbers)}"
         used.add(name)
         return name
 

@@ -1,26 +1,31 @@
 """Random numbers from counters: Threefry-2x32 with 20 rounds on tensors, bit for bit what `ops/random.py` computes.
 
 Words of 32 bits are kept in int32, whose arithmetic wraps as unsigned arithmetic does: torch has no other for them, and
-they are half as wide as int64. On the CPU a long draw is made in pieces that stay in the cache.
+they are half as wide as int64. A hundred small operations of torch take 250 microseconds whatever their size: short
+draws on the CPU are made in numpy, long ones in pieces that stay in the cache (`python -m benchmarks.random_numbers`).
 """
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from plica.ops.random import DATA_COUNTER, KEY_SCHEDULE, ROTATIONS, SPLIT_COUNTER, WORD
+from plica.ops.random import DATA_COUNTER, KEY_SCHEDULE, ROTATIONS, SPLIT_COUNTER, WORD, blocks, folded
+
+_SHORT = 1 << 14
+"""Up to so many blocks numpy is faster on one core."""
 
 _PIECE = 1 << 16
-"""Blocks of one piece: a few arrays of 256 KiB, which stay in a core's second-level cache."""
+"""Blocks of one piece for one thread: a few arrays of 256 KiB, which stay in a core's second-level cache."""
 
 
-def threefry(key: Tensor, counters: Tensor) -> tuple[Tensor, Tensor]:
+def threefry(key: Tensor, counters: Tensor) -> Tensor:
     """The two words that Threefry-2x32 with 20 rounds makes of each counter.
 
-    Values: `key` int64, the low 32 bits of each count; `counters` int64, all 64 bits; the results int32.
+    Values: `key` int64, the low 32 bits of each count; `counters` int64, all 64 bits; the result int32.
 
-    Shapes: key (2,), counters (N,), results (N,) each.
+    Shapes: key (2,), counters (N,), result (N, 2).
 
     Source: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
     """
@@ -35,20 +40,27 @@ def threefry(key: Tensor, counters: Tensor) -> tuple[Tensor, Tensor]:
             low = low.bitwise_left_shift_(rotation).bitwise_or_(carried).bitwise_xor_(high)
         high += keys[(group + 1) % 3]
         low += keys[(group + 2) % 3] + (group + 1)
-    return high, low
+    return torch.stack([high, low], -1)
 
 
-def _unsigned(words: Tensor) -> Tensor:
-    """Words of 32 bits as numbers that are not negative, in int64."""
-    return words.to(torch.int64) & WORD
+def _readable(x: Tensor) -> bool:
+    """Whether the elements are at hand: on the CPU, and nobody traces or transforms what is done with them."""
+    plain = x.device.type == "cpu" and type(x) is Tensor and not torch.compiler.is_compiling()
+    return plain and not torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
-def _pieces(count: int, device: torch.device) -> Iterator[Tensor]:
-    """The counters from 0 to `count`, in pieces on the CPU."""
-    whole = device.type != "cpu" or count <= _PIECE or torch.compiler.is_compiling()
-    step = count if whole else _PIECE
-    for start in range(0, count, max(step, 1)) if count else ():
-        yield torch.arange(start, min(start + step, count), device=device)
+def _blocks(key: Tensor, start: int, stop: int) -> Tensor:
+    """The words of the counters from `start` to `stop`, (N, 2) in int32."""
+    if stop - start <= _SHORT and _readable(key):
+        return torch.from_numpy(blocks(key.numpy(), np.arange(start, stop)).view("int32"))
+    return threefry(key, torch.arange(start, stop, device=key.device))
+
+
+def _pieces(key: Tensor, count: int) -> Iterator[Tensor]:
+    """The words of the counters from 0 to `count`, in pieces on the CPU."""
+    step = _PIECE * torch.get_num_threads() if _readable(key) else max(count, 1)
+    for start in range(0, max(count, 1), step):
+        yield _blocks(key, start, min(start + step, count))
 
 
 def _drawn(key: Tensor, shape: tuple[int, ...], wide: bool, finish: Callable[[Tensor], Tensor]) -> Tensor:
@@ -56,15 +68,21 @@ def _drawn(key: Tensor, shape: tuple[int, ...], wide: bool, finish: Callable[[Te
     count = 1
     for size in shape:
         count *= size
-    pieces = []
-    for counters in _pieces(count if wide else (count + 1) // 2, key.device):
-        high, low = threefry(key, counters)
-        words = (high.to(torch.int64) << 32) | _unsigned(low) if wide else torch.stack([high, low], -1).flatten()
-        pieces.append(finish(words))
-    if not pieces:
-        return finish(torch.empty(shape, dtype=torch.int64 if wide else torch.int32, device=key.device))
-    joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-    return joined[:count].reshape(shape)
+    found = [
+        finish(_wide(words) if wide else words.flatten()) for words in _pieces(key, count if wide else -(-count // 2))
+    ]
+    return (found[0] if len(found) == 1 else torch.cat(found))[:count].reshape(shape)
+
+
+def _wide(words: Tensor) -> Tensor:
+    """Words of 64 bits in int64."""
+    high, low = words.to(torch.int64).unbind(-1)
+    return (high << 32) | (low & WORD)
+
+
+def _unsigned(words: Tensor) -> Tensor:
+    """Words of 32 bits as numbers that are not negative, in int64."""
+    return words.to(torch.int64) & WORD
 
 
 def key(seed: Tensor) -> Tensor:
@@ -72,19 +90,17 @@ def key(seed: Tensor) -> Tensor:
     return torch.stack([(seed >> 32) & WORD, seed & WORD])
 
 
-def _key_of(words: tuple[Tensor, Tensor]) -> Tensor:
-    return _unsigned(torch.stack(words, -1))
-
-
 def split(key: Tensor, num: int) -> Tensor:
     """Keys from a part of the counters that nothing else uses."""
-    return _key_of(threefry(key, torch.arange(num, device=key.device) + SPLIT_COUNTER))
+    return _unsigned(_blocks(key, SPLIT_COUNTER, SPLIT_COUNTER + num))
 
 
 def fold_in(key: Tensor, data: Tensor) -> Tensor:
     """A key for each number, from counters under a key that nothing else uses."""
-    inner = _key_of(threefry(key, torch.full((1,), DATA_COUNTER, device=key.device)))[0]
-    return _key_of(threefry(inner, data.reshape(1)))[0]
+    if _readable(key) and _readable(data):
+        return torch.tensor(folded(key.tolist(), int(data)))
+    inner = threefry(key, torch.full((1,), DATA_COUNTER, device=key.device))[0]
+    return _unsigned(threefry(inner, data.reshape(1))[0])
 
 
 def bits(key: Tensor, shape: tuple[int, ...], width: int) -> Tensor:

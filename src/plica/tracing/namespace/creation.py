@@ -174,7 +174,8 @@ def _integer_count(first: Dim, last: Dim, step: Dim) -> Dim:
     if not isinstance(step, int):
         return _not_negative(-floor_divide(first - last, step))
     distance = _not_negative(last - first if step > 0 else first - last)
-    return floor_divide(distance + (abs(step) - 1), abs(step))
+    exact = floor_divide(distance, abs(step))
+    return exact if exact * abs(step) == distance else floor_divide(distance + (abs(step) - 1), abs(step))
 
 
 def _not_negative(size: Dim) -> Dim:

@@ -1,9 +1,10 @@
 """The linear-algebra extension of the Array API standard: matrices in the last two axes, batches before them.
 
-Arrays are floats or complex numbers where a matrix is factorised or a norm is taken. A matrix without a result (singular
-in `inv` and `solve`, not positive definite in `cholesky`, not finite in `eigh`, `svd` and what is made of them) gives
-NaN, alone in its batch; numpy and torch would raise an error. Of Hermitian matrices the lower triangle is read.
-Eigenvectors and singular vectors are determined up to a phase (a sign): two backends may choose differently.
+Arrays are floats or complex numbers where a matrix is factorised or a norm is taken. A matrix without a result gives
+NaN, alone in its batch, where numpy and torch would raise an error: a singular one in `inv` and `solve`, one that is
+not positive definite in `cholesky`, one that is not finite in `eigh`, `svd` and what is made of them. (Rounding hides
+many singular matrices: look at `matrix_rank`.) Of Hermitian matrices the lower triangle is read. Eigenvectors and
+singular vectors are determined up to a phase (a sign): two backends may choose differently.
 """
 
 from __future__ import annotations
@@ -184,7 +185,8 @@ def _with_tolerance(op: str, x: Any, rtol: Any) -> Tracer:
 def pinv(x: Any, /, *, rtol: Any = None) -> Tracer:
     """The pseudo-inverse; singular values up to `rtol` times the largest are taken for 0.
 
-    The default is `max(M, N)` times the dtype's epsilon. The derivative is that of matrices of one rank.
+    The default is `max(M, N)` times the dtype's epsilon. The derivative is that among matrices of one rank: it is right
+    where the singular values that are taken for 0 are 0.
 
     Shapes: x (..., M, N), rtol () or (...), result (..., N, M).
     """
@@ -258,7 +260,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
         raise wrong(f"{user_line()}: matrix_norm takes matrices (..., M, N) of floats, found {found.aval}.")
     if ord in ("fro", None):
         return unary("vector_norm", found, axis=(found.ndim - 2, found.ndim - 1), keepdims=bool(keepdims), ord=2.0)
-    largest = {-1: min, -2: min, -math.inf: min}.get(ord, max)  # type: ignore[call-overload]
+    largest = min if ord in (-1, -2, -math.inf) else max
     if ord in (1, -1, math.inf, -math.inf):
         sums = sum(elementwise("abs", found), axis=-2 if ord in (1, -1) else -1)
         result = largest(sums, axis=-1)

@@ -11,8 +11,8 @@ same numbers. `split` and `fold_in` make new keys, independent of each other and
 The numbers are Threefry-2x32 with 20 rounds (Salmon et al. 2011) of the key and the element's place: element i, in
 row-major order, depends on the key, on i, and on whether it takes up to 32 bits or 64. So a short draw is the beginning
 of a longer one of the same dtype. Bits, integers, uniform numbers, permutations and truth values are the same bit for
-bit in the interpreter and in torch; `normal` in float32 within 1 unit in the last place in torch (float64: 4 units, or
-3e-16), `exponential` and `gumbel` within a few units: they are functions that two libraries round differently.
+bit in the interpreter and in torch. `normal`, `exponential` and `gumbel` are functions of them that two libraries round
+differently: they agree to 2 (float64: 4) units in the last place, or 4 epsilon, and so does `categorical` but for ties.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from plica.errors import DTypeError, ShapeError, TraceError
+from plica.errors import DTypeError, ShapeError, TraceError, UndecidedSizeError
 from plica.ir.program import Literal
-from plica.ops.update import AT, MODES, Place
-from plica.tracing.namespace.elementwise import where
+from plica.ir.sizes import same
+from plica.ir.types import ArrayType
+from plica.ops.update import AT, MODES, Place, indexed_dims
+from plica.tracing.namespace.elementwise import astype, where
 from plica.tracing.namespace.keys import (
     Entry,
     Gap,
@@ -23,10 +25,10 @@ from plica.tracing.namespace.keys import (
     nonzero_places,
     parse,
 )
-from plica.tracing.namespace.operands import as_tracer, cast, is_number, result_dtype
+from plica.tracing.namespace.operands import as_tracer, is_number, result_dtype
 from plica.tracing.namespace.results import Updates
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, flip, permute_dims, squeeze
-from plica.tracing.tracer import Tracer, record, user_line
+from plica.tracing.tracer import Tracer, record, scope_of, user_line
 
 
 def updates(x: Any) -> Updates:
@@ -68,7 +70,7 @@ def _of_dtype(x: Tracer, values: Any) -> Tracer:
             f"{user_line()}: values of dtype {found.dtype.value} do not fit an array of {x.dtype.value}; convert the "
             f"array with astype(x, {found.dtype.value!r}), or the values with astype(values, {x.dtype.value!r})."
         )
-    return cast(found, x.dtype)
+    return astype(found, x.dtype)
 
 
 def _only_mask(x: Tracer, entries: list[Entry]) -> tuple[int, Tracer] | None:
@@ -92,7 +94,7 @@ def _choose(x: Tracer, axis: int, mask: Tracer, values: Tracer, mode: str) -> Tr
     for _ in x.dims[after:]:
         mask = expand_dims(mask, axis=mask.ndim)
     if mode == "multiply":  # an infinite value does not reach the derivatives of the elements that it leaves alone
-        chosen = where(mask, values, cast(as_tracer("update", 1), x.dtype))
+        chosen = where(mask, values, astype(as_tracer("update", 1), x.dtype))
         return record("multiply", x, chosen)
     return where(mask, record(_FUNCTIONS[mode], x, values) if mode in _FUNCTIONS else values, x)
 
@@ -113,7 +115,22 @@ def _write(x: Tracer, entries: list[Entry], values: Tracer, mode: str) -> Tracer
         operands += places
     block = max((one.ndim for one in operands if isinstance(one, Tracer)), default=0)
     given = _arranged(values, entries, block) if values.ndim else values
+    given = _fitted(x, given, [one.aval if isinstance(one, Tracer) else one.type for one in operands], index)
     return record("update", x, given, *operands, mode=mode, index=tuple(index))
+
+
+def _fitted(x: Tracer, values: Tracer, indices: list[ArrayType], index: list[Place]) -> Tracer:
+    """Values with the sizes of the part that is updated, checked at run time where that is not known before."""
+    try:
+        dims = indexed_dims(x.aval, indices, index)
+    except UndecidedSizeError:  # of the indices among each other, which the operation sees to
+        return values
+    pairs = list(zip(values.dims, dims[max(0, len(dims) - values.ndim) :], strict=False))
+    wanted = [other if one != 1 and same(one, other) is None else one for one, other in pairs]
+    if len(wanted) != values.ndim or tuple(wanted) == values.dims:
+        return values
+    scope_of(values).builder.equalities.extend(pair for pair in pairs if pair[0] != 1 and same(*pair) is None)
+    return record("assert_shape", values, shape=tuple(wanted))
 
 
 def _places(entry: Entry) -> tuple[Tracer | Literal, ...]:

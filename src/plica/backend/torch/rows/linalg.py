@@ -1,7 +1,7 @@
 """Rows of contractions and factorizations."""
 
 from plica.backend.torch.contract import is_tucker
-from plica.backend.torch.rows.call import Call, Row, function
+from plica.backend.torch.rows.call import Call, Row, dtype_source, function
 
 
 def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
@@ -19,7 +19,9 @@ def _einsum(call: Call) -> str:
     if is_tucker(equation):
         vectors = [call.tensor(place) for place in range(len(others) + 1) if place != 1]
         return f"kernels.tucker([{', '.join(vectors)}], {call.tensor(1)})"
-    return f"kernels.einsum({equation!r}, {call.tensors})"
+    found = f"kernels.einsum({equation!r}, {call.tensors})"
+    dtype = call.equation.outputs[0].type.dtype  # a sum over one operand is one of int64 in torch
+    return f"{found}.to({dtype_source(dtype)})" if dtype.kind == "int" and not others else found
 
 
 def _log_einsum_exp(call: Call) -> str:

@@ -1,0 +1,84 @@
+"""Calls of one traced function by another, and of compiled circuits: nested Programs under the operation `call`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from plica.ir.program import Program
+from plica.ir.sizes import Dim, substitute
+from plica.tracing.control import place_of
+from plica.tracing.namespace.operands import as_tracer
+from plica.tracing.nested import Expanded, Function, Region, bind_nested
+from plica.tracing.strategies import Agree
+from plica.tracing.tracer import Trace, Tracer, scope_of
+from plica.tracing.trees import unflatten
+
+
+def trace_call(
+    fn: Callable[..., Any], leaves: Sequence[Any], call: Callable[[Sequence[Tracer]], Any], names: Sequence[str | None]
+) -> Any:
+    """Record a call of `fn`.
+
+    Args:
+        fn: The function.
+        leaves: The leaves of its arguments: tracers, arrays, numbers.
+        call: Runs it on tracers for the leaves.
+        names: Hints for the names of the leaves.
+    """
+    name = getattr(fn, "__name__", type(fn).__name__)
+    inputs = [as_tracer(name, leaf) for leaf in leaves]
+    function = Function(lambda *tracers: call(tracers), name, place_of(fn), (), tuple(names))
+
+    def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
+        (region,) = regions
+        program = region.program
+        return scope.apply(
+            "call",
+            *region.captured,
+            *(scope.builder.size_operand(expanded.sizes[entry]) for entry in region.entries),
+            *expanded.inputs,
+            program=program,
+            body_nconsts=len(region.captured),
+            num_implicit_inputs=program.num_implicit_inputs,
+            num_implicit_outputs=program.num_implicit_outputs,
+            name=name,
+        )
+
+    results, structure = bind_nested("call", [function], inputs, Agree(name), record)
+    return unflatten(structure, results)
+
+
+def call_program(program: Program, leaves: Sequence[Any], arguments: Sequence[Any], name: str) -> tuple[Tracer, ...]:
+    """Record a call of a Program.
+
+    Args:
+        program: What is called; its results have no sizes of their own.
+        leaves: What it captures, references or arrays, in the order of its consts.
+        arguments: Its explicit arguments.
+        name: What the call is called.
+
+    Raises:
+        ShapeError: The arguments do not fit.
+    """
+    scope = scope_of(*arguments)
+    captured = [scope.capture(leaf, var.name) for leaf, var in zip(leaves, program.consts, strict=True)]
+    tracers = [scope.receive(as_tracer(name, one)) for one in arguments]
+    sizes: dict[Any, Dim] = {}
+    for var, tracer in zip(program.arguments, tracers, strict=True):
+        for wanted, dim in zip(var.type.shape, tracer.dims, strict=False):
+            for size in program.inputs[: program.num_implicit_inputs]:
+                if size not in sizes and substitute(wanted, lambda atom, size=size: 0 if atom is size else -1) == 0:  # type: ignore[misc]
+                    sizes[size] = dim
+    implicit = [scope.builder.size_operand(sizes[size]) for size in program.inputs[: program.num_implicit_inputs]]
+    return scope.apply(
+        "call",
+        *captured,
+        *implicit,
+        *tracers,
+        program=program,
+        body_nconsts=len(captured),
+        num_implicit_inputs=program.num_implicit_inputs,
+        num_implicit_outputs=program.num_implicit_outputs,
+        name=name,
+    )
