@@ -1,6 +1,9 @@
 """`plica.numpy` called on arrays: which library runs it, what it makes of numbers, and what it refuses."""
+# ruff: noqa: ARG005 - the tables hold functions of two arrays
 
 import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ import plica.numpy as pnp
 from plica.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from plica.ir.dtypes import DType
 from tests.harness.programs import assert_same
-from tests.harness.standard import VERSION
+from tests.harness.standard import NAMES, VERSION
 
 
 def test_arrays_by_keyword_are_found() -> None:
@@ -109,6 +112,36 @@ def test_gradients_flow_through_eager_calls() -> None:
     weights = torch.tensor([1.0, 10.0, 100.0])
     (pnp.sort(y, descending=True) * weights).sum().backward()
     assert y.grad.tolist() == [1.0, 100.0, 10.0]
+
+
+SMOOTH = (
+    # functions of x:f64[2,3], y:f64[2,3]
+    lambda x, y: pnp.real(pnp.conj(x + 1j * y) * pnp.exp(1j * y)),
+    lambda x, y: pnp.imag(pnp.exp(1j * x) * y),
+    lambda x, y: pnp.angle(x + 1j * y),
+    lambda x, y: pnp.expm1(x + 1j * y).real,
+    lambda x, y: pnp.abs(pnp.log1p(x + 1j * y)),
+    lambda x, y: pnp.var(x * y, axis=1, correction=1),
+    lambda x, y: pnp.std(x, correction=0.5) * y,
+    lambda x, y: pnp.diff(x, axis=1, n=2, prepend=y),
+    lambda x, y: pnp.cumulative_prod(x, axis=0, include_initial=True),
+    lambda x, y: pnp.repeat(x, torch.tensor([2, 0, 1]), axis=1),
+    lambda x, y: pnp.tile(x, (2, 2)),
+    lambda x, y: pnp.roll(x, (1, -1), axis=(0, 1)) * y,
+    lambda x, y: pnp.triu(x, k=1) + pnp.tril(y),
+    lambda x, y: pnp.meshgrid(x[0], y[1])[0],
+    lambda x, y: pnp.clip(x, y - 0.3, y + 0.2),
+    lambda x, y: pnp.pow(x, 3) + pnp.pow(2.0, y) + pnp.pow(x, y),
+    lambda x, y: pnp.sort(x, axis=0) + pnp.sort(y, descending=True),
+    lambda x, y: pnp.unstack(x, axis=1)[2],
+)
+
+
+@pytest.mark.parametrize("number", range(len(SMOOTH)))
+def test_derivatives_are_limits_of_differences(number: int) -> None:
+    x = torch.tensor([[0.3, 1.7, 0.9], [1.1, 0.6, 2.3]], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[0.8, 0.4, 1.5], [1.3, 0.7, 1.9]], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(SMOOTH[number], (x, y))
 
 
 def test_numpy_and_torch_do_not_mix() -> None:
@@ -264,3 +297,32 @@ def test_calls_out_of_scope_are_refused() -> None:
     plica.trace(lambda x: kept.append(x) or x, plica.spec(("n",)))
     with pytest.raises(TraceError, match="is used after"):
         pnp.sum(kept[0])
+
+
+# The documentation says what there is and what is missing
+
+PAGE = (Path(__file__).parents[1] / "docs/numpy.md").read_text()
+
+
+def _listed(heading: str) -> set[str]:
+    """The names in the list under a heading."""
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    items = [line for line in section.splitlines() if line.startswith("* ")]
+    return {name for line in items for name in re.findall(r"`([\w.]+)`", line)}
+
+
+def _has(name: str) -> bool:
+    found = pnp
+    for part in name.split("."):
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True
+
+
+def test_the_page_lists_what_is_missing_of_the_standard() -> None:
+    assert {name for name in NAMES if not _has(name)} == _listed("What is missing")
+
+
+def test_the_page_lists_what_is_there_beside_the_standard() -> None:
+    assert set(dir(pnp)) - set(NAMES) == _listed("Beside the standard")

@@ -18,6 +18,7 @@ from functools import partial, update_wrapper
 from itertools import chain, repeat
 from operator import is_
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary, ref
 
 import array_api_compat
 import numpy as np
@@ -95,7 +96,7 @@ def jit(
         abstracted_axes: Names of axes whose sizes are dynamic; sizes of one name are equal. `{axis: name}` for all
             arrays, or a sequence with one such mapping, a sequence of names, or None for each positional argument.
         static_argnums: Places of arguments that are no arrays: hashable values, for each of which the function is
-            compiled anew.
+            compiled anew. A method counts without `self`, and is compiled for each object.
         backend: "torch" runs generated code; "interpreter" runs the definition of each operation in numpy.
 
     Raises:
@@ -133,6 +134,8 @@ class CompiledFunction:
         self._compiled: dict[Hashable, _Compiled] = {}
         self._runs: dict[Hashable, Callable[[Sequence[Any]], Any]] = {}
         self._last: _Compiled | None = None
+        self._methods: WeakKeyDictionary[Any, CompiledFunction] = WeakKeyDictionary()
+        self._signature = _signature_of(fn)
         self._annotated = None if self._static else _annotated_specs(fn)
         self._dynamic = _dynamic_axes(abstracted_axes, self._annotated)
         if self._annotated is not None:
@@ -168,8 +171,20 @@ class CompiledFunction:
     def __repr__(self) -> str:
         return f"<plica.jit {self.__name__}, compiled {self.num_compilations} time(s)>"
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else partial(self, instance)
+    def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
+        """The function of one object, when it is a method: compiled for that object, which it closes over."""
+        if instance is None:
+            return self
+        try:
+            if instance not in self._methods:
+                method = _method_of(self._fn, instance)
+                self._methods[instance] = CompiledFunction(method, self._axes, self._static, self._backend)
+            return self._methods[instance]
+        except TypeError:
+            raise TraceError(
+                f"{place_of(self._fn)}: a method can be compiled for objects with a hash and weak references, found "
+                f"{type(instance).__name__}; write a function of arrays, or define __hash__."
+            ) from None
 
     # Calls
 
@@ -194,6 +209,7 @@ class CompiledFunction:
         return (structure, static, *map(_leaf_key, leaves, chain(axes, repeat(None))))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = self._positional(args, kwargs)
         call = _Call(self._fn, args, kwargs, self._static)
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in call.leaves):
             return trace_call(self._fn, call.leaves, lambda found: self._fn_at(call, found), call.names)
@@ -205,6 +221,18 @@ class CompiledFunction:
         if key not in self._runs:
             self._runs[key] = self._specialised(call)
         return self._runs[key](call.leaves)
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments by place as far as Python's rules allow; with defaults, where annotations gave the types."""
+        if self._signature is None:
+            return args, kwargs
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TraceError(f"{place_of(self._fn)}: {self.__name__}{self._signature}: {error}.") from None
+        if self._annotated is not None:
+            bound.apply_defaults()
+        return bound.args, bound.kwargs
 
     def _fn_at(self, call: _Call, found: Sequence[Any]) -> Any:
         positional, keywords = call.arguments(found)
@@ -249,6 +277,18 @@ class CompiledFunction:
         executor = _BACKENDS[self._backend](traced.bound, self.__name__)
         self.num_compilations += 1
         return _Compiled(traced, executor)
+
+
+def _method_of(fn: Callable[..., Any], instance: Any) -> Callable[..., Any]:
+    """The method of one object, which it does not keep alive."""
+    reference = ref(instance)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return fn(reference(), *args, **kwargs)
+
+    found: Any = update_wrapper(method, fn)
+    found.__signature__ = _signature_of(fn.__get__(instance))
+    return method
 
 
 class _Call:
@@ -327,13 +367,13 @@ def _names_of(fn: Callable[..., Any], trees: Sequence[Any], static: Sequence[int
 
 def _leaf_key(leaf: Any, dynamic: Mapping[int, str] | None) -> Hashable:
     """What a call depends on: the kind of a leaf, its dtype, and its shape but for the dynamic axes."""
-    kind: Any = type(leaf)
+    kind: type = type(leaf)
     if kind in NUMBERS or not hasattr(leaf, "shape"):
-        return kind
+        return (kind,)
     shape = leaf.shape
     if dynamic is None:
         return kind, leaf.dtype, shape
-    rank = len(shape)
+    rank: int = len(shape)
     known = tuple([size for axis, size in enumerate(shape) if axis not in dynamic and axis - rank not in dynamic])
     return kind, leaf.dtype, rank, known
 
@@ -394,16 +434,26 @@ def _result_converter(leaves: Sequence[Any], backend: str) -> Any:
 
 def _annotated_specs(fn: Callable[..., Any]) -> list[Any] | None:
     """What annotations say of the arguments, if they say it of all."""
-    try:
-        parameters = list(inspect.signature(fn, eval_str=True).parameters.values())
-    except (TypeError, ValueError, NameError, SyntaxError, AttributeError):
+    signature = _signature_of(fn)
+    if signature is None:
         return None
+    parameters = list(signature.parameters.values())
     if not parameters or any(one.kind not in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters):
         return None
     trees = [one.annotation for one in parameters]
     leaves, _ = flatten(trees)
     is_known = all(isinstance(leaf, Spec) or (isinstance(leaf, type) and leaf in NUMBERS) for leaf in leaves)
     return trees if is_known and leaves else None
+
+
+def _signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature, with annotations that are text evaluated where that can be done."""
+    for eval_str in (True, False):
+        try:
+            return inspect.signature(fn, eval_str=eval_str)
+        except (TypeError, ValueError, NameError, SyntaxError, AttributeError):
+            continue
+    return None
 
 
 def _check_annotated(program: Program, trees: list[Any], call: _Call) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -205,7 +206,13 @@ def _shown(arg: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _traced(traced: Callable[..., Any], specs: tuple[Spec, ...], arguments: _Arguments) -> TracedFunction:
-    return trace_function(traced, specs, arguments.fill, ())
+    function = trace_function(traced, specs, arguments.fill, ())
+    return replace(function, bound=Bound(_unplaced(function.bound.program), function.bound.leaves))
+
+
+def _unplaced(program: Program) -> Program:
+    """`program` without the lines of the call that it was traced at: others share it."""
+    return replace(program, equations=tuple(replace(one, source="") for one in program.equations))
 
 
 def _run(bound: Bound, arrays: list[Any], device: object = None) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import categorical, generated_overhead, inf_safety, run
+from benchmarks import categorical, generated_overhead, inf_safety, random_numbers, run
 from benchmarks.by_hand import Folded, LayerByLayer
 from benchmarks.circuits import CIRCUITS, QUICK, CircuitSpec
 from benchmarks.contenders import CONTENDERS, FLAGS
@@ -70,6 +70,7 @@ def test_a_formula_that_is_wrong_at_zero_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_lookups_agree() -> None:
     assert len(categorical.run([(2, 3, 4, 5)], ONCE)) == 2
+    assert len(random_numbers.run([(2, 3)], ONCE)["(2, 3)"]["ratios"]) == 5
 
 
 def test_generated_overhead_compares_like_with_like(monkeypatch: pytest.MonkeyPatch) -> None:

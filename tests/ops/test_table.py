@@ -114,6 +114,36 @@ REFUSED = (
     ("take", (_X, _X), {"axis": 0}, DTypeError, "found float32, expected int"),
     ("take", (_X, array_type((1, 1), I64)), {"axis": 0}, ShapeError, "one dimension"),
     ("take_along_axis", (_X, _I), {"axis": 0}, ShapeError, "do not match"),
+    ("index", (_X, _I), {"axis": 0}, DTypeError, r"reads at a scalar i64\[\]"),
+    ("index", (_X, array_type((), DType.INT32)), {"axis": 0}, DTypeError, r"reads at a scalar i64\[\]"),
+    ("index", (_X, array_type((), I64)), {"axis": 2}, ShapeError, "axis 2 does not exist"),
+    ("gather", (_X,), {"axes": ()}, VerifyError, "one array of indices for each"),
+    ("gather", (_X, _I, _I), {"axes": (0,)}, VerifyError, "one array of indices for each"),
+    ("gather", (_X, _I, _I), {"axes": (1, -1)}, ShapeError, "reads an axis twice"),
+    ("gather", (_X, _X), {"axes": (0,)}, DTypeError, "found float32, expected int"),
+    ("gather", (_X, _I, array_type((3,), I64)), {"axes": (0, 1)}, ShapeError, "do not broadcast"),
+    ("update", (_X, _X), {"mode": "set", "index": (None,)}, VerifyError, "an entry for each axis"),
+    ("update", (_X, _X), {"mode": "set", "index": (None, "at")}, VerifyError, "an operand for each 'at'"),
+    ("update", (_X, _X), {"mode": "set", "index": (None, "all")}, VerifyError, "axis 1 is updated at 'all'"),
+    ("update", (_X, _X), {"mode": "subtract", "index": (None, None)}, VerifyError, "no update 'subtract'"),
+    ("update", (_X, _I), {"mode": "set", "index": (None, None)}, DTypeError, "the dtypes differ"),
+    (
+        "update",
+        (_X, _X),
+        {"mode": "set", "index": (None, (1, 4, 1))},
+        ShapeError,
+        "slice 1:4 does not lie within axis 1",
+    ),
+    (
+        "update",
+        (_X, _X),
+        {"mode": "set", "index": (None, (0, 2, 1))},
+        ShapeError,
+        r"\(2, 3\) do not broadcast to \(2, 2\)",
+    ),
+    ("nonzero", (array_type((), BOOL),), {}, ShapeError, "nonzero of the scalar"),
+    ("unique", (_X,), {"parts": ("counts",)}, VerifyError, "unique gives the values"),
+    ("unique", (_X,), {"parts": ("values", "mode")}, VerifyError, "unique gives the values"),
     ("lookup", (_X, _I), {}, ShapeError, r"lookup takes a table \(F, K, C\)"),
     ("search_cumulative", (_X, _I, _X), {}, ShapeError, "search_cumulative takes"),
     ("matmul", (_X, _X), {}, ShapeError, "3 meets 2"),
@@ -138,13 +168,20 @@ OUTSIDE = (
     ("take", (np.zeros((2, 3)), np.asarray([0, 2])), {"axis": 0}, "index 2 does not lie within an axis of size 2"),
     ("take", (np.zeros((2, 3)), np.asarray([-1])), {"axis": 0}, "index -1 does not lie"),
     ("take_along_axis", (np.zeros((1, 3)), np.asarray([[3]])), {"axis": 1}, "index 3 does not lie"),
+    ("index", (np.zeros((2, 3)), np.int64(2)), {"axis": 0}, "index 2 does not lie within axis 0 of size 2"),
+    (
+        "gather",
+        (np.zeros((2, 3)), np.asarray([0, -4])),
+        {"axes": (1,)},
+        "index -4 does not lie within axis 1 of size 3",
+    ),
     ("lookup", (np.zeros((1, 2, 3)), np.asarray([[3]])), {}, "index 3 does not lie"),
     ("search_cumulative", (np.ones((1, 2, 3)), np.asarray([[2]]), np.zeros((1, 1))), {}, "index 2 does not lie"),
 )
 
 
 @pytest.mark.parametrize("row", OUTSIDE, ids=lambda row: f"{row[0]}-{row[3]}")
-def test_the_interpreter_wraps_no_index(row) -> None:
+def test_the_interpreter_refuses_indices_outside(row) -> None:
     op, inputs, params, message = row
     with pytest.raises(InputError, match=message):
         interpret(one_equation(op, inputs, params), *inputs)

@@ -18,6 +18,8 @@ from tests.harness.examples.example import Example, check
 from tests.harness.programs import Array, assert_same, to_torch
 from tests.harness.standard import KINDS
 
+pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Degrees of freedom")
+
 CONSTANTS = {"e": np.e, "pi": np.pi, "inf": np.inf, "nan": np.nan, "newaxis": None}
 # Modules of which every function has an example; the others have tests of their own.
 MODULES = ("elementwise", "reductions", "shapes", "creation", "repeating", "sorting")

@@ -1,4 +1,5 @@
 """Functions of the namespace on sizes that are not known yet: types, checks at run time, and what is refused."""
+# ruff: noqa: ARG005 - the tables hold functions of one array
 
 import numpy as np
 import pytest

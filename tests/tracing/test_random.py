@@ -8,6 +8,7 @@ import pytest
 import scipy.stats
 import torch
 
+import plica
 import plica.numpy as pnp
 from plica.api import interpret, trace, verify
 from plica.backend.torch import random as torch_random
@@ -311,6 +312,22 @@ def test_shapes_that_are_not_known() -> None:
             np.asarray(rnd.uniform(np.asarray(rnd.split(KEY)[0]), (n, m), dtype="float64"))
             + np.asarray(rnd.uniform(rnd.fold_in(KEY, n), (n, m), dtype="float64")),
         )
+
+
+def test_a_key_for_each_step_of_a_loop() -> None:
+    def walk(key: Any, x: Any) -> Any:
+        @plica.for_loop(0, x.shape[0])
+        def loop(i: Any, total: Any) -> Any:
+            return total + rnd.uniform(rnd.fold_in(key, i), x.shape, dtype="float64")
+
+        return loop(x)
+
+    program = trace(walk, KEY_SPEC, spec(("n",), "float64"))
+    for n in (3, 5, 0):
+        x = np.arange(float(n))
+        expected = x + sum(rnd.uniform(rnd.fold_in(KEY, i), n, dtype="float64") for i in range(n))
+        np.testing.assert_allclose(interpret(program, KEY, x)[0], expected, rtol=1e-15)
+        np.testing.assert_array_equal(run_torch(program, to_torch(KEY), to_torch(x))[0], expected)
 
 
 def test_one_draw_is_one_equation() -> None:

@@ -52,7 +52,7 @@ RECORDED = (
     (
         lambda x: x[..., None, ::2],
         (F32,),
-        ["a:f32[2,1,3] = expand_dims[axis=1] x", "b:f32[2,1,2] = slice[axis=2 start=0 stop=3 step=2] a"],
+        ["a:f32[2,2] = slice[axis=1 start=0 stop=3 step=2] x", "b:f32[2,1,2] = expand_dims[axis=1] a"],
     ),
     (lambda x: x[:, 5:2], (F32,), ["a:f32[2,0] = slice[axis=1 start=3 stop=3 step=1] x"]),
     (lambda x: x.T, (F32,), ["a:f32[3,2] = permute_dims[axes=(1,0)] x"]),
@@ -275,10 +275,8 @@ def test_defaults_need_no_spec() -> None:
 
 INDICES = (
     (lambda x: x[2], ShapeError, "index 2 does not lie within axis 0"),
-    (lambda x: x[0, 0, 0], ShapeError, "3 indices were given"),
-    (lambda x: x[::-1], ShapeError, "a negative step; use flip"),
-    (lambda x: x[x > 0], TraceError, "Use take"),
-    (lambda x: x[1.5], TraceError, "indexing axis 0"),
+    (lambda x: x[0, 0, 0], ShapeError, "indexes 3 axes, but"),
+    (lambda x: x[1.5], TraceError, "1.5 is no index"),
     (lambda x: pnp.reshape(x, (2.5, 2)), ShapeError, "something else than integers"),
     (lambda x: pnp.arange(0.0, 1.0, 0.25), ShapeError, "something else than integers"),
     (lambda x: pnp.reshape(x, (-1, -1)), ShapeError, "cannot become"),

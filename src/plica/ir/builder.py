@@ -149,7 +149,9 @@ class Builder:
         inputs, types = self._typed(op, inputs, params)
         outputs: list[Var] = []
         for type_ in types:
-            outputs.append(self._define(None, resolve(type_, lambda place: Size.of(outputs[place]))))
+            if len(types) > 1:  # a later result may have an earlier one as its size
+                type_ = resolve(type_, lambda place: Size.of(outputs[place]))
+            outputs.append(self._define(None, type_))
             self._lines[outputs[-1]] = self.source
         reference = self._references.setdefault(op, OpRef(op))
         equation = Equation(reference, inputs, tuple(outputs), params, self.source)

@@ -3,7 +3,7 @@
 import inspect
 
 from plica.ir.op import Op, Unsupported
-from plica.ops import ELEMENTWISE, FACTORIZATIONS, INDEXING, LINALG, RANDOM, REDUCE, SHAPE, SORTING
+from plica.ops import ELEMENTWISE, FACTORIZATIONS, INDEXING, LINALG, RANDOM, REDUCE, SEARCH, SHAPE, SORTING, UPDATE
 
 GROUPS = {
     "elementwise": ELEMENTWISE,
@@ -11,6 +11,8 @@ GROUPS = {
     "shapes": SHAPE,
     "sorting": SORTING,
     "indexing": INDEXING,
+    "updates": UPDATE,
+    "searches": SEARCH,
     "contractions": LINALG,
     "factorizations": FACTORIZATIONS,
     "random numbers": RANDOM,

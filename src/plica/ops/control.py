@@ -8,7 +8,8 @@ size that it does not change is the operand's own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -447,6 +448,29 @@ CONTROL = (
         lambda: [sample(np.zeros((2, 3), dtype="float32"), shape=(2, 3)), sample(np.float32(1), shape=())],
     ),
 )
+
+
+def with_regions(equation: Equation, regions: Sequence[tuple[Program, Sequence[Operand]]]) -> Equation:
+    """The same equation with other nested Programs, and other operands for their consts, in the order of `regions_of`."""
+    programs, captured = [one for one, _ in regions], [tuple(operands) for _, operands in regions]
+    before = sum(len(operands) for _, operands in regions_of(equation))
+    counts = tuple(map(len, captured))
+    changed: dict[str, Any]
+    leading = 0
+    match equation.op.name:
+        case "cond":
+            leading = len(programs) - 1
+            changed = {"branches": tuple(programs), "branch_nconsts": counts}
+        case "while_loop":
+            changed = dict(zip(("cond", "body"), programs, strict=True))
+            changed |= dict(zip(("cond_nconsts", "body_nconsts"), counts, strict=True))
+        case "call":
+            changed = {"program": programs[0], "body_nconsts": counts[0]}
+        case _:
+            changed = {"body": programs[0], "body_nconsts": counts[0]}
+    inputs = (*equation.inputs[:leading], *chain(*captured), *equation.inputs[leading + before :])
+    params = {name: changed.get(name, value) for name, value in equation.params.items()}
+    return replace(equation, inputs=inputs, params=params)
 
 
 def regions_of(equation: Equation) -> list[tuple[Program, tuple[Operand, ...]]]:

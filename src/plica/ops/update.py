@@ -83,13 +83,14 @@ def _text(shape: Sequence[Dim]) -> str:
 def _update(x: Array, values: Array, *indices: Array, mode: str, index: tuple[Any, ...]) -> Any:
     result = np.array(x)
     rest = iter(indices)
-    slices, places, axes = [], [], []
+    slices: list[Any] = []
+    places, axes = [], []
     for axis, place in enumerate(index):
         slices.append(checked_slice(axis, x.shape[axis], *place) if isinstance(place, tuple) else slice(None))
         if place == AT:
             places.append(checked_indices(next(rest), axis, x.shape[axis]))
             axes.append(axis)
-    part = np.moveaxis(result[tuple(slices)], axes, range(len(axes)))  # a view of the result
+    part = np.moveaxis(result[(*slices, ...)], axes, range(len(axes)))  # a view of the result
     combine, _ = _MODES[mode]
     if combine is None:
         part[tuple(places) or ...] = values

@@ -15,10 +15,12 @@ from plica.ir.program import Operand, Program, Var
 from plica.ir.sizes import evaluate
 from plica.ir.types import ArrayType
 
-VIEWS = frozenset({"slice", "permute_dims", "expand_dims", "squeeze", "broadcast_to", "reshape", "stop_gradient"})
+VIEWS = frozenset(
+    {"slice", "index", "permute_dims", "expand_dims", "squeeze", "broadcast_to", "reshape", "stop_gradient"}
+)
 """Operations whose result shares the memory of their operand."""
 
-COPIES = frozenset({"concat", "take", "stack"})
+COPIES = frozenset({"concat", "gather", "take", "stack"})
 """Operations that compute nothing and copy."""
 
 

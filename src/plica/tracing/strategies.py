@@ -12,10 +12,11 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from plica.errors import DTypeError, ShapeError, TraceError
-from plica.ir.program import Equation, Operand, Program, Var, nested, rewrite, size_variables
+from plica.ir.program import Equation, Operand, Program, Var, nested, size_variables
 from plica.ir.sizes import Dim, Size, as_size, atoms, same, single_atom, substitute
 from plica.tracing.namespace.operands import cast, result_dtype
 from plica.tracing.nested import Expanded, Region, Retry, Traced, build_region
+from plica.tracing.refine import refine
 from plica.tracing.tracer import Trace, Tracer
 
 _Axis = tuple[int, int]
@@ -314,21 +315,12 @@ def _renamed(program: Program, traced: Traced, constant: Mapping[int, Dim]) -> P
     scope = traced.scope
     assert scope.parent is not None, "a nested function has an enclosing scope"
     sizes = {traced.implicit[entry]: scope.lift(size, scope.parent) for entry, size in constant.items()}
-    return _without_checks(replace(program, consts=tuple(scope.captured.values())), sizes)
-
-
-def _without_checks(program: Program, sizes: Mapping[Var, Dim]) -> Program:
-    """The Program with these sizes, without the checks that they make true."""
-    program = rewrite(program, lambda var: var.name, sizes)
-    now: dict[Operand, Operand] = {}
-    kept = []
-    for equation in program.equations:
-        inputs = tuple(now.get(one, one) for one in equation.inputs)
-        if equation.op.name == "assert_shape" and inputs[0].type == equation.outputs[0].type:
-            now[equation.outputs[0]] = inputs[0]
-            continue
-        kept.append(equation if inputs == equation.inputs else replace(equation, inputs=inputs))
-    return replace(program, equations=tuple(kept), outputs=tuple(now.get(one, one) for one in program.outputs))
+    before = len(program.equations)
+    values = {var: scope.builder.size_operand(size) for var, size in sizes.items() if _reads(program, var)}
+    made = scope.builder.build((), ()).equations[before:]
+    equations = (*made, *(one for one in program.equations if one not in made))
+    program = replace(program, consts=tuple(scope.captured.values()), equations=equations)
+    return refine(program, sizes, {var: one for var, one in values.items() if isinstance(one, Var)})
 
 
 def _argument(traced: Traced, place: int) -> str:

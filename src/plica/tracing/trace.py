@@ -136,12 +136,12 @@ def axes_of_arguments(abstracted_axes: AbstractedAxes, count: int) -> list[Any]:
     """
     if abstracted_axes is None or isinstance(abstracted_axes, Mapping):
         return [abstracted_axes] * count
-    if len(abstracted_axes) != count:
+    if len(abstracted_axes) < count:
         raise TraceError(
             f"abstracted_axes has {len(abstracted_axes)} entries for {count} argument(s); "
             "give one for each, or one mapping {axis: name} for all."
         )
-    return list(abstracted_axes)
+    return list(abstracted_axes[:count])
 
 
 def abstracted(tree: Any, axes: Any) -> Any:

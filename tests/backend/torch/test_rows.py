@@ -102,6 +102,7 @@ def _beside_literals(case: Case) -> None:
 # Where the samples of a row lie at a kink or a pole, its derivative is taken elsewhere.
 KINKS = frozenset(
     {"abs", "ceil", "floor", "round", "trunc", "sign", "copysign", "floor_divide", "remainder", "maximum", "minimum"}
+    | {"nextafter"}
 )
 SMOOTH = tuple(
     case

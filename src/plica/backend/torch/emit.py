@@ -150,17 +150,19 @@ class _Emitter:
         """For each equation, the variables made in this block that nothing after it reads; inputs are the caller's."""
         last: dict[Operand, int] = {}
         own: dict[Operand, None] = dict.fromkeys(self.leaves)
+        results = dict.fromkeys(program.results)
         for index, equation in enumerate(equations):
             made = equation.outputs
             if equation.op.name in _CONTROL:
                 made = tuple(var for var in made if var in self.plan.reads or var in self.plan.sizes)
             own.update(dict.fromkeys(made))
-            last.update(
-                dict.fromkeys((*equation.inputs, *made, *size_variables(tuple(equation.params.values()))), index)
-            )
+            sizes = list(size_variables(tuple(equation.params.values())))
+            if equation.op.name == "scan":  # the shapes of stacks of no rows
+                sizes += (one for var in made for one in size_variables(var.type))
+            last.update(dict.fromkeys((*equation.inputs, *made, *sizes), index))
         dying: list[list[Var]] = [[] for _ in equations]
         for var, index in last.items():
-            if isinstance(var, Var) and var in own and var not in program.results:
+            if isinstance(var, Var) and var in own and var not in results:
                 dying[index].append(var)
         return dying
 

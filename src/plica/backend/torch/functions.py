@@ -44,20 +44,29 @@ class TorchFunction:
         return source(self.program, self._name, is_checked=True)
 
     def specialise(self, leaves: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
-        """The function of leaves of these kinds: torch tensors, numpy arrays, DLPack objects, Python numbers."""
-        converters = [self._converter(place, leaf) for place, leaf in enumerate(leaves)]
-        changed = [(place, one) for place, one in enumerate(converters) if one is not None]
-        first = next(
-            (place for place, leaf in enumerate(leaves) if not isinstance(leaf, bool | int | float | complex)), None
-        )
+        """The function of leaves of these kinds: torch tensors, numpy arrays, DLPack objects, Python numbers.
+
+        Everything runs on the device of the first tensor; without one, on that of the first array.
+        """
+        arrays = [(place, one) for place, leaf in enumerate(leaves) if (one := _from_array(leaf)) is not None]
+        numbers = [
+            (place, dtype) for place, leaf in enumerate(leaves) if (dtype := self._number(place, leaf)) is not None
+        ]
+        tensors = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        first = next(iter([*tensors, *(place for place, _ in arrays)]), None)
         run, captured = self._run, self._captured
 
         def call(found: Sequence[Any]) -> Any:
-            if changed:
+            if arrays or numbers:
                 found = list(found)
-                for place, convert in changed:
+                for place, convert in arrays:
                     found[place] = convert(found[place])
-            return run(captured(None if first is None else found[first].device), *found)
+            device = None if first is None else found[first].device
+            for place, dtype in numbers:
+                found[place] = torch.full((), found[place], dtype=dtype, device=device)  # type: ignore[index]
+            if tensors and arrays:
+                found = [one.to(device) if isinstance(one, Tensor) else one for one in found]
+            return run(captured(device), *found)
 
         return call
 
@@ -70,16 +79,22 @@ class TorchFunction:
             return kept
         return SimpleNamespace(**vars(kept), **{key: one.read() for key, one in self._references.items()})
 
-    def _converter(self, place: int, leaf: Any) -> Converter | None:
-        """What makes of a leaf of this kind what the generated code takes."""
-        if isinstance(leaf, Tensor):
+    def _number(self, place: int, leaf: Any) -> torch.dtype | None:
+        """The dtype of the tensor that a Python number becomes; None where it stays, or is none."""
+        if not isinstance(leaf, bool | int | float | complex) or isinstance(leaf, np.generic) or place in self._numbers:
             return None
-        if isinstance(leaf, bool | int | float | complex):
-            if place in self._numbers:
-                return None
-            dtype = getattr(torch, self.program.arguments[place].type.dtype.value)
-            return lambda value: torch.full((), value, dtype=dtype)
-        return from_numpy if isinstance(leaf, np.ndarray | np.generic) else torch.utils.dlpack.from_dlpack
+        dtype: torch.dtype = getattr(torch, self.program.arguments[place].type.dtype.value)
+        return dtype
+
+
+def _from_array(leaf: Any) -> Converter | None:
+    """What makes a tensor of an array of another library; None for tensors and numbers."""
+    if isinstance(leaf, np.ndarray | np.generic):
+        return from_numpy
+    if isinstance(leaf, Tensor | bool | int | float | complex):
+        return None
+    found: Converter = torch.utils.dlpack.from_dlpack
+    return found
 
 
 def from_numpy(array: Any) -> Tensor:

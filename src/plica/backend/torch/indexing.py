@@ -7,7 +7,7 @@ values of indices: there such an index is an assertion of the device.
 import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -52,7 +52,8 @@ def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
     leading = tuple(range(len(axes)))
     if len(axes) > 1:
         places = [_checked_on_cpu(one, axis, x.shape[axis]) for one, axis in zip(indices, axes, strict=True)]
-        return x.movedim(axes, leading)[tuple(places)]
+        # x[i] with a scalar tensor i would wait for its value
+        return cast(Tensor, torch.ops.aten.index.Tensor(x.movedim(axes, leading), places))
     (axis,), (place,) = axes, indices
     flat = _from_front(place, axis, x.shape[axis]).reshape(-1)
     return x.index_select(axis, flat).movedim(axis, 0).reshape(*place.shape, *x.shape[:axis], *x.shape[axis + 1 :])

@@ -1,7 +1,6 @@
 """Rows of elementwise operations."""
 
 from plica.backend.torch.rows.call import Call, Row, dtype_source, function
-from plica.ir.program import Literal
 
 
 def _infix(symbol: str) -> Row:
@@ -21,7 +20,6 @@ def _with_numbers(name: str) -> Row:
     """A function of a tensor that takes Python numbers for the others, if all of them are."""
 
     def row(call: Call) -> str:
-        first, *others = call.equation.inputs
         if call.is_host(0) or len(call.hosts) < len(call.inputs) - 1:
             return f"{name}({call.tensors})"
         return f"{name}({', '.join(call.inputs)})"
@@ -30,7 +28,6 @@ def _with_numbers(name: str) -> Row:
 
 
 def _where(call: Call) -> str:
-    _, first, second = call.equation.inputs
     if call.is_host(1) and call.is_host(2):  # torch would take its own default dtype
         return f"torch.where({call.tensors})"
     return f"torch.where({call.tensor(0)}, {call.inputs[1]}, {call.inputs[2]})"

@@ -13,7 +13,16 @@ def _scalar(call: Call, place: int) -> str:
 
 def _gather(call: Call) -> str:
     places = ", ".join(indices(call, place) for place in range(1, len(call.inputs)))
-    return f"kernels.gather({call.tensor(0)}, {call.params['axes']!r}, {places})"
+    axes = tuple(axis % _rank(call) for axis in call.params["axes"])
+    return f"kernels.gather({call.tensor(0)}, {axes!r}, {places})"
+
+
+def _index(call: Call) -> str:
+    return f"kernels.index({call.tensor(0)}, {call.params['axis'] % _rank(call)}, {_scalar(call, 1)})"
+
+
+def _rank(call: Call) -> int:
+    return len(call.equation.inputs[0].type.shape)
 
 
 def _update(call: Call) -> str:
@@ -31,7 +40,7 @@ def _unique(call: Call) -> str:
 
 
 INDEXING: dict[str, Row] = {
-    "index": lambda call: f"kernels.index({call.tensor(0)}, {call.params['axis']}, {_scalar(call, 1)})",
+    "index": _index,
     "gather": _gather,
     "update": _update,
     "nonzero": lambda call: f"kernels.nonzero({call.tensor(0)})",

@@ -1,0 +1,69 @@
+"""Filling in missing pixels: a loop that calls a trained circuit.
+
+    python examples/imputation.py
+
+A small circuit learns handwritten digits. Then parts of other digits are erased (NaN) and filled in by iterated
+conditional modes: each missing pixel in turn takes the value that makes the image most likely, given all others. During
+the first sweep pixels that were not reached yet are summed out, as the circuit does with every NaN. All of this is one
+compiled function of any number of images; the circuit's parameters are read anew whenever it is called.
+"""
+
+import numpy as np
+import torch
+
+import plica
+import plica.numpy as pnp
+from plica.files.datasets import digits
+from plica.learn.fit import fit
+from plica.templates.data_modalities import image_data
+
+
+def train(data, units=8, epochs=5):
+    """A circuit of images, trained on rows of pixels (N, D)."""
+    described = image_data(
+        data.shape,
+        "quad-tree-2",
+        input_layer="categorical",
+        num_values=data.num_values,
+        num_input_units=units,
+        sum_product_layer="cp",
+        num_sum_units=units,
+    )
+    circuit = plica.compile(described)
+    fit(circuit, data.train, data.valid, epochs=epochs, batch_size=100, learning_rate=0.1, seed=0)
+    return circuit
+
+
+def make_impute(circuit, num_values):
+    """A compiled function that fills in what is missing in rows of data.
+
+    Args:
+        circuit: A compiled circuit of D variables.
+        num_values: Each of them has values 0 to num_values - 1.
+
+    Returns:
+        A function of rows (b, D), NaN where a value is missing, and of a number of sweeps, at least 1. It returns the
+        filled rows, and the log-likelihoods (sweeps, b) after each sweep, which never decrease.
+    """
+    width = circuit.num_variables
+    data = plica.spec(("b", width), str(circuit.dtype).removeprefix("torch."))
+
+    @plica.jit
+    def impute(rows: data, sweeps: int):
+        missing = pnp.isnan(rows)
+        (places,) = pnp.nonzero(pnp.any(missing, axis=0))  # how many there are is known only when this runs
+
+        def visit(i, x):  # one variable of each row takes the best of all its values
+            v = places[i]
+            tried = pnp.broadcast_to(x, (num_values, *x.shape)).at[:, :, v].set(pnp.arange(num_values)[:, None])
+            scores = circuit(pnp.reshape(tried, (-1, width)))
+            best = pnp.argmax(pnp.reshape(scores, (num_values, -1)), axis=0)
+            return x.at[:, v].set(pnp.where(missing[:, v], best, x[:, v]))
+
+        def sweep(x, _):
+            x = plica.for_loop(0, places.shape[0], 1, visit, x)
+            return x, circuit(x)[:, 0, 0]
+
+        return plica.scan(sweep, rows, length=sweeps)
+
+    return impute

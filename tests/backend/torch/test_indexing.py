@@ -1,0 +1,37 @@
+"""Kernels of indexing on other devices than the CPU, which are never waited for."""
+
+import pytest
+import torch
+
+from plica.backend.torch import indexing
+from plica.ops.update import MODES
+
+AT = ([(0, 2, 1), "at", "at"], ["at", None, (0, 4, 2)], ["at", "at", None])
+
+
+def _values(at: list, x: torch.Tensor) -> torch.Tensor:
+    return torch.full((2, 1), 2.5, device=x.device) if at[0] == (0, 2, 1) else torch.tensor(2.5, device=x.device)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("at", AT, ids=str)
+def test_no_value_of_an_index_is_read(mode: str, at: list) -> None:
+    x = torch.zeros(2, 3, 4, device="meta")  # has no values: reading one would be an error
+    scalar, places = torch.zeros((), dtype=torch.int64, device="meta"), torch.zeros(2, dtype=torch.int64, device="meta")
+    assert indexing.index(x, 1, scalar).shape == (2, 4)
+    assert indexing.gather(x, (1,), places).shape == (2, 2, 4)
+    assert indexing.gather(x, (2, 0), places, scalar).shape == (2, 3)
+    given = [scalar, places][-at.count("at") :]
+    assert indexing.update(x, _values(at, x), mode, at, *given).shape == x.shape
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("at", AT, ids=str)
+def test_scalars_that_stay_on_the_device(monkeypatch: pytest.MonkeyPatch, mode: str, at: list) -> None:
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    given = [torch.tensor(-1), torch.tensor([0, -1])][-at.count("at") :]
+    values = _values(at, x)
+    known = indexing.update(x, values, mode, at, *given), indexing.index(x, 1, given[0].flatten()[-1])
+    monkeypatch.setattr(indexing, "_on_host", lambda place: place)
+    assert torch.equal(indexing.update(x, values, mode, at, *given), known[0])
+    assert torch.equal(indexing.index(x, 1, given[0].flatten()[-1]), known[1])
