@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,17 @@ def peak_memory_mib(device: str) -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
-def save(path: Path | None, report: dict[str, Any], settings: Settings, threads: int) -> None:
-    """Write comparisons with what they depend on, if there is a path."""
+def save(
+    path: Path | None,
+    report: dict[str, Any],
+    settings: Settings,
+    threads: int,
+    libraries: Mapping[str, str] | None = None,
+) -> None:
+    """Write comparisons with what they depend on, versions of `libraries` too, if there is a path."""
     if path is None:
         return
     head = {"schema": SCHEMA, "date": datetime.date.today().isoformat(), "settings": {"rounds": settings.rounds}}
-    result = {**head, "machine": facts(threads, settings.device), "comparisons": report}
+    machine = facts(threads, settings.device) | ({"libraries": dict(libraries)} if libraries else {})
+    result = {**head, "machine": machine, "comparisons": report}
     path.write_text(json.dumps(result, indent=1) + "\n")

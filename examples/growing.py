@@ -14,10 +14,7 @@ import plica.numpy as pnp
 def first_primes(k: int):
     """The first k primes, (k,) in int64."""
 
-    def is_short(primes, limit):
-        return primes.shape[0] < k
-
-    @plica.while_loop(is_short)
+    @plica.while_loop(lambda primes, _: primes.shape[0] < k, preserve_dimensions=False)
     def grow(primes, limit):
         candidates = pnp.arange(limit, 2 * limit)
         is_prime = pnp.all(candidates[:, None] % primes != 0, axis=1)

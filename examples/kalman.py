@@ -66,7 +66,7 @@ def simulate(steps, acceleration, blur, missing, seed):
     return np.array(path), observed
 
 
-def fit(observed, epochs=60):
+def fit(observed, epochs=40):
     """The standard deviations (acceleration, blur) under which the observations are most likely."""
     observed = torch.as_tensor(observed)
     logarithms = torch.zeros(2, dtype=torch.float64, requires_grad=True)
@@ -81,12 +81,12 @@ def fit(observed, epochs=60):
 
 def main():
     """Filter series of several lengths with one compilation, then find the noise of one of them."""
-    for steps in (20, 100, 500):
+    for steps in (20, 100, 300):
         path, observed = simulate(steps, acceleration=2.0, blur=0.3, missing=0.4, seed=steps)
         log_likelihood, means = kalman(observed, 2.0, 0.3)
         error = np.sqrt(np.mean((means[:, :2] - path) ** 2))
         print(f"{steps:3} steps: log-likelihood {log_likelihood:8.2f}, error of filtered positions {error:.3f}")
-    _, observed = simulate(200, acceleration=2.0, blur=0.3, missing=0.4, seed=0)
+    _, observed = simulate(100, acceleration=2.0, blur=0.3, missing=0.4, seed=0)
     print("found acceleration {:.2f} (2.0 is true), blur {:.2f} (0.3 is true)".format(*fit(observed)))
     print("compilations:", kalman.num_compilations)
 

@@ -311,7 +311,11 @@ class _Call:
         except TypeError:
             raise TraceError(f"{place_of(fn)}: static arguments must be hashable, found {self.static!r}.") from None
         self.trees = [arg for place, arg in enumerate(args) if place not in self._places]
-        self.leaves, self.structure = flatten((tuple(self.trees), dict(kwargs)))
+        leaves, self.structure = flatten((tuple(self.trees), dict(kwargs)))
+        self.leaves = [
+            leaf if _is_array(leaf) or not hasattr(leaf, "__dlpack__") else _torch("from_dlpack")(leaf)
+            for leaf in leaves
+        ]
         self.names = _names_of(fn, self.trees, self._places) + [None] * len(self.leaves)
 
     def arguments(self, found: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
@@ -344,13 +348,11 @@ class _Call:
     def specs(self, axes: AbstractedAxes) -> tuple[Any, ...]:
         """What to trace each leaf as."""
         named = axes_of_arguments(axes, len(self.trees)) if self.trees else []
-        found = [
-            _spec_of(leaf, of_argument)
-            for tree, of_argument in zip(self.trees, named, strict=True)
-            for leaf in flatten(tree)[0]
-        ]
+        of_leaves = [one for tree, one in zip(self.trees, named, strict=True) for _ in flatten(tree)[0]]
         rest = axes if isinstance(axes, Mapping) else None
-        return (*found, *(_spec_of(leaf, rest) for leaf in self.leaves[len(found) :]))
+        return tuple(
+            _spec_of(leaf, one) for leaf, one in zip(self.leaves, chain(of_leaves, repeat(rest)), strict=False)
+        )
 
 
 def _names_of(fn: Callable[..., Any], trees: Sequence[Any], static: Sequence[int]) -> list[str | None]:
@@ -470,7 +472,7 @@ def _check_annotated(program: Program, trees: list[Any], call: _Call) -> None:
     found = []
     for one, leaf, var in zip(specs, call.leaves, program.arguments, strict=True):
         dtype = _dtype_of(leaf)
-        if not isinstance(one, Spec) and isinstance(leaf, _NUMBERS):
+        if not isinstance(one, Spec) and isinstance(leaf, _NUMBERS) and not _is_array(leaf):
             if _ORDER.index(type(leaf)) > _ORDER.index(one):
                 raise DTypeError(f"argument {var.name} is annotated as {one.__name__}, found {leaf!r}; convert it.")
             dtype = var.type.dtype

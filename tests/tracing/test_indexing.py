@@ -13,8 +13,11 @@ from hypothesis.extra.numpy import array_shapes, basic_indices, integer_array_in
 import plica.numpy as pnp
 from plica.api import interpret, parse, trace, verify
 from plica.errors import BoundsError, DTypeError, InputError, PlicaError, ShapeError, TraceError
+from plica.ir.interpret import interpret_program
 from plica.ir.program import Program
 from plica.ir.types import spec
+from plica.ops import OPS
+from plica.tracing.trace import trace_function
 from tests.harness.programs import Array, assert_same, run_torch, to_torch
 
 SIZES = ((4, 5), (1, 2), (0, 3), (3, 0))
@@ -260,25 +263,25 @@ def test_index_arrays_of_unknown_size_meet() -> None:
 
 
 MASKED = (
-    (lambda x, b, _: x[b], "nm"),
-    (lambda x, _, r: x[r], "n"),
-    (lambda x, _, r: x[r, 1:], "n"),
-    (lambda x, _, r: x[r, ..., 0], "n"),
-    (lambda x, _, r: x[None, r], "n"),
-    (lambda x, b, _: x[b, 0], "nm"),
-    (lambda x, b, _: x[None, b, None], "nm"),
-    (lambda x, b, _: x[:, b[0]], "m"),
-    (lambda x, b, r: x[r][:, b[1]], "m"),
-    (lambda x, b, _: x[b[0, 0]], ""),
-    (lambda x, b, _: x[:, b[0, 0]], ""),
-    (lambda x, *_: x[True], ""),
-    (lambda x, *_: x[:, False], ""),
+    lambda x, b, _: x[b],
+    lambda x, _, r: x[r],
+    lambda x, _, r: x[r, 1:],
+    lambda x, _, r: x[r, ..., 0],
+    lambda x, _, r: x[None, r],
+    lambda x, b, _: x[b, 0],
+    lambda x, b, _: x[None, b, None],
+    lambda x, b, _: x[:, b[0]],
+    lambda x, b, r: x[r][:, b[1]],
+    lambda x, b, _: x[b[0, 0]],
+    lambda x, b, _: x[:, b[0, 0]],
+    lambda x, *_: x[True],
+    lambda x, *_: x[:, False],
 )
 
 
 @pytest.mark.parametrize("row", range(len(MASKED)))
 def test_masks(row: int) -> None:
-    function, _ = MASKED[row]
+    function = MASKED[row]
     program = read_back(trace(function, spec(("n", "m", 3)), spec(("n", "m"), "bool"), spec("n", "bool")))
     rng = np.random.default_rng(row)
     for n, m in ((4, 5), (2, 1)):
@@ -303,14 +306,21 @@ def test_masks_of_another_size_are_refused() -> None:
 
 def test_lists_and_arrays_of_the_surroundings_are_indices() -> None:
     x, kept = array(4, 3), np.asarray([True, False, True])
-    same = (lambda a: a[[2, -1]], lambda a: a[:, kept], lambda a: a[np.int64(1), np.asarray([0, 0])])
-    for function in same:
-        for found in (pnp.sum(x) * 0 + x, to_torch(x)):
-            index = pnp.index(found, [2, -1]) if function is same[0] else None
-            if index is not None:
-                assert_same(index, function(x))
-    assert_same(pnp.index(x, (slice(None), kept)), x[:, kept])
-    assert_same(pnp.index(to_torch(x), (slice(None), torch.from_numpy(kept))), x[:, kept])
+    functions = (
+        lambda a: a[[2, -1]],
+        lambda a: a[:, kept],
+        lambda a: a[np.int64(1), np.asarray([0, 0])],
+        lambda a: a[[[True, False, False]] * 4],
+        lambda a: a[[]],
+    )
+    for function in functions:
+        found = trace_function(function, like(x), lambda tracers: (tracers, {}), like(x)).bound
+        assert len(found.leaves) == 1
+        assert_same(interpret_program(found.program, OPS, [x], found.leaves)[0], function(x))
+        read_back(found.program)
+    for convert in (np.asarray, to_torch):
+        assert_same(pnp.index(convert(x), [2, -1]), x[[2, -1]])
+        assert_same(pnp.index(convert(x), (slice(None), convert(kept))), x[:, kept])
 
 
 # Errors

@@ -392,8 +392,9 @@ def test_arrays_are_updated_at_once() -> None:
             assert_same(at(given_)[convert(x > 3)].min(2.0), InNumpy(x)[x > 3]("min", 2.0))
             assert_same(at(given_)[::-1, np.int64(1)].max(5.0), InNumpy(x)[::-1, 1]("max", 5.0))
             assert_same(given_, x)
-            with pytest.raises(BoundsError, match="index 4 does not lie within axis 0 of size 4"):
-                at(given_)[4].set(0)
+            for place in (4, -5):  # no line of the first call
+                with pytest.raises(BoundsError, match=f"^index {place} does not lie within axis 0 of size 4"):
+                    at(given_)[place].set(0)
 
 
 def test_one_function_runs_traced_and_at_once() -> None:

@@ -21,8 +21,8 @@ from plica.errors import PlicaError, ShapeError, UndecidedSizeError
 from plica.ir.dtypes import DType
 from plica.ir.op import OpTable
 from plica.ir.program import RESERVED, Equation, Literal, Operand, OpRef, Program, Var, is_name, size_value
-from plica.ir.sizes import Dim, Opaque, Size, as_size, single_atom, sorted_terms
-from plica.ir.types import SCALAR_SIZE, ArrayType, array_type, resolve
+from plica.ir.sizes import Dim, Opaque, Size, as_size, atoms, single_atom, sorted_terms
+from plica.ir.types import SCALAR_SIZE, ArrayType, OutDBIdx, array_type, resolve
 
 
 class Names:
@@ -76,12 +76,12 @@ class Builder:
     def size(self, name: str) -> Size:
         """The size called `name`, an implicit input."""
         if name not in self._sizes:
-            self._sizes[name] = self._define(name, SCALAR_SIZE)
+            self._sizes[name] = self._define(name, SCALAR_SIZE, is_size=True)
         return Size.of(self._sizes[name])
 
     def implicit(self, name: str | None) -> Var:
         """A new implicit input, called `name` where that is free and a name."""
-        var = self._define(name, SCALAR_SIZE)
+        var = self._define(name, SCALAR_SIZE, is_size=True)
         self._sizes[var.name] = var
         return var
 
@@ -92,14 +92,14 @@ class Builder:
         self._arguments.append(var)
         return var
 
-    def const(self, name: str | None, type_: ArrayType) -> Var:
+    def const(self, name: str | None, type_: ArrayType, *, is_size: bool = False) -> Var:
         """A new captured leaf."""
-        var = self._define(name, type_)
+        var = self._define(name, type_, is_size=is_size)
         self._consts.append(var)
         return var
 
-    def _define(self, name: str | None, type_: ArrayType) -> Var:
-        return Var(self._names.fresh(name), type_)
+    def _define(self, name: str | None, type_: ArrayType, *, is_size: bool = False) -> Var:
+        return Var(self._names.fresh(name), type_, is_size)
 
     def line_of(self, var: Var) -> str:
         """`file:line` of the equation that defines `var`; empty where there is none."""
@@ -129,12 +129,12 @@ class Builder:
 
     def _polynomial(self, size: Size) -> Operand:
         result: Operand | None = None
-        for atoms, factor in sorted_terms(size):
-            factors = [self.size_operand(Size.of(atom)) for atom in atoms]
+        for term, factor in sorted_terms(size):
+            factors = [self.size_operand(Size.of(atom)) for atom in term]
             if abs(factor) != 1 or not factors or (result is None and factor < 0):
                 factors.append(Literal(abs(factor) if result is not None else factor, SCALAR_SIZE))
-            term = reduce(lambda first, second: self.add("multiply", first, second)[0], factors)
-            result = term if result is None else self.add("add" if factor > 0 else "subtract", result, term)[0]
+            value = reduce(lambda first, second: self.add("multiply", first, second)[0], factors)
+            result = value if result is None else self.add("add" if factor > 0 else "subtract", result, value)[0]
         assert result is not None, "a size that is no number has a term"
         return result
 
@@ -148,10 +148,13 @@ class Builder:
         """
         inputs, types = self._typed(op, inputs, params)
         outputs: list[Var] = []
-        for type_ in types:
-            if len(types) > 1:  # a later result may have an earlier one as its size
+        sizes = {
+            atom.val for type_ in types for dim in type_.shape for atom in atoms(dim) if isinstance(atom, OutDBIdx)
+        }
+        for place, type_ in enumerate(types):
+            if sizes:
                 type_ = resolve(type_, lambda place: Size.of(outputs[place]))
-            outputs.append(self._define(None, type_))
+            outputs.append(self._define(None, type_, is_size=place in sizes))
             self._lines[outputs[-1]] = self.source
         reference = self._references.setdefault(op, OpRef(op))
         equation = Equation(reference, inputs, tuple(outputs), params, self.source)
@@ -186,6 +189,11 @@ class Builder:
         kept, replaced = error.first, error.second
         if isinstance(replaced, int):
             kept, replaced = replaced, kept
+        if error.axis is not None:
+            dims = list(inputs[0].type.shape)
+            dims[error.axis] = error.first
+            self.equalities.append((error.first, error.second))
+            return (self.assert_dims(inputs[0], dims), *inputs[1:])
         for new, old in ((kept, replaced), (replaced, kept)):
             found = [isinstance(one, Var) and old in one.type.shape for one in inputs]
             if any(found):

@@ -74,7 +74,8 @@ def as_dtype(value: object) -> DType:
     """
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
-    name = str(value).removeprefix("torch.") if not isinstance(value, type) else np.dtype(value).name
+    is_numpy = isinstance(value, type | np.dtype)  # whatever the order of its bytes
+    name = np.dtype(value).name if is_numpy else str(value).removeprefix("torch.")  # type: ignore[call-overload]
     if name in FROM_SHORT:
         return FROM_SHORT[name]
     try:

@@ -32,8 +32,8 @@ def interpret_program(
     """
     if len(consts) != len(program.consts):
         raise InputError(f"the program captures {len(program.consts)} leaves, but {len(consts)} were given.")
-    arrays = [np.asarray(arg) for arg in args]
-    sizes = bind_sizes(program, [(array.shape, str(array.dtype)) for array in arrays])
+    arrays = [_native(np.asarray(arg)) for arg in args]
+    sizes = bind_sizes(program, [(array.shape, array.dtype.name) for array in arrays])
     leaves = [np.asarray(const) for const in consts]
     for var, value in zip(program.consts, leaves, strict=True):
         _check_leaf(var, value, sizes)
@@ -69,6 +69,10 @@ def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise:
     inputs = [_read(one, values, precise) for one in equation.inputs]
     params = {name: _resolve(value, values, precise) for name, value in equation.params.items()}
     row = table[equation.op.name]
+    for dim in params.get("shape", ()):
+        if isinstance(dim, int) and dim < 0:
+            where = f"{equation.source}: " if equation.source else ""
+            raise InputError(f"{where}the size {dim} of {equation.op.name} is negative; take 0 or more.")
     try:
         if row.regions:
             results = row.reference(
@@ -100,6 +104,10 @@ def _resolve(value: Any, values: Mapping[Var, Array], precise: bool) -> Any:
     if precise and isinstance(value, DType):
         return DType(_WIDE.get(value, value))
     return value
+
+
+def _native(value: Array) -> Array:
+    return value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
 
 
 def _widen(value: Array) -> Array:

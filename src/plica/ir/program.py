@@ -18,10 +18,17 @@ from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, Sha
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Var:
-    """A variable: defined once, compared by identity."""
+    """A variable: defined once, compared by identity.
+
+    Args:
+        name: Its name, of its own within a Program.
+        type: Its type.
+        is_size: Whether it is the size of an axis, and so never negative.
+    """
 
     name: str
     type: ArrayType
+    is_size: bool = False
 
     def __repr__(self) -> str:
         return f"{self.name}:{self.type}"
@@ -278,7 +285,7 @@ def rewrite(
         return tuple(move(entry) for entry in value) if isinstance(value, tuple) else value
 
     def define(var: Var) -> Var:
-        new[var] = Var(name(var), array_type(move(var.type.shape), var.type.dtype))
+        new[var] = Var(name(var), array_type(move(var.type.shape), var.type.dtype), var.is_size)
         return new[var]
 
     def use(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:

@@ -196,12 +196,29 @@ def _positive_part(size: Dim) -> Dim:
     """`max(size, 0)`: of the primitive polynomial whose leading coefficient is positive."""
     if isinstance(size, int):
         return max(size, 0)
+    if is_nonnegative(size):
+        return size
     content = gcd(*(factor for _, factor in size.terms))
     leading = _sorted_terms(size.terms)[0][1]
     if leading < 0:
         return size + _positive_part(-size)
     primitive = floor_divide(size, content)
     return content * Size.of(Opaque("max", (primitive, 0)))
+
+
+def is_nonnegative(size: Dim) -> bool:
+    """Whether `size` is known never to be negative: sums of products of sizes of axes are not."""
+    if isinstance(size, int):
+        return size >= 0
+    return all(factor >= 0 and all(_atom_is_nonnegative(atom) for atom, _ in term) for term, factor in size.terms)
+
+
+def _atom_is_nonnegative(atom: Atom) -> bool:
+    if not isinstance(atom, Opaque):
+        return bool(getattr(atom, "is_size", False))
+    if atom.function == "floordiv":
+        return all(map(is_nonnegative, atom.arguments))
+    return atom.function == "max" and any(isinstance(one, int) and one >= 0 for one in atom.arguments)
 
 
 def as_size(value: Any) -> Dim | None:

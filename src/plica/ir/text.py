@@ -146,7 +146,7 @@ class _Parser:
         implicit, arguments = [], []
         while not self._accept("."):
             if self._accept("{"):
-                implicit.append(self._binder())
+                implicit.append(self._binder(is_size=True))
                 self._expect("}")
             else:
                 arguments.append(self._binder())
@@ -170,13 +170,13 @@ class _Parser:
             binders.append(self._binder())
         return tuple(binders)
 
-    def _binder(self) -> Var:
+    def _binder(self, *, is_size: bool = False) -> Var:
         name = self._name("the name of a variable")
         if name in self._scope:
             self._at -= 1
             self._fail(f"expected a new name, since {name!r} is defined already")
         self._expect(":")
-        var = Var(name, self._type())
+        var = Var(name, self._type(), is_size)
         self._scope[name] = var
         return var
 

@@ -451,7 +451,7 @@ CONTROL = (
 
 
 def with_regions(equation: Equation, regions: Sequence[tuple[Program, Sequence[Operand]]]) -> Equation:
-    """The same equation with other nested Programs, and other operands for their consts, in the order of `regions_of`."""
+    """The same equation with other nested Programs, and other operands for their consts, as `regions_of` gives them."""
     programs, captured = [one for one, _ in regions], [tuple(operands) for _, operands in regions]
     before = sum(len(operands) for _, operands in regions_of(equation))
     counts = tuple(map(len, captured))

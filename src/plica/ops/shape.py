@@ -54,9 +54,9 @@ def _broadcast_to_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
     missing = len(shape) - len(x.shape)
     if missing < 0:
         raise ShapeError(message)
-    for found, wanted in zip(x.shape, shape[missing:], strict=True):
+    for axis, (found, wanted) in enumerate(zip(x.shape, shape[missing:], strict=True)):
         if found != 1:
-            require_equal_sizes(wanted, found, message)
+            require_equal_sizes(wanted, found, message, axis)
     return array_type(shape, x.dtype)
 
 

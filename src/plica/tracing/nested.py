@@ -119,6 +119,10 @@ class Strategy(Protocol):
         """The Programs of the traced functions, whose output types are what the operation needs."""
         ...
 
+    def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> Sequence[bool]:
+        """Which explicit results stand for Python numbers."""
+        ...
+
 
 def bind_nested(
     op: str,
@@ -153,8 +157,12 @@ def bind_nested(
             continue
         with scope.builder.at(line):
             outputs = record(scope, expanded, regions)
-        implicit = regions[-1].program.num_implicit_outputs
-        return outputs[implicit:], traced[-1].structure
+        explicit = outputs[regions[-1].program.num_implicit_outputs :]
+        numbers = strategy.numbers(expanded, traced)
+        return (
+            tuple(Tracer(one.value, one.trace, weak=is_weak) for one, is_weak in zip(explicit, numbers, strict=True)),
+            traced[-1].structure,
+        )
     raise TraceError(f"{line}: {op} does not settle on types for its arguments; give them explicit dtypes and shapes.")
 
 

@@ -89,6 +89,12 @@ class Carry:
         regions = [*asked, build_region(body, results, implicit)]
         return _without(regions, traced, constant)
 
+    def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> list[bool]:
+        """Which results are Python numbers, as their first values were."""
+        count, results = self.num_carries, traced[-1].results
+        carried = zip(expanded.inputs[:count], results, strict=False)
+        return [first.weak and again.weak for first, again in carried] + [False] * len(results[count:])
+
     def _fitted(self, expanded: Expanded, body: Traced) -> tuple[Tracer, ...]:
         """The results in the dtypes of the arguments; ranks are checked.
 
@@ -359,6 +365,11 @@ class Agree:
             implicit = [one.scope.builder.size_operand(dims[place]) for dims in new]
             regions.append(build_region(one, [result.operand for result in found], implicit))
         return regions
+
+    def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> list[bool]:
+        """Which results are Python numbers in every branch."""
+        del expanded
+        return [all(one.weak for one in alike) for alike in zip(*(one.results for one in traced), strict=True)]
 
     def _common(self, expanded: Expanded, traced: Sequence[Traced], dims: Sequence[Dim]) -> Dim | None:
         found = [_outside(one.scope, _given_sizes(expanded, one), dim) for one, dim in zip(traced, dims, strict=True)]

@@ -128,7 +128,8 @@ class Trace:
         outer = self.parent._lift_variable(var, owner)
         if outer not in self.captured:
             dims = [self.lift(dim, self.parent) for dim in outer.type.shape]
-            self.captured[outer] = self.builder.const(outer.name, array_type(dims, outer.type.dtype))
+            type_ = array_type(dims, outer.type.dtype)
+            self.captured[outer] = self.builder.const(outer.name, type_, is_size=outer.is_size)
         return self.captured[outer]
 
     def capture(self, array: Any, name: str | None = None) -> Tracer:
@@ -218,6 +219,11 @@ def _unary(name: str) -> Callable[[Any], Tracer]:
     return lambda self: getattr(namespace(), name)(self)
 
 
+def _method(name: str) -> Callable[..., Tracer]:
+    """The function `name` as a method, as numpy arrays have it."""
+    return lambda self, *args, **kwargs: getattr(namespace(), name)(self, *args, **kwargs)
+
+
 class Tracer:
     """An array that is not known yet; has the attributes and operators of the Array API standard.
 
@@ -296,6 +302,15 @@ class Tracer:
     def at(self) -> Any:
         """`x.at[index].set(values)` and `.add(values)`: a new array with other elements at `index`."""
         return namespace().updates(self)
+
+    def reshape(self, *shape: Any) -> Tracer:
+        """The elements in another shape, given as one tuple or as sizes."""
+        return namespace().reshape(self, shape[0] if len(shape) == 1 else shape)  # type: ignore[no-any-return]
+
+    astype = _method("astype")
+    sum, prod, mean = _method("sum"), _method("prod"), _method("mean")
+    max, min, argmax, argmin = _method("max"), _method("min"), _method("argmax"), _method("argmin")
+    any, all = _method("any"), _method("all")
 
     def __array_namespace__(self, api_version: str | None = None) -> ModuleType:
         del api_version

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from plica.backend.torch import indexing
+from plica.errors import BoundsError
 from plica.ops.update import MODES
 
 AT = ([(0, 2, 1), "at", "at"], ["at", None, (0, 4, 2)], ["at", "at", None])
@@ -35,3 +36,23 @@ def test_scalars_that_stay_on_the_device(monkeypatch: pytest.MonkeyPatch, mode: 
     monkeypatch.setattr(indexing, "_on_host", lambda place: place)
     assert torch.equal(indexing.update(x, values, mode, at, *given), known[0])
     assert torch.equal(indexing.index(x, 1, given[0].flatten()[-1]), known[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8, torch.complex64])
+@pytest.mark.parametrize("shape", [(4,), (4, 2), (4, 0)])
+def test_rows_are_torchs_own(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    x = torch.arange(1, 1 + torch.Size(shape).numel()).reshape(shape).to(dtype)
+    at = ["at", *[None] * (x.ndim - 1)]
+    for rows in (torch.tensor([-1, 0, -1]), torch.tensor([1, 1]), torch.tensor([], dtype=torch.int64)):
+        values = torch.ones(len(rows), *shape[1:], dtype=dtype)
+        assert torch.equal(indexing.gather(x, (0,), rows), x[rows])
+        assert torch.equal(indexing.update(x, values, "add", at, rows), x.index_put((rows,), values, accumulate=True))
+    for rows in (torch.tensor([4]), torch.tensor([0, -5])):
+        with pytest.raises(BoundsError, match="does not lie within axis 0 of size 4"):
+            indexing.gather(x, (0,), rows)
+        for mode in ("set", "add", *(["max"] if dtype != torch.complex64 else [])):
+            with pytest.raises(BoundsError, match="does not lie within axis 0 of size 4"):
+                indexing.update(x, torch.ones((), dtype=dtype), mode, at, rows)
+    pair = torch.tensor([0, 4]), torch.tensor([0, 0])
+    with pytest.raises(BoundsError, match="index 4 does not lie within axis 1 of size 4"):
+        indexing.gather(x[None], (0, 1), pair[1], pair[0])

@@ -20,6 +20,7 @@ from plica.backend.torch.plan import (
     carries,
     explicit_outputs,
     host_row,
+    implicit_operand,
     scanned,
     size_places,
 )
@@ -187,6 +188,8 @@ class _Emitter:
         arrays = {var: var.name for var in explicit_outputs(equation)}
         yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, arrays))
         if "body" in equation.params:
+            for place, var in self.plan.unread_sizes(equation):
+                yield f"{indent}{var.name} = {self._host(implicit_operand(equation, place))}"
             for inner, _, _, output in carries(equation):
                 if self.plan.is_host(output) and not self.plan.is_host(inner):
                     yield f"{indent}{output.name} = {self.plan.dtype_of_size(output)}({output.name})"
@@ -308,7 +311,8 @@ class _Emitter:
             word = "else" if place == len(branches) - 1 else f"elif {self._text(equation.inputs[place])}"
             yield f"{indent}{'if' + word[4:] if place == 0 and word != 'else' else word}:"
             lines = list(self._block(program, indent + _INDENT))
-            lines += self._assign(list(zip(outputs, program.results, strict=True)), indent + _INDENT)
+            sizes = [(var, program.outputs[at]) for at, var in self.plan.unread_sizes(equation)]
+            lines += self._assign([*sizes, *zip(outputs, program.results, strict=True)], indent + _INDENT)
             yield from lines or [f"{indent}{_INDENT}pass"]
 
     def _scan(self, equation: Equation, indent: str) -> Iterator[str]:
@@ -347,7 +351,8 @@ class _Emitter:
         yield from self._assign([(inner, outer) for inner, outer in call_inputs(equation)], indent)
         yield from self._sizes(program, {var: var.name for var in program.arguments}, indent)
         yield from self._block(program, indent)
-        yield from self._assign(list(zip(explicit_outputs(equation), program.results, strict=True)), indent)
+        sizes = [(var, program.outputs[place]) for place, var in self.plan.unread_sizes(equation)]
+        yield from self._assign([*sizes, *zip(explicit_outputs(equation), program.results, strict=True)], indent)
 
 
 _CONTROL: Mapping[str, Callable[[_Emitter, Equation, str], Iterator[str]]] = {

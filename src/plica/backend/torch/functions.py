@@ -12,6 +12,7 @@ import torch.utils.dlpack
 from torch import Tensor
 
 from plica.backend.torch.emit import emit, number_arguments, source
+from plica.backend.torch.plan import RESERVED
 from plica.ir.program import Bound
 from plica.passes.clean import clean
 from plica.tracing.tracer import Reference
@@ -29,8 +30,8 @@ class TorchFunction:
 
     def __init__(self, bound: Bound, name: str) -> None:
         self.program = clean(bound.program)
-        self._name = name
-        self._run = emit(self.program, name, is_checked=True)
+        self._name = name if name.isidentifier() and name not in RESERVED else "function"  # a lambda has no name
+        self._run = emit(self.program, self._name, is_checked=True)
         self._numbers = number_arguments(self.program)
         named = zip((var.name for var in self.program.consts), bound.leaves, strict=True)
         leaves = dict(named)
@@ -93,8 +94,13 @@ def _from_array(leaf: Any) -> Converter | None:
         return from_numpy
     if isinstance(leaf, Tensor | bool | int | float | complex):
         return None
-    found: Converter = torch.utils.dlpack.from_dlpack
-    return found
+    return from_dlpack
+
+
+def from_dlpack(array: Any) -> Tensor:
+    """A tensor of the memory of an object with the exchange protocol."""
+    tensor: Tensor = torch.utils.dlpack.from_dlpack(array)
+    return tensor
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -115,7 +121,5 @@ def to_numpy(tensor: Tensor) -> Any:
 def _on_device(leaf: Any, device: torch.device | None) -> Tensor:
     if isinstance(leaf, Tensor):
         return leaf
-    tensor = (
-        from_numpy(leaf).clone() if isinstance(leaf, np.ndarray | np.generic) else torch.utils.dlpack.from_dlpack(leaf)
-    )
+    tensor = from_numpy(leaf).clone() if isinstance(leaf, np.ndarray | np.generic) else from_dlpack(leaf)
     return tensor if device is None else tensor.to(device)

@@ -1,5 +1,7 @@
 """What generated code does with Python numbers, and the checks of sizes."""
 
+import linecache
+import sys
 from typing import NoReturn
 
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch import Tensor
 from plica.errors import InputError
 from plica.ops.control import steps
 
-__all__ = ["assert_shape", "refuse_size", "steps", "wrap"]
+__all__ = ["assert_shape", "axis_size", "refuse_size", "steps", "wrap"]
 
 _HALF = 2**63
 
@@ -15,6 +17,27 @@ _HALF = 2**63
 def wrap(value: int) -> int:
     """The 64-bit integer that `value` is modulo 2**64."""
     return value if -_HALF <= value < _HALF else (value + _HALF) % (2 * _HALF) - _HALF
+
+
+def axis_size(value: int, size: str) -> int:
+    """`value`, if it can be the size of an axis.
+
+    Raises:
+        InputError: It is negative; `size` is how the Program writes it.
+    """
+    if value < 0:
+        meaning = "" if size == str(value) else f"{size} = "
+        raise InputError(f"{place_of_caller()}the size {meaning}{value} is negative; take 0 or more.")
+    return value
+
+
+def place_of_caller() -> str:
+    """`file:line: ` of the user's code, which a comment above the generated line names; empty if there is none."""
+    frame = sys._getframe(2)
+    lines = linecache.getlines(frame.f_code.co_filename)[: frame.f_lineno]
+    comments = (line.strip()[2:] for line in reversed(lines) if line.lstrip().startswith("# "))
+    found = next(comments, "")
+    return f"{found}: " if found else ""
 
 
 def assert_shape(x: Tensor, shape: tuple[int, ...], place: str) -> Tensor:

@@ -31,7 +31,7 @@ def index(x: Tensor, axis: int, place: int | Tensor) -> Tensor:
     """The part of `x` at one place along `axis`; negative places count from the end."""
     host = _on_host(place)
     if isinstance(host, Tensor):
-        return x.index_select(axis, _from_front(host, axis, x.shape[axis]).reshape(1)).squeeze(axis)
+        return x.index_select(axis, _wrapped(host, x.shape[axis]).reshape(1)).squeeze(axis)
     return x.select(axis, _checked(host, axis, x.shape[axis]))
 
 
@@ -49,34 +49,76 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Te
 
 def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
     """The parts of `x` at `indices` along `axes`: the common shape of the indices, then the other axes of `x`."""
-    leading = tuple(range(len(axes)))
     if len(axes) > 1:
-        places = [_checked_on_cpu(one, axis, x.shape[axis]) for one, axis in zip(indices, axes, strict=True)]
-        # x[i] with a scalar tensor i would wait for its value
-        return cast(Tensor, torch.ops.aten.index.Tensor(x.movedim(axes, leading), places))
+        moved = x.movedim(axes, tuple(range(len(axes))))
+        if not x.numel():  # torch looks at no index then
+            _check(indices, axes, moved.shape)
+        try:  # x[i] with a scalar tensor i would wait for its value
+            return cast(Tensor, torch.ops.aten.index.Tensor(moved, indices))
+        except IndexError:
+            _check(indices, axes, moved.shape)
+            raise
     (axis,), (place,) = axes, indices
-    flat = _from_front(place, axis, x.shape[axis]).reshape(-1)
-    return x.index_select(axis, flat).movedim(axis, 0).reshape(*place.shape, *x.shape[:axis], *x.shape[axis + 1 :])
+    found = _selected(x, axis, place.reshape(-1))
+    if axis == 0 and place.ndim == 1:
+        return found
+    return found.movedim(axis, 0).reshape(*place.shape, *x.shape[:axis], *x.shape[axis + 1 :])
+
+
+def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
+    """Rows of `x`; several times as fast as indexing by a tensor, forward and backward, where no index is negative."""
+    if places.device.type != "cpu":
+        return x.index_select(axis, _wrapped(places, x.shape[axis]))
+    if x.numel():
+        try:
+            return x.index_select(axis, places)
+        except (IndexError, RuntimeError):  # an index that is negative, or lies outside
+            pass
+    return x.index_select(axis, _from_front(places, axis, x.shape[axis]))
 
 
 def update(x: Tensor, values: Tensor, mode: str, at: Sequence[Place], *indices: int | Tensor) -> Tensor:
     """A copy of `x` with other elements at `at`; see `plica.ops.update`."""
+    if mode == "add" and len(indices) == 1 and all(place in (None, "at") for place in at):
+        (rows,) = indices
+        if isinstance(rows, Tensor) and rows.ndim == 1:
+            return _rows_added(x, at.index("at"), rows, values)
     result = x.clone(memory_format=torch.contiguous_format)
-    part, places = _part(result, at, indices)
+    part, places, axes = _part(result, at, indices)
     if not places:
         old = _part(x, at, indices)[0] if mode in _COMBINED else part
         part.copy_(_COMBINED[mode](old, values) if mode in _COMBINED else values)
     elif mode in _SCATTERED:
-        part.copy_(_scattered(_part(x, at, indices)[0], values, places, _SCATTERED[mode]))
+        counted = [_from_front(one, axis, x.shape[axis]) for one, axis in zip(places, axes, strict=True)]
+        part.copy_(_scattered(_part(x, at, indices)[0], values, counted, _SCATTERED[mode]))
     else:
-        part.index_put_(tuple(places), values, accumulate=mode == "add")
+        try:
+            part.index_put_(tuple(places), values, accumulate=mode == "add")
+        except IndexError:
+            _check(places, axes, part.shape)
+            raise
+    if not part.numel():  # torch looks at no index then
+        _check(places, axes, part.shape)
     return result
 
 
-def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """The view of `x` that is written to, axes of arrays of indices first, and those arrays, counted from the front."""
+def _rows_added(x: Tensor, axis: int, rows: Tensor, values: Tensor) -> Tensor:
+    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+    given = values.expand(rows.shape[0], *rest).movedim(0, axis)
+    if rows.device.type != "cpu":
+        return x.index_add(axis, _wrapped(rows, x.shape[axis]), given)
+    if given.numel():
+        try:
+            return x.index_add(axis, rows, given)
+        except (IndexError, RuntimeError):  # an index that is negative, or lies outside
+            pass
+    return x.index_add(axis, _from_front(rows, axis, x.shape[axis]), given)
+
+
+def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tuple[Tensor, list[Tensor], list[int]]:
+    """The view of `x` that is written to, axes of arrays of indices first, those arrays, and which axes they are of."""
     rest = iter(indices)
-    axes, places, axis = [], [], 0
+    moved, places, axes, axis = [], [], [], 0
     for number, place in enumerate(at):
         if isinstance(place, tuple):
             x = slice_axis(x, axis, *place)
@@ -85,10 +127,11 @@ def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tu
             if not isinstance(host, Tensor):
                 x = x.select(axis, _checked(host, number, x.shape[axis]))
                 continue
-            axes.append(axis)
-            places.append(_from_front(host, number, x.shape[axis]))
+            moved.append(axis)
+            places.append(host)
+            axes.append(number)
         axis += 1
-    return (x.movedim(axes, list(range(len(axes)))) if axes else x), places
+    return (x.movedim(moved, list(range(len(moved)))) if moved else x), places, axes
 
 
 def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) -> Tensor:
@@ -114,17 +157,26 @@ def _checked(place: int, axis: int, size: int) -> int:
     return place
 
 
-def _checked_on_cpu(places: Tensor, axis: int, size: int) -> Tensor:
+def _check(places: Sequence[Tensor], axes: Sequence[int], sizes: Sequence[int]) -> None:
+    """Look for an index outside the leading axes, of these numbers and sizes, to say which it is."""
+    for place, axis, size in zip(places, axes, sizes, strict=False):
+        _from_front(place, axis, size)
+
+
+def _from_front(places: Tensor, axis: int, size: int) -> Tensor:
+    """Indices counted from the front.
+
+    Raises:
+        BoundsError: One does not lie within the axis; on the CPU alone.
+    """
     if places.device.type == "cpu" and places.numel():
         low, high = torch.aminmax(places)
         for bound in (int(low), int(high)):
             _checked(bound, axis, size)
-    return places
+    return _wrapped(places, size)
 
 
-def _from_front(places: Tensor, axis: int, size: int) -> Tensor:
-    """Indices counted from the front."""
-    places = _checked_on_cpu(places, axis, size)
+def _wrapped(places: Tensor, size: int) -> Tensor:
     return torch.where(places < 0, places + size, places)
 
 

@@ -11,12 +11,13 @@ from torch import Tensor
 from plica.backend.torch import linalg, random
 from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.exact import restore
-from plica.backend.torch.host import assert_shape, refuse_size, steps, wrap
+from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, nonzero, slice_axis, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 
 __all__ = [
     "assert_shape",
+    "axis_size",
     "gather",
     "index",
     "linalg",

@@ -15,7 +15,8 @@ from plica.ir.sizes import Size
 from plica.ops.control import regions_of
 
 _RESERVED = frozenset({*kwlist, "torch", "kernels", "leaves", "inf", "nan", "min", "max", "int", "bool", "float"})
-_RESERVED_HERE = _RESERVED | {"device", "range", "zip", "reversed", "abs", "_"}
+RESERVED = _RESERVED | {"device", "range", "zip", "reversed", "abs", "_"}
+"""Names that mean something in generated code."""
 
 # Operations on Python numbers that mean what they mean on scalars of 64-bit integers and truth values.
 HOST_ROWS: Mapping[str, str] = {
@@ -121,8 +122,14 @@ class Plan:
         plain = {name: value for name, value in equation.params.items() if not any(nested({name: value}))}
         for var in size_variables(tuple(plain.values())):
             self._need_size(var)
-        regions = regions_of(equation)
-        for program, _ in regions:
+        for place, _ in self.unread_sizes(equation):
+            if "body" in equation.params:
+                self._need_size(implicit_operand(equation, place))
+            for program in _returning(equation):
+                self._need_size(program.outputs[place])
+        if regions_of(equation):
+            self._need_arrays_of_sizes(equation)
+        for program, _ in regions_of(equation):
             self.need(program)
         for inner, outer in _handed_over(equation):
             if inner in self.sizes:
@@ -140,6 +147,21 @@ class Plan:
             for result in equation.outputs[equation.params["num_implicit_outputs"] + equation.params["num_carries"] :]:
                 for var in size_variables(result.type):
                     self._need_size(var)
+
+    def _need_arrays_of_sizes(self, equation: Equation) -> None:
+        """Sizes that control flow makes are read off a result that has them, which is then needed too."""
+        for var in equation.outputs[: equation.params["num_implicit_outputs"]]:
+            if var in self.reads or var in self.sizes:
+                having = [one for one in explicit_outputs(equation) if Size.of(var) in one.type.shape]
+                if having and not any(one in self.reads for one in having):
+                    self._read(having[0])
+
+    def unread_sizes(self, equation: Equation) -> list[tuple[int, Var]]:
+        """The sizes that control flow returns, that something reads, and that no result has: by their place."""
+        dims = [dim for var in explicit_outputs(equation) for dim in var.type.shape] if regions_of(equation) else []
+        implicit = equation.outputs[: equation.params.get("num_implicit_outputs", 0)]
+        needed = [var in self.reads or var in self.sizes for var in implicit]
+        return [(place, var) for place, var in enumerate(implicit) if needed[place] and Size.of(var) not in dims]
 
     # Which scalars are Python numbers
 
@@ -230,6 +252,17 @@ class Plan:
 # What stands where in the operands of control flow
 
 
+def _returning(equation: Equation) -> tuple[Program, ...]:
+    """The regions of branches and calls, whose outputs are those of the equation."""
+    match equation.op.name:
+        case "cond":
+            return tuple(equation.params["branches"])
+        case "call":
+            return (equation.params["program"],)
+        case _:
+            return ()
+
+
 def explicit_outputs(equation: Equation) -> tuple[Var, ...]:
     """The results of control flow that are no sizes."""
     return equation.outputs[equation.params["num_implicit_outputs"] :]
@@ -272,6 +305,11 @@ def _explicit_operands(equation: Equation) -> tuple[Operand, ...]:
     return equation.inputs[_implicit_operands(equation).stop + bounds :]
 
 
+def implicit_operand(equation: Equation, place: int) -> Operand:
+    """What a loop is given for one of its sizes."""
+    return equation.inputs[_implicit_operands(equation)[place]]
+
+
 def _bounds(equation: Equation) -> tuple[Operand, ...]:
     start = _implicit_operands(equation).stop
     return equation.inputs[start : start + 3]
@@ -309,10 +347,10 @@ def with_python_names(program: Program) -> Program:
     """
     variables = list(_variables(program))
     taken = {var.name for var in variables}
-    if len(taken) == len(variables) and taken.isdisjoint(_RESERVED_HERE):
+    if taken.isdisjoint(RESERVED) and not any(regions_of(equation) for equation in program.equations):
         return program
     names: dict[Var, str] = {}
-    used = set(_RESERVED_HERE)
+    used = set(RESERVED)
 
     def fresh(var: Var) -> str:
         numbers = count(1)

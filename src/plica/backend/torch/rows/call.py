@@ -6,7 +6,7 @@ from typing import Any
 
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation
-from plica.ir.sizes import Dim, Opaque
+from plica.ir.sizes import Dim, Opaque, is_nonnegative
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,15 @@ def _atom_source(atom: Any) -> str:
     return f"{atom.function}({', '.join(arguments)})"
 
 
+def axis_source(size: Dim) -> str:
+    """The size of an axis as Python text, which refuses a negative one where that may be."""
+    text = size_source(size)
+    return text if is_nonnegative(size) else f"kernels.axis_size({text}, {str(size)!r})"
+
+
 def shape_source(shape: tuple[Dim, ...]) -> str:
     """A shape as the text of a tuple."""
-    inner = ", ".join(map(size_source, shape))
+    inner = ", ".join(map(axis_source, shape))
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
 

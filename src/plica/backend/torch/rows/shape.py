@@ -1,6 +1,6 @@
 """Rows of shapes and of the making of arrays."""
 
-from plica.backend.torch.rows.call import Call, Row, dtype_source, shape_source, size_source
+from plica.backend.torch.rows.call import Call, Row, axis_source, dtype_source, shape_source, size_source
 from plica.ir.sizes import Size
 
 
@@ -66,6 +66,6 @@ SHAPE: dict[str, Row] = {
     "slice": _slice,
     "full": _full,
     "arange": lambda call: (
-        f"torch.arange({size_source(call.params['size'])}, dtype={dtype_source(call.params['dtype'])}, device=device)"
+        f"torch.arange({axis_source(call.params['size'])}, dtype={dtype_source(call.params['dtype'])}, device=device)"
     ),
 }

@@ -1,0 +1,250 @@
+"""The examples run as scripts, and compute what plain numpy computes."""
+
+import importlib.util
+import itertools
+import runpy
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+import plica
+from plica.templates.data_modalities import image_data
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+def load(name: str) -> ModuleType:
+    """The module of an example, which is no package."""
+    found = importlib.util.spec_from_file_location(f"examples_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs_and_compiles_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "compilations: 1"
+    assert 3 < len(lines) < 20
+
+
+# Viterbi
+
+
+@pytest.fixture(scope="module")
+def viterbi() -> ModuleType:
+    return load("viterbi")
+
+
+def joint(model: list[np.ndarray], states: tuple[int, ...], symbols: np.ndarray) -> float:
+    """The log-probability of states and symbols together."""
+    start, transition, emission = model
+    moves = sum(transition[one, other] for one, other in itertools.pairwise(states))
+    return (
+        start[states[0]] + moves + sum(emission[state, symbol] for state, symbol in zip(states, symbols, strict=True))
+    )
+
+
+def decode(model: list[np.ndarray], symbols: np.ndarray) -> tuple[list[int], float]:
+    """The most likely states of one sequence, by dynamic programming in plain numpy."""
+    start, transition, emission = model
+    score, pointers = start + emission[:, symbols[0]], []
+    for symbol in symbols[1:]:
+        pointers.append((score[:, None] + transition).argmax(0))
+        score = (score[:, None] + transition).max(0) + emission[:, symbol]
+    states = [int(score.argmax())]
+    for pointer in reversed(pointers):
+        states.insert(0, int(pointer[states[0]]))
+    return states, score.max()
+
+
+@pytest.mark.parametrize(("steps", "batch", "num_states"), [(1, 1, 2), (4, 3, 2), (5, 2, 3)])
+def test_viterbi_finds_the_best_of_all_paths(viterbi: ModuleType, steps: int, batch: int, num_states: int) -> None:
+    generator = np.random.default_rng(steps)
+    model = viterbi.random_model(num_states, 3, seed=batch)
+    seen, length = generator.integers(3, size=(steps, batch)), generator.integers(1, steps + 1, size=batch)
+    path, score = viterbi.viterbi(*model, seen, length)
+    for column, count in enumerate(length):
+        symbols = seen[:count, column]
+        paths = itertools.product(range(num_states), repeat=int(count))
+        best = max(paths, key=lambda states, symbols=symbols: joint(model, states, symbols))
+        assert path[:, column].tolist() == [*best, *[-1] * (steps - count)]
+        assert score[column] == pytest.approx(joint(model, best, symbols), abs=1e-10)
+
+
+def test_viterbi_of_any_size_is_dynamic_programming(viterbi: ModuleType) -> None:
+    generator = np.random.default_rng(0)
+    for steps, batch, num_states, num_symbols in ((40, 3, 4, 5), (7, 1, 6, 2), (90, 0, 2, 2), (60, 5, 1, 3)):
+        model = viterbi.random_model(num_states, num_symbols, seed=steps)
+        seen = generator.integers(num_symbols, size=(steps, batch))
+        length = generator.integers(1, steps + 1, size=batch)
+        path, score = viterbi.viterbi(*model, seen, length)
+        assert path.shape == (steps, batch)
+        for column, count in enumerate(length):
+            states, best = decode(model, seen[:count, column])
+            assert path[:count, column].tolist() == states
+            assert (path[count:, column] == -1).all()
+            assert score[column] == pytest.approx(best, abs=1e-10)
+    assert viterbi.viterbi.num_compilations == 1
+
+
+def test_viterbi_does_not_look_behind_the_end(viterbi: ModuleType) -> None:
+    model, seen, length = viterbi.random_model(3, 4, seed=0), np.ones((6, 2), dtype=np.int64), np.array([2, 6])
+    seen[2:, 0] = 1000
+    path, _ = viterbi.viterbi(*model, seen, length)
+    assert path[:, 0].tolist() == [*decode(model, seen[:2, 0])[0], -1, -1, -1, -1]
+
+
+# Kalman filter
+
+
+@pytest.fixture(scope="module")
+def kalman() -> ModuleType:
+    return load("kalman")
+
+
+def joint_gaussian(example: ModuleType, steps: int, acceleration: float, blur: float) -> tuple[np.ndarray, np.ndarray]:
+    """The covariance of all states, and of all positions as observed, without any filter."""
+    process = acceleration**2 * example.PUSH @ example.PUSH.T
+    states = np.zeros((steps + 1, 4, steps + 1, 4))
+    states[0, :, 0] = np.eye(4)
+    for step in range(1, steps + 1):
+        for before in range(step):
+            states[step, :, before] = example.MOVE @ states[step - 1, :, before]
+            states[before, :, step] = states[step, :, before].T
+        states[step, :, step] = example.MOVE @ states[step - 1, :, step - 1] @ example.MOVE.T + process
+    states = states[1:, :, 1:].reshape(4 * steps, 4 * steps)
+    look = np.kron(np.eye(steps), example.LOOK)
+    return states, look @ states @ look.T + blur**2 * np.eye(2 * steps)
+
+
+def log_density(example: ModuleType, observed: np.ndarray, acceleration: float, blur: float) -> float:
+    """The log-density of what was observed, as one Gaussian vector."""
+    seen = np.flatnonzero(~np.isnan(observed.ravel()))
+    covariance = joint_gaussian(example, len(observed), acceleration, blur)[1][np.ix_(seen, seen)]
+    values = observed.ravel()[seen]
+    distance = values @ np.linalg.solve(covariance, values) if len(seen) else 0.0
+    return -0.5 * (distance + np.linalg.slogdet(covariance)[1] + len(seen) * np.log(2 * np.pi))
+
+
+@pytest.mark.parametrize(("steps", "missing"), [(0, 0.0), (1, 0.0), (6, 0.0), (9, 0.5), (5, 1.0)])
+def test_kalman_is_conditioning_of_one_gaussian(kalman: ModuleType, steps: int, missing: float) -> None:
+    _, observed = kalman.simulate(max(steps, 1), acceleration=2.0, blur=0.3, missing=missing, seed=steps)
+    observed = observed[:steps]
+    log_likelihood, means = kalman.kalman(observed, 1.5, 0.4)
+    assert log_likelihood == pytest.approx(log_density(kalman, observed, 1.5, 0.4), abs=1e-8)
+    states, positions = joint_gaussian(kalman, steps, 1.5, 0.4)
+    look = np.kron(np.eye(steps), kalman.LOOK)
+    for step in range(steps):
+        seen = np.flatnonzero(~np.isnan(observed[: step + 1].ravel()))
+        weights = np.linalg.solve(positions[np.ix_(seen, seen)], observed.ravel()[seen])
+        expected = (states @ look.T)[4 * step : 4 * step + 4, seen] @ weights
+        np.testing.assert_allclose(means[step], expected, atol=1e-8)
+
+
+def test_gradients_of_kalman_are_finite_differences(kalman: ModuleType) -> None:
+    _, observed = kalman.simulate(12, acceleration=2.0, blur=0.3, missing=0.4, seed=0)
+    noise = torch.tensor([1.5, 0.4], dtype=torch.float64, requires_grad=True)
+    kalman.kalman(torch.as_tensor(observed), *noise)[0].backward()
+    for place in range(2):
+        step = 1e-5 * np.eye(2)[place]
+        ends = [log_density(kalman, observed, *(np.array([1.5, 0.4]) + sign * step)) for sign in (1, -1)]
+        assert noise.grad[place].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6)
+
+
+def test_fitting_the_noise_of_kalman_raises_the_likelihood(kalman: ModuleType) -> None:
+    _, observed = kalman.simulate(30, acceleration=2.0, blur=0.3, missing=0.4, seed=1)
+    assert log_density(kalman, observed, *kalman.fit(observed, epochs=15)) > log_density(kalman, observed, 1.0, 1.0) + 5
+
+
+# Imputation
+
+NUM_VALUES = 3
+
+
+@pytest.fixture
+def circuit() -> torch.nn.Module:
+    described = image_data(
+        (1, 2, 3),
+        "quad-tree-2",
+        input_layer="categorical",
+        num_values=NUM_VALUES,
+        num_input_units=3,
+        sum_product_layer="cp",
+        num_sum_units=3,
+    )
+    compiled = plica.compile(described, dtype=torch.float64)
+    compiled.reset_parameters(seed=0)
+    with torch.no_grad():
+        for parameter in compiled.parameters():
+            parameter *= 4  # far from uniform, so that the values of variables matter to each other
+    return compiled
+
+
+def erased(count: int, seed: int) -> torch.Tensor:
+    generator = np.random.default_rng(seed)
+    rows = generator.integers(NUM_VALUES, size=(count, 6)).astype("float64")
+    rows[generator.random(rows.shape) < 0.6] = np.nan
+    return torch.as_tensor(rows)
+
+
+def plain_impute(circuit: torch.nn.Module, rows: torch.Tensor, sweeps: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Iterated conditional modes, one row, one variable and one value after the other."""
+    missing, rows, scores = rows.isnan(), rows.clone(), []
+    for _ in range(sweeps):
+        for row, variable in itertools.product(range(len(rows)), range(rows.shape[1])):
+            if missing[row, variable]:
+                tried = rows[row].repeat(NUM_VALUES, 1)
+                tried[:, variable] = torch.arange(NUM_VALUES)
+                rows[row, variable] = circuit(tried).ravel().argmax()
+        scores.append(circuit(rows)[:, 0, 0])
+    return rows, torch.stack(scores)
+
+
+@torch.no_grad()
+def test_imputation_is_the_plain_loop(circuit: torch.nn.Module) -> None:
+    impute = load("imputation").make_impute(circuit, NUM_VALUES)
+    for count, sweeps in ((40, 3), (1, 1), (7, 2), (0, 2)):
+        rows = erased(count, seed=count)
+        filled, scores = impute(rows, sweeps)
+        expected, log_likelihoods = plain_impute(circuit, rows, sweeps) if count else (rows, torch.zeros(sweeps, 0))
+        torch.testing.assert_close(filled, expected)
+        torch.testing.assert_close(scores, log_likelihoods, check_dtype=False)
+        assert torch.equal(filled[~rows.isnan()], rows[~rows.isnan()])
+    assert impute.num_compilations == 1
+
+
+@torch.no_grad()
+def test_no_sweep_of_imputation_makes_a_row_less_likely(circuit: torch.nn.Module) -> None:
+    filled, scores = load("imputation").make_impute(circuit, NUM_VALUES)(erased(200, seed=1), 4)
+    assert ((scores[1:] - scores[:-1]) > -1e-9).all()
+    assert scores[-1].sum() > scores[0].sum() + 1e-3
+    torch.testing.assert_close(scores[-1], circuit(filled)[:, 0, 0])
+
+
+@torch.no_grad()
+def test_imputation_sees_parameters_that_change(circuit: torch.nn.Module) -> None:
+    impute, rows = load("imputation").make_impute(circuit, NUM_VALUES), erased(30, seed=2)
+    before, _ = impute(rows, 2)
+    circuit.reset_parameters(seed=1)
+    after, scores = impute(rows, 2)
+    expected, log_likelihoods = plain_impute(circuit, rows, 2)
+    torch.testing.assert_close(after, expected)
+    torch.testing.assert_close(scores, log_likelihoods)
+    assert not torch.equal(before, after)
+
+
+# Primes
+
+
+def test_growing_finds_the_first_primes() -> None:
+    first_primes = load("growing").first_primes
+    known = [number for number in range(2, 8000) if all(number % other for other in range(2, int(number**0.5) + 1))]
+    for count in (0, 1, 2, 3, 4, 25, 168, 1000):
+        assert first_primes(count).tolist() == known[:count]
+    assert first_primes.num_compilations == 1
