@@ -31,14 +31,17 @@ from plica.tracing.control import (
     trace_scan,
     trace_while,
 )
-from plica.tracing.tracer import Tracer, current_trace, user_line
+from plica.tracing.tracer import Tracer, current_trace, scope_of, user_line
 from plica.tracing.trees import Structure, flatten, unflatten
 
 __all__ = ["Cond", "cond", "for_loop", "scan", "while_loop"]
 
 
 def _is_traced(*values: Any) -> bool:
-    return current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in flatten(values)[0])
+    if current_trace() is not None:
+        return True
+    tracers = [leaf for leaf in flatten(values)[0] if isinstance(leaf, Tracer)]
+    return bool(tracers) and scope_of(*tracers) is not None  # which refuses those whose function has ended
 
 
 def for_loop(
@@ -242,14 +245,14 @@ def scan(
         carry, made = as_pair(place_of(body), body(carry, row))
         rows.append(flatten(made))
     if not rows:  # what a step would make is known from tracing one
-        return _scan_nothing(body, init, xs)
+        return _scan_nothing(body, init, xs, shared=preserve_dimensions)
     rows = rows[::-1] if reverse else rows
     stack = namespace.stack  # type: ignore[attr-defined]
     stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
     return carry, unflatten(rows[0][1], stacks)
 
 
-def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
+def _scan_nothing(body: Body, init: Any, xs: Any, *, shared: bool) -> tuple[Any, Any]:
     """A scan of no steps: the carry as it is, and empty stacks of what a step would make."""
     leaves, structure = flatten((init, xs))
     arrays = [leaf for leaf in leaves if hasattr(leaf, "dtype")]
@@ -258,7 +261,7 @@ def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
     def stacks(*tracers: Tracer) -> list[Any]:
         rest = iter(tracers)
         carry, rows = unflatten(structure, [next(rest) if hasattr(leaf, "dtype") else leaf for leaf in leaves])
-        empty, tree = flatten(trace_scan(body, carry, rows, 0, reverse=False, shared=True)[1])
+        empty, tree = flatten(trace_scan(body, carry, rows, 0, reverse=False, shared=shared)[1])
         made.append(tree)
         return empty
 

@@ -297,7 +297,7 @@ class _Call:
     Attributes:
         leaves: Arrays and numbers.
         structure: The tree of positional and named arguments that they are the leaves of.
-        static: The values of static arguments.
+        static: The values of static arguments with their types: 1, 1.0 and True are three values.
         trees: The positional arguments that are not static.
         names: Hints for the names of the leaves.
     """
@@ -305,11 +305,12 @@ class _Call:
     def __init__(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static: Sequence[int]):
         self._fn = fn
         self._places = [place % len(args) for place in static if -len(args) <= place < len(args)]
-        self.static = tuple(args[place] for place in self._places)
+        self._values = tuple(args[place] for place in self._places)
+        self.static = _with_types(self._values)
         try:
             hash(self.static)
         except TypeError:
-            raise TraceError(f"{place_of(fn)}: static arguments must be hashable, found {self.static!r}.") from None
+            raise TraceError(f"{place_of(fn)}: static arguments must be hashable, found {self._values!r}.") from None
         self.trees = [arg for place, arg in enumerate(args) if place not in self._places]
         leaves, self.structure = flatten((tuple(self.trees), dict(kwargs)))
         self.leaves = [
@@ -322,7 +323,7 @@ class _Call:
         """The arguments of the function with `found` in the place of the leaves."""
         trees, keywords = unflatten(self.structure, found)
         positional = list(trees)
-        for place, value in sorted(zip(self._places, self.static, strict=True), key=lambda one: one[0]):
+        for place, value in sorted(zip(self._places, self._values, strict=True), key=lambda one: one[0]):
             positional.insert(place, value)
         return positional, keywords
 
@@ -362,6 +363,11 @@ def _names_of(fn: Callable[..., Any], trees: Sequence[Any], static: Sequence[int
         count = len(flatten(tree)[0])
         found += [name] if count == 1 else [f"{name}_{place}" for place in range(count)]
     return found
+
+
+def _with_types(value: Any) -> Hashable:
+    """A value as a key that differs where types do, within tuples too."""
+    return (type(value), tuple(map(_with_types, value))) if isinstance(value, tuple) else (type(value), value)
 
 
 # Leaves

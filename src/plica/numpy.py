@@ -30,7 +30,7 @@ from plica.ops import OPS
 from plica.tracing import namespace as _tracing
 from plica.tracing.namespace.results import Updates
 from plica.tracing.trace import TracedFunction, trace_function
-from plica.tracing.tracer import Tracer, current_trace
+from plica.tracing.tracer import Tracer, call_traced, current_trace
 from plica.tracing.trees import unflatten
 
 _NAMES = frozenset(dir(_tracing))
@@ -61,7 +61,7 @@ def _public(name: str, traced: Any) -> Any:
 
 def _function(name: str, traced: Callable[..., Any]) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        return traced(*args, **kwargs) if _is_traced(args, kwargs) else _eager(traced, args, kwargs)
+        return call_traced(traced, name, args, kwargs) if _is_traced(args, kwargs) else _eager(traced, args, kwargs)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = traced.__doc__

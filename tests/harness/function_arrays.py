@@ -6,7 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from plica.ir.sizes import Dim, Size, atoms, floor_divide, opaque, same
+from plica.ir.sizes import Dim, floor_divide, opaque, same
 from tests.harness.function_steps import around, as_before, has_axes, is_bool, is_float, is_int, is_numeric
 from tests.harness.function_values import Value, elements, least_elements, limits, most_elements, replaced, without
 from tests.harness.function_writer import Writer
@@ -52,8 +52,7 @@ def _reductions(x: Value, least: int) -> tuple[str, ...]:
     if is_bool(x):
         return "any", "all", "count_nonzero", "sum"
     if is_int(x):
-        found = ("sum", "prod", "count_nonzero", "any", "mean", *extremes, *(("argmax", "argmin") if least else ()))
-        return found
+        return "sum", "prod", "count_nonzero", "any", "mean", *extremes, *(("argmax", "argmin") if least else ())
     return "sum", "mean", "prod", *extremes, *(("logsumexp", "var", "std") if least else ())
 
 
@@ -202,7 +201,7 @@ def _new_size(write: Writer) -> Dim:
     known += [dim for value in write.values for dim in value.dims]
     first, second = write.one_of([2, 3, *known]), write.one_of([1, 0, 2, *known])
     options = [first, first + second, first * 2, first * second, first + 1, floor_divide(first, 2)]
-    fitting = [dim for dim in options if 0 <= limits(dim)[0] and limits(dim)[1] <= _LARGEST_DIM]
+    fitting = [dim for dim in options if limits(dim)[0] >= 0 and limits(dim)[1] <= _LARGEST_DIM]
     return write.one_of(fitting or [2])
 
 
@@ -312,8 +311,3 @@ def _full(write: Writer, size: str, dim: Dim) -> None:
         write.let(f"pnp.full(({size},), 0.25)", "float64", (dim,), low=0.25, high=0.25)
     else:
         write.let(f"pnp.full(({size},), {number.text})", number.dtype, (dim,), low=number.low, high=number.high)
-
-
-def known_atoms(dims: Sequence[Dim]) -> list[Any]:
-    """The atoms of sizes, in order."""
-    return list(dict.fromkeys(atom for dim in dims if isinstance(dim, Size) for atom in atoms(dim)))

@@ -153,9 +153,13 @@ def say(dim: Dim, values: Sequence[Value], *, by_shape: bool = True) -> str | No
 
 
 def _shape_text(dim: Dim, values: Sequence[Value]) -> str | None:
-    found = ((value, axis) for value in reversed(values) for axis, one in enumerate(value.dims) if one == dim)
-    value, axis = next(found, (None, 0))
-    return None if value is None else f"{value.text}.shape[{axis}]"
+    for value in reversed(values):
+        if value.dim == dim:
+            return value.text
+        for axis, one in enumerate(value.dims):
+            if one == dim:
+                return f"{value.text}.shape[{axis}]"
+    return None
 
 
 def _sum(dim: Size, values: Sequence[Value]) -> str | None:
@@ -178,7 +182,7 @@ def _atom_text(atom: object, values: Sequence[Value]) -> str | None:
         return atom.name
     assert isinstance(atom, Opaque), "a size is made of atoms"
     if atom.function == "max":
-        return None
+        return _shape_text(Size.of(atom), values)
     first, second = (say(argument, values) for argument in atom.arguments)
     if first is None or second is None:
         return None

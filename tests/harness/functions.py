@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from plica.api import interpret, parse, trace, verify
@@ -23,7 +24,8 @@ def checked(fn: Callable[..., Any], specs: Sequence[Any], *calls: Sequence[Any],
         fn: The function; it captures no arrays.
         specs: What it is traced for: specs of arrays, and types of Python numbers.
         calls: Arguments, numpy arrays and Python numbers.
-        eager: Whether `fn` runs on torch tensors and Python numbers outside a trace too.
+        eager: Whether `fn` runs on torch tensors and Python numbers outside a trace too; Python numbers that it
+            returns then have no dtype.
     """
     program = trace(fn, *specs)
     verify(program)
@@ -40,11 +42,30 @@ def checked(fn: Callable[..., Any], specs: Sequence[Any], *calls: Sequence[Any],
             for one, other in zip(results, expected, strict=True):
                 assert_same(one, other, 10.0)
         if eager:
-            tensors = [value if one in NUMBERS else to_torch(value) for one, value in zip(specs, arguments, strict=True)]
+            pairs = zip(specs, arguments, strict=True)
+            tensors = [value if one in NUMBERS else to_torch(value) for one, value in pairs]
             for one, other in zip(flatten(fn(*tensors))[0], expected, strict=True):
-                value = one if isinstance(one, torch.Tensor) else torch.tensor(one)  # a Python number has no width
-                assert_same(value.to(getattr(torch, str(other.dtype))), other, 10.0)
+                assert_same(one if isinstance(one, torch.Tensor) else np.asarray(one, other.dtype), other, 10.0)
     return program
+
+
+class Cases(list):
+    """Functions with what they are traced for and called with: parameters of one test.
+
+    >>> cases = Cases()
+    >>> @cases.add([int], (3,), (0,))
+    ... def function(n): ...
+    >>> pytest.mark.parametrize("case", cases)
+    """
+
+    def add(self, specs: Sequence[Any], *calls: Sequence[Any], eager: bool = True) -> Callable[..., Any]:
+        """A decorator that adds a function; the arguments are those of `checked`."""
+
+        def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+            self.append(pytest.param(lambda: checked(fn, specs, *calls, eager=eager), id=fn.__name__))
+            return fn
+
+        return decorate
 
 
 def run_torch(program: Program, *arrays: Any, **leaves: Any) -> tuple[torch.Tensor, ...]:

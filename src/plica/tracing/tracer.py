@@ -8,15 +8,15 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from plica.errors import TraceError
+from plica.errors import PlicaError, ShapeError, TraceError, UndecidedSizeError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Literal, Operand, Var
@@ -205,23 +205,26 @@ def _user_place() -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-def _operator(name: str) -> Callable[[Any, Any], Tracer]:
-    """The function `name` of the namespace, applied to a tracer and another operand."""
-    return lambda self, other: getattr(namespace(), name)(self, other)
+def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A function of the namespace at its arguments; its errors say which it was, and the user's line."""
+    try:
+        return function(*args, **kwargs)
+    except PlicaError as error:
+        line = user_line()
+        if line in str(error):
+            raise
+        kind = ShapeError if isinstance(error, UndecidedSizeError) else type(error)
+        raise kind(f"{line}: {name}: {error}") from None
 
 
-def _swapped(name: str) -> Callable[[Any, Any], Tracer]:
+def _method(name: str) -> Callable[..., Any]:
+    """The function `name` of the namespace as a method or an operator."""
+    return lambda self, *args, **kwargs: call_traced(getattr(namespace(), name), name, (self, *args), kwargs)
+
+
+def _swapped(name: str) -> Callable[[Any, Any], Any]:
     """The same with the tracer on the right."""
-    return lambda self, other: getattr(namespace(), name)(other, self)
-
-
-def _unary(name: str) -> Callable[[Any], Tracer]:
-    return lambda self: getattr(namespace(), name)(self)
-
-
-def _method(name: str) -> Callable[..., Tracer]:
-    """The function `name` as a method, as numpy arrays have it."""
-    return lambda self, *args, **kwargs: getattr(namespace(), name)(self, *args, **kwargs)
+    return lambda self, other: call_traced(getattr(namespace(), name), name, (other, self), {})
 
 
 class Tracer:
@@ -329,30 +332,29 @@ class Tracer:
     def __pos__(self) -> Tracer:
         return self
 
-    __add__, __radd__ = _operator("add"), _swapped("add")
-    __sub__, __rsub__ = _operator("subtract"), _swapped("subtract")
-    __mul__, __rmul__ = _operator("multiply"), _swapped("multiply")
-    __truediv__, __rtruediv__ = _operator("divide"), _swapped("divide")
-    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _swapped("floor_divide")
-    __mod__, __rmod__ = _operator("remainder"), _swapped("remainder")
-    __pow__, __rpow__ = _operator("pow"), _swapped("pow")
-    __and__, __rand__ = _operator("bitwise_and"), _swapped("bitwise_and")
-    __or__, __ror__ = _operator("bitwise_or"), _swapped("bitwise_or")
-    __xor__, __rxor__ = _operator("bitwise_xor"), _swapped("bitwise_xor")
-    __lshift__, __rlshift__ = _operator("bitwise_left_shift"), _swapped("bitwise_left_shift")
-    __rshift__, __rrshift__ = _operator("bitwise_right_shift"), _swapped("bitwise_right_shift")
-    __matmul__, __rmatmul__ = _operator("matmul"), _swapped("matmul")
-    __eq__ = _operator("equal")  # type: ignore[assignment]
-    __ne__ = _operator("not_equal")  # type: ignore[assignment]
+    __add__, __radd__ = _method("add"), _swapped("add")
+    __sub__, __rsub__ = _method("subtract"), _swapped("subtract")
+    __mul__, __rmul__ = _method("multiply"), _swapped("multiply")
+    __truediv__, __rtruediv__ = _method("divide"), _swapped("divide")
+    __floordiv__, __rfloordiv__ = _method("floor_divide"), _swapped("floor_divide")
+    __mod__, __rmod__ = _method("remainder"), _swapped("remainder")
+    __pow__, __rpow__ = _method("pow"), _swapped("pow")
+    __and__, __rand__ = _method("bitwise_and"), _swapped("bitwise_and")
+    __or__, __ror__ = _method("bitwise_or"), _swapped("bitwise_or")
+    __xor__, __rxor__ = _method("bitwise_xor"), _swapped("bitwise_xor")
+    __lshift__, __rlshift__ = _method("bitwise_left_shift"), _swapped("bitwise_left_shift")
+    __rshift__, __rrshift__ = _method("bitwise_right_shift"), _swapped("bitwise_right_shift")
+    __matmul__, __rmatmul__ = _method("matmul"), _swapped("matmul")
+    __eq__ = _method("equal")  # type: ignore[assignment]
+    __ne__ = _method("not_equal")  # type: ignore[assignment]
     __hash__ = object.__hash__
-    __lt__, __le__ = _operator("less"), _operator("less_equal")
-    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
-    __neg__ = _unary("negative")
-    __abs__ = _unary("abs")
-    __invert__ = _unary("bitwise_invert")
+    __lt__, __le__ = _method("less"), _method("less_equal")
+    __gt__, __ge__ = _method("greater"), _method("greater_equal")
+    __neg__ = _method("negative")
+    __abs__ = _method("abs")
+    __invert__ = _method("bitwise_invert")
 
-    def __getitem__(self, key: Any) -> Tracer:
-        return namespace().index(self, key)  # type: ignore[no-any-return]
+    __getitem__ = _method("index")
 
     def __setitem__(self, key: Any, value: object) -> NoReturn:
         self._refuse("its elements cannot be changed in place", "x = x.at[index].set(values)")
@@ -379,7 +381,10 @@ class Tracer:
     def __index__(self) -> int:
         if _statement() == "for":
             self._refuse("a Python `for` loop counts to it", "@plica.for_loop(0, n)")
-        self._refuse("a Python index was asked for", "x[i] of a tracer x, plica.numpy.take, or plica.for_loop")
+        self._refuse(
+            "a Python index was asked for",
+            "x[i] of a tracer x (plica.numpy.asarray(w)[i] of an array w), or plica.for_loop,",
+        )
 
     def __iter__(self) -> Iterator[Tracer]:
         self._refuse(
@@ -389,6 +394,26 @@ class Tracer:
 
     def __array__(self, *_: object, **__: object) -> Any:
         self._refuse("numpy asked for its elements", "the functions of plica.numpy in place of numpy's")
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        """Refuse a function of torch; operators of tensors take this TypeError as leave to ask the tracer instead."""
+        del types, args, kwargs
+        name = getattr(func, "__name__", str(func))
+        instead = f"plica.numpy.{name}" if hasattr(namespace(), name) else "the functions of plica.numpy"
+        if name in ("__getitem__", "__setitem__"):
+            instead = "plica.numpy.asarray(w)[i] of a tensor w"
+        place, line = _user_place()
+        raise TraceError(
+            f"{place}:{line}: torch's {name} needs tensors, but while a function is traced its arrays are not known. "
+            f"Use {instead} instead."
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            instead = f"; use plica.numpy.{name}(x)" if hasattr(namespace(), name) else ""
+            raise AttributeError(f"arrays of the standard have no attribute {name!r}{instead}", name=name, obj=self)
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         name, line = _user_place()

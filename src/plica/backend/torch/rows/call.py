@@ -88,6 +88,11 @@ def axis_source(size: Dim) -> str:
     return text if is_nonnegative(size) else f"kernels.axis_size({text}, {str(size)!r})"
 
 
+def bounds_source(bounds: tuple[Dim, ...]) -> str:
+    """Sizes that are no axes, such as the bounds of a slice, as the text of a tuple."""
+    return f"({', '.join(map(size_source, bounds))},)"
+
+
 def shape_source(shape: tuple[Dim, ...]) -> str:
     """A shape as the text of a tuple."""
     inner = ", ".join(map(axis_source, shape))

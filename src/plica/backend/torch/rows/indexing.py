@@ -1,6 +1,6 @@
 """Rows of reading and writing at indices, and of searches."""
 
-from plica.backend.torch.rows.call import Call, Row, indices, shape_source
+from plica.backend.torch.rows.call import Call, Row, bounds_source, indices
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
 
@@ -32,7 +32,7 @@ def _update(call: Call) -> str:
 
 
 def _place_source(place: str | tuple[Dim, ...] | None) -> str:
-    return shape_source(place) if isinstance(place, tuple) else repr(place)
+    return bounds_source(place) if isinstance(place, tuple) else repr(place)
 
 
 def _unique(call: Call) -> str:

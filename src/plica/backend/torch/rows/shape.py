@@ -1,6 +1,6 @@
 """Rows of shapes and of the making of arrays."""
 
-from plica.backend.torch.rows.call import Call, Row, axis_source, dtype_source, shape_source, size_source
+from plica.backend.torch.rows.call import Call, Row, axis_source, bounds_source, dtype_source, shape_source, size_source
 from plica.ir.sizes import Size
 
 
@@ -43,7 +43,7 @@ def _unstack(call: Call) -> str:
 def _roll(call: Call) -> str:
     if not call.params["axis"]:  # torch would roll the flat array
         return call.tensor(0)
-    return f"torch.roll({call.tensor(0)}, {shape_source(call.params['shift'])}, {call.params['axis']!r})"
+    return f"torch.roll({call.tensor(0)}, {bounds_source(call.params['shift'])}, {call.params['axis']!r})"
 
 
 def _triangle(name: str) -> Row:
