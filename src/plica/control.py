@@ -31,7 +31,9 @@ from plica.tracing.control import (
     trace_scan,
     trace_while,
 )
-from plica.tracing.tracer import Tracer, current_trace, scope_of, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import current_trace, scope_of
+from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
 __all__ = ["Cond", "cond", "for_loop", "scan", "while_loop"]

@@ -32,6 +32,7 @@ from plica.ir.types import Spec, spec
 from plica.ops import OPS
 from plica.tracing.call import trace_call
 from plica.tracing.control import parameter_names, place_of
+from plica.tracing.scope import Reference, current_trace
 from plica.tracing.trace import (
     NUMBERS,
     AbstractedAxes,
@@ -40,7 +41,7 @@ from plica.tracing.trace import (
     axis_names,
     trace_function,
 )
-from plica.tracing.tracer import Reference, Tracer, current_trace
+from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
 Run = Callable[[Sequence[Any]], Any]

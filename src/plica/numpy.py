@@ -29,8 +29,9 @@ from plica.ir.types import Spec, spec
 from plica.ops import OPS
 from plica.tracing import namespace as _tracing
 from plica.tracing.namespace.results import Updates
+from plica.tracing.scope import current_trace
 from plica.tracing.trace import TracedFunction, trace_function
-from plica.tracing.tracer import Tracer, call_traced, current_trace
+from plica.tracing.tracer import Tracer, call_traced
 from plica.tracing.trees import unflatten
 
 _NAMES = frozenset(dir(_tracing))

@@ -31,7 +31,8 @@ from plica.symbolic.parameters import (
     SumParameter,
     TensorParameter,
 )
-from plica.tracing.tracer import Trace, Tracer
+from plica.tracing.scope import Trace
+from plica.tracing.tracer import Tracer
 from tests.harness.oracle import Oracle
 
 SHAPE = (2, 3)

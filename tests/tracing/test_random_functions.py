@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import hypothesis.strategies as st
 import numpy as np
-import pytest
 from hypothesis import given, settings
 
 import plica
-from plica.tracing.trees import flatten
 from tests.harness.function_runs import (
     TOLERANCE,
     assert_same,

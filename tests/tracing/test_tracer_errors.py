@@ -13,7 +13,7 @@ import plica.numpy as pnp
 from plica.api import trace
 from plica.errors import DTypeError, ShapeError, TraceError
 from plica.ir.types import spec
-from plica.tracing.tracer import current_trace
+from plica.tracing.scope import current_trace
 
 N, I32 = spec("n"), spec((2, 3), "int32")
 

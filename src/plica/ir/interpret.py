@@ -14,6 +14,8 @@ from plica.ir.sizes import Size, evaluate
 
 _WIDE = {"float16": "float64", "float32": "float64", "complex64": "complex128"}
 
+_AXES = ("size", "length", "num")  # parameters that become the size of one axis
+
 
 def interpret_program(
     program: Program, table: OpTable, args: Sequence[Any], consts: Sequence[Any] = (), *, precise: bool = False
@@ -69,7 +71,7 @@ def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise:
     inputs = [_read(one, values, precise) for one in equation.inputs]
     params = {name: _resolve(value, values, precise) for name, value in equation.params.items()}
     row = table[equation.op.name]
-    for dim in params.get("shape", ()):
+    for dim in (*params.get("shape", ()), *(params[name] for name in _AXES if name in params)):
         if isinstance(dim, int) and dim < 0:
             where = f"{equation.source}: " if equation.source else ""
             raise InputError(f"{where}the size {dim} of {equation.op.name} is negative; take 0 or more.")

@@ -26,7 +26,8 @@ from plica.symbolic.layers import InputRow
 from plica.symbolic.parameters import Parameter, TensorParameter
 from plica.symbolic.semirings import Semiring, Value
 from plica.tracing import namespace as xp
-from plica.tracing.tracer import Trace, Tracer, literal
+from plica.tracing.scope import Trace
+from plica.tracing.tracer import Tracer, literal
 
 
 @dataclass(slots=True)

@@ -7,11 +7,12 @@ from typing import Any
 
 from plica.ir.program import Program
 from plica.ir.sizes import Dim, substitute
+from plica.tracing.agree import Agree
 from plica.tracing.control import place_of
 from plica.tracing.namespace.operands import as_tracer
 from plica.tracing.nested import Expanded, Function, Region, bind_nested
-from plica.tracing.strategies import Agree
-from plica.tracing.tracer import Trace, Tracer, scope_of
+from plica.tracing.scope import Trace, scope_of
+from plica.tracing.tracer import Tracer
 from plica.tracing.trees import unflatten
 
 

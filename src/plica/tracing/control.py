@@ -14,10 +14,13 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Operand, Var
 from plica.ir.sizes import Dim
 from plica.ir.types import SCALAR_SIZE, array_type
+from plica.tracing.agree import Agree
+from plica.tracing.carry import Carry
 from plica.tracing.namespace.operands import as_dim, as_tracer, cast
 from plica.tracing.nested import Expanded, Function, Region, bind_nested
-from plica.tracing.strategies import Agree, Carry
-from plica.tracing.tracer import Trace, Tracer, scope_of, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import Trace, scope_of
+from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
 Body = Callable[..., Any]

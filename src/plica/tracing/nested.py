@@ -10,7 +10,8 @@
         expanded outputs             <-  initialize(output types)      by the Builder, as the operation's row says
         outputs                      <-  collapse(expanded outputs)
 
-Source: seed 003, "Generalisation of the tracing problem". The strategies are in `strategies.py`.
+Source: seed 003, "Generalisation of the tracing problem". The strategies are `Carry` in `carry.py` and `Agree` in
+`agree.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from plica.ir.program import Operand, Program, Var
 from plica.ir.sizes import Dim, Size, atoms, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, array_type
 from plica.tracing.namespace.operands import as_tracer
-from plica.tracing.tracer import Trace, Tracer, scope_of, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import Trace, scope_of
+from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten
 
 InputType = tuple[tuple[ArrayType, bool], ...]

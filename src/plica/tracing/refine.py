@@ -6,12 +6,16 @@ had to check that they are equal. Here they become one, from the outside to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import Any, TypeVar
 
-from plica.ir.program import Equation, Operand, Program, Var, rewrite, size_variables
+from plica.ir.program import Equation, Operand, Program, Var, nested, rewrite, size_variables
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.control import regions_of, with_regions
+from plica.tracing.nested import Region, Traced
+from plica.tracing.scope import Trace
 
 
 def refine(
@@ -86,3 +90,77 @@ def _without_unread(program: Program, operands: tuple[Operand, ...]) -> tuple[Pr
             read.update(dict.fromkeys(size_variables(value)))
     kept = [(var, operand) for var, operand in zip(program.consts, operands, strict=True) if var in read]
     return replace(program, consts=tuple(var for var, _ in kept)), tuple(operand for _, operand in kept)
+
+
+# Regions of a function that was just traced
+
+
+def without_captured(regions: Sequence[Region], traced: Sequence[Traced], constant: Mapping[int, Dim]) -> list[Region]:
+    """The regions with captured sizes in the place of implicit inputs that equal them.
+
+    Args:
+        regions: What was built; outputs of the last one belong to its inputs.
+        traced: What they were built from.
+        constant: Implicit inputs by place, with their sizes outside.
+    """
+    if not constant:
+        return list(regions)
+    programs = [_renamed(region.program, one, constant) for region, one in zip(regions, traced, strict=True)]
+    gone = {entry for entry in constant if not any(_reads(one, one.inputs[entry]) for one in programs)}
+    return [
+        Region(
+            replace(
+                program,
+                inputs=_dropped(program.inputs, gone),
+                outputs=_dropped(program.outputs, gone) if program.num_implicit_outputs else program.outputs,
+                num_implicit_inputs=program.num_implicit_inputs - len(gone),
+                num_implicit_outputs=program.num_implicit_outputs and program.num_implicit_outputs - len(gone),
+            ),
+            tuple(one.scope.captured),
+            _dropped(region.entries, gone),
+        )
+        for program, region, one in zip(programs, regions, traced, strict=True)
+    ]
+
+
+T = TypeVar("T")
+
+
+def _dropped(items: Sequence[T], gone: set[int]) -> tuple[T, ...]:
+    return tuple(one for place, one in enumerate(items) if place not in gone)
+
+
+def _reads(program: Program, var: Var) -> bool:
+    """Whether an equation or an explicit result reads the value of `var`."""
+    return var in program.results or any(var in equation.inputs for equation in program.equations)
+
+
+def _renamed(program: Program, traced: Traced, constant: Mapping[int, Dim]) -> Program:
+    """`program` with the sizes outside, as captured, in the place of implicit inputs."""
+    scope = traced.scope
+    assert scope.parent is not None, "a nested function has an enclosing scope"
+    sizes = {traced.implicit[entry]: scope.lift(size, scope.parent) for entry, size in constant.items()}
+    before = len(program.equations)
+    values = {var: scope.builder.size_operand(size) for var, size in sizes.items() if _reads(program, var)}
+    made = scope.builder.build((), ()).equations[before:]
+    equations = (*made, *(one for one in program.equations if one not in made))
+    program = replace(program, consts=tuple(scope.captured.values()), equations=equations)
+    return refine(program, sizes, {var: one for var, one in values.items() if isinstance(one, Var)})
+
+
+def sizes_in_types(scope: Trace) -> dict[Var, None]:
+    """The variables that sizes within a scope refer to."""
+    program = scope.builder.build((), ())
+    values: list[Any] = [var.type for var in program.consts]
+    for equation in program.equations:
+        values += [tuple(equation.params.values()), *(var.type for var in equation.outputs)]
+        for one in nested(equation.params):
+            inputs = (*one.consts, *one.inputs)
+            shapes = [var for var in inputs if var in dict.fromkeys(chain(*(size_variables(v.type) for v in inputs)))]
+            places = [inputs.index(var) for var in shapes]
+            values += [tuple(Size.of(operand) for operand in _at(equation, places) if isinstance(operand, Var))]
+    return dict.fromkeys(chain(*map(size_variables, values)))
+
+
+def _at(equation: Equation, places: Sequence[int]) -> list[Operand]:
+    return [equation.inputs[place] for place in places if place < len(equation.inputs)]

@@ -25,7 +25,8 @@ from plica.ir.types import Spec, spec
 from plica.ops import OPS
 from plica.tracing.control import parameter_names, place_of
 from plica.tracing.namespace.operands import as_tracer
-from plica.tracing.tracer import Trace, Tracer
+from plica.tracing.scope import Trace
+from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
 AbstractedAxes = Mapping[int, str] | Sequence[Any] | None

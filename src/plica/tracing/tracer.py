@@ -1,208 +1,21 @@
-"""`Tracer` stands for an array while a function is traced; `Trace` is the scope that records what is done to it.
-
-Scopes nest: a tracer of an enclosing scope that is used within becomes a captured constant there.
-"""
+"""`Tracer`: stands for an array while a function is traced; what is done to it is recorded in its scope."""
 
 from __future__ import annotations
 
 import linecache
-import os
-import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from plica.errors import PlicaError, ShapeError, TraceError, UndecidedSizeError
-from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Literal, Operand, Var
-from plica.ir.sizes import Dim, Size, atoms, product, substitute
-from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray, array_type
+from plica.ir.sizes import Dim, Size, atoms, product
+from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
+from plica.tracing.places import statement, user_line, user_place
 
-_CURRENT: ContextVar[Trace | None] = ContextVar("plica_trace", default=None)
-_MODULE_CALL = os.path.join("torch", "nn", "modules", "module.py")  # noqa: PTH118 - the end of a path, not a path
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """An array that is read anew at each call: the attribute `name` of `holder`, such as a parameter of a module."""
-
-    holder: Any
-    name: str
-
-    def read(self) -> Any:
-        """The array as it is now."""
-        return getattr(self.holder, self.name)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape."""
-        return tuple(self.read().shape)
-
-    @property
-    def dtype(self) -> Any:
-        """The element type."""
-        return self.read().dtype
-
-
-class Trace:
-    """A scope of tracers: the Program that grows while a function runs.
-
-    `leaves` holds the arrays that the outermost scope captures, in the order of its constants.
-
-    Args:
-        builder: Receives the equations.
-        locate: Whether equations carry the line of the user's code (costs a walk up the stack for each).
-        parent: The scope around this one, whose tracers are captured where they are used.
-        place: `file:line` of the function.
-    """
-
-    __slots__ = ("_arrays", "builder", "captured", "is_open", "leaves", "locate", "parent", "place")
-
-    def __init__(self, builder: Builder, *, locate: bool = False, parent: Trace | None = None, place: str = "") -> None:
-        self.builder = builder
-        self.locate = locate
-        self.parent = parent
-        self.place = place
-        self.captured: dict[Var, Var] = {}
-        self.is_open = True
-        self.leaves: list[Any] = []
-        self._arrays: dict[Hashable, Var] = {}
-
-    def apply(self, op: str, *operands: Tracer | Operand, **params: Any) -> tuple[Tracer, ...]:
-        """Record `op`; its results."""
-        if self.locate:
-            self.builder.source = user_line()
-        found = [self.operand(one) for one in operands]
-        return tuple(Tracer(output, self) for output in self.builder.add(op, *found, **params))
-
-    def operand(self, value: Tracer | Operand) -> Operand:
-        """`value` as an operand of an equation of this scope."""
-        if not isinstance(value, Tracer):
-            return value
-        return self.receive(value).operand
-
-    def receive(self, tracer: Tracer) -> Tracer:
-        """`tracer` as one of this scope: captured where it comes from an enclosing one.
-
-        Raises:
-            TraceError: It comes from a scope that has ended, or from another function.
-        """
-        if tracer.trace is self:
-            return tracer
-        if not self._is_within(tracer.trace):
-            what = (
-                "is used after the function that made it has ended"
-                if not tracer.trace.is_open
-                else ("belongs to another function that is being traced")
-            )
-            raise TraceError(
-                f"{user_line()}: {tracer!r}, made at {tracer.line}, {what}; return it from that function, "
-                "or carry it through the loop as an argument."
-            )
-        return Tracer(self.lift(tracer.value, tracer.trace), self, weak=tracer.weak)
-
-    def _is_within(self, other: Trace) -> bool:
-        scope: Trace | None = self
-        while scope is not None and scope is not other:
-            scope = scope.parent
-        return scope is not None and other.is_open
-
-    def lift(self, value: Any, owner: Trace) -> Any:
-        """A variable or a size of the enclosing scope `owner` in terms of this scope's constants."""
-        if isinstance(value, Var):
-            return self._lift_variable(value, owner)
-        if isinstance(value, Size):
-            return substitute(value, lambda atom: Size.of(self._lift_variable(atom, owner)))  # type: ignore[arg-type]
-        return value
-
-    def _lift_variable(self, var: Var, owner: Trace) -> Var:
-        if owner is self:
-            return var
-        assert self.parent is not None, "the owner encloses this scope"
-        outer = self.parent._lift_variable(var, owner)
-        if outer not in self.captured:
-            dims = [self.lift(dim, self.parent) for dim in outer.type.shape]
-            type_ = array_type(dims, outer.type.dtype)
-            self.captured[outer] = self.builder.const(outer.name, type_, is_size=outer.is_size)
-        return self.captured[outer]
-
-    def capture(self, array: Any, name: str | None = None) -> Tracer:
-        """An array that the function closes over, by reference: a constant of the outermost scope."""
-        root = self
-        while root.parent is not None:
-            root = root.parent
-        key: Hashable = array if isinstance(array, Reference) else id(array)
-        if key not in root._arrays:
-            root.leaves.append(array)  # keeps the array alive, so that its id stays its own
-            root._arrays[key] = root.builder.const(name, array_type(map(int, array.shape), as_dtype(array.dtype)))
-        return self.receive(Tracer(root._arrays[key], root))
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Functions record here meanwhile; afterwards the scope is closed."""
-        token = _CURRENT.set(self)
-        try:
-            yield
-        finally:
-            _CURRENT.reset(token)
-            self.is_open = False
-
-
-def current_trace() -> Trace | None:
-    """The trace that is being recorded, if any."""
-    return _CURRENT.get()
-
-
-def scope_of(*values: object) -> Trace:
-    """Where an operation on `values` is recorded: the current scope, else that of the first tracer.
-
-    Raises:
-        TraceError: Nothing is being traced, and no value is a tracer.
-    """
-    trace = current_trace()
-    if trace is not None:
-        return trace
-    for value in values:
-        if isinstance(value, Tracer):
-            if not value.trace.is_open:
-                raise TraceError(
-                    f"{user_line()}: {value!r}, made at {value.line}, is used after its function was traced; "
-                    "return it from that function."
-                )
-            return value.trace
-    raise TraceError(f"{user_line()}: no function is being traced here, and no argument is a tracer.")
-
-
-def record(op: str, *operands: Tracer | Operand, **params: Any) -> Tracer:
-    """Record `op` in the current scope; its one result."""
-    (output,) = scope_of(*operands).apply(op, *operands, **params)
-    return output
-
-
-def record_all(op: str, *operands: Tracer | Operand, **params: Any) -> tuple[Tracer, ...]:
-    """Record `op` in the current scope; all its results."""
-    return scope_of(*operands).apply(op, *operands, **params)
-
-
-def user_line() -> str:
-    """`file:line` of the innermost frame outside this package."""
-    name, line = _user_place()
-    return f"{name}:{line}"
-
-
-def _user_place() -> tuple[str, int]:
-    frame = sys._getframe(1)
-    while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(_PACKAGE) or frame.f_code.co_filename.endswith(_MODULE_CALL)
-    ):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+if TYPE_CHECKING:
+    from plica.tracing.scope import Trace
 
 
 def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -217,12 +30,12 @@ def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kw
         raise kind(f"{line}: {name}: {error}") from None
 
 
-def _method(name: str) -> Callable[..., Any]:
+def _method(name: str) -> Callable[..., Tracer]:
     """The function `name` of the namespace as a method or an operator."""
     return lambda self, *args, **kwargs: call_traced(getattr(namespace(), name), name, (self, *args), kwargs)
 
 
-def _swapped(name: str) -> Callable[[Any, Any], Any]:
+def _swapped(name: str) -> Callable[[Any, Any], Tracer]:
     """The same with the tracer on the right."""
     return lambda self, other: call_traced(getattr(namespace(), name), name, (other, self), {})
 
@@ -366,7 +179,7 @@ class Tracer:
         raise AssertionError("_refuse raises")
 
     def __bool__(self) -> bool:
-        what, instead = _BRANCHES.get(_statement(), ("its truth was asked for", "plica.numpy.where or plica.cond"))
+        what, instead = _BRANCHES.get(statement(), ("its truth was asked for", "plica.numpy.where or plica.cond"))
         self._refuse(what, instead)
 
     def __int__(self) -> int:
@@ -379,7 +192,7 @@ class Tracer:
         self._refuse("a Python complex number was asked for", "array operations, or astype(x, 'complex128'),")
 
     def __index__(self) -> int:
-        if _statement() == "for":
+        if statement() == "for":
             self._refuse("a Python `for` loop counts to it", "@plica.for_loop(0, n)")
         self._refuse(
             "a Python index was asked for",
@@ -393,7 +206,10 @@ class Tracer:
         )
 
     def __array__(self, *_: object, **__: object) -> Any:
-        self._refuse("numpy asked for its elements", "the functions of plica.numpy in place of numpy's")
+        self._refuse(
+            "numpy asked for its elements",
+            "the functions of plica.numpy in place of numpy's (and plica.numpy.asarray(w)[i] of an array w)",
+        )
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
@@ -403,7 +219,7 @@ class Tracer:
         instead = f"plica.numpy.{name}" if hasattr(namespace(), name) else "the functions of plica.numpy"
         if name in ("__getitem__", "__setitem__"):
             instead = "plica.numpy.asarray(w)[i] of a tensor w"
-        place, line = _user_place()
+        place, line = user_place()
         raise TraceError(
             f"{place}:{line}: torch's {name} needs tensors, but while a function is traced its arrays are not known. "
             f"Use {instead} instead."
@@ -413,10 +229,10 @@ class Tracer:
 
         def __getattr__(self, name: str) -> NoReturn:
             instead = f"; use plica.numpy.{name}(x)" if hasattr(namespace(), name) else ""
-            raise AttributeError(f"arrays of the standard have no attribute {name!r}{instead}", name=name, obj=self)
+            raise AttributeError(f"a traced array has no attribute {name!r}{instead}", name=name, obj=self)
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
-        name, line = _user_place()
+        name, line = user_place()
         text = linecache.getline(name, line).strip()
         shown = f"\n    {text}\n" if text else " "
         raise TraceError(
@@ -431,12 +247,6 @@ _BRANCHES = {
     "while": ("a Python `while` asked for its truth", "@plica.while_loop(condition)"),
     "assert": ("a Python `assert` asked for its truth", "a comparison that the function returns"),
 }
-
-
-def _statement() -> str:
-    """The first word of the user's line."""
-    text = linecache.getline(*_user_place()).split("#")[0].split()
-    return text[0].rstrip(":(") if text else ""
 
 
 def namespace() -> ModuleType:

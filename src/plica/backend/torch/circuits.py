@@ -25,7 +25,8 @@ from plica.symbolic.scaled import SCALED
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import LSE_SUM, Semiring
 from plica.tracing.call import call_program
-from plica.tracing.tracer import Reference, Tracer
+from plica.tracing.scope import Reference
+from plica.tracing.tracer import Tracer
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _FOLDED = "leaves."

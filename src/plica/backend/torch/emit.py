@@ -25,7 +25,7 @@ from plica.backend.torch.plan import (
     size_places,
 )
 from plica.backend.torch.rows import ROWS
-from plica.backend.torch.rows.call import Call, dtype_source, scalar_source, shape_source, size_source
+from plica.backend.torch.rows.call import Call, axis_source, dtype_source, scalar_source, shape_source, size_source
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
@@ -329,7 +329,7 @@ class _Emitter:
         if params["reverse"]:
             arrays = [f"{array}[::-1]" for array in arrays]
         if not rows:
-            yield f"{indent}for _ in range({size_source(params['length'])}):"
+            yield f"{indent}for _ in range({axis_source(params['length'])}):"
         elif len(rows) == 1:
             yield f"{indent}for {names[0]} in {arrays[0]}:"
         else:

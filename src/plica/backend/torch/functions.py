@@ -15,7 +15,7 @@ from plica.backend.torch.emit import emit, number_arguments, source
 from plica.backend.torch.plan import RESERVED
 from plica.ir.program import Bound
 from plica.passes.clean import clean
-from plica.tracing.tracer import Reference
+from plica.tracing.scope import Reference
 
 Converter = Callable[[Any], Any]
 

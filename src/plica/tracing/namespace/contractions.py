@@ -11,7 +11,9 @@ from plica.ops.rules import normal_axis
 from plica.tracing.namespace.elementwise import conj
 from plica.tracing.namespace.operands import as_tracer, promoted
 from plica.tracing.namespace.shapes import expand_dims, moveaxis, squeeze
-from plica.tracing.tracer import Tracer, record, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import record
+from plica.tracing.tracer import Tracer
 
 
 def matmul(x1: Any, x2: Any, /) -> Tracer:

@@ -25,7 +25,9 @@ from plica.tracing.namespace.operands import (
     unary,
 )
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, reshape, stack
-from plica.tracing.tracer import Tracer, default_dtype, literal, record, scope_of, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import record, scope_of
+from plica.tracing.tracer import Tracer, default_dtype, literal
 
 
 def _no_device(device: object) -> None:

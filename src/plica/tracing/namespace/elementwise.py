@@ -23,7 +23,9 @@ from plica.tracing.namespace.operands import (
     size_of,
     unary,
 )
-from plica.tracing.tracer import Tracer, literal, record, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import record
+from plica.tracing.tracer import Tracer, literal
 
 Function = Callable[..., Tracer]
 

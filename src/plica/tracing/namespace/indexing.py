@@ -24,7 +24,8 @@ from plica.tracing.namespace.keys import (
 )
 from plica.tracing.namespace.operands import as_tracer, cast, elementwise, unary
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, flip, permute_dims, squeeze
-from plica.tracing.tracer import Tracer, record, record_all
+from plica.tracing.scope import record, record_all
+from plica.tracing.tracer import Tracer
 
 
 def index(x: Any, key: Any) -> Tracer:

@@ -21,7 +21,9 @@ from plica.tracing.namespace.elementwise import astype
 from plica.tracing.namespace.operands import as_tracer, elementwise, is_number, promoted, unary
 from plica.tracing.namespace.reductions import max, min, sum  # noqa: A004 - the standard's names
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, matrix_transpose, reshape, squeeze
-from plica.tracing.tracer import Tracer, literal, record, record_all, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import record, record_all
+from plica.tracing.tracer import Tracer, literal
 
 __all__ = [
     "cholesky",

@@ -11,7 +11,9 @@ from plica.errors import ShapeError, TraceError
 from plica.ir.dtypes import DType, promote, scalar_dtype
 from plica.ir.program import Literal
 from plica.ir.sizes import SIZE_ARITHMETIC, SIZE_COMPARISONS, Dim, Size, as_size
-from plica.tracing.tracer import Tracer, default_dtype, literal, record, scope_of, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import record, scope_of
+from plica.tracing.tracer import Tracer, default_dtype, literal
 
 Number = bool | int | float | complex
 Value = Tracer | Number

@@ -30,7 +30,9 @@ from plica.tracing.namespace.indexing import index, take
 from plica.tracing.namespace.operands import as_dim, as_dims, as_tracer, cast, elementwise, is_number, unary
 from plica.tracing.namespace.reductions import argmax
 from plica.tracing.namespace.shapes import broadcast_to, moveaxis, reshape
-from plica.tracing.tracer import Tracer, literal, record, scope_of, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import record, scope_of
+from plica.tracing.tracer import Tracer, literal
 
 __all__ = [
     "bernoulli",

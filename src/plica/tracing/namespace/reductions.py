@@ -13,7 +13,9 @@ from plica.ops.rules import normal_axes, normal_axis
 from plica.tracing.namespace.elementwise import conj, real
 from plica.tracing.namespace.operands import as_floating, as_tracer, cast, elementwise, unary
 from plica.tracing.namespace.shapes import broadcast_to, concat, reshape
-from plica.tracing.tracer import Tracer, literal, record, record_all, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import record, record_all
+from plica.tracing.tracer import Tracer, literal
 
 Axis = int | tuple[int, ...] | None
 

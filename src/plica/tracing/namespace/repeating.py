@@ -15,7 +15,8 @@ from plica.tracing.namespace.reductions import cumulative_sum
 from plica.tracing.namespace.reductions import sum as total
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, reshape
 from plica.tracing.namespace.sorting import searchsorted
-from plica.tracing.tracer import Tracer, user_line
+from plica.tracing.places import user_line
+from plica.tracing.tracer import Tracer
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tracer:

@@ -6,7 +6,8 @@ from typing import Any
 
 from plica.tracing.namespace.operands import as_tracer
 from plica.tracing.namespace.results import UniqueAll, UniqueCounts, UniqueInverse
-from plica.tracing.tracer import Tracer, record_all
+from plica.tracing.scope import record_all
+from plica.tracing.tracer import Tracer
 
 
 def _unique(name: str, x: Any, *parts: str) -> tuple[Tracer, ...]:

@@ -11,7 +11,9 @@ from plica.ops.rules import broadcast as broadcast_dims
 from plica.ops.rules import normal_axes, normal_axis
 from plica.ops.shape import reshape_dims
 from plica.tracing.namespace.operands import as_dim, as_dims, as_tracer, promoted, unary
-from plica.tracing.tracer import Tracer, current_trace, record, record_all, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import current_trace, record, record_all
+from plica.tracing.tracer import Tracer
 
 Axis = int | tuple[int, ...] | None
 

@@ -7,7 +7,8 @@ from typing import Any
 from plica.ops.rules import normal_axis
 from plica.tracing.namespace.indexing import take
 from plica.tracing.namespace.operands import as_tracer, promoted, unary
-from plica.tracing.tracer import Tracer, record
+from plica.tracing.scope import record
+from plica.tracing.tracer import Tracer
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tracer:  # noqa: ARG001

@@ -28,7 +28,9 @@ from plica.tracing.namespace.keys import (
 from plica.tracing.namespace.operands import as_tracer, is_number, result_dtype
 from plica.tracing.namespace.results import Updates
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, flip, permute_dims, squeeze
-from plica.tracing.tracer import Tracer, record, scope_of, user_line
+from plica.tracing.places import user_line
+from plica.tracing.scope import record, scope_of
+from plica.tracing.tracer import Tracer
 
 
 def updates(x: Any) -> Updates:

@@ -1,6 +1,6 @@
 """Rows of random numbers."""
 
-from plica.backend.torch.rows.call import Call, Row, dtype_source, function, shape_source, size_source
+from plica.backend.torch.rows.call import Call, Row, axis_source, dtype_source, function, shape_source
 
 
 def _uniform(call: Call) -> str:
@@ -14,7 +14,7 @@ def _bits(call: Call) -> str:
 
 
 def _sized(name: str, param: str) -> Row:
-    return lambda call: f"kernels.random.{name}({call.tensor(0)}, {size_source(call.params[param])})"
+    return lambda call: f"kernels.random.{name}({call.tensor(0)}, {axis_source(call.params[param])})"
 
 
 RANDOM: dict[str, Row] = {

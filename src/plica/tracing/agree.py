@@ -1,0 +1,93 @@
+"""`Agree`: the strategy of branches and calls, whose results are those of one function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plica.errors import DTypeError, ShapeError, TraceError
+from plica.ir.program import Var
+from plica.ir.sizes import Dim, as_size
+from plica.tracing.inner_sizes import outside
+from plica.tracing.namespace.operands import cast, result_dtype
+from plica.tracing.nested import Expanded, Region, Traced, build_region
+from plica.tracing.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Agree:
+    """Results are those of one function among several.
+
+    A size of a result is the enclosing one if all functions agree on it, else a new one, shared by all axes on which
+    the functions make the same choice.
+    """
+
+    what: str
+    shared: bool = True
+
+    def expand_results(self, expanded: Expanded, traced: Sequence[Traced]) -> list[Region]:
+        """The Programs, with results of the same types and as many implicit outputs."""
+        self._check_structures(traced)
+        results = self._fitted(traced)
+        new: dict[tuple[Dim, ...], None] = {}
+        for alike in zip(*results, strict=True):
+            self._check_ranks(traced, alike)
+            for dims in zip(*(one.dims for one in alike), strict=True):
+                if self._common(expanded, traced, dims) is None:
+                    new[dims] = None
+        regions = []
+        for place, (one, found) in enumerate(zip(traced, results, strict=True)):
+            implicit = [one.scope.builder.size_operand(dims[place]) for dims in new]
+            regions.append(build_region(one, [result.operand for result in found], implicit))
+        return regions
+
+    def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> list[bool]:
+        """Which results are Python numbers in every branch."""
+        del expanded
+        return [all(one.weak for one in alike) for alike in zip(*(one.results for one in traced), strict=True)]
+
+    def _common(self, expanded: Expanded, traced: Sequence[Traced], dims: Sequence[Dim]) -> Dim | None:
+        found = [outside(one.scope, _given_sizes(expanded, one), dim) for one, dim in zip(traced, dims, strict=True)]
+        return found[0] if all(one is not None and one == found[0] for one in found) else None
+
+    def _check_structures(self, traced: Sequence[Traced]) -> None:
+        first = traced[0]
+        for one in traced[1:]:
+            if one.structure != first.structure:
+                raise TraceError(
+                    f"{self.what}: the branches return different structures: {first.structure} "
+                    f"at {first.function.place}, {one.structure} at {one.function.place}; "
+                    "return the same tuples, lists and dicts."
+                )
+
+    def _check_ranks(self, traced: Sequence[Traced], alike: Sequence[Tracer]) -> None:
+        if len({one.ndim for one in alike}) != 1:
+            shown = ", ".join(f"{one.aval} at {where.function.place}" for one, where in zip(alike, traced, strict=True))
+            raise ShapeError(f"{self.what}: the branches return {shown}; give the results the same number of axes.")
+
+    def _fitted(self, traced: Sequence[Traced]) -> list[list[Tracer]]:
+        """The results in dtypes that all branches share."""
+        results = [list(one.results) for one in traced]
+        for place, alike in enumerate(zip(*(one.results for one in traced), strict=True)):
+            dtype = result_dtype(alike)
+            for one, found in zip(traced, results, strict=True):
+                if found[place].dtype == dtype:
+                    continue
+                if not found[place].weak:
+                    shown = ", ".join(
+                        f"{result.aval} at {where.function.place}" for result, where in zip(alike, traced, strict=True)
+                    )
+                    raise DTypeError(f"{self.what}: the branches return {shown}; convert with astype.")
+                with one.scope.reopened():
+                    found[place] = cast(found[place], dtype)
+        return results
+
+
+def _given_sizes(expanded: Expanded, traced: Traced) -> dict[Var, Dim]:
+    """The sizes that a function is given, those among its explicit arguments too."""
+    sizes = dict(zip(traced.implicit, expanded.sizes, strict=True))
+    for argument, found in zip(traced.arguments, expanded.inputs, strict=True):
+        size = as_size(found.value)
+        if size is not None and isinstance(argument.value, Var):
+            sizes[argument.value] = size
+    return sizes

@@ -1,0 +1,31 @@
+"""Where in the user's code something happens."""
+
+import linecache
+import os
+import sys
+from pathlib import Path
+
+_TORCH = os.path.join("site-packages", "torch") + os.sep  # noqa: PTH118 - a part of a path, not a path
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+
+def user_line() -> str:
+    """`file:line` of the innermost frame outside this package and torch's, whose modules call circuits."""
+    name, line = user_place()
+    return f"{name}:{line}"
+
+
+def user_place() -> tuple[str, int]:
+    """The file and the line of that frame."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE) or _TORCH in frame.f_code.co_filename
+    ):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def statement() -> str:
+    """The first word of the user's line."""
+    text = linecache.getline(*user_place()).split("#")[0].split()
+    return text[0].rstrip(":(") if text else ""
