@@ -30,7 +30,8 @@ LEVELS = {
     "pipeline": 8,
     "numpy": 8,
     "control": 9,
-    "decorator": 8,
+    "arguments": 8,
+    "decorator": 9,
     "cli": 8,
     "api": 8,
     "__init__": 10,  # the public names, nothing else

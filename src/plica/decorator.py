@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
@@ -23,29 +22,35 @@ from weakref import WeakKeyDictionary, ref
 import array_api_compat
 import numpy as np
 
-from plica.errors import DTypeError, InputError, TraceError
-from plica.ir.dtypes import DType, as_dtype
+from plica.arguments import (
+    PYTHON_NUMBERS,
+    Call,
+    annotated_specs,
+    check_annotated,
+    dtype_of,
+    dynamic_axes,
+    is_array,
+    leaf_key,
+    shape_of,
+    signature_of,
+)
+from plica.errors import InputError, TraceError
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
-from plica.ir.types import Spec, spec
 from plica.ops import OPS
 from plica.tracing.call import trace_call
-from plica.tracing.control import parameter_names, place_of
+from plica.tracing.control import place_of
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.trace import (
-    NUMBERS,
     AbstractedAxes,
     TracedFunction,
-    axes_of_arguments,
-    axis_names,
     trace_function,
 )
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
 Run = Callable[[Sequence[Any]], Any]
-_NUMBERS = (bool, int, float, complex)
 
 
 class Executor(Protocol):
@@ -136,9 +141,9 @@ class CompiledFunction:
         self._runs: dict[Hashable, Callable[[Sequence[Any]], Any]] = {}
         self._last: _Compiled | None = None
         self._methods: WeakKeyDictionary[Any, CompiledFunction] = WeakKeyDictionary()
-        self._signature = _signature_of(fn)
-        self._annotated = None if self._static else _annotated_specs(fn)
-        self._dynamic = _dynamic_axes(abstracted_axes, self._annotated)
+        self._signature = signature_of(fn)
+        self._annotated = None if self._static else annotated_specs(fn)
+        self._dynamic = dynamic_axes(abstracted_axes, self._annotated)
         if self._annotated is not None:
             self._compile_annotated(self._annotated)
 
@@ -206,12 +211,12 @@ class CompiledFunction:
     def _key(self, leaves: Sequence[Any], axes: Any, structure: Hashable = None, static: Hashable = ()) -> Hashable:
         """What a call depends on: kinds, dtypes and static sizes of leaves; without a structure, of arguments."""
         if isinstance(axes, Mapping) or axes is None:
-            return (structure, static, *[_leaf_key(leaf, axes) for leaf in leaves])
-        return (structure, static, *map(_leaf_key, leaves, chain(axes, repeat(None))))
+            return (structure, static, *[leaf_key(leaf, axes) for leaf in leaves])
+        return (structure, static, *map(leaf_key, leaves, chain(axes, repeat(None))))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args, kwargs = self._positional(args, kwargs)
-        call = _Call(self._fn, args, kwargs, self._static)
+        call = Call(self._fn, args, kwargs, self._static, lambda leaf: _torch("from_dlpack")(leaf))
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in call.leaves):
             return trace_call(self._fn, call.leaves, lambda found: self._fn_at(call, found), call.names)
         is_flat = not kwargs and not self._static and len(args) == len(call.leaves) and all(map(is_, args, call.leaves))
@@ -235,11 +240,11 @@ class CompiledFunction:
             bound.apply_defaults()
         return bound.args, bound.kwargs
 
-    def _fn_at(self, call: _Call, found: Sequence[Any]) -> Any:
+    def _fn_at(self, call: Call, found: Sequence[Any]) -> Any:
         positional, keywords = call.arguments(found)
         return self._fn(*positional, **keywords)
 
-    def _specialised(self, call: _Call) -> Run:
+    def _specialised(self, call: Call) -> Run:
         """What runs calls like this one: compiled if it was not yet, and fitted to the kinds of the leaves."""
         call.check()
         compiled = self._for_call(call)
@@ -255,10 +260,10 @@ class CompiledFunction:
 
         return results
 
-    def _for_call(self, call: _Call) -> _Compiled:
+    def _for_call(self, call: Call) -> _Compiled:
         if self._annotated is not None:
             compiled = self._found()
-            _check_annotated(compiled.traced.bound.program, self._annotated, call)
+            check_annotated(compiled.traced.bound.program, self._annotated, call)
             return compiled
         specs = call.specs(self._axes)
         key = (call.structure, call.static, specs)
@@ -266,7 +271,7 @@ class CompiledFunction:
             self._compiled[key] = self._compile(specs, call.arguments, call.trees)
         self._last = self._compiled[key]
         program = self._last.traced.bound.program
-        bind_sizes(program, [(_shape_of(leaf), _dtype_of(leaf).value) for leaf in call.leaves])
+        bind_sizes(program, [(shape_of(leaf), dtype_of(leaf).value) for leaf in call.leaves])
         return self._last
 
     def _compile_annotated(self, trees: list[Any]) -> None:
@@ -288,141 +293,13 @@ def _method_of(fn: Callable[..., Any], instance: Any) -> Callable[..., Any]:
         return fn(reference(), *args, **kwargs)
 
     found: Any = update_wrapper(method, fn)
-    found.__signature__ = _signature_of(fn.__get__(instance))
+    found.__signature__ = signature_of(fn.__get__(instance))
     return method
-
-
-class _Call:
-    """The arguments of one call, taken apart.
-
-    Attributes:
-        leaves: Arrays and numbers.
-        structure: The tree of positional and named arguments that they are the leaves of.
-        static: The values of static arguments with their types: 1, 1.0 and True are three values.
-        trees: The positional arguments that are not static.
-        names: Hints for the names of the leaves.
-    """
-
-    def __init__(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static: Sequence[int]):
-        self._fn = fn
-        self._places = [place % len(args) for place in static if -len(args) <= place < len(args)]
-        self._values = tuple(args[place] for place in self._places)
-        self.static = _with_types(self._values)
-        try:
-            hash(self.static)
-        except TypeError:
-            raise TraceError(f"{place_of(fn)}: static arguments must be hashable, found {self._values!r}.") from None
-        self.trees = [arg for place, arg in enumerate(args) if place not in self._places]
-        leaves, self.structure = flatten((tuple(self.trees), dict(kwargs)))
-        self.leaves = [
-            leaf if _is_array(leaf) or not hasattr(leaf, "__dlpack__") else _torch("from_dlpack")(leaf)
-            for leaf in leaves
-        ]
-        self.names = _names_of(fn, self.trees, self._places) + [None] * len(self.leaves)
-
-    def arguments(self, found: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
-        """The arguments of the function with `found` in the place of the leaves."""
-        trees, keywords = unflatten(self.structure, found)
-        positional = list(trees)
-        for place, value in sorted(zip(self._places, self._values, strict=True), key=lambda one: one[0]):
-            positional.insert(place, value)
-        return positional, keywords
-
-    def leaf_axes(self, axes: Any) -> Any:
-        """The dynamic axes of each leaf, given those of each argument (or those of all, or of each leaf already)."""
-        if isinstance(axes, Mapping) or axes is None or len(axes) != len(self.trees):
-            return axes
-        return [one for one, tree in zip(axes, self.trees, strict=True) for _ in flatten(tree)[0]]
-
-    def check(self) -> None:
-        """Refuse leaves that are neither arrays nor numbers.
-
-        Raises:
-            TraceError: There is one.
-        """
-        for place, leaf in enumerate(self.leaves):
-            if not isinstance(leaf, _NUMBERS) and not _is_array(leaf):
-                raise TraceError(
-                    f"{place_of(self._fn)}: argument {self.names[place] or place} is {leaf!r} of type "
-                    f"{type(leaf).__name__}; pass an array or a number, or name its place in static_argnums."
-                )
-
-    def specs(self, axes: AbstractedAxes) -> tuple[Any, ...]:
-        """What to trace each leaf as."""
-        named = axes_of_arguments(axes, len(self.trees)) if self.trees else []
-        of_leaves = [one for tree, one in zip(self.trees, named, strict=True) for _ in flatten(tree)[0]]
-        rest = axes if isinstance(axes, Mapping) else None
-        return tuple(
-            _spec_of(leaf, one) for leaf, one in zip(self.leaves, chain(of_leaves, repeat(rest)), strict=False)
-        )
-
-
-def _names_of(fn: Callable[..., Any], trees: Sequence[Any], static: Sequence[int]) -> list[str | None]:
-    names: list[str | None] = [name for place, name in enumerate(parameter_names(fn)) if place not in static]
-    found: list[str | None] = []
-    for name, tree in zip(names, trees, strict=False):
-        count = len(flatten(tree)[0])
-        found += [name] if count == 1 else [f"{name}_{place}" for place in range(count)]
-    return found
-
-
-def _with_types(value: Any) -> Hashable:
-    """A value as a key that differs where types do, within tuples too."""
-    return (type(value), tuple(map(_with_types, value))) if isinstance(value, tuple) else (type(value), value)
-
-
-# Leaves
-
-
-def _leaf_key(leaf: Any, dynamic: Mapping[int, str] | None) -> Hashable:
-    """What a call depends on: the kind of a leaf, its dtype, and its shape but for the dynamic axes."""
-    kind: type = type(leaf)
-    if kind in NUMBERS or not hasattr(leaf, "shape"):
-        return (kind,)
-    shape = leaf.shape
-    if dynamic is None:
-        return kind, leaf.dtype, shape
-    rank: int = len(shape)
-    known = tuple([size for axis, size in enumerate(shape) if axis not in dynamic and axis - rank not in dynamic])
-    return kind, leaf.dtype, rank, known
-
-
-def _dynamic_axes(axes: AbstractedAxes, annotated: Sequence[Any] | None) -> Any:
-    """For each leaf, or alike for all, which axes have names; more may be compared than need be, never fewer."""
-    if annotated is not None:
-        return [_named_axes(one.shape) if isinstance(one, Spec) else None for one in flatten(tuple(annotated))[0]]
-    if axes is None or isinstance(axes, Mapping):
-        return axes
-    return [one if one is None or isinstance(one, Mapping) else _named_axes(one) for one in axes]
-
-
-def _named_axes(names: Any) -> dict[int, str]:
-    listed = [names] if isinstance(names, str) else list(names)
-    return {axis: name for axis, name in enumerate(listed) if isinstance(name, str)}
-
-
-def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") and hasattr(leaf, "shape")
-
-
-def _shape_of(leaf: Any) -> tuple[int, ...]:
-    return tuple(getattr(leaf, "shape", ()))
-
-
-def _dtype_of(leaf: Any) -> DType:
-    return as_dtype(leaf.dtype if _is_array(leaf) else type(leaf))
-
-
-def _spec_of(leaf: Any, axes: Any) -> Any:
-    if isinstance(leaf, _NUMBERS) and not _is_array(leaf):
-        return type(leaf)
-    shape = _shape_of(leaf)
-    return spec([name or size for name, size in zip(axis_names(axes, len(shape)), shape, strict=True)], leaf.dtype)
 
 
 def _result_converter(leaves: Sequence[Any], backend: str) -> Any:
     """What makes arrays of the kind of the arguments of a backend's results; None where they are already."""
-    arrays = [leaf for leaf in leaves if not isinstance(leaf, _NUMBERS) or _is_array(leaf)]
+    arrays = [leaf for leaf in leaves if not isinstance(leaf, PYTHON_NUMBERS) or is_array(leaf)]
     numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
     if backend == "interpreter":
         return None if numpy else _torch("from_numpy")
@@ -436,58 +313,6 @@ def _result_converter(leaves: Sequence[Any], backend: str) -> Any:
     ):
         return None
     return array_api_compat.array_namespace(arrays[0]).from_dlpack
-
-
-# Annotations
-
-
-def _annotated_specs(fn: Callable[..., Any]) -> list[Any] | None:
-    """What annotations say of the arguments, if they say it of all."""
-    signature = _signature_of(fn)
-    if signature is None:
-        return None
-    parameters = list(signature.parameters.values())
-    if not parameters or any(one.kind not in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters):
-        return None
-    trees = [one.annotation for one in parameters]
-    leaves, _ = flatten(trees)
-    is_known = all(isinstance(leaf, Spec) or (isinstance(leaf, type) and leaf in NUMBERS) for leaf in leaves)
-    return trees if is_known and leaves else None
-
-
-def _signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature, with annotations that are text evaluated where that can be done."""
-    for eval_str in (True, False):
-        try:
-            return inspect.signature(fn, eval_str=eval_str)
-        except (TypeError, ValueError, NameError, SyntaxError, AttributeError):
-            continue
-    return None
-
-
-def _check_annotated(program: Program, trees: list[Any], call: _Call) -> None:
-    """Check that the arguments of a call are what annotations say.
-
-    Raises:
-        TraceError: They are other trees.
-        DTypeError: A dtype does not fit.
-        InputError: A shape does not fit.
-    """
-    specs, structure = flatten((tuple(trees), {}))
-    if call.structure != structure:
-        raise TraceError(f"the function is annotated for arguments {structure}, found {call.structure}.")
-    found = []
-    for one, leaf, var in zip(specs, call.leaves, program.arguments, strict=True):
-        dtype = _dtype_of(leaf)
-        if not isinstance(one, Spec) and isinstance(leaf, _NUMBERS) and not _is_array(leaf):
-            if _ORDER.index(type(leaf)) > _ORDER.index(one):
-                raise DTypeError(f"argument {var.name} is annotated as {one.__name__}, found {leaf!r}; convert it.")
-            dtype = var.type.dtype
-        found.append((_shape_of(leaf), dtype.value))
-    bind_sizes(program, found)
-
-
-_ORDER = (bool, int, float, complex)
 
 
 # Backends
@@ -525,16 +350,17 @@ class _Interpreter:
         program = self.bound.program
         dtypes = [var.type.dtype.numpy for var in program.arguments]
 
-        def run(found: Sequence[Any]) -> tuple[Any, ...]:
+        def run(found: Sequence[Any]) -> Any:
             arrays = [_on_host(leaf, dtype) for leaf, dtype in zip(found, dtypes, strict=True)]
             captured = [leaf.read() if isinstance(leaf, Reference) else leaf for leaf in self.bound.leaves]
-            return interpret_program(program, OPS, arrays, [_on_host(leaf, None) for leaf in captured])
+            results = interpret_program(program, OPS, arrays, [_on_host(leaf, None) for leaf in captured])
+            return results if len(results) != 1 else results[0]
 
         return run
 
 
 def _on_host(leaf: Any, dtype: Any) -> Any:
-    if isinstance(leaf, _NUMBERS) and not _is_array(leaf):
+    if isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
         return np.asarray(leaf, dtype=dtype)
     return _torch("to_numpy")(leaf) if array_api_compat.is_torch_array(leaf) else np.asarray(leaf)
 

@@ -82,7 +82,13 @@ class Function:
     floats: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"\n{self.source}\n"
+        kinds = "".join(f"#   {one}\n" for one in self.arguments)
+        return f"\n{kinds}{self.source}"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What Hypothesis shows of a function that fails."""
+        del cycle
+        printer.text(repr(self))
 
     @property
     def axes(self) -> tuple[Any, ...]:

@@ -13,7 +13,6 @@ from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size, evaluate
 
 _WIDE = {"float16": "float64", "float32": "float64", "complex64": "complex128"}
-
 _AXES = ("size", "length", "num")  # parameters that become the size of one axis
 
 

@@ -179,7 +179,7 @@ class _Solver:
                     continue
                 if not self._strategy.shared:
                     opened.append((place, axis))
-                elif (outside is not None and same(before, outside) is False) or isinstance(after, int):
+                elif (known is not None and same(before, known) is False) or isinstance(after, int):
                     self._refuse((place, axis), "a size that is a number stays what it is")
                 else:
                     self._refuse((place, axis), "a size that is a number stays what it is, and this one may not be it")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from plica.ir.program import Equation, Operand, Program, Var, nested, rewrite, size_variables
 from plica.ir.sizes import Dim, Size, as_size
-from plica.ops.control import regions_of, with_regions
+from plica.ops.regions import regions_of, with_regions
 from plica.tracing.nested import Region, Traced
 from plica.tracing.scope import Trace
 

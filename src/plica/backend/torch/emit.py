@@ -29,7 +29,7 @@ from plica.backend.torch.rows.call import Call, axis_source, dtype_source, scala
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
-from plica.ops.control import regions_of
+from plica.ops.regions import regions_of
 
 _NUMBERS = count()
 _INDENT = "    "

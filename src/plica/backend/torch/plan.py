@@ -12,7 +12,7 @@ from keyword import kwlist
 
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, rename, size_variables
 from plica.ir.sizes import Size
-from plica.ops.control import regions_of
+from plica.ops.regions import regions_of
 
 _RESERVED = frozenset({*kwlist, "torch", "kernels", "leaves", "inf", "nan", "min", "max", "int", "bool", "float"})
 RESERVED = _RESERVED | {"device", "range", "zip", "reversed", "abs", "_"}
