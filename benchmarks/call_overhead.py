@@ -54,13 +54,13 @@ CASES: dict[str, Case] = {
 def _plica(case: Case) -> Function:
     import plica
 
-    return plica.jit(case.function, abstracted_axes={0: "n"} if case.dynamic else None)  # type: ignore[no-any-return]
+    return plica.jit(case.function, abstracted_axes={0: "n"} if case.dynamic else None)
 
 
 def _torch_compiled(case: Case) -> Function:
     import torch
 
-    return torch.compile(case.function, dynamic=case.dynamic)  # type: ignore[no-any-return]
+    return torch.compile(case.function, dynamic=case.dynamic)
 
 
 def _jax(case: Case) -> Function:

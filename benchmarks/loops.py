@@ -87,7 +87,7 @@ def _scaling_in_plica(traces: Traces) -> Function:
 
         return loop(x)
 
-    return scaling  # type: ignore[no-any-return]
+    return scaling
 
 
 def _scaling_in_jax(traces: Traces) -> Function:
@@ -155,7 +155,7 @@ def _recurrence_in_plica(traces: Traces) -> Function:
 
         return loop(x)
 
-    return recurrence  # type: ignore[no-any-return]
+    return recurrence
 
 
 def _recurrence_in_jax(traces: Traces) -> Function:

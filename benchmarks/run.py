@@ -1,5 +1,7 @@
 """`python -m benchmarks.run`: measure named circuits, each in a process of its own, and print and save the figures.
 
+`python -m benchmarks.run tracing call_overhead loops` measures traced functions instead, each module in a process.
+
 This process starts the others and never imports torch: a process inherits the peak memory of the one that started it.
 """
 
@@ -18,12 +20,22 @@ from benchmarks.contenders import CONTENDERS, FLAGS
 from benchmarks.harness import Settings, table
 from benchmarks.machine import SCHEMA, facts, use_threads
 
+STUDIES = ("tracing", "call_overhead", "loops")
+_ROOT = Path(__file__).resolve().parent.parent
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if unknown := [one for one in options.study if one not in STUDIES]:
+        parser.error(f"invalid study: {unknown[0]!r} (choose from {', '.join(STUDIES)})")
     if options.child:
         print(json.dumps(_child(options)))
+        return
+    if options.study:
+        for name in options.study:
+            _run_study(name, options)
         return
     names = options.circuit or list(QUICK if options.quick else CIRCUITS)
     result: dict[str, Any] = {
@@ -45,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure named circuits.")
+    parser.add_argument("study", nargs="*", metavar="STUDY", help=f"of {', '.join(STUDIES)}, in place of circuits")
     parser.add_argument("--circuit", nargs="+", choices=CIRCUITS, metavar="NAME", help=f"of {', '.join(CIRCUITS)}")
     parser.add_argument(
         "--contender", nargs="+", choices=CONTENDERS, metavar="NAME", help=f"of {', '.join(CONTENDERS)}"
@@ -55,9 +68,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="3 rounds of the 8x8 quad-trees")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures; a folder for those of studies")
     parser.add_argument("--child", choices=("facts", "speed", "memory"), help=argparse.SUPPRESS)
     return parser
+
+
+def _run_study(name: str, options: argparse.Namespace) -> None:
+    """One of `STUDIES` in a fresh process, which prints its figures."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--threads", str(options.threads)]
+    rounds = options.rounds or (3 if options.quick else None)
+    command += ["--rounds", str(rounds)] if rounds else []
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        command += ["--out", str((options.out / f"{name}.json").resolve())]
+    if subprocess.run(command, cwd=_ROOT, env=_environment(options), check=False).returncode:
+        raise SystemExit(f"measuring {name} failed; see above.")
 
 
 def _start(name: str, options: argparse.Namespace, task: str, contender: str | None = None) -> Any:
@@ -67,12 +92,15 @@ def _start(name: str, options: argparse.Namespace, task: str, contender: str | N
     command += ["--batch", *map(str, options.batch)]
     command += ["--quick"] if options.quick else []
     command += ["--contender", *([contender] if contender else _contenders(options))]
-    root = Path(__file__).resolve().parent.parent
-    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
-    done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    environment = _environment(options)
+    done = subprocess.run(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"measuring the {task} of {name} failed (exit status {done.returncode}); see above.")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def _environment(options: argparse.Namespace) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
 
 
 def _child(options: argparse.Namespace) -> Any:

@@ -140,7 +140,7 @@ def check(functions: Mapping[str, Function]) -> None:
     """
     found = {one: COMPILERS.get(one, _eager)(function)() for one, function in functions.items()}
     for library, results in found.items():
-        for result, wanted in zip(results, found["plica"], strict=True):  # type: ignore[call-overload]
+        for result, wanted in zip(results, found["plica"], strict=True):
             np.testing.assert_allclose(np.asarray(result), np.asarray(wanted), rtol=1e-3, atol=1e-3, err_msg=library)
 
 

@@ -7,14 +7,18 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from plica.errors import DTypeError, TraceError
-from plica.ir.dtypes import DType, as_dtype
+from plica.errors import DTypeError, ShapeError, TraceError
+from plica.ir.dtypes import DType, as_dtype, promote
 from plica.ir.program import Program
 from plica.ir.signature import bind_sizes
+from plica.ir.sizes import Dim
 from plica.ir.types import Spec, spec
 from plica.tracing.control import parameter_names, place_of
+from plica.tracing.namespace.operands import as_tracer, cast
+from plica.tracing.places import user_line
+from plica.tracing.scope import record, scope_of
 from plica.tracing.trace import NUMBERS, AbstractedAxes, axes_of_arguments, axis_names
-from plica.tracing.trees import flatten, unflatten
+from plica.tracing.trees import flatten, shown, unflatten
 
 PYTHON_NUMBERS = (bool, int, float, complex)
 
@@ -56,6 +60,7 @@ class Call:
         self.trees = [arg for place, arg in enumerate(args) if place not in self._places]
         leaves, self.structure = flatten((tuple(self.trees), dict(kwargs)))
         self.leaves = [leaf if is_array(leaf) or not hasattr(leaf, "__dlpack__") else exchange(leaf) for leaf in leaves]
+        self.place = place_of(fn)
         self.names = _names_of(fn, self.trees, self._places) + [None] * len(self.leaves)
 
     def arguments(self, found: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
@@ -188,6 +193,44 @@ def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:
     return None
 
 
+def fit_annotated(trees: list[Any], call: Call) -> list[Any]:
+    """The leaves of a call that is recorded, held against annotations; sizes that may differ are checked at run time.
+
+    Raises:
+        TraceError: They are other trees.
+        DTypeError: A dtype does not fit.
+        ShapeError: A shape does not fit.
+    """
+    specs, structure = flatten((tuple(trees), {}))
+    if call.structure != structure:
+        raise TraceError(f"{call.place}: annotated for arguments {shown(structure)}, found {shown(call.structure)}.")
+    sizes: dict[str, Dim] = {}
+    return [
+        _fitted(one, leaf, f"argument {name}", sizes)
+        for one, leaf, name in zip(specs, call.leaves, call.names, strict=False)
+    ]
+
+
+def _fitted(one: Any, leaf: Any, what: str, sizes: dict[str, Dim]) -> Any:
+    if not isinstance(one, Spec):
+        found = as_tracer(what, leaf)
+        if found.ndim or promote(found.dtype, NUMBERS[one]) != NUMBERS[one]:
+            raise DTypeError(f"{user_line()}: {what} is annotated as {one.__name__}, found {found.aval}; convert it.")
+        return cast(found, NUMBERS[one])
+    found = scope_of().receive(as_tracer(what, leaf))
+    if found.dtype != one.dtype:
+        raise DTypeError(f"{user_line()}: {what} is annotated as {one.dtype.value}, found {found.aval}; use astype.")
+    if found.ndim != len(one.shape):
+        raise ShapeError(f"{user_line()}: {what} is annotated as {one.shape}, found {found.aval}.")
+    dims = [
+        sizes.setdefault(size, dim) if isinstance(size, str) else size
+        for size, dim in zip(one.shape, found.dims, strict=True)
+    ]
+    if dims == list(found.dims):
+        return found
+    return record("assert_shape", found, shape=tuple(dims))
+
+
 def check_annotated(program: Program, trees: list[Any], call: Call) -> None:
     """Check that the arguments of a call are what annotations say.
 
@@ -198,7 +241,7 @@ def check_annotated(program: Program, trees: list[Any], call: Call) -> None:
     """
     specs, structure = flatten((tuple(trees), {}))
     if call.structure != structure:
-        raise TraceError(f"the function is annotated for arguments {structure}, found {call.structure}.")
+        raise TraceError(f"the function is annotated for arguments {shown(structure)}, found {shown(call.structure)}.")
     found = []
     for one, leaf, var in zip(specs, call.leaves, program.arguments, strict=True):
         dtype = dtype_of(leaf)

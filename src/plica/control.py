@@ -254,7 +254,7 @@ def scan(
     return carry, unflatten(rows[0][1], stacks)
 
 
-def _scan_nothing(body: Body, init: Any, xs: Any, *, shared: bool) -> tuple[Any, Any]:
+def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
     """A scan of no steps: the carry as it is, and empty stacks of what a step would make."""
     leaves, structure = flatten((init, xs))
     arrays = [leaf for leaf in leaves if hasattr(leaf, "dtype")]
@@ -263,7 +263,7 @@ def _scan_nothing(body: Body, init: Any, xs: Any, *, shared: bool) -> tuple[Any,
     def stacks(*tracers: Tracer) -> list[Any]:
         rest = iter(tracers)
         carry, rows = unflatten(structure, [next(rest) if hasattr(leaf, "dtype") else leaf for leaf in leaves])
-        empty, tree = flatten(trace_scan(body, carry, rows, 0, reverse=False, shared=shared)[1])
+        empty, tree = flatten(trace_scan(body, carry, rows, 0, reverse=False, shared=False)[1])
         made.append(tree)
         return empty
 

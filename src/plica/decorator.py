@@ -29,6 +29,7 @@ from plica.arguments import (
     check_annotated,
     dtype_of,
     dynamic_axes,
+    fit_annotated,
     is_array,
     leaf_key,
     shape_of,
@@ -43,6 +44,7 @@ from plica.tracing.call import trace_call
 from plica.tracing.control import place_of
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.trace import (
+    NUMBERS,
     AbstractedAxes,
     TracedFunction,
     trace_function,
@@ -177,10 +179,13 @@ class CompiledFunction:
     def __repr__(self) -> str:
         return f"<plica.jit {self.__name__}, compiled {self.num_compilations} time(s)>"
 
-    def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """The function of one object, when it is a method: compiled for that object, which it closes over."""
         if instance is None:
             return self
+        return CompiledMethod(self._for_object(instance), instance)
+
+    def _for_object(self, instance: Any) -> CompiledFunction:
         try:
             if instance not in self._methods:
                 method = _method_of(self._fn, instance)
@@ -218,7 +223,8 @@ class CompiledFunction:
         args, kwargs = self._positional(args, kwargs)
         call = Call(self._fn, args, kwargs, self._static, lambda leaf: _torch("from_dlpack")(leaf))
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in call.leaves):
-            return trace_call(self._fn, call.leaves, lambda found: self._fn_at(call, found), call.names)
+            leaves = call.leaves if self._annotated is None else fit_annotated(self._annotated, call)
+            return trace_call(self._fn, leaves, lambda found: self._fn_at(call, found), call.names)
         is_flat = not kwargs and not self._static and len(args) == len(call.leaves) and all(map(is_, args, call.leaves))
         if is_flat:
             key = self._key(args, self._dynamic)
@@ -280,9 +286,30 @@ class CompiledFunction:
 
     def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
-        executor = _BACKENDS[self._backend](traced.bound, self.__name__)
+        numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
+        executor = _BACKENDS[self._backend](traced.bound, self.__name__, numbers)
         self.num_compilations += 1
         return _Compiled(traced, executor)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledMethod:
+    """A compiled function of one object, with all attributes of a `CompiledFunction`.
+
+    Args:
+        function: The function.
+        instance: The object, which is kept alive as long as its method is.
+    """
+
+    function: CompiledFunction
+    instance: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results of the function."""
+        return self.function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.function, name)
 
 
 def _method_of(fn: Callable[..., Any], instance: Any) -> Callable[..., Any]:
@@ -322,8 +349,8 @@ def _torch(name: str) -> Any:
     return getattr(importlib.import_module("plica.backend.torch.functions"), name)
 
 
-def _torch_executor(bound: Bound, name: str) -> Executor:
-    executor: Executor = _torch("TorchFunction")(bound, name)
+def _torch_executor(bound: Bound, name: str, numbers: frozenset[int]) -> Executor:
+    executor: Executor = _torch("TorchFunction")(bound, name, numbers)
     return executor
 
 
@@ -334,10 +361,12 @@ class _Interpreter:
     Args:
         bound: The Program, and what it captures.
         name: The name of the function, which this backend does not need.
+        numbers: Which arguments are Python numbers, which makes no difference here.
     """
 
     bound: Bound
     name: str
+    numbers: frozenset[int]
 
     @property
     def code(self) -> str:
@@ -365,5 +394,8 @@ def _on_host(leaf: Any, dtype: Any) -> Any:
     return _torch("to_numpy")(leaf) if array_api_compat.is_torch_array(leaf) else np.asarray(leaf)
 
 
-_BACKENDS: Mapping[str, Callable[[Bound, str], Executor]] = {"torch": _torch_executor, "interpreter": _Interpreter}
+_BACKENDS: Mapping[str, Callable[[Bound, str, frozenset[int]], Executor]] = {
+    "torch": _torch_executor,
+    "interpreter": _Interpreter,
+}
 _LEAF: Structure = flatten(0)[1]

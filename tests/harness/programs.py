@@ -12,6 +12,7 @@ from plica.backend.torch.emit import emit
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Literal, Operand, Program
+from plica.ir.sizes import Size, evaluate
 from plica.ir.types import ShapedArray
 from plica.ops import OPS
 
@@ -36,6 +37,34 @@ def one_equation(op: str, inputs: Sequence[Array], params: Mapping[str, Any], li
         for place, array in enumerate(inputs)
     ]
     return builder.build(builder.add(op, *operands, **params))
+
+
+def reference(op: str, inputs: Sequence[Array], params: Mapping[str, Any]) -> tuple[Array, ...]:
+    """What the reference of an operation makes of arrays, run by nothing but references."""
+    row = OPS[op]
+    with np.errstate(all="ignore"):
+        results = row.reference(run_region, *inputs, **params) if row.regions else row.reference(*inputs, **params)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def run_region(program: Program, consts: Sequence[Array], inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """All results of a Program, nested or not, at all its inputs."""
+    values: dict[Any, Array] = dict(zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
+
+    def read(operand: Operand) -> Array:
+        return np.asarray(operand.value, operand.type.dtype.numpy) if isinstance(operand, Literal) else values[operand]
+
+    def known(value: Any) -> Any:
+        if isinstance(value, Size):
+            return evaluate(value, lambda atom: int(values[atom]))
+        return tuple(map(known, value)) if isinstance(value, tuple) else value
+
+    for equation in program.equations:
+        params = {name: known(value) for name, value in equation.params.items()}
+        results = reference(equation.op.name, [read(one) for one in equation.inputs], params)
+        for var, result in zip(equation.outputs, results, strict=True):
+            values[var] = np.asarray(result).astype(var.type.dtype.numpy)
+    return tuple(read(one) for one in program.outputs)
 
 
 def run_torch(program: Program, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -120,10 +120,10 @@ def _argument(one: Argument, sizes: Mapping[str, int], rng: np.random.Generator)
         return _NUMBER[one.dtype](rng)
     shape = tuple(sizes[size] if isinstance(size, str) else size for size in one.shape)
     if one.dtype == "bool":
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if one.dtype == "int64":
-        return rng.integers(-3, 6, shape)
-    return rng.uniform(-2, 2, shape).astype(one.dtype)
+        return np.asarray(rng.integers(-3, 6, shape))
+    return np.asarray(rng.uniform(-2, 2, shape)).astype(one.dtype)
 
 
 _NUMBER: Mapping[str, Callable[[np.random.Generator], complex]] = {

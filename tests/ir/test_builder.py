@@ -8,8 +8,7 @@ from plica.api import verify
 from plica.errors import DTypeError, ShapeError
 from plica.ir.builder import Builder, Names, const_key
 from plica.ir.dtypes import DType
-from plica.ir.program import RESERVED, Literal
-from plica.ir.types import ShapedArray, array_type
+from plica.ir.program import RESERVED
 from plica.ops import OPS
 
 

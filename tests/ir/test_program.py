@@ -104,17 +104,42 @@ def test_programs_and_bound_programs_are_frozen() -> None:
 
 
 def test_input_types_refer_to_their_own_entries() -> None:
-    (size, shown), (x, explicit), _ = PROGRAM.input_type
-    assert (str(size), shown, explicit) == ("i64[]", False, True)
-    assert x.shape == (Size.of(DBIdx(0)), 3)
+    (_, captured), (size, shown), (x, explicit), _ = PROGRAM.input_type
+    assert (str(size), captured, shown, explicit) == ("i64[]", False, False, True)
+    assert x.shape == (Size.of(DBIdx(1)), 3), "the const w is entry 0"
+
+
+def test_sizes_may_be_consts_and_explicit_inputs() -> None:
+    text = "{ lambda n:i64[] w:f32[n] ; m:i64[] x:f32[n] . let a:f32[m*n] = full[shape=(m*n,)] 0.5:f32[] in (x, a) }"
+    program = parse(text)
+    assert [(str(one), explicit) for one, explicit in program.input_type] == [
+        ("i64[]", False),
+        ("f32[DBIdx(0)]", False),
+        ("i64[]", True),
+        ("f32[DBIdx(0)]", True),
+    ]
+    assert [str(one) for one, _ in program.output_type] == ["f32[InDBIdx(0)]", "f32[InDBIdx(0)*InDBIdx(2)]"]
 
 
 def test_output_types_refer_to_sizes_among_the_results_and_else_to_inputs() -> None:
-    text = "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] . let a:f32[n+m] = full[shape=(n+m,)] 0.0:f32[] in ({m}, x, a) }"
-    (size, shown), (x, explicit), (a, _) = parse(text).output_type
+    text = """{ lambda w:f32[3] ; {n:i64[]} {m:i64[]} x:f32[n,m] . let
+        a:f32[n+m] = full[shape=(n+m,)] 0.0:f32[]
+        b:i64[] = add n m
+      in ({m}, {b}, x, a) }"""
+    (size, shown), _, (x, explicit), (a, _) = parse(text).output_type
     assert (str(size), shown, explicit) == ("i64[]", False, True)
-    assert x.shape == (Size.of(InDBIdx(0)), Size.of(OutDBIdx(0)))
-    assert a.shape == (Size.of(InDBIdx(0)) + Size.of(OutDBIdx(0)),)
+    assert x.shape == (Size.of(InDBIdx(1)), Size.of(OutDBIdx(0))), "the const w is entry 0 of the input type"
+    assert a.shape == (Size.of(OutDBIdx(1)),), "a whole size that is a result"
+
+
+def test_sizes_that_equations_compute_are_results_in_output_types() -> None:
+    text = """{ lambda ; x:bool[4] . let
+        k:i64[] i:i64[k] = nonzero x
+        a:i64[] = add k 1:i64[]
+        b:f32[k+1] = full[shape=(k+1,)] 0.0:f32[]
+      in ({k}, {a}, i, b) }"""
+    shown = [str(one) for one, _ in parse(text).output_type]
+    assert shown == ["i64[]", "i64[]", "i64[OutDBIdx(0)]", "f32[OutDBIdx(1)]"]
 
 
 def test_static_signatures_have_no_references() -> None:

@@ -113,7 +113,7 @@ class Builder:
     def size_operand(self, size: Dim) -> Operand:
         """A scalar whose value is `size`, computed by equations the first time that it is asked for."""
         if isinstance(size, int):
-            return Literal(size, SCALAR_SIZE)
+            return Literal(_wrapped(size), SCALAR_SIZE)
         atom = single_atom(size)
         if isinstance(atom, Var):
             return atom
@@ -132,7 +132,7 @@ class Builder:
         for term, factor in sorted_terms(size):
             factors = [self.size_operand(Size.of(atom)) for atom in term]
             if abs(factor) != 1 or not factors or (result is None and factor < 0):
-                factors.append(Literal(abs(factor) if result is not None else factor, SCALAR_SIZE))
+                factors.append(Literal(_wrapped(abs(factor) if result is not None else factor), SCALAR_SIZE))
             value = reduce(lambda first, second: self.add("multiply", first, second)[0], factors)
             result = value if result is None else self.add("add" if factor > 0 else "subtract", result, value)[0]
         assert result is not None, "a size that is no number has a term"
@@ -148,9 +148,7 @@ class Builder:
         """
         inputs, types = self._typed(op, inputs, params)
         outputs: list[Var] = []
-        sizes = {
-            atom.val for type_ in types for dim in type_.shape for atom in atoms(dim) if isinstance(atom, OutDBIdx)
-        }
+        sizes = _referred(types) if len(types) > 1 else frozenset[int]()  # of several results, one may size another
         for place, type_ in enumerate(types):
             if sizes:
                 type_ = resolve(type_, lambda place: Size.of(outputs[place]))
@@ -254,7 +252,19 @@ class Builder:
         return Program(tuple(self._consts), inputs, tuple(self._equations), (*first, *outputs), len(sizes), len(first))
 
 
+def _referred(types: Iterable[ArrayType]) -> frozenset[int]:
+    """The places of results that are sizes of others."""
+    return frozenset(
+        atom.val for type_ in types for dim in type_.shape for atom in atoms(dim) if isinstance(atom, OutDBIdx)
+    )
+
+
 _MOST_CHECKS = 100
+
+
+def _wrapped(value: int) -> int:
+    """The 64-bit integer that `value` is modulo 2**64: arithmetic on scalars wraps, and polynomials are exact."""
+    return (value + 2**63) % 2**64 - 2**63
 
 
 def const_key(name: Hashable) -> str:

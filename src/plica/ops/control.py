@@ -20,7 +20,7 @@ from plica.ir.sizes import Dim, same, substitute
 from plica.ir.text import parse_program
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray, array_type
 from plica.ops.elementwise import ELEMENTWISE
-from plica.ops.regions import Region, Typed, agreed, carried, split, typed, varying
+from plica.ops.regions import Region, Typed, agreed, carried, require_sizes, split, typed, varying
 from plica.ops.rules import require_equal_sizes
 from plica.ops.shape import SHAPE
 
@@ -49,7 +49,11 @@ def _for_type(
 ) -> tuple[ArrayType, ...]:
     consts, implicit, bounds, carries = split(typed(types, sizes), body_nconsts, num_implicit_inputs, 3)
     _require_scalars(bounds, SCALAR_SIZE, "the bounds and the step of a loop")
-    region = Region(body, [*consts, *implicit, None, *varying(carries)], "for_loop")
+    region = Region(body, consts, [*implicit, None, *varying(carries)], "for_loop")
+    require_sizes(body, num_implicit_inputs, num_implicit_outputs, "for_loop")
+    index = body.arguments[0]
+    if index.type != SCALAR_SIZE:
+        raise VerifyError(f"for_loop: the index is {SCALAR_SIZE}, but the body expects {index!r}.")
     results, _ = carried(region, num_implicit_inputs + 1, len(carries), "for_loop")
     return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
@@ -91,11 +95,13 @@ def _while_type(
     preserve_dimensions: bool,  # noqa: ARG001 - says how the sizes of the inputs were found
 ) -> tuple[ArrayType, ...]:
     asked, consts, implicit, carries = split(typed(types, sizes), cond_nconsts, body_nconsts, num_implicit_inputs)
-    Region(cond, [*asked, *implicit, *varying(carries)], "the condition of while_loop")
+    Region(cond, asked, [*implicit, *varying(carries)], "the condition of while_loop")
+    require_sizes(cond, num_implicit_inputs, 0, "the condition of while_loop")
     if len(cond.outputs) != 1 or cond.outputs[0].type != _BOOL:
         found = ", ".join(str(one.type) for one in cond.outputs)
         raise DTypeError(f"the condition of while_loop returns one bool[], found {found}.")
-    region = Region(body, [*consts, *implicit, *varying(carries)], "while_loop")
+    region = Region(body, consts, [*implicit, *varying(carries)], "while_loop")
+    require_sizes(body, num_implicit_inputs, num_implicit_outputs, "while_loop")
     results, _ = carried(region, num_implicit_inputs, len(carries), "while_loop")
     return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
@@ -123,7 +129,7 @@ def _cond_type(
     _require_scalars(predicates, _BOOL, "the predicates of cond")
     if captured.pop():
         raise VerifyError("cond: there are operands that no branch takes.")
-    regions = [Region(one, consts, "cond") for one, consts in zip(branches, captured, strict=True)]
+    regions = [Region(one, consts, (), "cond") for one, consts in zip(branches, captured, strict=True)]
     return (*[SCALAR_SIZE] * num_implicit_outputs, *agreed(regions, num_implicit_outputs, "cond"))
 
 
@@ -153,8 +159,9 @@ def _scan_type(
     parts = split(typed(types, sizes), body_nconsts, num_implicit_inputs, num_carries)
     consts, implicit, carries, stacked = parts
     rows = [(_row(type_, length), None) for type_, _ in stacked]
-    region = Region(body, [*consts, *implicit, *varying(carries), *rows], "scan")
-    results, changing = carried(region, num_implicit_inputs, num_carries, "scan")
+    region = Region(body, consts, [*implicit, *varying(carries), *rows], "scan")
+    require_sizes(body, num_implicit_inputs, num_implicit_outputs, "scan")
+    results, changing = carried(region, num_implicit_inputs, num_carries, "scan", stacks=True)
     for one in body.results[num_carries:]:
         dims = [region.outside(dim, changing) for dim in one.type.shape]
         known = [dim for dim in dims if dim is not None]
@@ -215,8 +222,9 @@ def _call_type(
     num_implicit_outputs: int,
     name: str,
 ) -> tuple[ArrayType, ...]:
-    assert body_nconsts + num_implicit_inputs <= len(types), "the region checks how many operands there are"
-    region = Region(program, typed(types, sizes), name)
+    consts, inputs = split(typed(types, sizes), body_nconsts)
+    region = Region(program, consts, inputs, name)
+    require_sizes(program, num_implicit_inputs, num_implicit_outputs, name)
     return (*[SCALAR_SIZE] * num_implicit_outputs, *agreed([region], num_implicit_outputs, name))
 
 

@@ -23,18 +23,20 @@ class Region:
 
     Args:
         program: The Program.
-        operands: The type of each const and input outside, and the size that it stands for; None for an input that
-            has another value each time, such as the index of a loop.
+        consts: The type of each const outside, and the size that it stands for.
+        inputs: The same of each input; None for one that has another value each time, such as the index of a loop.
         what: How messages call the operation.
     """
 
-    def __init__(self, program: Program, operands: Sequence[Typed | None], what: str) -> None:
-        variables = (*program.consts, *program.inputs)
-        if len(operands) != len(variables):
-            raise VerifyError(f"{what}: the region takes {len(variables)} operands, found {len(operands)}.")
+    def __init__(
+        self, program: Program, consts: Sequence[Typed | None], inputs: Sequence[Typed | None], what: str
+    ) -> None:
+        for kind, variables, operands in (("consts", program.consts, consts), ("inputs", program.inputs, inputs)):
+            if len(operands) != len(variables):
+                raise VerifyError(f"{what}: the region takes {len(variables)} {kind}, found {len(operands)}.")
         self.program = program
         self._outside: dict[Any, Dim] = {}
-        for var, operand in zip(variables, operands, strict=True):
+        for var, operand in zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True):
             if operand is None:
                 continue
             type_, size = operand
@@ -42,7 +44,8 @@ class Region:
                 raise VerifyError(f"{what}: the region expects {var!r}, found {type_}.")
             for inner, found in zip(var.type.shape, type_.shape, strict=True):
                 wanted = self.outside(inner)
-                assert wanted is not None, "the sizes of an input are sizes of consts and inputs before it"
+                if wanted is None:
+                    raise VerifyError(f"{what}: the sizes of {var!r} are none that the region is given.")
                 require_equal_sizes(wanted, found, f"{what}: the region expects {var!r}, found {type_}.")
             if as_size(var) is not None and size is not None:
                 self._outside[var] = size
@@ -62,17 +65,38 @@ class Region:
         return None if unknown else result
 
 
+def require_sizes(program: Program, num_inputs: int, num_outputs: int, what: str) -> None:
+    """Check that a region takes and returns as many sizes as its equation says.
+
+    Raises:
+        VerifyError: It does not.
+    """
+    found = (program.num_implicit_inputs, program.num_implicit_outputs)
+    if found != (num_inputs, num_outputs):
+        raise VerifyError(
+            f"{what}: the region takes {found[0]} size(s) and returns {found[1]}, "
+            f"but the equation says {num_inputs} and {num_outputs}."
+        )
+
+
 def typed(types: Sequence[ArrayType], sizes: Sequence[Dim | None]) -> list[Typed]:
     """Each operand's type with the size that it stands for."""
     return list(zip(types, sizes, strict=True))
 
 
-def carried(region: Region, first: int, count: int, what: str) -> tuple[list[ArrayType], frozenset[Any]]:
-    """The types of `count` results that a loop carries, whose inputs start at `first`, and the sizes that change."""
+def carried(
+    region: Region, first: int, count: int, what: str, *, stacks: bool = False
+) -> tuple[list[ArrayType], frozenset[Any]]:
+    """The types of `count` results that a loop carries, whose inputs start at `first`, and the sizes that change.
+
+    With `stacks` the body may return more than it carries.
+    """
     program = region.program
     kept, given, made = program.num_implicit_inputs, program.inputs, program.outputs
     if program.num_implicit_outputs != kept:
-        raise VerifyError(f"{what}: the body takes {kept} sizes and returns {program.num_implicit_outputs}.")
+        raise VerifyError(f"{what}: the body takes {kept} size(s) and returns {program.num_implicit_outputs}.")
+    if len(program.results) < count or (len(program.results) > count and not stacks):
+        raise VerifyError(f"{what}: the body carries {count} value(s) and returns {len(program.results)}.")
     changing = frozenset(var for var, after in zip(given[:kept], made[:kept], strict=True) if after is not var)
     places = {Size.of(var): place for place, var in enumerate(given[:kept])}
     types = []
@@ -104,6 +128,8 @@ def agreed(regions: Sequence[Region], num_implicit: int, what: str) -> list[Arra
     results = [region.program.results for region in regions]
     if len({len(one) for one in results}) != 1:
         raise VerifyError(f"{what}: the branches return {', '.join(str(len(one)) for one in results)} results.")
+    for region in regions:
+        require_sizes(region.program, region.program.num_implicit_inputs, num_implicit, what)
     made = [[region.program.size_of(one) for one in region.program.outputs[:num_implicit]] for region in regions]
     types = []
     for alike in zip(*results, strict=True):

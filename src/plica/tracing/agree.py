@@ -12,6 +12,7 @@ from plica.tracing.inner_sizes import outside
 from plica.tracing.namespace.operands import cast, result_dtype
 from plica.tracing.nested import Expanded, Region, Traced, build_region
 from plica.tracing.tracer import Tracer
+from plica.tracing.trees import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Agree:
         for one in traced[1:]:
             if one.structure != first.structure:
                 raise TraceError(
-                    f"{self.what}: the branches return different structures: {first.structure} "
-                    f"at {first.function.place}, {one.structure} at {one.function.place}; "
+                    f"{self.what}: the branches return different structures: {shown(first.structure)} "
+                    f"at {first.function.place}, {shown(one.structure)} at {one.function.place}; "
                     "return the same tuples, lists and dicts."
                 )
 

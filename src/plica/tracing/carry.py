@@ -135,15 +135,27 @@ class _Solver:
         uses = self._uses[entry]
         first = self._dim(uses[0])
         if entry in self._pinned:
-            self._refuse(uses[0], "the arrays that the loop runs over have it too, and they do not change")
+            raise self._refusal(
+                uses[0],
+                "the rows that the loop reads share it. To give each its own size",
+            )
         for use in uses[1:]:
-            if self._equal.normal(self._dim(use)) != self._equal.normal(first):
+            if self._known(self._dim(use), kept) != self._known(first, kept):
                 stays = [one for one in uses if self._stays(one, entry, self._sizes(kept | {entry}))]
                 moved = next(one for one in uses if one not in stays) if stays else uses[0]
                 other = stays[0] if stays else use
                 became = "keeps it" if stays else f"becomes {self._shown(self._dim(other))}"
-                self._refuse(moved, f"{_argument(self._body, other[0])}, which shares that size, {became}")
+                raise self._refusal(
+                    moved,
+                    f"{_argument(self._body, other[0])}, which shares that size, {became}. If these sizes are equal "
+                    "only at first, each can have its own",
+                )
         return first
+
+    def _known(self, dim: Dim, kept: set[int]) -> tuple[bool, Dim]:
+        """A size outside where it is one, else up to the equalities that are checked inside."""
+        found = outside(self._body.scope, self._sizes(kept), dim)
+        return (True, found) if found is not None else (False, self._equal.normal(dim))
 
     def _shown(self, dim: Dim) -> Dim:
         """A size as the user knows it: of the first iteration, where it can be said."""
@@ -151,14 +163,13 @@ class _Solver:
         known = outside(self._body.scope, sizes, dim)
         return dim if known is None else known
 
-    def _refuse(self, use: _Axis, why: str) -> None:
+    def _refusal(self, use: _Axis, why: str) -> ShapeError:
         place, axis = use
         result = self._results[place]
-        raise ShapeError(
+        return ShapeError(
             f"{self._body.function.place}: axis {axis} of {_argument(self._body, place)} has size "
             f"{self._expanded.inputs[place].dims[axis]} and becomes {self._shown(result.dims[axis])} "
-            f"(made at {result.line}), but {why}. If these sizes are equal only at first, "
-            "use preserve_dimensions=False."
+            f"(made at {result.line}), but {why}, use preserve_dimensions=False."
         )
 
     def _check_numbers(self, sizes: Mapping[Var, Dim]) -> None:
@@ -179,10 +190,8 @@ class _Solver:
                     continue
                 if not self._strategy.shared:
                     opened.append((place, axis))
-                elif (known is not None and same(before, known) is False) or isinstance(after, int):
-                    self._refuse((place, axis), "a size that is a number stays what it is")
                 else:
-                    self._refuse((place, axis), "a size that is a number stays what it is, and this one may not be it")
+                    raise self._refusal((place, axis), "a size that is a number stays what it is. To let it change")
         if opened:
             raise Retry(opened=frozenset(opened))
 

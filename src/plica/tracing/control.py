@@ -21,7 +21,7 @@ from plica.tracing.nested import Expanded, Function, Region, bind_nested
 from plica.tracing.places import user_line
 from plica.tracing.scope import Trace, scope_of
 from plica.tracing.tracer import Tracer
-from plica.tracing.trees import Structure, flatten, unflatten
+from plica.tracing.trees import Structure, flatten, shown, unflatten
 
 Body = Callable[..., Any]
 
@@ -93,7 +93,7 @@ class _Carried:
         leaves, structure = flatten(next_arguments(self._what, place, results, self._count))
         if structure != self.structure:
             raise TraceError(
-                f"{place}: the body of {self._what} is given {self.structure} and returns {structure}; "
+                f"{place}: the body of {self._what} is given {shown(self.structure)} and returns {shown(structure)}; "
                 "return the same tuples, lists and dicts."
             )
         return leaves
@@ -103,12 +103,33 @@ class _Carried:
         return as_result(unflatten(self.structure, leaves))
 
 
+def call_body(fn: Body, args: Sequence[Any], what: str = "") -> Any:
+    """`fn` at its arguments.
+
+    Raises:
+        TraceError: It does not take as many.
+    """
+    try:
+        inspect.signature(fn).bind(*args)
+    except ValueError:  # Python does not know the signature
+        pass
+    except TypeError as error:
+        count = len(args) - bool(what)
+        raise TraceError(
+            f"{place_of(fn)}: the function is called with {what}{count} carried value(s), which it does not take: "
+            f"{error}."
+        ) from None
+    return fn(*args)
+
+
 def next_arguments(what: str, place: str, results: Any, count: int) -> tuple[Any, ...]:
     """What a body returned, as a tuple of its next arguments.
 
     Raises:
         TraceError: There are too few or too many.
     """
+    if results is None and count:
+        raise TraceError(f"{place}: the body of {what} returns nothing; return the next value of each argument.")
     trees = () if count == 0 and results is None else (results,) if count == 1 else results
     if not isinstance(trees, tuple | list) or len(trees) != count:
         found = str(len(trees)) if isinstance(trees, tuple | list) else type(results).__name__
@@ -148,7 +169,7 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
     carried, place = _Carried("for_loop", init), place_of(fn)
 
     def call(index: Tracer, *leaves: Tracer) -> Any:
-        return carried.returned(place, fn(index, *unflatten(carried.structure, leaves)))
+        return carried.returned(place, call_body(fn, (index, *unflatten(carried.structure, leaves)), "the index and "))
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
@@ -174,10 +195,11 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
     carried, place = _Carried("while_loop", init), place_of(fn)
 
     def ask(*leaves: Tracer) -> Any:
-        return _scalar("the condition of a loop", condition(*unflatten(carried.structure, leaves)), DType.BOOL)
+        held = call_body(condition, unflatten(carried.structure, leaves))
+        return _scalar("the condition of a loop", held, DType.BOOL)
 
     def call(*leaves: Tracer) -> Any:
-        return carried.returned(place, fn(*unflatten(carried.structure, leaves)))
+        return carried.returned(place, call_body(fn, unflatten(carried.structure, leaves)))
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         asked, region = regions

@@ -2,6 +2,7 @@
 
 import linecache
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -23,6 +24,11 @@ def user_place() -> tuple[str, int]:
     ):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
+
+
+def has_word(word: str) -> bool:
+    """Whether the user's line has `word` in it, outside comments."""
+    return re.search(rf"\b{word}\b", linecache.getline(*user_place()).split("#")[0]) is not None
 
 
 def statement() -> str:

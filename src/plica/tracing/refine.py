@@ -131,8 +131,8 @@ def _dropped(items: Sequence[T], gone: set[int]) -> tuple[T, ...]:
 
 
 def _reads(program: Program, var: Var) -> bool:
-    """Whether an equation or an explicit result reads the value of `var`."""
-    return var in program.results or any(var in equation.inputs for equation in program.equations)
+    """Whether an equation or an output reads the value of `var`."""
+    return var in program.outputs or any(var in equation.inputs for equation in program.equations)
 
 
 def _renamed(program: Program, traced: Traced, constant: Mapping[int, Dim]) -> Program:

@@ -12,7 +12,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Literal, Operand, Var
 from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
-from plica.tracing.places import statement, user_line, user_place
+from plica.tracing.places import has_word, statement, user_line, user_place
 
 if TYPE_CHECKING:
     from plica.tracing.scope import Trace
@@ -170,43 +170,45 @@ class Tracer:
     __getitem__ = _method("index")
 
     def __setitem__(self, key: Any, value: object) -> NoReturn:
-        self._refuse("its elements cannot be changed in place", "x = x.at[index].set(values)")
+        raise self._refusal("its elements cannot be changed in place", "x = x.at[index].set(values)")
 
     def __len__(self) -> int:
         if self.dims and isinstance(self.dims[0], int):
             return self.dims[0]
-        self._refuse("a Python integer was asked for its length", "x.shape[0], which is a scalar of the program,")
-        raise AssertionError("_refuse raises")
+        raise self._refusal("a Python integer was asked for its length", "x.shape[0], a scalar of the program,")
 
     def __bool__(self) -> bool:
         what, instead = _BRANCHES.get(statement(), ("its truth was asked for", "plica.numpy.where or plica.cond"))
-        self._refuse(what, instead)
+        raise self._refusal(what, instead)
 
     def __int__(self) -> int:
-        self._refuse("a Python integer was asked for", "array operations, or astype(x, 'int64'),")
+        raise self._refusal("a Python integer was asked for", "array operations, or astype(x, 'int64'),")
 
     def __float__(self) -> float:
-        self._refuse("a Python float was asked for", "array operations, or astype(x, 'float64'),")
+        raise self._refusal("a Python float was asked for", "array operations, or astype(x, 'float64'),")
 
     def __complex__(self) -> complex:
-        self._refuse("a Python complex number was asked for", "array operations, or astype(x, 'complex128'),")
+        raise self._refusal("a Python complex number was asked for", "array operations, or astype(x, 'complex128'),")
 
     def __index__(self) -> int:
         if statement() == "for":
-            self._refuse("a Python `for` loop counts to it", "@plica.for_loop(0, n)")
-        self._refuse(
+            raise self._refusal("a Python `for` loop counts to it", "@plica.for_loop(0, n)")
+        raise self._refusal(
             "a Python index was asked for",
             "x[i] of a tracer x (plica.numpy.asarray(w)[i] of an array w), or plica.for_loop,",
         )
 
     def __iter__(self) -> Iterator[Tracer]:
-        self._refuse(
+        """The parts along the first axis, if their number is known: `a, b = x`. A Python `for` is refused."""
+        if self.dims and isinstance(self.dims[0], int) and not has_word("for"):
+            return iter(namespace().unstack(self))
+        raise self._refusal(
             "Python iterates over it",
             "@plica.for_loop(0, x.shape[0]), plica.scan, or plica.numpy.unstack(x) (which needs a size known now)",
         )
 
     def __array__(self, *_: object, **__: object) -> Any:
-        self._refuse(
+        raise self._refusal(
             "numpy asked for its elements",
             "the functions of plica.numpy in place of numpy's (and plica.numpy.asarray(w)[i] of an array w)",
         )
@@ -231,11 +233,11 @@ class Tracer:
             instead = f"; use plica.numpy.{name}(x)" if hasattr(namespace(), name) else ""
             raise AttributeError(f"a traced array has no attribute {name!r}{instead}", name=name, obj=self)
 
-    def _refuse(self, what: str, instead: str) -> NoReturn:
+    def _refusal(self, what: str, instead: str) -> TraceError:
         name, line = user_place()
         text = linecache.getline(name, line).strip()
         shown = f"\n    {text}\n" if text else " "
-        raise TraceError(
+        return TraceError(
             f"{name}:{line}:{shown}the value of {self!r} is not known while the function is traced, but {what}. "
             f"Use {instead} instead."
         )

@@ -31,6 +31,12 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     return flatten(tree)
 
 
+def shown(structure: Structure) -> str:
+    """A structure as messages show it, with `*` for each array."""
+    text = str(structure).removeprefix("PyTreeSpec(").removesuffix(")")
+    return text.split(", namespace=")[0]
+
+
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """The tree of `structure` with these leaves."""
     return optree.tree_unflatten(structure, leaves)

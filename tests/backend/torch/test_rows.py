@@ -44,7 +44,7 @@ def _compare(case: Case, tensors: list[torch.Tensor], literals: tuple[int, ...] 
 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_every_row_runs(op) -> None:
-    assert op.name in ROWS or not isinstance(op.decompose, Unsupported)
+    assert op.name in ROWS or op.regions or not isinstance(op.decompose, Unsupported)
 
 
 def test_there_is_no_row_of_an_operation_that_does_not_exist() -> None:
@@ -130,7 +130,8 @@ def _moved(op: str, array: np.ndarray) -> np.ndarray:
 CONSTANT = frozenset({"stop_gradient", "rescale"})
 
 
-@over(case for case in SMOOTH if case.op not in CONSTANT)
+# Regions have one dtype, and here it is widened; derivatives of control flow are tested in tests/test_jit.py.
+@over(case for case in SMOOTH if case.op not in CONSTANT and not OPS[case.op].regions)
 def test_derivatives_are_limits_of_differences(each) -> None:
     each(_has_its_derivative)
 

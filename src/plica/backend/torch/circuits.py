@@ -25,6 +25,7 @@ from plica.symbolic.scaled import SCALED
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import LSE_SUM, Semiring
 from plica.tracing.call import call_program
+from plica.tracing.places import user_line
 from plica.tracing.scope import Reference
 from plica.tracing.tracer import Tracer
 
@@ -147,7 +148,7 @@ class TorchCircuit(nn.Module):
         Entries that are no category make a row NaN; nothing raises.
         """
         if x.ndim != 2 or x.dims[1] != self._width:
-            raise InputError(f"the circuit expects data of shape (B, {self._width}), found {x.aval}.")
+            raise InputError(f"{user_line()}: the circuit expects data of shape (B, {self._width}), found {x.aval}.")
         key = (self._semiring.name, getattr(torch, x.dtype.value), self.dtype)
         self._specialise(key)
         program = self._lower(key).program

@@ -35,7 +35,9 @@ _NUMBERS = count()
 _INDENT = "    "
 
 
-def emit(program: Program, name: str = "forward", *, is_checked: bool = False) -> Callable[..., Any]:
+def emit(
+    program: Program, name: str = "forward", *, is_checked: bool = False, numbers: frozenset[int] = frozenset()
+) -> Callable[..., Any]:
     """The Python function of `program`: `run(leaves, *arguments)`, leaves by attribute.
 
     It returns the result, or a tuple where there are several. Arguments that are scalars may be Python numbers.
@@ -44,24 +46,27 @@ def emit(program: Program, name: str = "forward", *, is_checked: bool = False) -
         program: What to run.
         name: What the function is called.
         is_checked: Whether the function compares the sizes of its arguments that have one name.
+        numbers: The places of arguments that the caller has as Python numbers.
 
     Raises:
         UnsupportedError: An operation has no row here.
     """
-    return load(source(program, name, is_checked=is_checked), name)
+    return load(source(program, name, is_checked=is_checked, numbers=numbers), name)
 
 
-def source(program: Program, name: str = "forward", *, is_checked: bool = False) -> str:
+def source(
+    program: Program, name: str = "forward", *, is_checked: bool = False, numbers: frozenset[int] = frozenset()
+) -> str:
     """The text of the function of `program`."""
     leaves = [f"leaves.{var.name}" for var in program.consts]
-    plan = Plan.of(program)
+    plan = Plan.of(program, numbers)
     named = plan.program
     return "\n".join(_Emitter(plan, dict(zip(named.consts, leaves, strict=True))).function(name, is_checked)) + "\n"
 
 
-def number_arguments(program: Program) -> frozenset[int]:
+def number_arguments(program: Program, numbers: frozenset[int] = frozenset()) -> frozenset[int]:
     """The places of arguments that the generated code takes as Python numbers (tensors are converted)."""
-    plan = Plan.of(program)
+    plan = Plan.of(program, numbers)
     return frozenset(place for place, var in enumerate(plan.program.arguments) if var in plan.sizes)
 
 
@@ -116,7 +121,7 @@ class _Emitter:
         for operand in program.results:  # a leaf that no equation reads
             if operand in self.leaves and operand not in self._loaded_by(program):
                 assert isinstance(operand, Var), "leaves are variables"
-                yield f"{_INDENT}{operand.name} = {self.leaves[operand]}"
+                yield f"{_INDENT}{operand.name} = {self._leaf(operand)}"
         results = ", ".join(map(self._tensor, program.results))
         yield f"{_INDENT}return {results}" if len(program.results) == 1 else f"{_INDENT}return ({results})"
 
@@ -124,6 +129,10 @@ class _Emitter:
         return dict.fromkeys(
             one for equation in program.equations if equation in self.plan.live for one in equation.inputs
         )
+
+    def _leaf(self, var: Var) -> str:
+        text = self.leaves[var]
+        return f"{self.plan.dtype_of_size(var)}({text})" if self.plan.is_host(var) else text
 
     # Blocks
 
@@ -137,11 +146,11 @@ class _Emitter:
             if equation.source != place:
                 place = equation.source
                 yield f"{indent}# {place or 'the whole circuit'}"
-            for operand in equation.inputs:
+            for operand in (*equation.inputs, *size_variables(tuple(equation.params.values()))):
                 if operand in self.leaves and operand not in loaded:
                     assert isinstance(operand, Var), "leaves are variables"
                     loaded[operand] = None
-                    yield f"{indent}{operand.name} = {self.leaves[operand]}"
+                    yield f"{indent}{operand.name} = {self._leaf(operand)}"
             yield from self._equation(equation, indent)
             names = dict.fromkeys(var.name for var in dead)
             if names:
@@ -241,7 +250,8 @@ class _Emitter:
     def _sizes(self, program: Program, arrays: Mapping[Var, str], indent: str) -> Iterator[str]:
         """The sizes of a region's inputs, read off the arrays that it is given."""
         sizes = tuple(var for var in program.inputs[: program.num_implicit_inputs] if var in self.plan.reads)
-        yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, arrays))
+        assigned = {var: text for var, text in arrays.items() if var in self.plan.reads}
+        yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, assigned))
 
     def _literals(self, equation: Equation, indent: str) -> Iterator[str]:
         """Names for the literals that regions capture."""

@@ -26,13 +26,15 @@ class TorchFunction:
     Args:
         bound: The Program and what it captures; references are read at each call.
         name: What the generated function is called.
+        numbers: The places of arguments that are described as Python numbers.
     """
 
-    def __init__(self, bound: Bound, name: str) -> None:
+    def __init__(self, bound: Bound, name: str, numbers: frozenset[int] = frozenset()) -> None:
         self.program = clean(bound.program)
         self._name = name if name.isidentifier() and name not in RESERVED else "function"  # a lambda has no name
-        self._run = emit(self.program, self._name, is_checked=True)
-        self._numbers = number_arguments(self.program)
+        self._run = emit(self.program, self._name, is_checked=True, numbers=numbers)
+        self._described = numbers
+        self._numbers = number_arguments(self.program, numbers)
         named = zip((var.name for var in self.program.consts), bound.leaves, strict=True)
         leaves = dict(named)
         self._references = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Reference)}
@@ -42,7 +44,7 @@ class TorchFunction:
     @property
     def code(self) -> str:
         """The generated Python."""
-        return source(self.program, self._name, is_checked=True)
+        return source(self.program, self._name, is_checked=True, numbers=self._described)
 
     def specialise(self, leaves: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
         """The function of leaves of these kinds: torch tensors, numpy arrays, DLPack objects, Python numbers.

@@ -80,13 +80,16 @@ class Plan:
     _host: dict[Var, bool] = field(default_factory=dict)
 
     @staticmethod
-    def of(program: Program) -> "Plan":
-        """The plan of a whole Program."""
+    def of(program: Program, numbers: frozenset[int] = frozenset()) -> "Plan":
+        """The plan of a whole Program; `numbers` are the places of arguments that the caller has as Python numbers."""
         named = with_python_names(program)
         plan = Plan(named)
         plan.need(named)
-        for place, var in enumerate(named.inputs):
-            plan.mark(var, host=place < named.num_implicit_inputs or var in plan.sizes)
+        plan.sizes.update(
+            (var, None) for place, var in enumerate(named.arguments) if place in numbers and is_counting(var)
+        )
+        for var in (*named.consts, *named.inputs):
+            plan.mark(var, host=var in named.inputs[: named.num_implicit_inputs] or var in plan.sizes)
         plan.place(named)
         return plan
 
@@ -108,6 +111,11 @@ class Plan:
             if any(var in self.reads or var in self.sizes for var in equation.outputs):
                 self.live[equation] = None
                 self._need_operands(equation)
+
+        for size in program.inputs[: program.num_implicit_inputs]:
+            having = [var for var in program.arguments if Size.of(size) in var.type.shape]
+            if size in self.reads and having and not any(var in self.reads for var in having):
+                self._read(having[0])  # from which the size is read
 
     def _read(self, operand: Operand) -> None:
         if isinstance(operand, Var):

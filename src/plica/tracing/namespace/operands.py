@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from plica.errors import ShapeError, TraceError
 from plica.ir.dtypes import DType, promote, scalar_dtype
 from plica.ir.program import Literal
@@ -43,7 +45,16 @@ def as_tracer(name: str, value: Any) -> Tracer:
         return Tracer(value, scope_of(), weak=True)
     if is_array(value):
         return scope_of().capture(value)
-    raise TraceError(f"{user_line()}: {name} needs an array, found {type(value).__name__} {value!r}.")
+    raise TraceError(
+        f"{user_line()}: {name} needs an array, found {type(value).__name__} {value!r}{_array_hint(value)}."
+    )
+
+
+def _array_hint(value: object) -> str:
+    """What to try for things that are often given in the place of arrays."""
+    if isinstance(value, list | tuple):
+        return "; make one with plica.numpy.asarray"
+    return "; call it first" if callable(value) else ""
 
 
 def promoted(name: str, values: Sequence[Any]) -> list[Tracer | Literal]:
@@ -156,6 +167,12 @@ def as_dims(shape: Any) -> tuple[Dim, ...]:
     return tuple(as_dim(entry) for entry in entries)
 
 
+def _integer_hint(entry: Tracer) -> str:
+    if entry.ndim:
+        return "take one element, such as x[0]"
+    return "use // instead of /, or convert it with astype(x, 'int64')"
+
+
 def as_dim(entry: Any) -> Dim:
     """One size: a Python integer, or the size that a scalar integer tracer stands for.
 
@@ -164,11 +181,13 @@ def as_dim(entry: Any) -> Dim:
     """
     if isinstance(entry, Size):
         return entry
+    if is_array(entry) and not isinstance(entry, np.generic):  # it may have another value at the next call
+        entry = as_tracer("a shape", entry)
     if isinstance(entry, Tracer):
         if entry.ndim or entry.dtype.kind != "int":
             raise ShapeError(
                 f"{user_line()}: a size is a scalar integer, found {entry.aval}, made at {entry.line}; "
-                "take one element, or convert it with astype(x, 'int64')."
+                f"{_integer_hint(entry)}."
             )
         size = size_of(cast(entry, DType.INT64))
         assert size is not None, "a scalar of 64 bits is a size"

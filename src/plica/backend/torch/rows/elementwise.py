@@ -27,6 +27,11 @@ def _with_numbers(name: str) -> Row:
     return row
 
 
+def _floor_divide(call: Call) -> str:
+    divisor = call.tensor(1) if call.is_host(0) else call.inputs[1]
+    return f"torch.div({call.tensor(0)}, {divisor}, rounding_mode='floor')"
+
+
 def _where(call: Call) -> str:
     if call.is_host(1) and call.is_host(2):  # torch would take its own default dtype
         return f"torch.where({call.tensors})"
@@ -83,7 +88,6 @@ _SAME_NAME = [
     "tan",
     "tanh",
     "trunc",
-    "remainder",
 ]
 _KERNELS = ["safe_log", "sign", "logaddexp"]
 _INFIX = {
@@ -106,7 +110,8 @@ ELEMENTWISE: dict[str, Row] = {
     "bitwise_invert": function("torch.bitwise_not"),
     "clip": _with_numbers("torch.clamp"),
     "conj": function("torch.conj_physical"),
-    "floor_divide": lambda call: f"torch.div({call.tensors}, rounding_mode='floor')",
+    "floor_divide": _floor_divide,
+    "remainder": _with_numbers("torch.remainder"),
     "isin": lambda call: f"torch.isin({call.tensor(0)}, {call.tensor(1)}.reshape(-1))",
     "negative": function("torch.neg"),
     "pow": _with_numbers("torch.pow"),
