@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import AGAIN, Settings, compare
+from benchmarks.harness import AGAIN, Settings, measure, report_of, summary
 from benchmarks.libraries import LIBRARIES, installed, use_threads_of_peers, versions
 from benchmarks.machine import save, use_threads
 
@@ -90,12 +90,17 @@ def run(name: str, libraries: Sequence[str], settings: Settings) -> dict[str, An
         function = COMPILERS[library](case)
         np.testing.assert_allclose(np.asarray(function(*arguments)), wanted, err_msg=library)
         calls[library] = partial(function, *arguments)
-    report = compare(calls, settings)
-    times = {library: one["median"] for library, one in report["milliseconds"].items()}
-    report["microseconds above the baseline"] = {
-        library: round(1e3 * (time - times[report["baseline"]]), 2) for library, time in times.items()
+    samples = measure(calls, settings)
+    return report_of(samples) | {"microseconds above the baseline": overheads(samples)}
+
+
+def overheads(samples: Mapping[str, list[float]]) -> dict[str, dict[str, float]]:
+    """Microseconds beyond the first contender, taken within a round like the harness's ratios."""
+    baseline = samples[next(iter(samples))]
+    return {
+        name: summary([1e6 * (one - base) for one, base in zip(times, baseline, strict=True)])
+        for name, times in samples.items()
     }
-    return report
 
 
 def text(title: str, report: Mapping[str, Any]) -> str:
@@ -107,7 +112,9 @@ def text(title: str, report: Mapping[str, Any]) -> str:
             "numpy" + name.removeprefix("torch") if _is_numpy(title) and name in ("torch", f"torch{AGAIN}") else name
         )
         spread = f"{times['q1']:.2f} to {times['q3']:.2f}"
-        lines.append(f"  {shown:20s} {times['median']:8.2f} us  ({spread:>16s})  above the baseline {above:+.2f}")
+        lines.append(
+            f"  {shown:20s} {times['median']:8.2f} us  ({spread:>16s})  above the baseline {above['median']:+.2f}"
+        )
     return "\n".join(lines)
 
 

@@ -41,11 +41,16 @@ class Settings:
 
 def compare(contenders: Contenders, settings: Settings) -> dict[str, Any]:
     """Times of all contenders in milliseconds for each call, and ratios to the first; everything fits into JSON."""
-    samples = measure(contenders, settings)
-    baseline = samples[next(iter(contenders))]
+    return report_of(measure(contenders, settings))
+
+
+def report_of(samples: Mapping[str, list[float]]) -> dict[str, Any]:
+    """What `compare` says of samples; the first are the baseline's."""
+    first = next(iter(samples))
+    baseline = samples[first]
     ratios = {name: [one / base for one, base in zip(times, baseline, strict=True)] for name, times in samples.items()}
     return {
-        "baseline": next(iter(contenders)),
+        "baseline": first,
         "milliseconds": {name: summary([1e3 * one for one in times]) for name, times in samples.items()},
         "ratios": {name: summary(values) for name, values in ratios.items()},
     }

@@ -258,11 +258,11 @@ TASKS: dict[str, Task] = {
 def run(name: str, libraries: Sequence[str], settings: Settings, sizes: Sequence[int] = SIZES) -> Iterator[Any]:
     """Pairs of a title and a comparison, for one of `TASKS`; the first library is the baseline."""
     task = TASKS[name]
-    for library in libraries:
-        check(task, library, sizes[0])
     differentiable = [one for one in libraries if one in task.gradients]
-    check_gradients(task, differentiable, sizes[0])
     for size in dict.fromkeys((sizes[0], sizes[-1])):
+        for library in libraries:
+            check(task, library, size)
+        check_gradients(task, differentiable, size)
         yield f"{name}, size {size}, forward", compare(_calls(task, libraries, task.functions, size), settings)
         title = f"{name}, size {size}, forward and backward"
         yield title, compare(_calls(task, differentiable, task.gradients, size), settings)

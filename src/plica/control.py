@@ -247,7 +247,7 @@ def scan(
         carry, made = as_pair(place_of(body), body(carry, row))
         rows.append(flatten(made))
     if not rows:  # what a step would make is known from tracing one
-        return _scan_nothing(body, init, xs, shared=preserve_dimensions)
+        return _scan_nothing(body, init, xs)
     rows = rows[::-1] if reverse else rows
     stack = namespace.stack  # type: ignore[attr-defined]
     stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]

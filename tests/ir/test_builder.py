@@ -2,13 +2,17 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
-from plica.api import verify
+from plica.api import interpret, verify
 from plica.errors import DTypeError, ShapeError
 from plica.ir.builder import Builder, Names, const_key
 from plica.ir.dtypes import DType
-from plica.ir.program import RESERVED
+from plica.ir.program import RESERVED, Literal
+from plica.ir.sizes import Size, evaluate, floor_divide, opaque
+from plica.ir.text import print_equation
+from plica.ir.types import SCALAR_SIZE, ShapedArray, array_type
 from plica.ops import OPS
 
 
@@ -63,3 +67,114 @@ def test_errors_name_the_operation_its_operands_and_the_place() -> None:
 def test_keys_of_leaves_are_identifiers() -> None:
     assert const_key("3.weight") == "3_weight"
     assert const_key(("a", 1)) == "__a___1_"
+
+
+# Sizes as values
+
+SIZES = (
+    # a size of n and m, and the equations that compute it
+    (lambda n, m: n, []),
+    (lambda n, m: 7, []),
+    (lambda n, m: n + 1, ["add n 1:i64[]"]),
+    (lambda n, m: 1 - n, ["multiply n -1:i64[]", "add a 1:i64[]"]),
+    (lambda n, m: 3 * n - 2 * m, ["multiply m -2:i64[]", "multiply n 3:i64[]", "add a b"]),
+    (lambda n, m: n * n * m, ["multiply m n", "multiply a n"]),
+    (lambda n, m: floor_divide(n, 2), ["floor_divide n 2:i64[]"]),
+    (lambda n, m: opaque("mod", n + 1, m), ["add n 1:i64[]", "remainder a m"]),
+    (lambda n, m: opaque("max", n, m), ["subtract m n", "maximum a 0:i64[]", "add b n"]),
+    (lambda n, m: n + 2**63, ["add n -9223372036854775808:i64[]"]),
+)
+
+
+@pytest.mark.parametrize(("size", "equations"), SIZES, ids=range(len(SIZES)))
+def test_sizes_become_operands(size, equations) -> None:
+    builder = Builder(OPS)
+    builder.argument("x", ("n", "m"), DType.FLOAT32)
+    wanted = size(builder.size("n"), builder.size("m"))
+    operand = builder.size_operand(wanted)
+    assert builder.size_operand(wanted) is operand or operand == Literal(7, SCALAR_SIZE), "computed once"
+    program = builder.build([operand])
+    verify(program)
+    assert [str(print_equation(one)).split(" = ")[1] for one in program.equations] == equations
+    for n, m in ((3, 2), (1, 5)):
+        expected = evaluate(wanted, lambda atom: {"n": n, "m": m}[atom.name])
+        assert int(interpret(program, np.zeros((n, m), "float32"))[0]) == (expected + 2**63) % 2**64 - 2**63
+
+
+def test_what_equations_compute_from_sizes_are_sizes() -> None:
+    builder = Builder(OPS)
+    builder.argument("x", ("n",), DType.FLOAT32)
+    n = builder.size("n")
+    (twice,) = builder.add("add", builder.size_operand(n), builder.size_operand(n))
+    (more,) = builder.add("subtract", twice, Literal(1, SCALAR_SIZE))
+    assert (builder.size_of(twice), builder.size_of(more)) == (2 * n, 2 * n - 1)
+    assert builder.build([more]).size_of(more) == 2 * n - 1
+    (unknown,) = builder.add(
+        "astype", builder.add("sum", builder.build([]).inputs[1], axis=(0,), keepdims=False)[0], dtype=DType.INT64
+    )
+    assert builder.size_of(unknown) == Size.of(unknown)
+
+
+def test_sizes_of_results_are_implicit_results() -> None:
+    builder = Builder(OPS)
+    x = builder.argument("x", ("n",), DType.FLOAT32)
+    n = builder.size("n")
+    one = Literal(1.0, ShapedArray((), DType.FLOAT32))
+    made = [builder.add("full", one, shape=shape)[0] for shape in ((n + 1,), (n, 2 * n), (n + 1, 3))]
+    program = builder.build([x, *made])
+    assert str(program).endswith("in ({d}, {e}, x, a, b, c) }"), "each size once"
+    assert [str(type_) for type_, _ in program.output_type[:2]] == ["i64[]", "i64[]"]
+    assert builder.build([x, made[0]], implicit=[]).num_implicit_outputs == 0
+
+
+def test_results_may_have_sizes_that_are_results() -> None:
+    builder = Builder(OPS)
+    x = builder.argument("x", ("n",), DType.BOOL)
+    size, indices = builder.add("nonzero", x)
+    assert indices.type == array_type((Size.of(size),), DType.INT64)
+    program = builder.build([indices])
+    verify(program)
+    assert program.outputs == (size, indices)
+    (found,) = interpret(program, np.asarray([True, False, True]))
+    assert found.tolist() == [0, 2]
+
+
+def test_sizes_that_may_differ_are_checked_once() -> None:
+    builder = Builder(OPS)
+    x, y = builder.argument("x", ("n",), DType.FLOAT32), builder.argument("y", ("m",), DType.FLOAT32)
+    (total,) = builder.add("add", x, y)
+    (product,) = builder.add("multiply", y, total)
+    n, m = builder.size("n"), builder.size("m")
+    assert builder.equalities[0] == (n, m)
+    program = builder.build([product])
+    verify(program)
+    assert [one.op.name for one in program.equations] == ["assert_shape", "add", "multiply"]
+    assert product.type.shape == (n,)
+
+
+def test_a_number_is_kept_where_a_size_may_be_it() -> None:
+    builder = Builder(OPS)
+    x, y = builder.argument("x", ("n",), DType.FLOAT32), builder.argument("y", (3,), DType.FLOAT32)
+    assert builder.add("add", x, y)[0].type.shape == (3,)
+    assert builder.add("add", y, x)[0].type.shape == (3,)
+
+
+def test_a_table_without_checks_refuses_sizes_that_may_differ() -> None:
+    builder = Builder({"add": OPS["add"]})
+    x, y = builder.argument("x", ("n",), DType.FLOAT32), builder.argument("y", ("m",), DType.FLOAT32)
+    with pytest.raises(ShapeError, match="n meets m. Whether n = m is not known before the program runs"):
+        builder.add("add", x, y)
+
+
+def test_errors_say_where_operands_were_made() -> None:
+    builder = Builder(OPS)
+    x = builder.argument("x", ("n", 3), DType.FLOAT32)
+    with builder.at("model.py:7"):
+        (y,) = builder.add("sum", x, axis=(1,), keepdims=True)
+    (z,) = builder.add("exp", x)
+    with builder.at("model.py:9"), pytest.raises(ShapeError) as caught:
+        builder.add("concat", y, z, x, axis=0)
+    assert str(caught.value).splitlines() == [
+        "concat(f32[n,1], f32[n,3], f32[n,3]) (model.py:9): f32[n,1], f32[n,3], f32[n,3] do not fit together along axis 0.",
+        "  a:f32[n,1] was made at model.py:7",
+    ]

@@ -36,9 +36,9 @@ def test_the_text_is_indented_by_depth() -> None:
         "{ lambda ; {n:i64[]} x:f32[n] . let",
         "    a:f32[n] = for_loop[body={ lambda n_1:i64[] x:f32[n_1] ; i:i64[] a:f32[n_1] . let",
         "          b:bool[] = greater i 0:i64[]",
-        "          c:f32[n_1] = cond[branches=({ lambda n_1:i64[] a:f32[n_1] ; . let",
-        "              in (a,) },{ lambda n_1:i64[] a:f32[n_1] x:f32[n_1] ; . let",
-        "                b:f32[n_1] = multiply a x",
+        "          c:f32[n_1] = cond[branches=({ lambda n:i64[] a:f32[n] ; . let",
+        "              in (a,) },{ lambda n:i64[] a:f32[n] x:f32[n] ; . let",
+        "                b:f32[n] = multiply a x",
         "              in (b,) }) branch_nconsts=(2,3) num_implicit_outputs=0] b n_1 a n_1 a x",
         "        in (c,) } body_nconsts=2 num_implicit_inputs=0 num_implicit_outputs=0 preserve_dimensions=True] "
         "n x 0:i64[] 2:i64[] 1:i64[] x",
@@ -141,12 +141,13 @@ def test_a_size_may_be_put_in_the_place_of_another() -> None:
         "    b:f32[2*n,2*n+1] = broadcast_to[shape=(2*n,2*n+1)] a\n"
         "  in (b, m) }"
     )
-    assert rewrite(again, lambda var: var.name, {n: 3}).results[0].type.shape == (6, 7)
+    static = rewrite(again, lambda var: var.name, {again.inputs[0]: 3})
+    assert static.results[0].type.shape == (6, 7)
 
 
 def test_many_levels() -> None:
     def grow(level: int, x):
-        return plica.for_loop(0, 1, 1, lambda i, a: grow(level - 1, a) + x if level else a, x)
+        return plica.for_loop(0, 1, 1, lambda _, a: grow(level - 1, a) + x if level else a, x)
 
     program = trace(lambda x: grow(12, x), spec("n"))
     verify(program)
