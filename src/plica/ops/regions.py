@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from plica.errors import VerifyError
-from plica.ir.program import Equation, Operand, Program
+from plica.ir.program import Equation, Operand, Program, size_variables
 from plica.ir.sizes import Dim, Size, as_size, same, substitute
 from plica.ir.types import ArrayType, OutDBIdx, array_type
 from plica.ops.rules import require_equal_sizes
@@ -208,3 +208,17 @@ def regions_of(equation: Equation) -> list[tuple[Program, tuple[Operand, ...]]]:
         case _:
             programs, parts = [], []
     return [(program, tuple(part)) for program, part in zip(programs, parts, strict=False)]
+
+
+def without_unread(program: Program, operands: Sequence[Operand]) -> tuple[Program, tuple[Operand, ...]]:
+    """A region without the consts that nothing in it reads."""
+    read: dict[Operand, None] = dict.fromkeys(program.outputs)
+    for var in (*program.consts, *program.inputs):
+        read.update(dict.fromkeys(size_variables(var.type)))
+    for equation in program.equations:
+        read.update(dict.fromkeys(equation.inputs))
+        values = (tuple(equation.params.values()), *(var.type for var in equation.outputs))
+        for value in values:
+            read.update(dict.fromkeys(size_variables(value)))
+    kept = [(var, operand) for var, operand in zip(program.consts, operands, strict=True) if var in read]
+    return replace(program, consts=tuple(var for var, _ in kept)), tuple(operand for _, operand in kept)

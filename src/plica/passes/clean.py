@@ -15,12 +15,17 @@ from plica.ir.program import Program, nested
 from plica.passes.algebra import simplify
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
+from plica.passes.hoist import hoist
 
 PASSES = (simplify, share_equations, eliminate_dead_code)
 
 
 def clean(program: Program) -> Program:
-    """The Program after `PASSES`; recursion is as deep as Programs are nested."""
+    """The Program after `PASSES`, on what loops repeat as little as they may; recursion is as deep as nesting."""
+    return _clean(hoist(program))
+
+
+def _clean(program: Program) -> Program:
     equations = tuple(
         replace(equation, params={name: _cleaned(value) for name, value in equation.params.items()})
         if any(nested(equation.params))
@@ -36,4 +41,4 @@ def clean(program: Program) -> Program:
 def _cleaned(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_cleaned, value))
-    return clean(value) if isinstance(value, Program) else value
+    return _clean(value) if isinstance(value, Program) else value

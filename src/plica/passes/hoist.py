@@ -1,4 +1,4 @@
-"""Loop-invariant code: what a loop would compute anew in each iteration from what it captures is computed before it.
+"""Loop-invariant code: what a loop would compute anew each time from what it captures is computed before it.
 
     >>> import plica.tracing.namespace as xp
     >>> from plica.ir.types import spec
@@ -6,14 +6,121 @@
     >>> from plica.tracing.trace import trace
     >>> def powers(x, w):
     ...     return trace_for((0, 10, 1), lambda i, a: a * xp.softmax(w), (x,), shared=True)
-    >>> print(hoist(trace(powers, spec(3), spec(3))))
-    { lambda ; x:f32[3] w:f32[3] . let
-        b:f32[3] = softmax[axis=0] w
-        a:f32[3] = for_loop[body={ lambda a:f32[3] ; i:i64[] a_1:f32[3] . let
-              b:f32[3] = multiply a_1 a
-            in (b,) } body_nconsts=1 num_implicit_inputs=0 num_implicit_outputs=0 preserve_dimensions=True] b 0:i64[] 10:i64[] 1:i64[] x
-      in (a,) }
+    >>> [equation.op.name for equation in hoist(trace(powers, spec(3), spec(3))).equations]
+    ['softmax', 'for_loop']
 
-A loop may run no iteration, so only operations that never raise are moved out of one. A call within a loop is looked
-into first: so the softmax of a circuit's weights is computed once, not in each iteration.
+A loop may run no iteration, so only operations that never raise are moved. A call within a loop is looked into as well:
+so the softmax of a circuit's weights is computed once, and not in each iteration.
 """
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from plica.ir.builder import Names
+from plica.ir.program import Equation, Operand, Program, Var, nested, size_variables
+from plica.ir.sizes import Dim, Size, substitute
+from plica.ir.types import SCALAR_SIZE, array_type
+from plica.ops import ELEMENTWISE
+from plica.ops.regions import regions_of, with_regions, without_unread
+
+_RAISES_ON_INTEGERS = frozenset({"floor_divide", "remainder", "pow", "divide", "reciprocal"})
+_NEVER_RAISE = frozenset(
+    {op.name for op in ELEMENTWISE}
+    | {"einsum", "expand_dims", "log_einsum_exp", "log_matmul_exp", "log_softmax", "logsumexp", "matmul", "mean"}
+    | {"permute_dims", "prod", "reshape", "softmax", "squeeze", "sum"}
+)
+_LOOPS = frozenset({"for_loop", "scan", "while_loop"})
+
+
+def hoist(program: Program) -> Program:
+    """The Program with invariant equations of loops before them; recursion is as deep as Programs are nested."""
+    return _hoist(program, is_repeated=False)
+
+
+def _hoist(program: Program, *, is_repeated: bool) -> Program:
+    if not any(any(nested(equation.params)) for equation in program.equations):
+        return program
+    mover = _Mover(program)
+    for equation in program.equations:
+        is_loop = equation.op.name in _LOOPS
+        regions = regions_of(equation)
+        inner = [_hoist(region, is_repeated=is_repeated or is_loop) for region, _ in regions]
+        regions = [(region, operands) for region, (_, operands) in zip(inner, regions, strict=True)]
+        if is_loop or (is_repeated and equation.op.name == "call"):
+            regions = [mover.move(region, operands) for region, operands in regions]
+        mover.equations.append(with_regions(equation, regions) if regions else equation)
+    return replace(program, equations=tuple(mover.equations))
+
+
+@dataclass(slots=True)
+class _Mover:
+    """Moves equations from regions of a Program into the Program.
+
+    Args:
+        program: The Program around the regions.
+    """
+
+    program: Program
+    equations: list[Equation] = field(default_factory=list)
+    _names: Names = field(default_factory=Names)
+
+    def __post_init__(self) -> None:
+        made = (var for equation in self.program.equations for var in equation.outputs)
+        for var in (*self.program.consts, *self.program.inputs, *made):
+            self._names.fresh(var.name)
+
+    def move(self, region: Program, operands: tuple[Operand, ...]) -> tuple[Program, tuple[Operand, ...]]:
+        """The region without its invariant equations, whose results it captures."""
+        outer: dict[Any, Operand] = dict(zip(region.consts, operands, strict=True))
+        new: dict[Var, Operand] = {}
+        kept = []
+        for equation in region.equations:
+            if _is_invariant(equation, outer):
+                self._append(equation, outer)
+                new.update((var, outer[var]) for var in equation.outputs)
+            else:
+                kept.append(equation)
+        if not new:
+            return region, operands
+        region = replace(region, consts=(*region.consts, *new), equations=tuple(kept))
+        return without_unread(region, (*operands, *new.values()))
+
+    def _append(self, equation: Equation, outer: dict[Any, Operand]) -> None:
+        """Put `equation` into the Program around, in terms of the variables there."""
+
+        def size(atom: Any) -> Dim:
+            return self.program.size_of(outer[atom])
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, Size):
+                return substitute(value, size)
+            return tuple(map(moved, value)) if isinstance(value, tuple) else value
+
+        outputs = []
+        for var in equation.outputs:
+            type_ = array_type(moved(var.type.shape), var.type.dtype)
+            outputs.append(Var(self._names.fresh(var.name), type_, var.is_size))
+        inputs = tuple(outer[one] if isinstance(one, Var) else one for one in equation.inputs)
+        params = {name: moved(value) for name, value in equation.params.items()}
+        self.equations.append(Equation(equation.op, inputs, tuple(outputs), params, equation.source))
+        outer.update(zip(equation.outputs, outputs, strict=True))
+
+
+def _is_invariant(equation: Equation, outer: dict[Any, Operand]) -> bool:
+    """Whether an equation may stand before the loop: it reads what is captured, never raises, and is worth it."""
+    name = equation.op.name
+    if name not in _NEVER_RAISE or all(not one.type.shape for one in (*equation.inputs, *equation.outputs)):
+        return False
+    if name in _RAISES_ON_INTEGERS and equation.outputs[0].type.dtype.kind == "int":
+        return False
+    if any(var.type == SCALAR_SIZE for var in equation.outputs):
+        return False
+    variables = [one for one in equation.inputs if isinstance(one, Var)]
+    sizes = [*size_variables(tuple(equation.params.values())), *_type_sizes(equation.outputs)]
+    return bool(variables) and all(one in outer for one in (*variables, *sizes))
+
+
+def _type_sizes(variables: Sequence[Var]) -> Iterator[Var]:
+    for var in variables:
+        yield from size_variables(var.type)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from plica.ir.program import Equation, Operand, Program, Var, nested, rewrite, size_variables
 from plica.ir.sizes import Dim, Size, as_size
-from plica.ops.regions import regions_of, with_regions
+from plica.ops.regions import regions_of, with_regions, without_unread
 from plica.tracing.nested import Region, Traced
 from plica.tracing.scope import Trace
 
@@ -53,7 +53,7 @@ def _refined(equation: Equation, outer: Program) -> Equation:
         same |= _invariant(equation, region, first, outer)
         changed = {var: Size.of(one) for var, one in same.items()}
         program = refine(region, changed, same)
-        regions.append(_without_unread(program, operands))
+        regions.append(without_unread(program, operands))
     return with_regions(equation, regions)
 
 
@@ -76,20 +76,6 @@ def _invariant(
         if stays and constant is not None:
             found[var] = constant
     return found
-
-
-def _without_unread(program: Program, operands: tuple[Operand, ...]) -> tuple[Program, tuple[Operand, ...]]:
-    """A region without the consts that nothing in it reads."""
-    read: dict[Operand, None] = dict.fromkeys(program.outputs)
-    for var in (*program.consts, *program.inputs):
-        read.update(dict.fromkeys(size_variables(var.type)))
-    for equation in program.equations:
-        read.update(dict.fromkeys(equation.inputs))
-        values = (tuple(equation.params.values()), *(var.type for var in equation.outputs))
-        for value in values:
-            read.update(dict.fromkeys(size_variables(value)))
-    kept = [(var, operand) for var, operand in zip(program.consts, operands, strict=True) if var in read]
-    return replace(program, consts=tuple(var for var, _ in kept)), tuple(operand for _, operand in kept)
 
 
 # Regions of a function that was just traced
