@@ -60,8 +60,8 @@ def part(write: Writer, dim: Dim) -> Key | None:
         Key(":", dim),
         Key("1:", opaque("max", dim - 1, 0)),
         Key(":-1", opaque("max", dim - 1, 0)),
-        Key(":2", min(dim, 2), named=False) if isinstance(dim, int) else Key(":2", 2, named=True),
-        Key("-2:", min(dim, 2), named=False) if isinstance(dim, int) else Key("-2:", 2, named=True),
+        Key(":2", opaque("min", dim, 2)),
+        Key("-2:", opaque("min", dim, 2)),
         Key("::2", (dim + 1) // 2),
         Key("1::2", dim // 2),
         Key("1:-1", opaque("max", dim - 2, 0)),
@@ -82,7 +82,7 @@ def _dynamic(write: Writer, dim: Dim) -> list[Key]:
             i, at = number.text, number.dim
             found += [Key(f":{i}", at), Key(f"{i}:", dim - at), Key(f"{i}:{i} + 1", 1)]
         elif number.number and number.dim is not None and size is not None:
-            found.append(Key(f":{number.text} % ({size})", dim, named=True))
+            found.append(Key(f":{number.text} % ({size})", opaque("mod", number.dim, dim + 1)))
         elif is_int(number) and not number.dims and size is not None:
             found += [
                 Key(f":{number.text} % ({size})", dim, named=True),

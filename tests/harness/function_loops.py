@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from plica.ir.sizes import Dim, Size, same
 from tests.harness.function_steps import has_axes, is_bool, is_float, is_int
-from tests.harness.function_values import Atom, Value, fits, integer, is_within, limits, replaced
+from tests.harness.function_values import Atom, Value, fits, integer, is_argument, is_within, limits, replaced, say
 from tests.harness.function_writer import Writer
 
 Body = Callable[[Writer], None]
@@ -148,18 +148,26 @@ def _changes(write: Writer, values: Sequence[Value], loop: Loop) -> list[tuple[C
 def _may_change(values: Sequence[Value], dim: Dim, loop: Loop) -> bool:
     if not loop.shared:
         return True
-    alone = all(value.dims[1:].count(dim) == 0 for value in values)
-    return isinstance(dim, Size) and alone and dim not in loop.pinned
+    others = [*loop.pinned, *(one for value in values for one in value.dims[1:])]
+    others += [value.dims[0] for value in values if value.dims[:1] not in ((), (dim,))]
+    return isinstance(dim, Size) and all(_are_apart(dim, one) for one in others)
+
+
+def _are_apart(first: Size, second: Dim) -> bool:
+    """Whether two sizes are not one for the tracer, which knows some to be equal that are not known to be here."""
+    if first == second:
+        return False
+    return isinstance(second, int) or (is_argument(first) and is_argument(second))
 
 
 def _ways(write: Writer, dim: Dim, loop: Loop) -> list[Change]:
     sizes = [number.dim for number in write.values if number.number and number.dim is not None]
     more = [size for size in (*sizes, *loop.sizes) if limits(size)[0] >= 0]
+    wider = [dim + 1] if say(dim + 1, write.values) is not None else []
     return [
-        *(Change("grow", by) for by in (1, 2, *more)),
-        Change("double"),
-        Change("shrink"),
-        *(Change("become", by) for by in (3, dim + 1, *more)),
+        *(Change("grow", by) for by in (1, 2, *more) if by != 0),
+        *([Change("double"), Change("shrink")] if dim != 0 else []),
+        *(Change("become", by) for by in (3, *wider, *more) if by != dim),
     ]
 
 
@@ -286,7 +294,7 @@ def _small_sizes(write: Writer) -> list[Dim]:
 
 def for_loop(write: Writer, body: Body) -> None:
     bounds, index = ranges(write), write.name("i")
-    atom = Atom(index, bounds.low, max(bounds.low, bounds.high), bounds.below)
+    atom = Atom(index, bounds.low, max(bounds.low, bounds.high), bounds.below, is_argument=True)
     loop = Loop(bounds.trips, write.chance(), sizes=(Size.of(atom), Size.of(atom) + 1))
     found = [*carries(write, loop), *_counter(write, bounds.trips)]
     if not found:

@@ -23,12 +23,14 @@ class Atom:
         low: The least value that it can have.
         high: The largest.
         below: A size that it is always below, if there is one.
+        is_argument: Whether it is one from the start, or the index of a loop: no other atom ever equals it for sure.
     """
 
     name: str
     low: int
     high: int
     below: Dim | None = field(default=None, compare=False)
+    is_argument: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,11 @@ def is_within(dim: Dim, known: Iterable[Atom]) -> bool:
     """Whether a size is one of these atoms alone."""
     names = list(known)
     return all(atom in names for atom in atoms(dim))
+
+
+def is_argument(dim: Dim) -> bool:
+    """Whether a size is made of arguments alone."""
+    return all(isinstance(atom, Atom) and atom.is_argument for atom in atoms(dim))
 
 
 # Python text of sizes

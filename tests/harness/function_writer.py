@@ -124,8 +124,9 @@ class Writer:
         self.values.append(value)
         return value
 
-    def new_atom(self, name: str, low: int, high: int, below: Dim | None = None) -> Atom:
-        atom = Atom(name, low, max(low, high), below)
+    def new_atom(self, name: str, low: int, high: int, *, is_argument: bool = False) -> Atom:
+        """A new integer that is known here."""
+        atom = Atom(name, low, max(low, high), is_argument=is_argument)
         self.atoms.append(atom)
         return atom
 

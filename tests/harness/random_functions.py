@@ -180,7 +180,7 @@ def _enter(write: Writer, arguments: Sequence[Argument]) -> None:
             continue
         for axis, size in enumerate(one.shape):
             if isinstance(size, str) and size not in sizes:
-                sizes[size] = write.new_atom(f"{one.name}.shape[{axis}]", 0, LARGEST_SIZE)
+                sizes[size] = write.new_atom(f"{one.name}.shape[{axis}]", 0, LARGEST_SIZE, is_argument=True)
                 write.values.append(integer(sizes[size].name, Size.of(sizes[size])))
         dims = [Size.of(sizes[size]) if isinstance(size, str) else size for size in one.shape]
         value = Value(one.name, one.dtype, tuple(dims))
@@ -190,7 +190,7 @@ def _enter(write: Writer, arguments: Sequence[Argument]) -> None:
 
 def _enter_number(write: Writer, one: Argument) -> None:
     if one.dtype == "int64":
-        write.values.append(integer(one.name, Size.of(write.new_atom(one.name, 0, LARGEST_SIZE))))
+        write.values.append(integer(one.name, Size.of(write.new_atom(one.name, 0, LARGEST_SIZE, is_argument=True))))
     else:
         write.values.append(Value(one.name, one.dtype, (), -2.0, 2.0, number=True))
 

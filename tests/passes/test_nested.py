@@ -83,7 +83,7 @@ def test_passes_reach_nested_programs(function, before, after) -> None:
     verify(cleaned)
     assert parse(str(cleaned)) == cleaned
     assert _operations(cleaned) == after
-    for size in (3, 1, 0):
+    for size in (3, 1):
         for one, expected in zip(interpret(cleaned, ramp(size, dtype="float64")), _results(program, size), strict=True):
             np.testing.assert_allclose(one, expected, rtol=1e-14)
 

@@ -5,7 +5,8 @@
         c:f32[b] = sum[axis=(1,) keepdims=False] a
       in (c,) }
 
-Sizes in braces are implicit: read off the shapes of the arguments. The grammar is in `docs/ir.md`.
+Braces mark sizes of axes, which are never negative: implicit inputs, read off the shapes of the arguments, captured
+ones, and results that later results have as their size. The grammar is in `docs/ir.md`.
 """
 
 import ast
@@ -25,7 +26,7 @@ from plica.ir.types import ArrayType, ShapedArray, array_type
 def print_program(program: Program, indent: str = "") -> str:
     """The text of `program`."""
     consts = " ".join(map(_binder, program.consts))
-    inputs = _group(map(_binder, program.inputs), program.num_implicit_inputs, " ")
+    inputs = _group((f"{var.name}:{var.type}" for var in program.inputs), program.num_implicit_inputs, " ")
     lines = [f"{{ lambda {consts + ' ' if consts else ''}; {inputs + ' ' if inputs else ''}. let"]
     lines += [f"{indent}    {print_equation(equation, indent)}" for equation in program.equations]
     results = _group(map(_operand, program.outputs), program.num_implicit_outputs, ", ")
@@ -47,7 +48,7 @@ def _group(items: Iterable[str], implicit: int, separator: str) -> str:
 
 
 def _binder(var: Var) -> str:
-    return f"{var.name}:{var.type}"
+    return f"{{{var.name}:{var.type}}}" if var.is_size else f"{var.name}:{var.type}"
 
 
 def _operand(operand: Operand) -> str:
@@ -143,13 +144,11 @@ class _Parser:
         self._expect("{")
         self._expect("lambda")
         consts = self._binders(";")
-        implicit, arguments = [], []
+        implicit: list[Var] = []
+        arguments: list[Var] = []
         while not self._accept("."):
-            if self._accept("{"):
-                implicit.append(self._binder(is_size=True))
-                self._expect("}")
-            else:
-                arguments.append(self._binder())
+            binder = self._binder()
+            (implicit if binder.is_size else arguments).append(binder)
         self._expect("let")
         equations = []
         while not self._accept("in"):
@@ -170,13 +169,16 @@ class _Parser:
             binders.append(self._binder())
         return tuple(binders)
 
-    def _binder(self, *, is_size: bool = False) -> Var:
+    def _binder(self) -> Var:
+        is_size = self._accept("{")
         name = self._name("the name of a variable")
         if name in self._scope:
             self._at -= 1
             self._fail(f"expected a new name, since {name!r} is defined already")
         self._expect(":")
         var = Var(name, self._type(), is_size)
+        if is_size:
+            self._expect("}")
         self._scope[name] = var
         return var
 

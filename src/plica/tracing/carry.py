@@ -148,7 +148,7 @@ class _Solver:
                 raise self._refusal(
                     moved,
                     f"{_argument(self._body, other[0])}, which shares that size, {became}. If these sizes are equal "
-                    "only at first, each can have its own",
+                    "only at first",
                 )
         return first
 
@@ -214,7 +214,7 @@ class _Solver:
         for place, result in enumerate(self._results):
             operand = result.operand
             if place < self._strategy.num_carries and result.ndim:
-                before = self._expanded.inputs[place].dims
+                before = self._body.arguments[len(self._body.function.leading) + place].dims
                 entries = self._expanded.entries(place)
                 wanted = [dim if entry is None else sizes[entry] for entry, dim in zip(entries, before, strict=True)]
                 operand = builder.assert_dims(operand, wanted)

@@ -17,13 +17,13 @@ Source: seed 003, "Generalisation of the tracing problem". The strategies are `C
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from plica.errors import TraceError
+from plica.errors import ShapeError, TraceError
 from plica.ir.builder import Builder
 from plica.ir.program import Operand, Program, Var
-from plica.ir.sizes import Dim, Size, atoms, substitute
+from plica.ir.sizes import Dim, Size, atoms, single_atom, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, array_type
 from plica.tracing.namespace.operands import as_tracer
 from plica.tracing.places import user_line
@@ -68,9 +68,9 @@ class Expanded:
     input_type: InputType
 
     def entries(self, place: int) -> tuple[int | None, ...]:
-        """For each axis of explicit input `place`, the implicit input that is its size; None for a number."""
+        """For each axis of explicit input `place`, the implicit input that is its size; None if it is known outside."""
         dims = self.input_type[len(self.sizes) + place][0].shape
-        return tuple(None if isinstance(dim, int) else _index_of(dim) for dim in dims)
+        return tuple(_entry(dim) for dim in dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,34 +146,63 @@ def bind_nested(
     Returns:
         The explicit results, and the structure of what the last function returned.
     """
-    scope, opened = scope_of(), frozenset[tuple[int, int]]()
-    line = user_line()
-    found = [scope.receive(one) for one in inputs]
+    scope, line = scope_of(), user_line()
+    attempt, refused = _Attempt([scope.receive(one) for one in inputs]), None
     for _ in range(_MOST_RETRIES):
-        expanded = expand_args(found, shared=strategy.shared, opened=opened)
+        expanded = expand_args(
+            attempt.inputs, shared=strategy.shared, opened=attempt.opened, are_outer=attempt.are_outer
+        )
         try:
             traced = [abstract_evaluation(function, expanded, scope) for function in functions]
             regions = strategy.expand_results(expanded, traced)
+            with scope.builder.at(line):
+                outputs = record(scope, expanded, regions)
         except Retry as retry:
-            opened |= retry.opened
-            found = [retry.casts.get(place, one) for place, one in enumerate(found)]
-            continue
-        with scope.builder.at(line):
-            outputs = record(scope, expanded, regions)
-        explicit = outputs[regions[-1].program.num_implicit_outputs :]
-        numbers = strategy.numbers(expanded, traced)
-        return (
-            tuple(Tracer(one.value, one.trace, weak=is_weak) for one, is_weak in zip(explicit, numbers, strict=True)),
-            traced[-1].structure,
-        )
+            attempt = attempt.changed(retry)
+        except ShapeError as error:
+            if refused is not None or not expanded.sizes:
+                raise (refused or error) from None
+            attempt, refused = replace(attempt, are_outer=True), error
+        else:
+            return _explicit(outputs, regions[-1], strategy.numbers(expanded, traced)), traced[-1].structure
     raise TraceError(f"{line}: {op} does not settle on types for its arguments; give them explicit dtypes and shapes.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What the functions of an operation are traced with.
+
+    Args:
+        inputs: The inputs, cast where a first attempt asked for it.
+        opened: Axes whose size is a number, and an implicit input all the same.
+        are_outer: Whether all sizes are taken to stay what they are outside: tried where fresh ones are refused.
+    """
+
+    inputs: list[Tracer]
+    opened: frozenset[tuple[int, int]] = frozenset()
+    are_outer: bool = False
+
+    def changed(self, retry: Retry) -> _Attempt:
+        """The next attempt."""
+        inputs = [retry.casts.get(place, one) for place, one in enumerate(self.inputs)]
+        return replace(self, inputs=inputs, opened=self.opened | retry.opened)
+
+
+def _explicit(outputs: Sequence[Tracer], region: Region, numbers: Sequence[bool]) -> tuple[Tracer, ...]:
+    """The explicit results, those marked that stand for Python numbers."""
+    explicit = collapse(outputs, region.program.num_implicit_outputs)
+    return tuple(Tracer(one.value, one.trace, weak=is_weak) for one, is_weak in zip(explicit, numbers, strict=True))
 
 
 _MOST_RETRIES = 50
 
 
 def expand_args(
-    inputs: Sequence[Tracer], *, shared: bool, opened: frozenset[tuple[int, int]] = frozenset()
+    inputs: Sequence[Tracer],
+    *,
+    shared: bool,
+    opened: frozenset[tuple[int, int]] = frozenset(),
+    are_outer: bool = False,
 ) -> Expanded:
     """Put the sizes of `inputs` before them.
 
@@ -181,6 +210,7 @@ def expand_args(
         inputs: Tracers of one scope.
         shared: Whether a size that several axes have becomes one implicit input, or one for each use.
         opened: Axes (input, axis) whose size is a number, and is an implicit input all the same.
+        are_outer: Whether sizes are no inputs, but those of the enclosing scope.
     """
     sizes: list[Dim] = []
     places: dict[Dim, int] = {}
@@ -188,7 +218,7 @@ def expand_args(
     for place, one in enumerate(inputs):
         dims: list[Dim] = []
         for axis, dim in enumerate(one.dims):
-            if isinstance(dim, int) and (place, axis) not in opened:
+            if (isinstance(dim, int) or are_outer) and (place, axis) not in opened:
                 dims.append(dim)
                 continue
             is_new = not shared or (place, axis) in opened or dim not in places
@@ -224,9 +254,22 @@ def initialize(expanded: Expanded, scope: Trace, function: Function) -> tuple[Va
     variables = list(sizes)
     types = [*function.leading, *(type_ for type_, _ in expanded.input_type[count:])]
     for name, type_ in zip(names, types, strict=False):
-        dims = [substitute(dim, lambda atom: Size.of(sizes[atom.val])) for dim in type_.shape]  # type: ignore[attr-defined]
+        dims = [_inner(dim, sizes, scope) for dim in type_.shape]
         variables.append(scope.builder.argument(name, dims, type_.dtype))
     return tuple(variables)
+
+
+def _inner(dim: Dim, sizes: Sequence[Var], scope: Trace) -> Dim:
+    """A size of an input type in a new scope."""
+    assert scope.parent is not None, "a nested function has an enclosing scope"
+
+    def value(atom: Any) -> Dim:
+        if isinstance(atom, DBIdx):
+            return Size.of(sizes[atom.val])
+        found: Dim = scope.lift(Size.of(atom), scope.parent)  # type: ignore[arg-type]
+        return found
+
+    return substitute(dim, value)
 
 
 def _hint(dim: Dim) -> str | None:
@@ -253,9 +296,6 @@ def build_region(traced: Traced, results: Sequence[Operand], implicit: Sequence[
     return Region(program, tuple(traced.scope.captured), tuple(range(len(traced.implicit))))
 
 
-def _index_of(dim: Dim) -> int:
-    assert isinstance(dim, Size), "numbers are no entries"
-    ((monomial, _),) = dim.terms
-    ((atom, _),) = monomial
-    assert isinstance(atom, DBIdx), "sizes in an input type are references"
-    return atom.val
+def _entry(dim: Dim) -> int | None:
+    atom = None if isinstance(dim, int) else single_atom(dim)
+    return atom.val if isinstance(atom, DBIdx) else None

@@ -1,5 +1,6 @@
 """Emission: what generated functions look like, what they return, and what they leave behind."""
 
+import inspect
 import traceback
 from types import SimpleNamespace
 
@@ -150,3 +151,238 @@ def test_gradients_at_the_edges_are_finite(function, at, expected) -> None:
     (result,) = run_torch(plica.trace(function, plica.spec((2,), "float64")), x)
     (gradient,) = torch.autograd.grad(result, x, torch.ones_like(result))
     np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-12)
+
+
+# Control flow: the code, without the comments that say where it comes from
+
+N = plica.spec("n")
+
+
+def _code(function, *specs) -> str:
+    lines = source(plica.trace(function, *specs), "run").splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+
+
+CODE = {
+    "a for is a for": (
+        lambda x: plica.for_loop(0, 3, 1, lambda i, a: a * 2 + i, x),
+        (N,),
+        """
+def run(leaves, x):
+    n = x.shape[0]
+    b = x
+    for i in range(3):
+        b_1 = b * 2.0
+        c = float(i)
+        d = b_1 + c
+        del b_1, c
+        b = d
+    return b""",
+    ),
+    "arguments that change places": (
+        lambda x, k: plica.for_loop(k, 0, -1, lambda i, a, b: (b, a), x, x),  # noqa: ARG005
+        (N, int),
+        """
+def run(leaves, x, k):
+    n = x.shape[0]
+    k = int(k)
+    b = x
+    c = x
+    for i in range(k, 0, -1):
+        b, c = c, b
+    return (b, c)""",
+    ),
+    "a step that may be zero": (
+        lambda k: plica.for_loop(0, 5, k, lambda i, a: a + i, 0.5),
+        (int,),
+        """
+def run(leaves, k):
+    device = leaves.device
+    k = int(k)
+    a = torch.full((), 0.5, dtype=torch.float64, device=device)
+    for i in kernels.steps(0, 5, k):
+        b = float(i)
+        c = a + b
+        del b
+        a = c
+    return a""",
+    ),
+    "counting makes no tensor": (
+        lambda x: plica.while_loop(lambda a, _: a < x.shape[0], lambda a, b: (a + b, b * 2), 0, 1)[0],
+        (N,),
+        """
+def run(leaves, x):
+    device = leaves.device
+    n = x.shape[0]
+    a = 0
+    b = 1
+    while True:
+        c = a < n
+        if not c:
+            break
+        c_1 = a + b
+        d = kernels.wrap(b * 2)
+        a, b = kernels.wrap(c_1), kernels.wrap(d)
+    return torch.full((), a, dtype=torch.int64, device=device)""",
+    ),
+    "sizes that change are read off": (
+        lambda x: plica.while_loop(lambda a: a.shape[0] < 9, lambda a: pnp.concat([a, a]), x),
+        (N,),
+        """
+def run(leaves, x):
+    n = x.shape[0]
+    b = x
+    while True:
+        n_1 = b.shape[0]
+        b_1 = n_1 < 9
+        if not b_1:
+            break
+        b_2 = torch.cat((b, b,), 0)
+        b = b_2
+    return b""",
+    ),
+    "an if is an if": (
+        lambda x, p, q: plica.cond(p)(lambda: x * 2).else_if(q)(lambda: x).otherwise(lambda: x + 1)(),
+        (N, bool, bool),
+        """
+def run(leaves, x, p, q):
+    n = x.shape[0]
+    if p:
+        a_1 = x * 2.0
+        a = a_1
+    elif q:
+        a = x
+    else:
+        a_2 = x + 1.0
+        a = a_2
+    return a""",
+    ),
+    "scan makes lists": (
+        lambda x: plica.scan(lambda c, r: (c + r, c * r), 0.0, x),
+        (N,),
+        """
+def run(leaves, x):
+    device = leaves.device
+    n = x.shape[0]
+    a = torch.full((), 0.0, dtype=torch.float32, device=device)
+    b = []
+    for r in x.unbind(0):
+        a_1 = a + r
+        b_1 = a * r
+        b.append(b_1)
+        a = a_1
+    b = torch.stack(b) if b else torch.empty((n,), dtype=torch.float32, device=device)
+    return (a, b)""",
+    ),
+    "a stack that nothing reads is not kept": (
+        lambda x: plica.scan(lambda c, r: (c + r, c * r), 0.0, x, reverse=True)[0],
+        (N,),
+        """
+def run(leaves, x):
+    device = leaves.device
+    n = x.shape[0]
+    a = torch.full((), 0.0, dtype=torch.float32, device=device)
+    for r in x.unbind(0)[::-1]:
+        a_1 = a + r
+        b_1 = a * r
+        a = a_1
+    return a""",
+    ),
+    "a call is written out": (
+        lambda x: plica.jit(lambda y: y * y)(x + 1),
+        (N,),
+        """
+def run(leaves, x):
+    n = x.shape[0]
+    a = x + 1.0
+    y = a
+    a_1 = y * y
+    b = a_1
+    del a
+    return b""",
+    ),
+    "sizes that meet are compared": (
+        lambda x, y: x + y,
+        (N, plica.spec("m")),
+        """
+def run(leaves, x, y):
+    n = x.shape[0]
+    m = y.shape[0]
+    a = kernels.assert_shape(y, (n,), PLACE)
+    b = x + a
+    del a
+    return b""",
+    ),
+    "sizes are Python numbers": (
+        lambda x: pnp.ones([x.shape[0] + 1]) * x.shape[0],
+        (N,),
+        """
+def run(leaves, x):
+    device = leaves.device
+    n = x.shape[0]
+    a = torch.full((1 + n,), 1.0, dtype=torch.float64, device=device)
+    b = float(n)
+    c = a * b
+    del a, b
+    return c""",
+    ),
+}
+
+
+@pytest.mark.parametrize(("function", "specs", "text"), CODE.values(), ids=CODE)
+def test_code_of_control_flow(function, specs, text: str) -> None:
+    place = f"{__file__}:"
+    lines = [line.split(repr(place)[:-1])[0] for line in _code(function, *specs).splitlines()]
+    expected = [line.split("PLACE")[0] for line in text.strip().splitlines()]
+    assert lines == expected
+
+
+def test_comments_say_where_the_code_comes_from() -> None:
+    text = source(plica.trace(lambda x: pnp.exp(x), N))
+    assert f"    # {__file__}:{inspect.currentframe().f_lineno - 1}\n    a = torch.exp(x)\n" in text
+
+
+NAMES = ("for_", "torch", "kernels", "leaves", "device", "range", "zip", "reversed", "min", "int", "float", "_")
+
+
+def test_values_of_loops_may_be_called_like_pythons_words() -> None:
+    scope: dict = {"plica": plica, "pnp": pnp}
+    arguments = ", ".join(NAMES)
+    exec(
+        f"def function({arguments}):\n"
+        f"    def body(i, while_, torch):\n        return torch + {' + '.join(NAMES)}, while_ * i\n"
+        f"    return plica.for_loop(0, 3, 1, body, range, zip)\n",
+        scope,
+    )
+    program = plica.trace(scope["function"], *[plica.spec((2,))] * len(NAMES))
+    _agrees(program, *(X[0, :2] + place for place in range(len(NAMES))))
+
+
+def test_nothing_is_deleted_that_an_outer_scope_reads() -> None:
+    def function(x, y):
+        z = pnp.exp(x)
+        w = z * y
+
+        @plica.for_loop(0, 3)
+        def outer(i, a):
+            b = a + w
+
+            @plica.for_loop(0, i + 1)
+            def inner(j, c):
+                return plica.cond(j > 0, lambda: c * b + z, lambda: c + a * w + z)
+
+            return inner(b) + b + z
+
+        return outer(z), w
+
+    one = plica.spec(("n",), "float64")
+    program = plica.trace(function, one, one)
+    for size in (3, 0):
+        _agrees(program, np.linspace(-1, 1, size), np.linspace(0, 2, size))
+
+
+def test_arguments_that_loops_update_stay_as_they_are() -> None:
+    function = plica.jit(lambda x: plica.for_loop(0, 3, 1, lambda i, a: pnp.at(a)[i].set(a[i] * 2 + 1), x))
+    x = torch.arange(3.0)
+    assert function(x).tolist() == [1.0, 3.0, 5.0]
+    assert x.tolist() == [0.0, 1.0, 2.0]
