@@ -217,12 +217,12 @@ def run(leaves, x):
     a = 0
     b = 1
     while True:
-        c = a < n
-        if not c:
+        b_1 = a < n
+        if not b_1:
             break
-        c_1 = a + b
+        c = a + b
         d = kernels.wrap(b * 2)
-        a, b = kernels.wrap(c_1), kernels.wrap(d)
+        a, b = kernels.wrap(c), kernels.wrap(d)
     return torch.full((), a, dtype=torch.int64, device=device)""",
     ),
     "sizes that change are read off": (

@@ -37,8 +37,8 @@ class TorchFunction:
         self._numbers = number_arguments(self.program, numbers)
         named = zip((var.name for var in self.program.consts), bound.leaves, strict=True)
         leaves = dict(named)
-        self._references = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Reference)}
-        self._arrays = {key: leaf for key, leaf in leaves.items() if not isinstance(leaf, Reference)}
+        self._tensors = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Tensor)}
+        self._read = {key: leaf for key, leaf in leaves.items() if not isinstance(leaf, Tensor)}
         self._kept: dict[torch.device | None, SimpleNamespace] = {}
 
     @property
@@ -76,11 +76,10 @@ class TorchFunction:
     def _captured(self, device: torch.device | None) -> SimpleNamespace:
         kept = self._kept.get(device)
         if kept is None:
-            arrays = {key: _on_device(leaf, device) for key, leaf in self._arrays.items()}
-            kept = self._kept[device] = SimpleNamespace(device=device, **arrays)
-        if not self._references:
+            kept = self._kept[device] = SimpleNamespace(device=device, **self._tensors)
+        if not self._read:
             return kept
-        return SimpleNamespace(**vars(kept), **{key: one.read() for key, one in self._references.items()})
+        return SimpleNamespace(**vars(kept), **{key: _now(leaf, device) for key, leaf in self._read.items()})
 
     def _number(self, place: int, leaf: Any) -> torch.dtype | None:
         """The dtype of the tensor that a Python number becomes; None where it stays, or is none."""
@@ -120,8 +119,10 @@ def to_numpy(tensor: Tensor) -> Any:
     return tensor.detach().resolve_conj().cpu().numpy()
 
 
-def _on_device(leaf: Any, device: torch.device | None) -> Tensor:
-    if isinstance(leaf, Tensor):
-        return leaf
-    tensor = from_numpy(leaf).clone() if isinstance(leaf, np.ndarray | np.generic) else from_dlpack(leaf)
+def _now(leaf: Any, device: torch.device | None) -> Tensor:
+    """What a captured leaf is at this call; arrays of other libraries may have changed in place."""
+    if isinstance(leaf, Reference):
+        found: Tensor = leaf.read()
+        return found
+    tensor = from_numpy(leaf) if isinstance(leaf, np.ndarray | np.generic) else from_dlpack(leaf)
     return tensor if device is None else tensor.to(device)

@@ -357,7 +357,9 @@ def with_python_names(program: Program) -> Program:
     taken = {var.name for var in variables}
     if taken.isdisjoint(RESERVED) and not any(regions_of(equation) for equation in program.equations):
         return program
-    program = rename(program, lambda var: var.name)  # a Program that is called twice has its own variables in each place
+    program = rename(
+        program, lambda var: var.name
+    )  # a Program that is called twice has its own variables in each place
     names: dict[Var, str] = {}
     used = set(RESERVED)
 
