@@ -72,10 +72,14 @@ class Call:
         return positional, keywords
 
     def leaf_axes(self, axes: Any) -> Any:
-        """The dynamic axes of each leaf, given those of each argument (or those of all, or of each leaf already)."""
-        if isinstance(axes, Mapping) or axes is None or len(axes) != len(self.trees):
+        """The dynamic axes of each leaf, given those of each argument, static ones too, or those of all."""
+        if isinstance(axes, Mapping) or axes is None or len(axes) < len(self.trees) + len(self._places):
             return axes
-        return [one for one, tree in zip(axes, self.trees, strict=True) for _ in flatten(tree)[0]]
+        return [one for one, tree in zip(self._of_trees(axes), self.trees, strict=False) for _ in flatten(tree)[0]]
+
+    def _of_trees(self, axes: Sequence[Any]) -> list[Any]:
+        """The entries of arguments that are not static."""
+        return [one for place, one in enumerate(axes) if place not in self._places]
 
     def check(self) -> None:
         """Refuse leaves that are neither arrays nor numbers.
@@ -92,7 +96,7 @@ class Call:
 
     def specs(self, axes: AbstractedAxes) -> tuple[Any, ...]:
         """What to trace each leaf as."""
-        named = axes_of_arguments(axes, len(self.trees)) if self.trees else []
+        named = self._of_trees(axes_of_arguments(axes, len(self.trees) + len(self._places))) if self.trees else []
         of_leaves = [one for tree, one in zip(self.trees, named, strict=True) for _ in flatten(tree)[0]]
         rest = axes if isinstance(axes, Mapping) else None
         return tuple(

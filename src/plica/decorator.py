@@ -134,6 +134,7 @@ class CompiledFunction:
         if backend not in _BACKENDS:
             raise InputError(f"jit: there is no backend {backend!r}; there are {', '.join(map(repr, _BACKENDS))}.")
         update_wrapper(self, fn)
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
         self.num_compilations = 0
         self._fn = fn
         self._backend = backend
@@ -229,7 +230,8 @@ class CompiledFunction:
         if is_flat:
             key = self._key(args, self._dynamic)
         else:
-            key = self._key(call.leaves, call.leaf_axes(self._dynamic), call.structure, call.static)
+            axes = self._dynamic if self._annotated is not None else call.leaf_axes(self._dynamic)
+            key = self._key(call.leaves, axes, call.structure, call.static)
         if key not in self._runs:
             self._runs[key] = self._specialised(call)
         return self._runs[key](call.leaves)

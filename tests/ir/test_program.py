@@ -79,6 +79,13 @@ def test_nan_in_a_program_equals_itself(value: str) -> None:
     assert parse(text) == parse(text)
 
 
+def test_marks_of_sizes_do_not_count() -> None:
+    text = "{ lambda ; x:bool[3] . let {a:i64[]} b:i64[a] = nonzero x in ({a}, b) }"
+    other = parse(text.replace("{a:i64[]} b", "a:i64[] b"))
+    assert parse(text) == other
+    assert hash(parse(text)) == hash(other)
+
+
 def test_a_program_is_no_other_thing() -> None:
     assert str(PROGRAM) != PROGRAM
 

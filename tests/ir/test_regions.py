@@ -34,10 +34,10 @@ def test_the_text_is_indented_by_depth() -> None:
 
     assert str(trace(function, spec("n"))).splitlines() == [
         "{ lambda ; {n:i64[]} x:f32[n] . let",
-        "    a:f32[n] = for_loop[body={ lambda n_1:i64[] x:f32[n_1] ; i:i64[] a:f32[n_1] . let",
+        "    a:f32[n] = for_loop[body={ lambda {n_1:i64[]} x:f32[n_1] ; i:i64[] a:f32[n_1] . let",
         "          b:bool[] = greater i 0:i64[]",
-        "          c:f32[n_1] = cond[branches=({ lambda n:i64[] a:f32[n] ; . let",
-        "              in (a,) },{ lambda n:i64[] a:f32[n] x:f32[n] ; . let",
+        "          c:f32[n_1] = cond[branches=({ lambda {n:i64[]} a:f32[n] ; . let",
+        "              in (a,) },{ lambda {n:i64[]} a:f32[n] x:f32[n] ; . let",
         "                c:f32[n] = multiply a x",
         "              in (c,) }) branch_nconsts=(2,3) num_implicit_outputs=0] b n_1 a n_1 a x",
         "        in (c,) } body_nconsts=2 num_implicit_inputs=0 num_implicit_outputs=0 preserve_dimensions=True] "

@@ -109,6 +109,7 @@ TEXTS = (
     "{ lambda ; . let\n  in () }",
     "{ lambda ; x:f32[] . let\n  in (x,) }",
     "{ lambda ; {n:i64[]} {m:i64[]} x:f32[n,m] y:bool[m+n,m^2*n] . let\n  in ({m}, {n}, y, x, 1.0:f32[]) }",
+    "{ lambda {k:i64[]} w:f32[k] ; {n:i64[]} x:f32[n,k] . let\n    {a:i64[]} b:i64[a] = nonzero x\n  in ({a}, b) }",
     "{ lambda w:f32[3] v:i64[4] ; {n:i64[]} x:f32[n,3] . let\n    a:f32[n,3] = multiply x w\n  in (a, v) }",
     "{ lambda ; x:f32[3] . let\n    a:f32[] = sum[axis=(0,) keepdims=False] x\n"
     "    b:f32[1] = reshape[shape=(1,)] a\n  in (b,) }",
@@ -138,7 +139,7 @@ GOOD = "{ lambda ; {n:i64[]} x:f32[n,3] . let\n  a:f32[n,3] = exp x\n in (a,) }"
 BROKEN = (
     ("{ lambda", "lambda", 1, 1, "expected '{', found 'lambda'"),
     ("lambda", "lamda", 1, 3, "expected 'lambda', found 'lamda'"),
-    ("; ", "", 1, 10, "expected the name of a variable, found '{'"),
+    ("; ", "", 1, 31, "expected the name of a variable, found '.'"),
     ("{n:", "{3:", 1, 13, "expected the name of a variable, found '3'"),
     ("n:i64[]}", "n i64[]}", 1, 15, "expected ':', found 'i64'"),
     ("x:f32[n", "x:float[n", 1, 24, "expected a data type (bool, i8, i16"),

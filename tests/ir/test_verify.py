@@ -59,6 +59,12 @@ BROKEN = (
     ),
     ("size of another type", _program(implicit=1), r"the implicit size x:f32\[2\] is no i64\[\]"),
     ("implicit result of another type", _program(implicit_outputs=1), r"the implicit size x:f32\[2\] is no i64\[\]"),
+    ("const that is a size of another type", "{ lambda {n:f32[]} ; . let in () }", r"the size n:f32\[\] is no i64\[\]"),
+    (
+        "result that is a size of another type",
+        "{ lambda ; x:f32[2] . let {a:f32[2]} = exp x in (a,) }",
+        r"equation 0: the size a:f32\[2\] is no i64\[\]",
+    ),
     ("too many implicit inputs", _program(implicit=2), "2 of 1 inputs cannot be implicit"),
     ("too many implicit outputs", _program(implicit_outputs=-1), "-1 of 1 outputs cannot be implicit"),
     ("nested program", _program(_equation("exp", X, body=_BAD_BODY)), "an operand, z, is used before it is defined"),
@@ -67,9 +73,9 @@ BROKEN = (
 
 
 @pytest.mark.parametrize(("program", "message"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])
-def test_broken_rules(program: Program, message: str) -> None:
+def test_broken_rules(program: Program | str, message: str) -> None:
     with pytest.raises(VerifyError, match=message):
-        verify(program)
+        verify(parse(program) if isinstance(program, str) else program)
 
 
 def test_what_is_right_passes() -> None:

@@ -193,10 +193,10 @@ def test_the_text() -> None:
     program = checked(a_size_that_differs_at_once, [N, bool], *ALL)
     assert str(program) == (
         "{ lambda ; {n:i64[]} x:f32[n] p:bool[] . let\n"
-        "    a:i64[] b:f32[n] c:f32[a] = cond[branches=({ lambda n:i64[] x:f32[n] ; . let\n"
+        "    {a:i64[]} b:f32[n] c:f32[a] = cond[branches=({ lambda {n:i64[]} x:f32[n] ; . let\n"
         "          a:f32[2*n] = concat[axis=0] x x\n"
         "          b:i64[] = multiply n 2:i64[]\n"
-        "        in ({b}, x, a) },{ lambda n:i64[] x:f32[n] ; . let\n"
+        "        in ({b}, x, a) },{ lambda {n:i64[]} x:f32[n] ; . let\n"
         "          a:f32[n] = multiply x 2.0:f32[]\n"
         "        in ({n}, a, x) }) branch_nconsts=(2,2) num_implicit_outputs=1] p n x n x\n"
         "  in ({a}, b, c) }"

@@ -156,7 +156,7 @@ UNKNOWN = (
     (_for_enumerate, "for place, row in enumerate(pnp.exp(x)):", "Python iterates over it.*plica.numpy.unstack"),
     (_comprehension, "return [row + 6 for row in x]", "Python iterates over it"),
     (_unpacked, "first, second = x * 7", "Python iterates over it"),
-    (_len, "return pnp.zeros(len(x) + 8)", r"length\. Use x\.shape\[0\], which is a scalar of the program"),
+    (_len, "return pnp.zeros(len(x) + 8)", r"length\. Use x\.shape\[0\], a scalar of the program"),
     (_int, "return x * int(x[9])", r"a Python integer was asked for\. Use array operations, or astype\(x, 'int64'\)"),
     (_float, "return x * float(x[10])", "a Python float was asked for.*'float64'"),
     (_complex, "return x * complex(x[11])", "a Python complex number was asked for.*'complex128'"),
@@ -223,7 +223,7 @@ def test_what_is_no_array_is_refused(function, message: str) -> None:
 
 
 SIZES = (
-    (lambda x: pnp.ones([x.shape[0] / 2]), r"found f64\[\], made at .*; take one element, or convert it with astype"),
+    (lambda x: pnp.ones([x.shape[0] / 2]), r"found f64\[\], made at .*; use // instead of /, or convert it with astype"),
     (lambda x: pnp.ones([2.0]), "found float 2.0; write an int, or use // instead of /"),
     (lambda x: pnp.ones([pnp.ones(3, dtype="int64")]), r"found i64\[3\], made at .*_errors.py:\d+; take one"),
     (lambda x: pnp.ones([x[0] > 0]), r"found bool\[\]"),

@@ -86,6 +86,8 @@ class _Checker:
             self._use_sizes(var.type, index)
             if not is_name(var.name):
                 self._fail(index, f"{var.name!r} cannot name a variable")
+            if var.is_size and var.type != SCALAR_SIZE:
+                self._fail(index, f"the size {var!r} is no {SCALAR_SIZE}")
             if var in self._defined or var.name in self._names:
                 self._fail(index, f"the name {var.name!r} is defined twice")
             self._defined[var] = None
