@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
+from operator import index
 from typing import Any
 
 from plica import numpy as namespace
-from plica.errors import TraceError
+from plica.errors import InputError, ShapeError, TraceError
 from plica.ops.control import steps
 from plica.tracing.control import (
     Body,
@@ -83,8 +84,8 @@ def for_loop(
             if _is_traced(lower, upper, step, first):
                 return trace_for((lower, upper, step), fn, first, shared=preserve_dimensions)
             state = first
-            for index in steps(int(lower), int(upper), int(step)):
-                state = next_arguments("for_loop", place_of(fn), fn(index, *state), len(first))
+            for place in steps(*(_integer("the bound of a loop", bound) for bound in (lower, upper, step))):
+                state = next_arguments("for_loop", place_of(fn), fn(place, *state), len(first))
             return as_result(state)
 
         return update_wrapper(loop, fn)
@@ -240,7 +241,7 @@ def scan(
     leaves, structure = flatten(xs)
     if not leaves and length is None:
         raise TraceError(f"{user_line()}: scan needs arrays to run along, or a length.")
-    count = int(length) if length is not None else len(leaves[0])
+    count = _steps_along(leaves, length)
     carry, rows = init, []
     for step in reversed(range(count)) if reverse else range(count):
         row = unflatten(structure, [leaf[step] for leaf in leaves])
@@ -252,6 +253,28 @@ def scan(
     stack = namespace.stack  # type: ignore[attr-defined]
     stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
     return carry, unflatten(rows[0][1], stacks)
+
+
+def _steps_along(leaves: list[Any], length: Any) -> int:
+    """How many steps a scan over arrays takes."""
+    for leaf in leaves:
+        if not getattr(leaf, "ndim", 0):
+            raise TraceError(f"{user_line()}: scan runs along the first axis of its arrays, found {leaf!r}.")
+    count = len(leaves[0]) if length is None else _integer("the length of scan", length)
+    if count < 0:
+        raise InputError(f"{user_line()}: the length of scan is {count}; take 0 or more.")
+    for leaf in leaves:
+        if len(leaf) != count:
+            shape = tuple(leaf.shape)
+            raise ShapeError(f"{user_line()}: scan has {count} steps, but is given an array of shape {shape}.")
+    return count
+
+
+def _integer(what: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TraceError(f"{user_line()}: {what} is a scalar int, found {value!r}.") from None
 
 
 def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:

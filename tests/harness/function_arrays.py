@@ -24,10 +24,10 @@ def reduction(write: Writer) -> None:
     axes, text = _axes(write, x)
     reduced = [x.dims[axis] for axis in axes]
     name = write.one_of(_reductions(x, least_elements(reduced)))
-    if name in ("argmax", "argmin") and len(axes) != 1:
-        axes, text = tuple(range(len(x.dims))), "None"
-        if not least_elements(x.dims):
+    if name in ("argmax", "argmin"):
+        if len(axes) != 1 and axes != tuple(range(len(x.dims))):
             return
+        text = str(axes[0]) if len(axes) == 1 else "None"
     dtype, facts = _reduced(name, x, reduced)
     write.let(
         f"pnp.{name}({x.text}, axis={text}, keepdims={keepdims})", dtype, without(x.dims, axes, keepdims), **facts

@@ -1,7 +1,6 @@
 """Branches: what they return, which sizes are new, and that every way to run them gives the same."""
 # ruff: noqa: ARG001, ARG005 - branches are given what they need not use
 
-import numpy as np
 import pytest
 import torch
 
@@ -244,22 +243,6 @@ def test_misuse_is_refused_where_it_is(function, error, message: str) -> None:
     with pytest.raises(error, match=rf"(?s){message}") as caught:
         trace(function, N)
     assert "test_branches.py:" in str(caught.value)
-
-
-def test_nothing_comes_after_otherwise() -> None:
-    branch = plica.cond(True)(lambda: 1).otherwise(lambda: 2)
-    with pytest.raises(TraceError, match=r"test_branches.py:\d+: `otherwise` is the last branch of a cond"):
-        branch.else_if(False)(lambda: 3)
-    with pytest.raises(TraceError, match="`otherwise` is the last branch of a cond"):
-        branch.otherwise(lambda: 3)
-
-
-def test_outside_a_trace_one_branch_runs() -> None:
-    assert plica.cond(np.bool_(True), lambda: "a", lambda: 1 / 0) == "a"
-    assert plica.cond(torch.tensor(False), lambda: 1 / 0, lambda: "b") == "b"
-    assert plica.cond(False)(lambda: 1 / 0)() is None
-    with pytest.raises(TraceError, match=r"the predicate of cond is a scalar bool, found an array of shape \(2,\)"):
-        plica.cond(np.ones(2) > 0, lambda: 1, lambda: 2)
 
 
 def test_each_branch_is_traced_once() -> None:

@@ -31,7 +31,7 @@ def _scan(body, init=0.0, **settings):
 
 
 MISUSES = (
-    (_for(lambda i, a: None, None), TraceError, "the body of for_loop returns nothing; return the next value of each argument"),
+    (_for(lambda i, a: None, None), TraceError, "the body of for_loop returns nothing; return the next value"),
     (
         _for(lambda i, a, b: a, None, None),
         TraceError,

@@ -385,19 +385,3 @@ def test_the_body_is_traced_once_for_its_types() -> None:
     calls = []
     trace(lambda x: plica.for_loop(0, 3, 1, lambda i, a: calls.append(a.aval) or a * 2, x), N)
     assert [str(one) for one in calls] == ["f32[n]"]
-
-
-def test_decorators_keep_the_name_of_the_body() -> None:
-    @plica.for_loop(0, 3)
-    def total(i, a):
-        """Adds."""
-        return a + i
-
-    assert (total.__name__, total.__doc__, total(1)) == ("total", "Adds.", 4)
-
-
-def test_outside_a_trace_loops_are_pythons() -> None:
-    assert plica.for_loop(0, 4, 1, lambda i, a: [*a, i], []) == [0, 1, 2, 3]
-    assert plica.while_loop(lambda a: len(a) < 3, lambda a: a + "b", "a") == "abb"
-    carry, rows = plica.scan(lambda c, r: (c + r, c), 0.0, np.asarray([1.0, 2.0]))
-    assert (carry, np.asarray(rows).tolist()) == (3.0, [0.0, 1.0])

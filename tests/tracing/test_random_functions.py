@@ -97,7 +97,7 @@ def test_gradients_agree(function: Function, drawn: Sequence[Sizes], seed: int) 
 
 
 @settings(max_examples=40)
-@given(functions(floats=(("float64",),)), SIZES, SEEDS)
+@given(functions(floats=(("float64",),)).filter(lambda one: "stop_gradient" not in one.source), SIZES, SEEDS)
 def test_gradients_are_slopes(function: Function, drawn: Sequence[Sizes], seed: int) -> None:
     _slopes_agree(function, drawn, seed)
 

@@ -223,7 +223,7 @@ def test_what_is_no_array_is_refused(function, message: str) -> None:
 
 
 SIZES = (
-    (lambda x: pnp.ones([x.shape[0] / 2]), r"found f64\[\], made at .*; use // instead of /, or convert it with astype"),
+    (lambda x: pnp.ones([x.shape[0] / 2]), r"found f64\[\], made at .*; use // instead of /, or convert it with as"),
     (lambda x: pnp.ones([2.0]), "found float 2.0; write an int, or use // instead of /"),
     (lambda x: pnp.ones([pnp.ones(3, dtype="int64")]), r"found i64\[3\], made at .*_errors.py:\d+; take one"),
     (lambda x: pnp.ones([x[0] > 0]), r"found bool\[\]"),
