@@ -245,28 +245,32 @@ _EINSUMS: Mapping[str, tuple[str, str, str]] = {
 
 
 def contract(write: Writer) -> None:
-    template = write.one_of(list(_EINSUMS))
-    first, second, kept = _EINSUMS[template]
-    x = write.pick(lambda value: is_float(value) and len(value.dims) == len(first))
-    if x is None:
+    if (x := write.pick(lambda value: is_float(value) and has_axes(value))) is None:
         return
+    found = []
+    for template, (first, second, kept) in _EINSUMS.items():
+        for y in write.values[::-1] if len(first) == len(x.dims) else ():
+            sizes = _contracted(x, first, y, second)
+            if sizes is not None:
+                found.append(
+                    (template, y, [sizes[one] for one in first if one not in kept], [sizes[one] for one in kept])
+                )
+    if found:
+        template, y, summed, dims = write.one_of(found)
+        facts = {**around(max(most_elements(summed), 1) * x.size * y.size), "finite": x.finite and y.finite}
+        write.let(template.format(x.text, y.text), x.dtype, dims, **facts)
+
+
+def _contracted(x: Value, first: str, y: Value, second: str) -> dict[str, Dim] | None:
+    """The sizes of letters; None if the two do not fit."""
+    if y.number or y.dtype != x.dtype or len(y.dims) != len(second):
+        return None
     sizes = dict(zip(first, x.dims, strict=True))
-
-    def fits(value: Value) -> bool:
-        if value.dtype != x.dtype or len(value.dims) != len(second):
-            return False
-        if "d" in second and limits(value.dims[2])[0] < 1:
-            return False
-        return all(
-            letter not in sizes or same(sizes[letter], dim) for letter, dim in zip(second, value.dims, strict=True)
-        )
-
-    if (y := write.pick(fits)) is None:
-        return
-    sizes.update(zip(second, y.dims, strict=True))
-    summed = most_elements([sizes[letter] for letter in first if letter not in kept])
-    facts = {**around(max(summed, 1) * x.size * y.size), "finite": x.finite and y.finite}
-    write.let(template.format(x.text, y.text), x.dtype, [sizes[letter] for letter in kept], **facts)
+    if "d" in second and limits(y.dims[2])[0] < 1:
+        return None
+    if any(letter in sizes and not same(sizes[letter], dim) for letter, dim in zip(second, y.dims, strict=True)):
+        return None
+    return {**sizes, **dict(zip(second, y.dims, strict=True))}
 
 
 # New arrays

@@ -125,8 +125,11 @@ def take(write: Writer) -> None:
     """Elements at an array of indices."""
     x = write.pick(lambda value: any(limits(dim)[0] > 0 for dim in value.dims))
     indices = write.pick(lambda value: is_int(value) and len(value.dims) == 1)
-    if x is None or indices is None:
+    if x is None:
         return
+    if indices is None or write.chance():
+        start = write.number(0, 2)
+        indices = Value(f"pnp.arange({start}, {start + 3})", "int64", (3,), 0, 4)
     axis = write.one_of([axis for axis, dim in enumerate(x.dims) if limits(dim)[0] > 0])
     size = write.say(x.dims[axis])
     if size is None:

@@ -197,7 +197,7 @@ def _enter_number(write: Writer, one: Argument) -> None:
 
 def block(write: Writer) -> None:
     """A few lines; those of a nested scope are fewer."""
-    for _ in range(write.number(1, 6) if write.depth == 0 else write.number(0, 2)):
+    for _ in range(write.number(1, 9) if write.depth == 0 else write.number(0, 2)):
         if write.depth < _DEPTH and write.number(0, 3) == 3:
             write.one_of(_NESTED)(write, block)
         else:

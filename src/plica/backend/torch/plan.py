@@ -142,6 +142,10 @@ class Plan:
         for inner, outer in _handed_over(equation):
             if inner in self.sizes:
                 self._need_size(outer)
+        if equation.op.name == "while_loop":  # what the condition reads is carried by the body
+            for asked, again in zip(equation.params["cond"].inputs, equation.params["body"].inputs, strict=True):
+                self.reads.update({again: None} if asked in self.reads else {})
+                self.sizes.update({again: None} if asked in self.sizes else {})
         if "body" in equation.params:
             self.reads.update((inner, None) for inner, _, _, output in carries(equation) if output in self.reads)
         implicit = _implicit_operands(equation)
