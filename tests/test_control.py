@@ -108,7 +108,7 @@ REFUSED = (
         TraceError,
         r"a scalar bool, found an array of shape \(2,\)",
     ),
-    (lambda: plica.while_loop(lambda a: True, lambda a: (a, a), 0), TraceError, "the body of while_loop is given"),
+    (lambda: plica.while_loop(lambda a, b: True, lambda a, b: a, 0, 1), TraceError, "the body of while_loop is given"),
     (
         lambda: plica.cond(X > 0, lambda: 1, lambda: 2),
         TraceError,

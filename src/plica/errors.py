@@ -25,12 +25,13 @@ class ShapeError(PlicaError, ValueError):
 class UndecidedSizeError(ShapeError):
     """Two sizes of which it is not known before the program runs whether they are equal."""
 
-    def __init__(self, first: Any, second: Any, message: str, axis: int | None = None) -> None:
+    def __init__(self, first: Any, second: Any, message: str, axis: int | None = None, operand: int = 0) -> None:
         super().__init__(f"{message} Whether {first} = {second} is not known before the program runs.")
         self.first = first
         self.second = second
         self.message = message
-        self.axis = axis  # of the operand that has `second`, where it is but one axis that must be `first`
+        self.axis = axis  # where it is but one axis of one operand that has `second` and must be `first`
+        self.operand = operand
 
 
 class DTypeError(PlicaError, TypeError):

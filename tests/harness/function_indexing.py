@@ -110,7 +110,7 @@ def _let_read(write: Writer, x: Value, keys: list[Key]) -> None:
     dims: list[Dim] = [key.dim for key in keys if key.dim is not None]
     taken = sum(key.text != "None" for key in keys)
     dims += x.dims[taken:]
-    text = f"{x.text}[{', '.join(key.text for key in keys)}]"
+    text = f"{write.indexed(x)}[{', '.join(key.text for key in keys)}]"
     named = [axis for axis, key in enumerate(one for one in keys if one.dim is not None) if key.named]
     if len(dims) > MOST_AXES:
         return
@@ -139,7 +139,7 @@ def take(write: Writer) -> None:
         text, dims = f"pnp.take({x.text}, {places}, axis={axis})", replaced(x.dims, axis, indices.dims[0])
     else:
         before = ":, " * axis
-        text, dims = f"{x.text}[{before}{places}]", replaced(x.dims, axis, indices.dims[0])
+        text, dims = f"{write.indexed(x)}[{before}{places}]", replaced(x.dims, axis, indices.dims[0])
     write.let(text, x.dtype, dims, **as_before(x), noisy=x.noisy)
 
 

@@ -40,6 +40,7 @@ class Writer:
         values: The variables that can be used here, newest last.
         atoms: The integers that are known here.
         depth: How deep it is nested.
+        outside: How many of the variables come from around it.
     """
 
     draw: st.DrawFn
@@ -47,6 +48,7 @@ class Writer:
     values: list[Value] = field(default_factory=list)
     atoms: list[Atom] = field(default_factory=list)
     depth: int = 0
+    outside: int = 0
 
     # Choices
 
@@ -76,6 +78,10 @@ class Writer:
 
     def line(self, text: str) -> None:
         self.shared.lines.append("    " * (self.depth + 1) + text)
+
+    def indexed(self, value: Value) -> str:
+        """Python before the brackets of an index: an array from outside may meet an index that is traced."""
+        return f"pnp.asarray({value.text})" if value in self.values[: self.outside] else value.text
 
     def name(self, letter: str = "v") -> str:
         """A name that nothing else has."""
@@ -163,4 +169,4 @@ class Writer:
     @contextmanager
     def nested(self) -> Iterator["Writer"]:
         """A scope within this one, whose lines come next."""
-        yield Writer(self.draw, self.shared, list(self.values), list(self.atoms), self.depth + 1)
+        yield Writer(self.draw, self.shared, list(self.values), list(self.atoms), self.depth + 1, len(self.values))

@@ -188,10 +188,11 @@ class Builder:
         if isinstance(replaced, int):
             kept, replaced = replaced, kept
         if error.axis is not None:
-            dims = list(inputs[0].type.shape)
+            dims = list(inputs[error.operand].type.shape)
             dims[error.axis] = error.first
             self.equalities.append((error.first, error.second))
-            return (self.assert_dims(inputs[0], dims), *inputs[1:])
+            checked = self.assert_dims(inputs[error.operand], dims)
+            return (*inputs[: error.operand], checked, *inputs[error.operand + 1 :])
         for new, old in ((kept, replaced), (replaced, kept)):
             found = [isinstance(one, Var) and old in one.type.shape for one in inputs]
             if any(found):

@@ -158,7 +158,8 @@ def _scan_type(
 ) -> tuple[ArrayType, ...]:
     parts = split(typed(types, sizes), body_nconsts, num_implicit_inputs, num_carries)
     consts, implicit, carries, stacked = parts
-    rows = [(_row(type_, length), None) for type_, _ in stacked]
+    first = len(types) - len(stacked)
+    rows = [(_row(type_, length, first + place), None) for place, (type_, _) in enumerate(stacked)]
     region = Region(body, consts, [*implicit, *varying(carries), *rows], "scan")
     require_sizes(body, num_implicit_inputs, num_implicit_outputs, "scan")
     results, changing = carried(region, num_implicit_inputs, num_carries, "scan", stacks=True)
@@ -171,10 +172,10 @@ def _scan_type(
     return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
 
-def _row(type_: ArrayType, length: Dim) -> ArrayType:
+def _row(type_: ArrayType, length: Dim, operand: int) -> ArrayType:
     if not type_.shape:
         raise ShapeError(f"scan runs along the first axis of its arrays, found {type_}.")
-    require_equal_sizes(length, type_.shape[0], f"scan has {length} steps, but is given {type_}.")
+    require_equal_sizes(length, type_.shape[0], f"scan has {length} steps, but is given {type_}.", 0, operand)
     return array_type(type_.shape[1:], type_.dtype)
 
 

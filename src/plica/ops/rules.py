@@ -35,8 +35,8 @@ def _meet(first: Dim, second: Dim, shapes: Sequence[Sequence[Dim]]) -> Dim:
     return first if isinstance(first, int) else second
 
 
-def require_equal_sizes(first: Dim, second: Dim, message: str, axis: int | None = None) -> None:
-    """Check that two sizes are equal; `axis` is the axis of the one operand that has the second.
+def require_equal_sizes(first: Dim, second: Dim, message: str, axis: int | None = None, operand: int = 0) -> None:
+    """Check that two sizes are equal; `axis` is the axis of the one operand, by its place, that has the second.
 
     Raises:
         ShapeError: They are not, with `message`.
@@ -44,7 +44,7 @@ def require_equal_sizes(first: Dim, second: Dim, message: str, axis: int | None 
     """
     equal = same(first, second)
     if equal is None:
-        raise UndecidedSizeError(first, second, message, axis)
+        raise UndecidedSizeError(first, second, message, axis, operand)
     if not equal:
         raise ShapeError(message)
 

@@ -6,7 +6,7 @@ had to check that they are equal. Here they become one, from the outside to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
@@ -121,16 +121,25 @@ def _reads(program: Program, var: Var) -> bool:
     return var in program.outputs or any(var in equation.inputs for equation in program.equations)
 
 
+def _makers(equations: Sequence[Equation], operands: Iterable[Operand]) -> dict[Equation, None]:
+    """The equations that compute these operands, in order."""
+    needed = set(operands)
+    for equation in reversed(equations):
+        if any(var in needed for var in equation.outputs):
+            needed.update(equation.inputs)
+    return dict.fromkeys(one for one in equations if any(var in needed for var in one.outputs))
+
+
 def _renamed(program: Program, traced: Traced, constant: Mapping[int, Dim]) -> Program:
     """`program` with the sizes outside, as captured, in the place of implicit inputs."""
     scope = traced.scope
     assert scope.parent is not None, "a nested function has an enclosing scope"
     sizes = {traced.implicit[entry]: scope.lift(size, scope.parent) for entry, size in constant.items()}
-    before = len(program.equations)
     values = {var: scope.builder.size_operand(size) for var, size in sizes.items() if _reads(program, var)}
-    made = scope.builder.build((), ()).equations[before:]
-    equations = (*made, *(one for one in program.equations if one not in made))
-    program = replace(program, consts=tuple(scope.captured.values()), equations=equations)
+    equations = scope.builder.build((), ()).equations  # with what computes these sizes
+    first = _makers(equations, values.values())
+    ordered = (*first, *(one for one in equations if one not in first))
+    program = replace(program, consts=tuple(scope.captured.values()), equations=ordered)
     return refine(program, sizes, {var: one for var, one in values.items() if isinstance(one, Var)})
 
 

@@ -237,6 +237,7 @@ def run(leaves, x):
         b_1 = n_1 < 9
         if not b_1:
             break
+        n_1 = b.shape[0]
         b_2 = torch.cat((b, b,), 0)
         b = b_2
     return b""",
