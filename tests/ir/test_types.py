@@ -37,7 +37,7 @@ def test_other_types_are_refused(name: object) -> None:
         as_dtype(name)
 
 
-@pytest.mark.parametrize(("first", "second"), itertools.combinations_with_replacement(DType, 2))
+@pytest.mark.parametrize(("first", "second"), list(itertools.combinations_with_replacement(DType, 2)))
 def test_promotion_is_the_standards_within_a_kind(first: DType, second: DType) -> None:
     """Beyond it: an integer never widens a float; int64 with uint64 is numpy's float64."""
     found = promote(first, second)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from plica.errors import DTypeError
-from plica.ir.dtypes import DType, as_dtype
+from plica.ir.dtypes import DType
 from plica.ir.op import PRIMITIVE, Array, Op, Sample, Unsupported, sample
 from plica.ir.types import ArrayType, array_type
-from plica.ops.rules import broadcast, require_kind, require_operands, require_same_dtype
+from plica.ops.rules import broadcast, real_dtype, require_kind, require_operands, require_same_dtype
 
 NUMERIC = ("int", "float", "complex")
 REAL = ("int", "float")
@@ -196,11 +196,6 @@ def _abs_type(x: ArrayType) -> ArrayType:
 def _part_type(x: ArrayType) -> ArrayType:
     require_kind([x], ("complex",))
     return array_type(x.shape, real_dtype(x.dtype))
-
-
-def real_dtype(dtype: DType) -> DType:
-    """The dtype of the parts of a complex number; another dtype itself."""
-    return as_dtype(np.empty(0, dtype.value).real.dtype)
 
 
 def _parts_samples() -> list[Sample]:

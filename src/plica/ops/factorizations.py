@@ -21,8 +21,7 @@ from plica.ir.dtypes import DType
 from plica.ir.op import Array, Op, Sample, sample
 from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
-from plica.ops.linalg import real_dtype
-from plica.ops.rules import broadcast, require_equal_sizes, require_same_dtype
+from plica.ops.rules import broadcast, real_dtype, require_equal_sizes, require_same_dtype
 
 _DTYPES = (DType.FLOAT32, DType.FLOAT64, DType.COMPLEX64, DType.COMPLEX128)
 

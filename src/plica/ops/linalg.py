@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from plica.errors import ShapeError
-from plica.ir.dtypes import DType, as_dtype
 from plica.ir.op import Array, Op, Sample, sample
 from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import (
     broadcast,
     normal_axes,
+    real_dtype,
     require_equal_sizes,
     require_kind,
     require_operands,
@@ -160,11 +160,6 @@ def _log_einsum_exp_samples() -> list[Sample]:
         ),
         sample(x[:, :0], x[:, :0], core, equation="fbi,fbj,foij->fbo"),
     ]
-
-
-def real_dtype(dtype: DType) -> DType:
-    """The dtype of the real part of numbers of `dtype`."""
-    return as_dtype(np.empty(0, dtype.value).real.dtype)
 
 
 def _cross_type(a: ArrayType, b: ArrayType, *, axis: int) -> ArrayType:

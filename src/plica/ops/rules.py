@@ -113,3 +113,9 @@ def normal_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ShapeError(f"an axis is named twice: {axis}.")
     return tuple(axes)
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the parts of a complex number; another dtype itself."""
+    parts = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
+    return parts.get(dtype, dtype)

@@ -109,14 +109,14 @@ def from_numpy(array: Any) -> Tensor:
     found = np.asarray(array)
     if not found.dtype.isnative:
         found = found.astype(found.dtype.newbyteorder("="))
-    if not found.flags.writeable or any(step < 0 for step in found.strides):
+    if not found.flags.writeable or any(step < 0 or step % found.itemsize for step in found.strides):
         found = found.copy()
     return torch.from_numpy(found)
 
 
 def to_numpy(tensor: Tensor) -> Any:
     """A numpy array of the memory of a tensor on the CPU."""
-    return tensor.detach().resolve_conj().cpu().numpy()
+    return tensor.detach().resolve_conj().resolve_neg().cpu().numpy()
 
 
 def _now(leaf: Any, device: torch.device | None) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 from plica.errors import ShapeError, TraceError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.sizes import Dim, Size, floor_divide, opaque
-from plica.ops.elementwise import real_dtype
+from plica.ops.rules import real_dtype
 from plica.tracing.namespace.elementwise import FUNCTIONS, astype, where
 from plica.tracing.namespace.operands import (
     as_dim,

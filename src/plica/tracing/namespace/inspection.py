@@ -10,7 +10,7 @@ import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
-from plica.ops.elementwise import real_dtype
+from plica.ops.rules import real_dtype
 
 VERSION = "2024.12"
 

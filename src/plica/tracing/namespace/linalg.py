@@ -13,8 +13,7 @@ import math
 from typing import Any, NamedTuple
 
 from plica.errors import DTypeError, ShapeError, TraceError
-from plica.ops.linalg import real_dtype
-from plica.ops.rules import normal_axes, normal_axis
+from plica.ops.rules import normal_axes, normal_axis, real_dtype
 from plica.tracing.namespace.contractions import matmul, tensordot, vecdot
 from plica.tracing.namespace.creation import eye
 from plica.tracing.namespace.elementwise import astype
