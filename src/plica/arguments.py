@@ -38,7 +38,6 @@ class Call:
         structure: The tree of positional and named arguments that they are the leaves of.
         static: The values of static arguments with their types: 1, 1.0 and True are three values.
         trees: The positional arguments that are not static.
-        names: Hints for the names of the leaves.
     """
 
     def __init__(
@@ -61,7 +60,11 @@ class Call:
         leaves, self.structure = flatten((tuple(self.trees), dict(kwargs)))
         self.leaves = [leaf if is_array(leaf) or not hasattr(leaf, "__dlpack__") else exchange(leaf) for leaf in leaves]
         self.place = place_of(fn)
-        self.names = _names_of(fn, self.trees, self._places) + [None] * len(self.leaves)
+
+    @property
+    def names(self) -> list[str | None]:
+        """Hints for the names of the leaves."""
+        return _names_of(self._fn, self.trees, self._places) + [None] * len(self.leaves)
 
     def arguments(self, found: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
         """The arguments of the function with `found` in the place of the leaves."""

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
@@ -145,6 +146,7 @@ class CompiledFunction:
         self._last: _Compiled | None = None
         self._methods: WeakKeyDictionary[Any, CompiledFunction] = WeakKeyDictionary()
         self._signature = signature_of(fn)
+        self._positional_count = _positional_count(self._signature)
         self._annotated = None if self._static else annotated_specs(fn)
         self._dynamic = dynamic_axes(abstracted_axes, self._annotated)
         if self._annotated is not None:
@@ -238,7 +240,7 @@ class CompiledFunction:
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments by place as far as Python's rules allow; with defaults, where annotations gave the types."""
-        if self._signature is None:
+        if self._signature is None or (not kwargs and len(args) == self._positional_count):
             return args, kwargs
         try:
             bound = self._signature.bind(*args, **kwargs)
@@ -312,6 +314,13 @@ class CompiledMethod:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.function, name)
+
+
+def _positional_count(signature: inspect.Signature | None) -> int | None:
+    """How many positional arguments leave nothing to bind; None where that may differ from call to call."""
+    kinds = [one.kind for one in signature.parameters.values()] if signature is not None else [None]
+    fixed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return len(kinds) if all(kind in fixed for kind in kinds) else None
 
 
 def _method_of(fn: Callable[..., Any], instance: Any) -> Callable[..., Any]:

@@ -253,6 +253,10 @@ def atoms(size: Dim) -> Iterator[Atom]:
     """The variables of `size`, those within opaque atoms too, in the order of its text; repeats possible."""
     if isinstance(size, int):
         return
+    single = single_atom(size)
+    if single is not None and not isinstance(single, Opaque):  # most sizes are one variable
+        yield single
+        return
     for monomial, _ in _sorted_terms(size.terms):
         for atom, _ in sorted(monomial, key=lambda item: _name(item[0])):
             if isinstance(atom, Opaque):
@@ -283,6 +287,9 @@ def substitute(size: Dim, values: Callable[[Atom], Dim]) -> Dim:
     """`size` with every variable replaced by `values(variable)`."""
     if isinstance(size, int):
         return size
+    atom = single_atom(size)
+    if atom is not None:  # most sizes are one variable
+        return _substitute_atom(atom, values)
     result: Dim = 0
     for monomial, factor in size.terms:
         term: Dim = factor

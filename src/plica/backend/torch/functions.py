@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,12 +35,15 @@ class TorchFunction:
         self._name = name if name.isidentifier() and name not in RESERVED else "function"  # a lambda has no name
         self._run = emit(self.program, self._name, is_checked=True, numbers=numbers)
         self._described = numbers
-        self._numbers = number_arguments(self.program, numbers)
         named = zip((var.name for var in self.program.consts), bound.leaves, strict=True)
         leaves = dict(named)
         self._tensors = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Tensor)}
         self._read = {key: leaf for key, leaf in leaves.items() if not isinstance(leaf, Tensor)}
         self._kept: dict[torch.device | None, SimpleNamespace] = {}
+
+    @cached_property
+    def _numbers(self) -> frozenset[int]:
+        return number_arguments(self.program, self._described)  # asked for where an argument is a number
 
     @property
     def code(self) -> str:

@@ -213,9 +213,8 @@ class Plan:
             case _:
                 row = host_row(equation)
                 is_host = row is not None and all(map(self.is_host, equation.inputs))
-                counts = {
-                    var for one in equation.outputs for var in size_variables(one.type)
-                }  # sizes of its own results
+                several = equation.outputs if len(equation.outputs) > 1 else ()
+                counts = {var for one in several for var in size_variables(one.type)}  # sizes of its own results
                 for var in equation.outputs:
                     self._host[var] = is_host or var in counts
 
