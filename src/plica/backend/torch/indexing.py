@@ -83,6 +83,10 @@ def update(x: Tensor, values: Tensor, mode: str, at: Sequence[Place], *indices: 
         (rows,) = indices
         if isinstance(rows, Tensor) and rows.ndim == 1:
             return _rows_added(x, at.index("at"), rows, values)
+    if mode == "set" and len(indices) == 1 and isinstance(indices[0], int) and all(one in (None, "at") for one in at):
+        axis = at.index("at")
+        place = _checked(indices[0], axis, x.shape[axis])
+        return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, place)
     result = x.clone(memory_format=torch.contiguous_format)
     part, places, axes = _part(result, at, indices)
     if not places:
