@@ -18,6 +18,8 @@ from functools import update_wrapper
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from plica import numpy as namespace
 from plica.errors import InputError, ShapeError, TraceError
 from plica.ops.control import steps
@@ -290,5 +292,21 @@ def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
         made.append(tree)
         return empty
 
-    results = namespace.run_eagerly(stacks, arrays)
-    return init, unflatten(made[0], results)
+    try:
+        results = namespace.run_eagerly(stacks, arrays)
+        return init, unflatten(made[-1], results)
+    except (ShapeError, TraceError):  # the body does what only a run can tell: a step on zeros tells it
+        empty, tree = flatten(as_pair(place_of(body), body(init, _zeros(xs)))[1])
+        return init, unflatten(tree, [namespace.stack([one])[:0] for one in empty])  # type: ignore[attr-defined]
+
+
+def _zeros(xs: Any) -> Any:
+    """A row of zeros for each array of no rows."""
+    leaves, structure = flatten(xs)
+    return unflatten(
+        structure,
+        [
+            np.zeros(leaf.shape[1:], leaf.dtype) if isinstance(leaf, np.ndarray) else leaf.new_zeros(leaf.shape[1:])
+            for leaf in leaves
+        ],
+    )

@@ -21,7 +21,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from plica.errors import DTypeError
+from plica.errors import DTypeError, ShapeError
 from plica.ir.dtypes import as_dtype
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
@@ -166,9 +166,18 @@ def _eager(traced: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
-    """The results of a function of tracers at `arrays`, traced anew."""
-    specs = [spec(array.shape, array.dtype) for array in arrays]
-    return _run(trace_function(fn, specs, lambda tracers: (tracers, {}), ()).bound, arrays)
+    """The results of a function of tracers at `arrays`, traced at their sizes; where these are refused, at any."""
+
+    def named(place: int, array: Any) -> list[str]:
+        return [f"s{place}_{axis}" for axis in range(len(array.shape))]
+
+    known = [spec(array.shape, array.dtype) for array in arrays]
+    unknown = [spec(named(place, array), array.dtype) for place, array in enumerate(arrays)]
+    try:
+        traced = trace_function(fn, known, lambda tracers: (tracers, {}), ())
+    except ShapeError:
+        traced = trace_function(fn, unknown, lambda tracers: (tracers, {}), ())
+    return _run(traced.bound, arrays)
 
 
 class _Arguments:

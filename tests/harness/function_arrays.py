@@ -85,7 +85,7 @@ def along(write: Writer) -> None:
     if (x := write.pick(has_axes)) is None:
         return
     axis = write.axis(x)
-    names = ["flip", "roll"]
+    names = ["flip", "roll", *(["tril", "triu"] if len(x.dims) > 1 and is_numeric(x) else [])]
     if is_numeric(x):
         names += ["sort", "cumulative_sum"]
     if is_int(x):
@@ -97,6 +97,10 @@ def along(write: Writer) -> None:
     match name:
         case "roll":
             write.let(f"pnp.roll({x.text}, {write.number(-2, 2)}, axis={axis})", dtype, x.dims, **facts)
+            return
+        case "tril" | "triu":
+            facts = as_before(x, Value("0", x.dtype, (), 0, 0))
+            write.let(f"pnp.{name}({x.text}, k={write.number(-1, 1)})", dtype, x.dims, **facts)
             return
         case "sort":
             options += f", descending={write.chance()}"

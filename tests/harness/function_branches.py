@@ -32,7 +32,7 @@ def predicate(write: Writer) -> str:
 def cond(write: Writer, body: Body) -> None:
     """Two or three branches that return values of the same dtypes and ranks."""
     count, name = write.number(2, 3), write.name("branch")
-    wanted = [value for value in (write.pick() for _ in range(write.number(1, 2))) if value is not None]
+    wanted = _some(write)
     if not wanted:
         return
     argument = write.name() if write.chance() else ""
@@ -55,6 +55,13 @@ def cond(write: Writer, body: Body) -> None:
     _bind(write, after, made)
 
 
+def _some(write: Writer) -> list[Value]:
+    """One or two variables, and sometimes a Python number."""
+    found = [write.pick() for _ in range(write.number(1, 2))]
+    number = write.pick_number(lambda value: not is_bool(value)) if write.number(0, 3) == 3 else None
+    return [value for value in (*found, number) if value is not None]
+
+
 def _branch(write: Writer, body: Body, wanted: Sequence[Value], argument: str) -> list[Value]:
     with write.nested() as inner:
         if argument:
@@ -62,7 +69,8 @@ def _branch(write: Writer, body: Body, wanted: Sequence[Value], argument: str) -
         body(inner)
         found = []
         for one in wanted:
-            value = inner.pick(lambda v, one=one: v.dtype == one.dtype and len(v.dims) == len(one.dims))  # type: ignore[misc]
+            pick = inner.pick_number if one.number else inner.pick
+            value = pick(lambda v, one=one: v.dtype == one.dtype and len(v.dims) == len(one.dims))  # type: ignore[misc]
             assert value is not None, "the variable outside is one"
             found.append(value)
         inner.line(f"return {', '.join(value.text for value in found)}{',' if len(found) == 1 else ''}")
@@ -73,6 +81,9 @@ def _bind(write: Writer, names: Sequence[str], made: Sequence[Sequence[Value]]) 
     """The results: of sizes on which all branches agree, else of new ones."""
     new: dict[tuple[Dim, ...], Atom] = {}
     for name, alike in zip(names, zip(*made, strict=True), strict=True):
+        if alike[0].number:
+            write.values.append(_number(write, name, alike))
+            continue
         dims: list[Dim] = []
         for axis, choice in enumerate(zip(*(value.dims for value in alike), strict=True)):
             if all(dim == choice[0] and is_within(dim, write.atoms) for dim in choice):
@@ -95,6 +106,13 @@ def _bind(write: Writer, names: Sequence[str], made: Sequence[Sequence[Value]]) 
         )
 
 
+def _number(write: Writer, name: str, alike: Sequence[Value]) -> Value:
+    low, high = min(value.low for value in alike), max(value.high for value in alike)
+    if alike[0].dim is None:
+        return Value(name, alike[0].dtype, (), low, high, number=True)
+    return integer(name, Size.of(write.new_atom(name, int(low), int(high))))
+
+
 # Calls
 
 
@@ -111,7 +129,7 @@ def call(write: Writer, body: Body) -> None:
     with write.nested() as inner:
         inner.values += [*inside, *numbers]
         body(inner)
-        found = [value for value in (inner.pick() for _ in range(inner.number(1, 2))) if value is not None]
+        found = _some(inner)
         inner.line(f"return {', '.join(value.text for value in found)}{',' if len(found) == 1 else ''}")
     arguments = ", ".join([*(value.text for value in given), *([] if count is None else [count.text])])
     for _ in range(write.number(1, 2)):

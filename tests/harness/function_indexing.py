@@ -163,6 +163,25 @@ def update(write: Writer) -> None:
     write.let(f"pnp.at({x.text})[{key.text}].{mode}({given.text})", x.dtype, x.dims, **facts)
 
 
+def update_masked(write: Writer) -> None:
+    """`pnp.at(x)[truths].set(number)`."""
+    x = write.pick(lambda value: is_float(value) and has_axes(value))
+    truth = (
+        None
+        if x is None
+        else write.pick(
+            lambda one: is_bool(one) and 0 < len(one.dims) <= len(x.dims) and one.dims == x.dims[: len(one.dims)]
+        )
+    )
+    if x is not None and truth is not None:
+        facts = as_before(x, Value("0.25", x.dtype, (), 0, 1))
+        size = max(abs(facts["low"]), abs(facts["high"])) + 1
+        mode = write.one_of(("set", "add", "multiply"))
+        write.let(
+            f"pnp.at({x.text})[{truth.text}].{mode}(0.25)", x.dtype, x.dims, low=-size, high=size, finite=x.finite
+        )
+
+
 def mask(write: Writer) -> None:
     """Elements where a truth holds: their number is known when the function runs."""
     x = write.pick(

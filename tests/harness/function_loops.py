@@ -36,6 +36,7 @@ class Carry:
         value: What it is in the body.
         change: How its size changes, if it does.
         group: Carries of one group have one size.
+        step: Python for the next value of a Python number.
     """
 
     first: str
@@ -43,6 +44,7 @@ class Carry:
     value: Value
     change: Change | None = None
     group: int = -1
+    step: str = ""
 
 
 # How carries are packed
@@ -65,13 +67,13 @@ class Packing:
                 return ", ".join(texts)
             case "tuple":
                 return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
-        return "{" + ", ".join(f'"{key}": {text}' for key, text in zip("abcd", texts, strict=False)) + "}"
+        return "{" + ", ".join(f'"{key}": {text}' for key, text in zip("abcdef", texts, strict=False)) + "}"
 
     def part(self, number: int, names: Sequence[str]) -> str:
         """One of what is packed."""
         if self.kind == "flat":
             return names[number]
-        return f"{self.name}[{number}]" if self.kind == "tuple" else f'{self.name}["{"abcd"[number]}"]'
+        return f"{self.name}[{number}]" if self.kind == "tuple" else f'{self.name}["{"abcdef"[number]}"]'
 
     def unpack(self, write: Writer, names: Sequence[str]) -> None:
         if self.kind != "flat":
@@ -210,7 +212,7 @@ def parameters(inner: Writer, found: Sequence[Carry]) -> None:
 
 def _next(inner: Writer, carry: Carry) -> str:
     if carry.value.number:
-        return f"{carry.value.text} + 1"
+        return carry.step.format(carry.value.text)
     base = inner.one_of(inner.alike(carry.value))
     text = inner.conform(base, carry.value)
     if is_float(carry.value) and base.text != carry.value.text and carry.value.finite and inner.chance():
@@ -296,7 +298,7 @@ def for_loop(write: Writer, body: Body) -> None:
     bounds, index = ranges(write), write.name("i")
     atom = Atom(index, bounds.low, max(bounds.low, bounds.high), bounds.below, is_argument=True)
     loop = Loop(bounds.trips, write.chance(), sizes=(Size.of(atom), Size.of(atom) + 1))
-    found = [*carries(write, loop), *_counter(write, bounds.trips)]
+    found = [*carries(write, loop), *_numbers(write, bounds.trips)]
     if not found:
         return
     pack, name, names = packing(write), write.name("loop"), [one.value.text for one in found]
@@ -323,13 +325,24 @@ def run_body(inner: Writer, pack: Packing, found: Sequence[Carry], body: Body) -
     inner.line(f"return {pack.packed([_next(inner, one) for one in found])}")
 
 
-def _counter(write: Writer, trips: int) -> list[Carry]:
-    """A Python number that counts the steps, sometimes."""
-    return [] if write.number(0, 3) < 3 else [_counting(write.name(), trips)]
+def _numbers(write: Writer, trips: int) -> list[Carry]:
+    """A Python number that is carried, sometimes."""
+    if write.number(0, 3) < 3:
+        return []
+    name, first = write.name(), write.pick_number()
+    if first is None or write.chance():
+        return [_counting(name, trips)]
+    if first.dim is None:
+        value = replace(first, text=name, low=min(first.low, 0), high=max(first.high, 0))
+        return [Carry(first.text, first, value, step="{} * 0.5")]
+    low, high = limits(first.dim)
+    step = write.one_of(("{} + 1", "{} - 1", "{}"))
+    atom = Atom(name, low - trips, high + trips)
+    return [Carry(first.text, first, integer(name, Size.of(atom)), step=step)]
 
 
 def _counting(name: str, trips: int) -> Carry:
-    return Carry("0", integer("0", 0), integer(name, Size.of(Atom(name, 0, trips))))
+    return Carry("0", integer("0", 0), integer(name, Size.of(Atom(name, 0, trips))), step="{} + 1")
 
 
 def bind(write: Writer, pack: Packing, found: Sequence[Carry], call: str, trips: int) -> None:
@@ -362,7 +375,7 @@ def while_loop(write: Writer, body: Body) -> None:
     bound = write.pick_number(lambda value: is_int(value) and value.low >= 0 and value.high <= _MOST_TRIPS)
     text, trips = (str(limit), limit) if bound is None or write.chance() else (bound.text, int(bound.high))
     loop = Loop(trips, write.chance())
-    found = [_counting(write.name(), trips), *carries(write, loop)]
+    found = [_counting(write.name(), trips), *carries(write, loop), *_numbers(write, trips)]
     pack, name, names = packing(write), write.name("loop"), [one.value.text for one in found]
     condition = _condition(write, pack, found, f"{pack.part(0, names)} < {text}")
     given = f"lambda {pack.parameters(names)}: {condition}"
@@ -384,6 +397,8 @@ def _condition(write: Writer, pack: Packing, found: Sequence[Carry], counting: s
     carry, text = found[number], pack.part(number, [one.value.text for one in found])
     if number == 0:
         return counting
+    if carry.value.number:
+        return f"({counting}) & ({text} < 3)"
     if carry.value.dims and write.chance():
         return f"({counting}) & ({text}.shape[0] < 5)"
     if is_bool(carry.value):
@@ -405,7 +420,7 @@ def scan(write: Writer, body: Body) -> None:
     stacked = [first, *([second] if second is not None and write.chance() else [])]
     rows = [replace(one, text=write.name(), dims=one.dims[1:]) for one in stacked]
     loop = Loop(limits(length)[1], write.chance(), [dim for row in rows for dim in row.dims])
-    found = carries(write, loop)
+    found = [*carries(write, loop), *_numbers(write, loop.trips)]
     pack, row_pack = packing(write, ("tuple", "dict")), packing(write, ("tuple", "dict"))
     step, names = write.name("step"), [one.value.text for one in found]
     write.line(f"def {step}({pack.name}, {row_pack.name}):")
@@ -425,7 +440,7 @@ def scan(write: Writer, body: Body) -> None:
     write.line(f"{pack.name}, {stacks} = plica.scan({step}, {given}{option}{loop.option})")
     after = [write.name() for _ in found]
     pack.unpack(write, after)
-    results(write, found, after, loop.trips)
+    results(write, _renamed(write, found, after), after, loop.trips)
     for number, value in enumerate(made):
         name = write.name()
         write.line(f"{name} = {stacks}[{number}]")

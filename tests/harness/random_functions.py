@@ -48,11 +48,14 @@ _STEPS = (
     arrays.widen,
     arrays.join,
     arrays.contract,
+    arrays.contract,
+    arrays.make,
     arrays.make,
     indexing.read,
     indexing.read,
     indexing.take,
     indexing.update,
+    indexing.update_masked,
     indexing.mask,
 )
 _NESTED = (for_loop, while_loop, cond, scan, call)

@@ -47,7 +47,7 @@ SCAN = """{ lambda ; {n:i64[]} {m:i64[]} t:f32[n,m] x:f32[m] . let
 num_implicit_outputs=1 preserve_dimensions=True] m x t
   in (y, z) }"""
 CALL = """{ lambda w:f32[3] ; {n:i64[]} x:f32[n,3] . let
-    s:i64[] y:f32[2*n,3] = call[program={ lambda w:f32[3] ; {m:i64[]} a:f32[m,3] . let
+    {s:i64[]} y:f32[s,3] = call[program={ lambda w:f32[3] ; {m:i64[]} a:f32[m,3] . let
           b:f32[m,3] = multiply a w
           c:f32[2*m,3] = concat[axis=0] b b
           d:i64[] = add m m
@@ -138,7 +138,7 @@ BROKEN = (
     (COND, "z:f32[s]", "z:f32[n]", "the result of cond has type"),
     (SCAN, "({m}, a, c)", "({m}, a)", "the result of scan has type"),
     (SCAN, "z:f32[n,m]", "z:f32[m,n]", "the result of scan has type"),
-    (CALL, "y:f32[2*n,3]", "y:f32[s,3]", "the result of call has type"),
+    (CALL, "y:f32[s,3]", "y:f32[2*n,3]", "the result of call has type"),
     (ASSERT, "a:f32[n]", "a:f32[m]", "the result of assert_shape has type"),
     # parameters
     (FOR, " preserve_dimensions=True", "", "missing a required argument: 'preserve_dimensions'"),

@@ -175,7 +175,7 @@ def test_the_generator_reaches_every_kind_of_line() -> None:
 
     collect()
     wanted = (
-        "for_loop while_loop cond scan call tanh add where less sum max mean sort cumulative_sum reshape permute_dims"
+        "for_loop while_loop cond scan call tanh add where less sum min mean sort cumulative_sum reshape permute_dims"
     )
     wanted += " broadcast_to concat stack slice index gather update full arange astype matmul einsum softmax nonzero"
     assert set(wanted.split()) - seen == set()

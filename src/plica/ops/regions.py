@@ -142,13 +142,13 @@ def agreed(regions: Sequence[Region], num_implicit: int, what: str) -> list[Arra
 
 
 def _agreed_dim(regions: Sequence[Region], dims: Sequence[Dim], made: Sequence[Sequence[Dim]], what: str) -> Dim:
-    outside = {region.outside(dim) for region, dim in zip(regions, dims, strict=True)}
-    if len(outside) == 1 and None not in outside:
-        return next(dim for dim in outside if dim is not None)
     for place, sizes in enumerate(zip(*made, strict=True)):
         if all(same(size, dim) for size, dim in zip(sizes, dims, strict=True)):
             return Size.of(OutDBIdx(place))
-    raise VerifyError(f"{what}: the sizes {', '.join(map(str, dims))} of a result are no outputs.")
+    outside = {region.outside(dim) for region, dim in zip(regions, dims, strict=True)}
+    if len(outside) != 1 or None in outside:
+        raise VerifyError(f"{what}: the sizes {', '.join(map(str, dims))} of a result are no outputs.")
+    return next(dim for dim in outside if dim is not None)
 
 
 # Where the operands of nested Programs stand

@@ -42,6 +42,11 @@ class Agree:
             regions.append(build_region(one, [result.operand for result in found], implicit))
         return regions
 
+    def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
+        """None: arguments keep their sizes."""
+        del inputs
+        return frozenset()
+
     def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> list[bool]:
         """Which results are Python numbers in every branch."""
         del expanded

@@ -44,6 +44,15 @@ class Carry:
         regions = [*asked, build_region(body, results, implicit)]
         return without_captured(regions, traced, constant)
 
+    def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
+        """With sizes of their own, all carried arguments may be resized."""
+        if self.shared:
+            return frozenset()
+        carried = enumerate(inputs[: self.num_carries])
+        return frozenset(
+            (place, axis) for place, one in carried for axis, dim in enumerate(one.dims) if isinstance(dim, int)
+        )
+
     def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> list[bool]:
         """Which results are Python numbers, as their first values were."""
         count, results = self.num_carries, traced[-1].results

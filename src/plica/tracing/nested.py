@@ -122,6 +122,10 @@ class Strategy(Protocol):
         """The Programs of the traced functions, whose output types are what the operation needs."""
         ...
 
+    def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
+        """The axes (input, axis) whose size is a number and that the operation may resize."""
+        ...
+
     def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> Sequence[bool]:
         """Which explicit results stand for Python numbers."""
         ...
@@ -160,9 +164,11 @@ def bind_nested(
         except Retry as retry:
             attempt = attempt.changed(retry)
         except ShapeError as error:
-            if refused is not None or not expanded.sizes:
-                raise (refused or error) from None
-            attempt, refused = replace(attempt, are_outer=True), error
+            refused = refused or error
+            others = attempt.others(expanded, strategy)
+            if not others:
+                raise refused from None
+            attempt = others[0]
         else:
             return _explicit(outputs, regions[-1], strategy.numbers(expanded, traced)), traced[-1].structure
     raise TraceError(f"{line}: {op} does not settle on types for its arguments; give them explicit dtypes and shapes.")
@@ -181,6 +187,14 @@ class _Attempt:
     inputs: list[Tracer]
     opened: frozenset[tuple[int, int]] = frozenset()
     are_outer: bool = False
+
+    def others(self, expanded: Expanded, strategy: Strategy) -> list[_Attempt]:
+        """What to try after a refusal: all sizes as outside, then sizes of their own for all that may be resized."""
+        opened = strategy.openable(self.inputs)
+        found = [replace(self, are_outer=True)] if expanded.sizes and not self.are_outer else []
+        if not opened <= self.opened:
+            found.append(replace(self, opened=self.opened | opened, are_outer=False))
+        return found
 
     def changed(self, retry: Retry) -> _Attempt:
         """The next attempt."""

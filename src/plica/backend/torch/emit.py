@@ -194,7 +194,7 @@ class _Emitter:
         sizes = tuple(
             var for var in equation.outputs[: equation.params["num_implicit_outputs"]] if var in self.plan.reads
         )
-        arrays = {var: var.name for var in explicit_outputs(equation)}
+        arrays = {var: var.name for var in explicit_outputs(equation) if var in self.plan.reads}
         yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, arrays))
         if "body" in equation.params:
             for place, var in self.plan.unread_sizes(equation):

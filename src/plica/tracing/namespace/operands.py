@@ -122,23 +122,28 @@ def elementwise(name: str, *values: Any) -> Any:
 
 
 def size_result(name: str, values: Sequence[Any]) -> Tracer | int | bool | None:
-    """The operation on scalars that count, without an equation; None where it needs one."""
+    """The operation on scalars that count, without an equation; None where it needs one.
+
+    A number where all operands stand for Python numbers, else a tracer.
+    """
     if not any(isinstance(value, Tracer) and value.ndim == 0 for value in values):
         return None
     sizes = [size_of(value) for value in values]
     if any(size is None for size in sizes):
         return None
-    result: Any
+    weak = is_weak(values)
     if name in SIZE_COMPARISONS:
         difference = sizes[0] - sizes[1]  # type: ignore[operator]
-        return SIZE_COMPARISONS[name](difference) if isinstance(difference, int) else None
+        if not isinstance(difference, int):
+            return None
+        holds = SIZE_COMPARISONS[name](difference)
+        return holds if weak else Tracer(literal(holds, DType.BOOL), scope_of(*values))
     if name in ("floor_divide", "remainder") and sizes[1] == 0:
         return None
-    result = SIZE_ARITHMETIC[name](*sizes)
+    result: Dim = SIZE_ARITHMETIC[name](*sizes)
     if isinstance(result, Size):
-        weak = is_weak(values)
         return Tracer(result, scope_of(*values), weak=weak)
-    return int(result)
+    return result if weak else Tracer(literal(result, DType.INT64), scope_of(*values))
 
 
 def size_of(value: Any) -> Dim | None:
