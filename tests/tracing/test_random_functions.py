@@ -166,7 +166,7 @@ def test_the_generator_reaches_every_kind_of_line() -> None:
             for one in nested(equation.params):
                 visit(one)
 
-    @settings(max_examples=200)
+    @settings(max_examples=1600)
     @given(functions(), SEEDS)
     def collect(function: Function, seed: int) -> None:
         run = compiled(function, "interpreter")
