@@ -326,3 +326,10 @@ def test_the_page_lists_what_is_missing_of_the_standard() -> None:
 
 def test_the_page_lists_what_is_there_beside_the_standard() -> None:
     assert set(dir(pnp)) - set(NAMES) == _listed("Beside the standard")
+
+
+@pytest.mark.parametrize(("dtype", "copy"), [(None, None), ("float64", None), (None, True)])
+def test_asarray_of_a_tensor_keeps_its_gradient(dtype, copy) -> None:
+    x = torch.ones(2, requires_grad=True)
+    pnp.sum(pnp.asarray(x, dtype=dtype, copy=copy) * 3).backward()
+    assert x.grad.tolist() == [3.0, 3.0]

@@ -92,6 +92,9 @@ def asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: b
             raise DTypeError(f"asarray needs numbers and arrays, found {obj.dtype}.")
     library = array_api_compat.array_namespace(*arrays) if arrays else _torch()
     wanted = getattr(library, as_dtype(obj.dtype if dtype is None else dtype).value)
+    if copy is not False and array_api_compat.is_torch_array(obj):  # torch.asarray may lose the gradient
+        tensor: Any = obj
+        return tensor.to(device=tensor.device if device is None else device, dtype=wanted, copy=bool(copy))
     return library.asarray(obj, dtype=wanted, device=device, copy=copy)
 
 
