@@ -8,6 +8,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.exact import is_abstract
 from plica.backend.torch.leaves import Leaves, initialize, new_tensor
@@ -18,7 +19,7 @@ from plica.lower.fold.explain import explain_folds
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimise import Report
-from plica.lower.score import Lowered, input_width, lower_score, state_limits
+from plica.lower.score import Lowered, lower_score
 from plica.passes.memory import plan_memory
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.scaled import SCALED
@@ -54,9 +55,8 @@ class TorchCircuit(nn.Module):
         self._semiring = semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._report = report
-        self._width = input_width(folded.described)
+        self._data = DataCheck(folded.described)
         self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
-        self._limits = _limit_tensor(folded.described)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.register_state_dict_post_hook(_unfold_state)  # type: ignore[no-untyped-call]
@@ -133,9 +133,9 @@ class TorchCircuit(nn.Module):
         """
         if isinstance(x, Tracer):
             return self._record(x)
-        if x is None or self._width == 0:
+        if x is None or self._data.width == 0:
             return self._constant(x)
-        self._check_shape(x)
+        self._data.check_shape(x)
         result = self._score(x)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
@@ -147,8 +147,10 @@ class TorchCircuit(nn.Module):
 
         Entries that are no category make a row NaN; nothing raises.
         """
-        if x.ndim != 2 or x.dims[1] != self._width:
-            raise InputError(f"{user_line()}: the circuit expects data of shape (B, {self._width}), found {x.aval}.")
+        if x.ndim != 2 or x.dims[1] != self._data.width:
+            raise InputError(
+                f"{user_line()}: the circuit expects data of shape (B, {self._data.width}), found {x.aval}."
+            )
         key = (self._semiring.name, getattr(torch, x.dtype.value), self.dtype)
         self._specialise(key)
         program = self._lower(key).program
@@ -192,7 +194,7 @@ class TorchCircuit(nn.Module):
         Raises:
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
         """
-        self._check_shape(x)
+        self._data.check_shape(x)
         self._check_states(x)
 
     def reset_parameters(self, seed: int | None = None) -> None:
@@ -249,7 +251,7 @@ class TorchCircuit(nn.Module):
 
     def usual_input(self) -> torch.dtype:
         """The dtype of data that `program` is for."""
-        return torch.int64 if self._limits is not None else self.dtype
+        return torch.int64 if self._data.has_states else self.dtype
 
     def lowered(self, input_dtype: torch.dtype, owners: Owners | None = None) -> Lowered:
         """The Program for data of one dtype, made once, with what stands behind its captured variables.
@@ -284,57 +286,14 @@ class TorchCircuit(nn.Module):
     def _constant(self, x: Tensor | None) -> Tensor:
         if x is not None:
             raise InputError("the circuit has no variables left; call it without an argument.")
-        if self._width:
+        if self._data.width:
             raise InputError(
-                f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._width})."
+                f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._data.width})."
             )
         return self._exact()
 
-    def _check_shape(self, x: Tensor) -> None:
-        if not isinstance(x, Tensor):
-            raise DTypeError(f"a circuit takes a torch tensor, found {type(x).__name__}; try torch.as_tensor(x).")
-        if x.is_complex():
-            raise DTypeError(f"a circuit takes integers or floats, found {x.dtype}; take real numbers.")
-        if x.ndim != 2 or x.shape[1] != self._width:
-            raise InputError(
-                f"the circuit expects data of shape (B, {self._width}), one column for each variable up to "
-                f"{self._width - 1}, found {tuple(x.shape)}; reshape or select columns."
-            )
-
     def _check_states(self, x: Tensor) -> None:
-        wrong = self._wrong_entries(x)
-        if wrong is None or not bool(wrong.any()):
-            return
-        row, column = (int(place) for place in wrong.nonzero()[0])
-        value = x[row, column].item()
-        if isinstance(value, float) and value != value:
-            self.symbolic.check_smooth_and_decomposable("a missing value (NaN)")
-        assert self._limits is not None, "only states can be wrong"
-        raise InputError(
-            f"row {row}, variable {column}: the value {value:g} is none of the {int(self._limits[column])} states "
-            f"0 to {int(self._limits[column]) - 1}; encode the data as these integers"
-            f"{', or NaN where it is missing' if isinstance(value, float) else ''}."
-        )
-
-    def _wrong_entries(self, x: Tensor) -> Tensor | None:
-        limits = self._limits
-        properties = self.properties
-        missing = torch.isnan(x) if x.is_floating_point() else None
-        wrong = None
-        if limits is not None:
-            x = x.byte() if x.dtype == torch.bool else x
-            limits = limits.to(x.device)
-            state = limits.isfinite()
-            wrong = state & ((x < 0) | (x >= limits) | (x != x.floor() if x.is_floating_point() else False))
-            wrong = wrong if missing is None else wrong & ~missing
-        if missing is not None and not (properties.smooth and properties.decomposable):
-            wrong = missing if wrong is None else wrong | missing
-        return wrong
-
-
-def _limit_tensor(circuit: Circuit) -> Tensor | None:
-    limits = torch.from_numpy(state_limits(circuit))
-    return limits if bool(limits.isfinite().any()) else None
+        self._data.check(x)
 
 
 def _unfold_state(module: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:

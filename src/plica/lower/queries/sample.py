@@ -16,10 +16,11 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.graph.fold import FoldIndex
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
+from plica.lower.data import input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
-from plica.lower.score import describe, input_width, layer_values
+from plica.lower.score import describe, layer_values
 from plica.symbolic.layers import FusedLayer, InputLayer, InputRow, Layer, ProductRow, SumLayer
 from plica.symbolic.semirings import LSE_SUM, Value
 from plica.tracing import namespace as xp
