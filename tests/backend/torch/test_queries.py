@@ -13,9 +13,11 @@ from scipy import stats
 from plica.backend.torch import queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery
-from plica.errors import InputError, ShapeError, StructuralPropertyError
+from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer
+from plica.symbolic.parameters import Parameter
+from plica.symbolic.scope import Scope
 from plica.templates.region_graph import LinearTree, QuadGraph, QuadTree, RandomBinaryTree
 from tests.harness.circuits import (
     bag,
@@ -34,6 +36,7 @@ from tests.harness.circuits import (
     unnormalised,
 )
 from tests.harness.oracle import Oracle, all_states, numbers
+from tests.harness.own_layers import NEIGHBOURS, NEIGHBOURS_WITHOUT_CHOICE, PAIRS, NeighbourSum, PairLayer
 
 NUMBER = 20_000
 
@@ -210,12 +213,13 @@ def test_no_samples() -> None:
 def test_samples_in_chunks(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     compiled = TorchCompiler().compile(CIRCUITS["quad graph, mixing"]())
     query = SamplingQuery(compiled)
-    monkeypatch.setattr(queries, "_UNIFORMS_AT_ONCE", chunk)
     number = NUMBER if chunk > 1 else 50
+    expected, expected_choices = query(number, generator=torch.Generator().manual_seed(7))
+    monkeypatch.setattr(queries.TorchQuery, "rows_at_once", lambda _: chunk)
     samples, choices = query(number, generator=torch.Generator().manual_seed(7))
+    assert torch.equal(samples, expected)
     assert len(samples) == number
-    assert all(len(values) == number for values in choices.values())
-    assert_samples(compiled, samples)
+    assert all(torch.equal(choices[index], expected_choices[index]) for index in expected_choices)
 
 
 def test_generators_decide() -> None:
@@ -303,6 +307,44 @@ def test_weights_that_cannot_be_sampled() -> None:
         SamplingQuery(TorchCompiler().compile(nothing()))(3)
     with pytest.raises(InputError, match="num_samples is -1, expected at least 0"):
         query(-1)
+
+
+def of_ones_own() -> Circuit:
+    """Sums and inputs with rows of a user's."""
+    rng = np.random.default_rng(20)
+    inputs = [PairLayer(Scope([0, 2]), 3, 2, Parameter.from_input(tensor(rng.uniform(size=(3, 4))))) for _ in range(2)]
+    other = coin([1], 3)
+    sums = [
+        NeighbourSum(3, len(read), Parameter.from_input(tensor(rng.normal(size=(3, 2 * len(read))))))
+        for read in (inputs, [other])
+    ]
+    product, root = HadamardLayer(3, 2), SumLayer(3, 1)
+    edges = {sums[0]: inputs, sums[1]: [other], product: sums, root: [product]}
+    return Circuit([*inputs, other, *edges], edges, [root])
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_layers_of_ones_own_are_sampled(fold: bool) -> None:
+    compiler = TorchCompiler(fold=fold, dtype="float64")
+    compiler.add_layer_rule(NEIGHBOURS)
+    compiler.add_layer_rule(PAIRS)
+    compiled = compiler.compile(of_ones_own())
+    samples, choices = SamplingQuery(compiled)(NUMBER, generator=torch.Generator().manual_seed(21))
+    states = all_states(compiled.symbolic)
+    weights = compiled(torch.from_numpy(states)).exp().flatten().detach().numpy()
+    assert_distribution(frequencies(states, samples.numpy()), weights)
+    assert [int(choices[index].max()) for index in sorted(choices)] == [3, 1, 2]  # terms of 2 * arity, then 3 columns
+
+
+def test_a_sum_that_does_not_say_how_it_chooses() -> None:
+    compiler = TorchCompiler()
+    compiler.add_layer_rule(NEIGHBOURS_WITHOUT_CHOICE)
+    compiler.add_layer_rule(PAIRS)
+    compiled = compiler.compile(of_ones_own())
+    with pytest.raises(
+        UnsupportedError, match=r"sampling does not know what to do with NeighbourSum\(3, .*its SumRow does not say how"
+    ):
+        SamplingQuery(compiled)
 
 
 def test_sampling_from_either_semiring() -> None:

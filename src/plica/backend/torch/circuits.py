@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import Tensor, nn
@@ -11,28 +11,27 @@ from torch import Tensor, nn
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.exact import is_abstract
+from plica.backend.torch.explain import explain
 from plica.backend.torch.leaves import Leaves, initialize, new_tensor
+from plica.backend.torch.record import record_call
+from plica.backend.torch.state import unfold_states
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
-from plica.lower.fold.explain import explain_folds
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimise import Report
-from plica.lower.score import Lowered, lower_score
-from plica.passes.memory import plan_memory
+from plica.lower.queries.score import Lowered, lower_score
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.scaled import SCALED
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import LSE_SUM, Semiring
-from plica.tracing.call import call_program
-from plica.tracing.places import user_line
-from plica.tracing.scope import Reference
 from plica.tracing.tracer import Tracer
 
+if TYPE_CHECKING:
+    from plica.backend.torch.queries import TorchQuery
+
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
-_FOLDED = "leaves."
-_EXPLAINED_ROWS = 128
 _SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
 _INPUTS = ("bool", "int", "float")
 
@@ -59,8 +58,8 @@ class TorchCircuit(nn.Module):
         self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
-        self.register_state_dict_post_hook(_unfold_state)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_fold_state)  # type: ignore[no-untyped-call]
+        self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
+        unfold_states(self)
 
     _real: Tensor
 
@@ -132,7 +131,7 @@ class TorchCircuit(nn.Module):
                 such a row is NaN (see `check`).
         """
         if isinstance(x, Tracer):
-            return self._record(x)
+            return record_call(self, x)
         if x is None or self._data.width == 0:
             return self._constant(x)
         self._data.check_shape(x)
@@ -140,21 +139,6 @@ class TorchCircuit(nn.Module):
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
             self._check_states(x)
-        return result
-
-    def _record(self, x: Tracer) -> Any:
-        """A call while a function is traced: a nested Program, whose parameters are captured by reference.
-
-        Entries that are no category make a row NaN; nothing raises.
-        """
-        if x.ndim != 2 or x.dims[1] != self._data.width:
-            raise InputError(
-                f"{user_line()}: the circuit expects data of shape (B, {self._data.width}), found {x.aval}."
-            )
-        key = (self._semiring.name, getattr(torch, x.dtype.value), self.dtype)
-        self._specialise(key)
-        program = self._lower(key).program
-        (result,) = call_program(program, [Reference(self.leaves, var.name) for var in program.consts], [x], "circuit")
         return result
 
     def _score(self, x: Tensor) -> Tensor:
@@ -223,20 +207,7 @@ class TorchCircuit(nn.Module):
 
     def explain(self) -> str:
         """What the compiler did: groups of layers, rules applied, sizes."""
-        tensors = [tensor for _, tensor in self.leaves.items()]
-        numbers = sum(tensor.numel() for tensor in tensors)
-        head = (
-            f"{self.symbolic!r}\n"
-            f"semiring {self._semiring.name}, {self.dtype}, {len(self.layers)} groups of {len(self.symbolic.layers)} "
-            f"layers, {numbers:,} numbers in {len(tensors)} tensors, {len(self.program.equations)} equations"
-        )
-        report = "not optimised" if self._report is None else self._report.text()
-        plan = plan_memory(self.program, _EXPLAINED_ROWS)
-        memory = (
-            f"memory for {_EXPLAINED_ROWS} rows: {plan.peak:,} bytes at the peak without gradients, at most "
-            f"{plan.total:,} with them; {plan.copied:,} bytes copied to bring folds together"
-        )
-        return "\n".join([head, report, explain_folds(self._folded), memory])
+        return explain(self, self._report)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""
@@ -247,6 +218,7 @@ class TorchCircuit(nn.Module):
             **self.__dict__,
             "_runs": {},
             "_lowered": {},
+            "queries": {},
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:
@@ -261,6 +233,12 @@ class TorchCircuit(nn.Module):
             owners: Leaves that exist already; the circuit's own by default.
         """
         return self._lower((self._semiring.name, input_dtype, self.dtype), owners)
+
+    def prepared(self, input_dtype: torch.dtype) -> Lowered:
+        """`lowered`, with its constants among the leaves."""
+        key = (self._semiring.name, input_dtype, self.dtype)
+        self._specialise(key)
+        return self._lower(key)
 
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
         if key not in self._lowered:
@@ -294,24 +272,3 @@ class TorchCircuit(nn.Module):
 
     def _check_states(self, x: Tensor) -> None:
         self._data.check(x)
-
-
-def _unfold_state(module: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:
-    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
-    module.leaves.unfold(state, prefix, f"{prefix}{_FOLDED}")
-
-
-def _fold_state(
-    module: nn.Module,
-    state: dict[str, Any],
-    prefix: str,
-    _local: object,
-    _strict: bool,
-    missing: list[str],
-    _unexpected: list[str],
-    errors: list[str],
-) -> None:
-    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
-    problems = module.leaves.fold(state, prefix, f"{prefix}{_FOLDED}")
-    missing.extend(problems.missing)
-    errors.extend(problems.shapes)

@@ -111,10 +111,26 @@ def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params
     return semiring.one(xp, (logits.shape[0], 1, layer.num_output_units), logits.dtype)
 
 
+def _maximum(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
+    if layer.logits is None:
+        return semiring.from_linear(xp, xp.expand_dims(xp.max(params["probs"], axis=-1), axis=1))
+    largest = xp.max(xp.log_softmax(params["logits"], axis=-1), axis=-1)
+    return semiring.from_log(xp, xp.expand_dims(largest, axis=1))
+
+
 def _sample(xp: Namespace, layer: CategoricalLayer, params: Params, units: Array, uniforms: Array) -> Array:
-    probs = params["probs"] if layer.logits is None else xp.softmax(params["logits"], axis=-1)
+    if layer.logits is None:
+        largest = xp.max(params["probs"], axis=-1, keepdims=True)
+        probs = params["probs"] / xp.where(xp.greater(largest, 0.0), largest, 1.0)  # sums of subnormals lose digits
+    else:
+        probs = xp.softmax(params["logits"], axis=-1)
     table = xp.cumulative_sum(probs, axis=-1)  # (F, K, C)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
+
+
+def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
+    table = params["probs" if layer.logits is None else "logits"]
+    return xp.expand_dims(xp.argmax(table, axis=-1), axis=-1)  # (F, K, 1)
 
 
 ROW = InputRow(
@@ -122,5 +138,7 @@ ROW = InputRow(
     body=_body,
     marginal=_marginal,
     sample=_sample,
+    mode=_mode,
+    maximum=_maximum,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
 )

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.layers.rows import InputRow, Params
 from plica.symbolic.parameters import (
@@ -28,7 +30,6 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring, Value
 
 MIN_STDDEV = 1e-5  # the default stddev is at least this, far from where its square leaves float32
-_BELOW_ONE = 1.0 - 2.0**-24  # the largest float32 below 1
 
 
 @final
@@ -121,14 +122,27 @@ def _marginal(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: P
     return semiring.one(xp, (mean.shape[0], 1, layer.num_output_units), mean.dtype)
 
 
+def _maximum(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params) -> Value:
+    # log N(m | m, s) = -log s - log(2 pi) / 2
+    largest = -xp.log(params["stddev"]) - 0.5 * math.log(2.0 * math.pi)
+    if layer.log_partition is not None:
+        largest = largest + params["log_partition"]
+    return semiring.from_log(xp, xp.expand_dims(largest, axis=1))
+
+
 def _sample(xp: Namespace, layer: GaussianLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     mean, stddev = (
         xp.take_along_axis(params[name], units, axis=-1, nonnegative=True) for name in ("mean", "stddev")
     )  # (F, B)
     # x = m + s * sqrt(2) * erfinv(2 u - 1); u = 0, or a u that rounds to 1, is moved to the next number inside
     centred = 2.0 * xp.squeeze(uniforms, axis=-1) - 1.0
-    inside = xp.where(xp.greater_equal(xp.abs(centred), 1.0), centred * _BELOW_ONE, centred)
+    below_one = 1.0 - float(np.finfo(str(centred.dtype)).epsneg)
+    inside = xp.clip(centred, -below_one, below_one)
     return xp.expand_dims(mean + stddev * (math.sqrt(2.0) * xp.erfinv(inside)), axis=-1)
 
 
-ROW = InputRow(GaussianLayer, body=_body, marginal=_marginal, sample=_sample)
+def _mode(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(params["mean"], axis=-1)  # (F, K, 1)
+
+
+ROW = InputRow(GaussianLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum)

@@ -12,6 +12,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from plica.symbolic.layers.base import (
     InnerLayer,
     assign,
@@ -21,8 +24,9 @@ from plica.symbolic.layers.base import (
     positive,
     settings_key,
 )
-from plica.symbolic.layers.rows import Params, SumRow
+from plica.symbolic.layers.rows import Choice, Params, SumRow
 from plica.symbolic.parameters import (
+    Array,
     MixingWeightParameter,
     Namespace,
     Parameter,
@@ -115,4 +119,15 @@ def _body(xp: Namespace, semiring: Semiring, layer: SumLayer, params: Params, in
     return semiring.sum(xp, scaled)
 
 
-ROW = SumRow(SumLayer, body=_body)
+def _log_weights(xp: Namespace, layer: SumLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.safe_log(params["weight"])  # (F, O, H*I), or (F, K, H) where the layer mixes
+
+
+def _reads(layer: SumLayer) -> NDArray[Any]:
+    if not layer.mixing:
+        return np.arange(layer.arity * layer.num_input_units)[None]
+    units = layer.num_input_units
+    return np.arange(layer.arity) * units + np.arange(units)[:, None]  # (K, H): unit k reads unit k of each input
+
+
+ROW = SumRow(SumLayer, body=_body, choose=Choice(_log_weights, _reads))
