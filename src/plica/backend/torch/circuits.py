@@ -12,7 +12,7 @@ from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.exact import is_abstract
 from plica.backend.torch.explain import explain
-from plica.backend.torch.leaves import Leaves, initialize, new_tensor
+from plica.backend.torch.leaves import LeafStore, Leaves, initialize, new_tensor
 from plica.backend.torch.record import record_call
 from plica.backend.torch.state import unfold_states
 from plica.errors import DTypeError, InputError
@@ -96,6 +96,10 @@ class TorchCircuit(nn.Module):
     @property
     def layers(self) -> tuple[FoldedLayer, ...]:
         """The layers as compiled."""
+        return self._folded.groups
+
+    def topological_ordering(self) -> tuple[FoldedLayer, ...]:
+        """The layers as compiled, each after its inputs."""
         return self._folded.groups
 
     @property
@@ -194,15 +198,16 @@ class TorchCircuit(nn.Module):
         numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self.symbolic))}
         initialize(leaves, numbers, int(torch.randint(2**62, (), device="cpu")) if seed is None else seed)
 
-    def adopt(self, lowered: Lowered, tensors: dict[Leaf, Tensor]) -> None:
-        """Take the leaves of the first Program: those in `tensors` as they are, new ones filled and added there."""
+    def adopt(self, lowered: Lowered, store: LeafStore) -> None:
+        """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
         keys, new = leaf_keys(self.symbolic), []
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Leaf):
-                if captured not in tensors:
-                    tensors[captured] = new_tensor(captured, self.dtype, self.leaves.device)
-                    new.append((captured, tensors[captured]))
-                self.leaves.own(var.name, captured, tensors[captured], keys)
+                if captured not in store.tensors:
+                    store.tensors[captured] = new_tensor(captured, self.dtype, self.leaves.device)
+                    new.append((captured, store.tensors[captured]))
+                self.leaves.own(var.name, captured, store.tensors[captured], keys)
+        self.leaves.share(store)
         self._fill(new)
 
     def explain(self) -> str:
