@@ -241,7 +241,5 @@ def test_sums_of_ones_own_must_be_smooth_too() -> None:
     total = NeighbourSum(3, 2, Parameter.from_input(ConstantParameter(3, 4, value=0.5)))
     circuit = Circuit([*inputs, total], {total: inputs}, [total])
     assert not circuit.is_smooth
-    with pytest.raises(
-        StructuralPropertyError, match=r"smooth circuit, but NeighbourSum\(2, .* sums inputs of different"
-    ):
+    with pytest.raises(StructuralPropertyError, match=r"smooth circuit, but NeighbourSum\(2, .* sums inputs"):
         circuit.check_smooth_and_decomposable("this")

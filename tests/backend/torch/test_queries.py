@@ -38,6 +38,7 @@ from tests.harness.circuits import (
 )
 from tests.harness.oracle import Oracle, all_states, numbers
 from tests.harness.own_layers import NEIGHBOURS, NEIGHBOURS_WITHOUT_CHOICE, PAIRS, NeighbourSum, PairLayer
+from tests.harness.statistics import assert_distribution, frequencies
 
 NUMBER = 20_000
 
@@ -77,22 +78,6 @@ CIRCUITS = {
     "zeros": zeros,
     "impossible branch": with_an_impossible_branch,
 }
-
-
-def frequencies(states: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    place = {tuple(state): number for number, state in enumerate(states.tolist())}
-    return np.bincount([place[tuple(row)] for row in samples.tolist()], minlength=len(states))
-
-
-def assert_distribution(counts: np.ndarray, weights: np.ndarray) -> None:
-    """A chi-squared test of counts against weights; cells of fewer than 5 expected counts are joined."""
-    assert not counts[weights == 0].any(), "a state of probability zero was drawn"
-    expected = counts.sum() * weights / weights.sum()
-    small = expected < 5
-    parts = [np.append(array[~small], array[small].sum()) for array in (counts, expected)]
-    counts, expected = (array[parts[1] > 0] for array in parts)
-    if len(counts) > 1:
-        assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
 
 
 def assert_samples(compiled, samples: torch.Tensor) -> None:

@@ -61,6 +61,7 @@ class TorchCircuit(nn.Module):
         self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
         unfold_states(self)
 
+    backend = "torch"  # whose arrays it takes and gives; by it `plica.queries` finds what answers
     _real: Tensor
 
     @property
