@@ -8,7 +8,9 @@ import pytest
 from plica.errors import DTypeError, GraphError, ShapeError, StructuralPropertyError
 from plica.symbolic.circuit import Circuit, CircuitOperation, are_compatible
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.parameters import ConstantParameter, Parameter
 from plica.symbolic.scope import Scope
+from tests.harness.own_layers import NeighbourSum
 
 
 def coin(variable: int, units: int = 2) -> CategoricalLayer:
@@ -232,3 +234,12 @@ def test_copies_and_pickles() -> None:
     assert [repr(layer) for layer in other.layers] == [repr(layer) for layer in circuit.layers]
     assert other.properties == circuit.properties
     assert not any(layer in circuit.layers_inputs for layer in other.layers)
+
+
+def test_sums_of_ones_own_must_be_smooth_too() -> None:
+    inputs = [CategoricalLayer([v], 3, num_categories=2) for v in range(2)]
+    total = NeighbourSum(3, 2, Parameter.from_input(ConstantParameter(3, 4, value=0.5)))
+    circuit = Circuit([*inputs, total], {total: inputs}, [total])
+    assert not circuit.is_smooth
+    with pytest.raises(StructuralPropertyError, match=r"smooth circuit, but NeighbourSum\(2, .* sums inputs"):
+        circuit.check_smooth_and_decomposable("this")

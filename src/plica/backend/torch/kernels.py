@@ -193,11 +193,13 @@ def search_cumulative(table: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
     folds, units, categories = table.shape
     flat = table.reshape(folds, units * categories)
     start = rows * categories
-    target = uniforms * flat.gather(1, start + (categories - 1))
+    total = flat.gather(1, start + (categories - 1))
+    target = uniforms * total
     low, high = torch.zeros_like(rows), torch.full_like(rows, categories - 1)
     for _ in range((categories - 1).bit_length()):
         middle = (low + high) // 2
-        beyond = flat.gather(1, start + middle) <= target
+        found = flat.gather(1, start + middle)
+        beyond = (found <= target) & (found < total)  # the product of subnormals may round up to the total
         low, high = torch.where(beyond, middle + 1, low), torch.where(beyond, high, middle)
         low = torch.minimum(low, high)
     return low

@@ -137,9 +137,18 @@ def _table(layer: CategoricalLayer, params: Params) -> Weight:
 
 
 def _sample(xp: Namespace, layer: CategoricalLayer, params: Params, units: Array, uniforms: Array) -> Array:
-    probs = params["probs"] if layer.logits is None else xp.softmax(params["logits"], axis=-1)
+    if layer.logits is None:
+        largest = xp.max(params["probs"], axis=-1, keepdims=True)
+        probs = params["probs"] / xp.where(xp.greater(largest, 0.0), largest, 1.0)  # sums of subnormals lose digits
+    else:
+        probs = xp.softmax(params["logits"], axis=-1)
     table = xp.cumulative_sum(probs, axis=-1)  # (F, K, C)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
+
+
+def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
+    table = params["probs" if layer.logits is None else "logits"]
+    return xp.expand_dims(xp.argmax(table, axis=-1), axis=-1)  # (F, K, 1)
 
 
 ROW = InputRow(
@@ -147,6 +156,7 @@ ROW = InputRow(
     body=_body,
     marginal=_marginal,
     sample=_sample,
+    mode=_mode,
     maximum=_maximum,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
 )

@@ -30,7 +30,6 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
 
 MIN_STDDEV = 1e-5  # the default stddev is at least this, far from where its square leaves float32
-_BELOW_ONE = 1.0 - 2.0**-24  # the largest float32 below 1
 
 
 @final
@@ -139,8 +138,13 @@ def _sample(xp: Namespace, layer: GaussianLayer, params: Params, units: Array, u
     )  # (F, B)
     # x = m + s * sqrt(2) * erfinv(2 u - 1); u = 0, or a u that rounds to 1, is moved to the next number inside
     centred = 2.0 * xp.squeeze(uniforms, axis=-1) - 1.0
-    inside = xp.where(xp.greater_equal(xp.abs(centred), 1.0), centred * _BELOW_ONE, centred)
+    below_one = 1.0 - float(np.finfo(str(centred.dtype)).epsneg)
+    inside = xp.clip(centred, -below_one, below_one)
     return xp.expand_dims(mean + stddev * (math.sqrt(2.0) * xp.erfinv(inside)), axis=-1)
 
 
-ROW = InputRow(GaussianLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum)
+def _mode(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(params["mean"], axis=-1)  # (F, K, 1)
+
+
+ROW = InputRow(GaussianLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum)
