@@ -176,6 +176,20 @@ def test_result_type() -> None:
         pnp.result_type(pnp.uint8, 300)
 
 
+@pytest.mark.parametrize("make", [np.ones, torch.ones], ids=["numpy", "torch"])
+def test_dtypes_of_arrays_are_those_of_the_namespace(make) -> None:
+    seen = []
+    for dtype in (pnp.float64, pnp.int32, pnp.bool, pnp.complex64, pnp.uint16):
+        found = pnp.asarray(make(2), dtype=dtype)
+        assert found.dtype == dtype
+        assert dtype == found.dtype
+        assert found.dtype != pnp.float16
+        assert pnp.astype(found, found.dtype).dtype == dtype
+        plica.trace(lambda x: seen.append(x.dtype) or x, plica.spec(2, found.dtype))
+        assert seen[-1] == found.dtype
+    assert pnp.ones(2).dtype == pnp.float64
+
+
 def test_can_cast() -> None:
     assert pnp.can_cast(pnp.float32, pnp.float64)
     assert not pnp.can_cast(pnp.float64, pnp.float32)

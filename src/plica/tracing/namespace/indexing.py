@@ -144,7 +144,7 @@ def _broadcast_beside(x: Tracer, other: Tracer, axis: int) -> Tracer:
 
 
 def _from_front(indices: Tracer, x: Tracer, axis: int) -> Tracer:
-    if indices.dtype.kind != "int" or indices.dtype.startswith("uint"):
+    if indices.dtype.numpy.kind != "i":
         return indices
     wide = cast(indices, DType.INT64)
     return where(elementwise("less", wide, 0), elementwise("add", wide, x.shape[axis]), wide)
