@@ -98,7 +98,12 @@ def test_from_dlpack_shares_memory() -> None:
 
 
 def test_results_have_the_structure_that_the_standard_gives_them() -> None:
-    assert isinstance(pnp.meshgrid(np.arange(2)), tuple)
+    seen = []
+    plica.trace(lambda x: seen.extend([pnp.meshgrid(x), pnp.broadcast_arrays(x, x), pnp.unstack(x)]), plica.spec(2))
+    arrays = np.arange(2), torch.arange(2)
+    lists = [function(array) for function in (pnp.meshgrid, pnp.broadcast_arrays) for array in arrays]
+    assert [type(one) for one in (*lists, *seen[:2])] == [list] * 6  # tuples from version 2025.12 on
+    assert [type(one) for one in (pnp.unstack(arrays[0]), pnp.unstack(arrays[1]), seen[2])] == [tuple] * 3
     assert len(pnp.unstack(np.zeros((1, 2)))) == 1
     assert pnp.unstack(np.zeros((0, 2))) == ()
     assert [one.shape for one in pnp.broadcast_arrays(np.zeros((2, 1)), np.zeros(3))] == [(2, 3)] * 2
@@ -145,8 +150,17 @@ def test_derivatives_are_limits_of_differences(number: int) -> None:
 
 
 def test_numpy_and_torch_do_not_mix() -> None:
-    with pytest.raises(TypeError, match=r"[Mm]ultiple namespaces"):
-        pnp.add(np.ones(2), torch.ones(2))
+    for call in (
+        lambda: pnp.add(np.ones(2), torch.ones(2)),
+        lambda: pnp.concat([torch.ones(2), np.ones(2)]),
+        lambda: pnp.asarray([torch.ones(2), np.ones(2)]),
+        lambda: pnp.take(torch.ones(2), np.asarray([1])),
+    ):
+        with pytest.raises(TraceError, match=r"test_numpy.py:\d+: \w+: arrays of several libraries meet: ") as caught:
+            call()
+        assert "numpy.ndarray" in str(caught.value)
+        assert "torch.Tensor" in str(caught.value)
+        assert "plica.numpy.from_dlpack" in str(caught.value)
 
 
 def test_types_without_a_name_here_are_refused() -> None:

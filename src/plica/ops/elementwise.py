@@ -318,3 +318,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "logaddexp": ("float",),
 }
 """The kinds of dtype that the rows which take operands of one dtype, and nothing else, accept."""
+
+ARITIES: Mapping[str, int] = {
+    name: 1 if name in (*(row[0] for row in (*_UNARY, *_PREDICATES)), "abs") else 2 for name in KINDS
+}
+"""How many operands these rows take; `logaddexp` takes further ones."""

@@ -13,6 +13,7 @@ from plica.ir.program import Literal, Operand, Var
 from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
 from plica.tracing.places import has_word, statement, user_line, user_place
+from plica.tracing.signatures import refuse_misfit
 
 if TYPE_CHECKING:
     from plica.tracing.scope import Trace
@@ -22,9 +23,11 @@ def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kw
     """A function of the namespace at its arguments; its errors say which it was, and the user's line."""
     try:
         return function(*args, **kwargs)
-    except PlicaError as error:
+    except (PlicaError, TypeError) as error:
+        if isinstance(error, TypeError):
+            refuse_misfit(function, name, args, kwargs)
         line = user_line()
-        if line in str(error):
+        if not isinstance(error, PlicaError) or line in str(error):
             raise
         kind = ShapeError if isinstance(error, UndecidedSizeError) else type(error)
         raise kind(f"{line}: {name}: {error}") from None
