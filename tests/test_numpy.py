@@ -1,7 +1,6 @@
 """`plica.numpy` called on arrays: which library runs it, what it makes of numbers, and what it refuses."""
 # ruff: noqa: ARG005 - the tables hold functions of two arrays
 
-import inspect
 import re
 from pathlib import Path
 
@@ -298,26 +297,6 @@ def test_devices_are_none_of_a_program() -> None:
 
     with pytest.raises(UnsupportedError, match="runs wherever its arguments are"):
         plica.trace(function, plica.spec(("n",)))
-
-
-def test_functions_are_called_as_the_standard_says() -> None:
-    """Arrays by position alone; `axis`, `dtype`, ... by name alone."""
-    from plica.tracing import namespace
-
-    for name, positional in (
-        ("sum", ("x",)),
-        ("var", ("x",)),
-        ("reshape", ("x",)),
-        ("expand_dims", ("x",)),
-        ("sort", ("x",)),
-        ("searchsorted", ("x1", "x2")),
-        ("linspace", ("start", "stop")),
-        ("eye", ("n_rows", "n_cols")),
-        ("where", ("condition", "x1", "x2")),
-        ("astype", ("x", "dtype")),
-    ):
-        parameters = inspect.signature(getattr(namespace, name)).parameters.values()
-        assert tuple(one.name for one in parameters if one.kind is one.POSITIONAL_ONLY) == positional, name
 
 
 def test_calls_out_of_scope_are_refused() -> None:

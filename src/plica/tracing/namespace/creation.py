@@ -42,7 +42,8 @@ def _no_device(device: object) -> None:
 def asarray(obj: Array, /, *, dtype: object = None, device: object = None, copy: bool | None = None) -> Tracer:  # noqa: ARG001
     """A number, a nested list of numbers and arrays, or an array of any library as an array.
 
-    An array that the function closes over is captured by reference, lists of numbers alone are constants.
+    At once: an array of its library, by default torch's. In a traced function, an array that the function closes over
+    is captured by reference, and lists of numbers alone are constants.
     """
     _no_device(device)
     value = _as_array(obj)
@@ -67,7 +68,10 @@ def _holds_arrays(obj: Any) -> bool:
 
 
 def from_dlpack(x: Array, /, *, device: object = None, copy: bool | None = None) -> Tracer:  # noqa: ARG001
-    """An array of another library, captured by reference."""
+    """An array of another library: captured by reference in a traced function.
+
+    At once: a torch tensor, which shares its memory unless `copy` asks for memory of its own.
+    """
     _no_device(device)
     return as_tracer("from_dlpack", x)
 
