@@ -288,7 +288,7 @@ def test_inspection_while_tracing_records_nothing() -> None:
     assert [str(one.type) for one in program.results] == ["f64[1,n]", "f64[n,n]"]
 
 
-# The standard's signatures
+# Places
 
 
 def test_devices_are_none_of_a_program() -> None:

@@ -1,4 +1,4 @@
-"""How functions of `plica.numpy` are called: the standard's signatures, and what is said of a call that does not fit."""
+"""How functions of `plica.numpy` are called: the signatures of the standard, and what is said of other calls."""
 
 import inspect
 import pickle
@@ -90,7 +90,7 @@ MISFITS = (
     (lambda x: pnp.add(x), r"add\(x1, x2, /\): missing a required argument: 'x2'\.$"),
     (lambda x: pnp.add(x1=x, x2=x), "give x1, x2 by place, without a name"),
     (lambda x: pnp.linalg.solve(x), r"linalg\.solve is called linalg\.solve\(x1, x2, /\)"),
-    (lambda x: pnp.random.uniform(pnp.random.key(0), (2,), low=1), r"random\.uniform\(key, shape=\(\), \*, dtype="),
+    (lambda x: pnp.random.uniform(pnp.random.key(0), x.shape, low=1), r"random\.uniform\(key, shape=\(\), \*, dtype="),
 )
 
 
