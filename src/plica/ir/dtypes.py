@@ -128,14 +128,19 @@ def scalar_dtype(value: complex, meets: DType) -> DType:
     """
     own = as_dtype(type(value))
     if _KIND_ORDER.index(own.kind) <= _KIND_ORDER.index(meets.kind):
-        _check_range(value, meets)
+        check_range(value, meets)
         return meets
     if own.kind == "complex" and meets.kind == "float":
         return as_dtype(np.result_type(meets.value, np.complex64))
     return {"int": DType.INT64, "float": DType.FLOAT64, "complex": DType.COMPLEX128}[own.kind]
 
 
-def _check_range(value: complex, dtype: DType) -> None:
+def check_range(value: complex, dtype: DType) -> None:
+    """Check that an integer fits an integer type.
+
+    Raises:
+        DTypeError: It does not.
+    """
     if dtype.kind == "int" and isinstance(value, int):
         info = np.iinfo(dtype.value)
         if not info.min <= value <= info.max:

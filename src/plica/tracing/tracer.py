@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from plica.errors import PlicaError, ShapeError, TraceError, UndecidedSizeError
-from plica.ir.dtypes import DType, as_dtype
+from plica.errors import DTypeError, PlicaError, ShapeError, TraceError, UndecidedSizeError
+from plica.ir.dtypes import DType, as_dtype, check_range
 from plica.ir.program import Literal, Operand, Var
 from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
@@ -262,9 +262,20 @@ def namespace() -> ModuleType:
 
 
 def literal(value: complex, dtype: DType) -> Literal:
-    """A scalar of the Program's own text."""
-    casts = {"bool": bool, "int": int, "float": float, "complex": complex}
-    return Literal(casts[dtype.kind](value), ShapedArray((), dtype))
+    """A scalar of the Program's own text.
+
+    Raises:
+        DTypeError: `dtype` has no such number.
+    """
+    try:
+        number = _CASTS[dtype.kind](value)
+    except (TypeError, ValueError, OverflowError):
+        raise DTypeError(f"the number {value} does not fit {dtype.value}; choose another dtype.") from None
+    check_range(number, dtype)
+    return Literal(number, ShapedArray((), dtype))
+
+
+_CASTS: Mapping[str, Callable[..., complex]] = {"bool": bool, "int": int, "float": float, "complex": complex}
 
 
 def default_dtype(value: complex) -> DType:

@@ -19,7 +19,6 @@ from plica.tracing.namespace.operands import (
     elementwise,
     is_number,
     promoted,
-    result_dtype,
     size_of,
     unary,
 )
@@ -66,7 +65,8 @@ def _named(name: str, meaning: str, function: Function) -> Function:
 
 def _floats(name: str, values: tuple[Any, ...]) -> list[Any]:
     found = [value if is_number(value) else as_tracer(name, value) for value in values]
-    integers = bool(found) and result_dtype(found).kind in ("bool", "int")
+    dtypes = [as_dtype(type(value)) if is_number(value) else value.dtype for value in found]
+    integers = all(dtype.kind in ("bool", "int") for dtype in dtypes)
     return [as_floating(name, value) for value in found] if integers else found
 
 
@@ -108,7 +108,7 @@ def pow(x1: Array, x2: Array, /) -> Tracer:  # noqa: A001 - the standard's name
         for _ in range(x2 - 1):
             result = elementwise("multiply", result, base)
         return result
-    if x2 < 0 and base.dtype.kind == "int":
+    if x2 < 0 and base.dtype.kind in ("bool", "int"):
         raise DTypeError(
             f"{user_line()}: {base.aval} to the power {x2} is no integer; take a float, such as {float(x2)}, or astype."
         )

@@ -10,6 +10,7 @@ singular vectors are determined up to a phase (a sign): two backends may choose 
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, NamedTuple
 
 from plica.errors import DTypeError, ShapeError, TraceError
@@ -207,11 +208,13 @@ def matrix_power(x: Array, n: int, /) -> Tracer:
 
     Shapes: x (..., M, M), result (..., M, M).
     """
-    if not isinstance(n, int) or isinstance(n, bool):
+    try:
+        n = operator.index(n)
+    except TypeError:
         raise TraceError(
             f"{user_line()}: the exponent of matrix_power is an integer that is known now, found {n!r}; "
             "multiply in a plica.for_loop instead."
-        )
+        ) from None
     base = inv(x) if n < 0 else as_tracer("matrix_power", x)
     if n == 0:
         return _identity_like(base)

@@ -102,10 +102,20 @@ def cast(x: Tracer, dtype: DType) -> Tracer:
     if x.dtype == dtype:
         return x
     if isinstance(x.value, Literal):
-        value = x.value.value
-        return Tracer(literal(value.real if dtype.kind != "complex" else value, dtype), x.trace, weak=x.weak)
+        return Tracer(literal(_converted(x.value.value, dtype), dtype), x.trace, weak=x.weak)
     result = record("astype", x, dtype=dtype)
     return Tracer(result.value, result.trace, weak=x.weak)
+
+
+def _converted(value: Number, dtype: DType) -> Number:
+    """A number as arrays are converted: without its imaginary part, and modulo the range of integers."""
+    if dtype.kind in ("bool", "complex"):
+        return value
+    if dtype.kind == "float" or not np.isfinite(value):
+        return value.real
+    bits = 8 * dtype.numpy.itemsize
+    wrapped = int(value.real) % (1 << bits)
+    return wrapped - (1 << bits) if wrapped > np.iinfo(dtype.numpy).max else wrapped
 
 
 def as_floating(name: str, value: Any) -> Any:
@@ -165,6 +175,20 @@ def size_of(value: Any) -> Dim | None:
 def unary(op: str, x: Array, **params: Any) -> Tracer:
     """The operation `op` on one array."""
     return record(op, as_tracer(op, x), **params)
+
+
+def as_count(what: str, value: Any) -> int:
+    """An integer that is known now.
+
+    Raises:
+        ShapeError: It is none; `what` says what it is for.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ShapeError(
+            f"{user_line()}: {what} is an integer that is known before the program runs, found {value!r}."
+        ) from None
 
 
 def as_dims(shape: Any) -> tuple[Dim, ...]:

@@ -22,7 +22,7 @@ Axis = int | tuple[int, ...] | None
 
 def _reduce(op: str, x: Any, axis: int | Sequence[int] | None, keepdims: bool) -> Tracer:
     value = as_tracer(op, x)
-    return unary(op, value, axis=normal_axes(axis, value.ndim), keepdims=keepdims)
+    return unary(op, value, axis=normal_axes(axis, value.ndim), keepdims=bool(keepdims))
 
 
 def _accumulate(op: str, x: Any, dtype: object, **params: Any) -> Tracer:
@@ -36,12 +36,12 @@ def _accumulate(op: str, x: Any, dtype: object, **params: Any) -> Tracer:
 
 def sum(x: Array, /, *, axis: Axis = None, dtype: object = None, keepdims: bool = False) -> Tracer:  # noqa: A001
     """The sum over `axis`."""
-    return _accumulate("sum", x, dtype, axis=normal_axes(axis, as_tracer("sum", x).ndim), keepdims=keepdims)
+    return _accumulate("sum", x, dtype, axis=normal_axes(axis, as_tracer("sum", x).ndim), keepdims=bool(keepdims))
 
 
 def prod(x: Array, /, *, axis: Axis = None, dtype: object = None, keepdims: bool = False) -> Tracer:
     """The product over `axis`."""
-    return _accumulate("prod", x, dtype, axis=normal_axes(axis, as_tracer("prod", x).ndim), keepdims=keepdims)
+    return _accumulate("prod", x, dtype, axis=normal_axes(axis, as_tracer("prod", x).ndim), keepdims=bool(keepdims))
 
 
 def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
@@ -138,7 +138,7 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> T
 def _argument(op: str, x: Any, axis: int | None, keepdims: bool) -> Tracer:
     value = as_tracer(op, x)
     if axis is not None:
-        return unary(op, value, axis=normal_axis(axis, value.ndim), keepdims=keepdims)
+        return unary(op, value, axis=normal_axis(axis, value.ndim), keepdims=bool(keepdims))
     flat = unary(op, reshape(value, (-1,)), axis=0, keepdims=False)
     return reshape(flat, (1,) * value.ndim) if keepdims else flat
 
