@@ -1,10 +1,13 @@
 """How functions of `plica.numpy` are called: the signatures of the standard, and what is said of other calls."""
 
+import ast
 import inspect
 import pickle
 import pydoc
 import re
 from functools import reduce
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ import plica
 import plica.numpy as pnp
 from plica.errors import TraceError
 from plica.ir.dtypes import DType
+from plica.tracing.namespace.__main__ import stub
 from tests.harness.standard import NAMES, SIGNATURES
 
 
@@ -105,3 +109,29 @@ def test_a_call_that_does_not_fit_says_what_to_write(call, message: str) -> None
 def test_methods_of_a_tracer_say_what_to_write() -> None:
     with pytest.raises(TraceError, match=r"sum is called sum\(x, /, \*, axis=None, .*'dim'; write axis=\.$"):
         plica.trace(lambda x: x.sum(dim=1), plica.spec(2))
+
+
+# What editors and type checkers see
+
+
+def test_the_names_for_editors_are_those_of_the_namespace() -> None:
+    """`python -m plica.tracing.namespace > src/plica/names.pyi` makes them anew."""
+    assert Path(plica.__file__).with_name("names.pyi").read_text() == stub()
+
+
+def test_the_names_for_editors_have_the_same_signatures() -> None:
+    text = stub()
+    lines = [line for line in ast.parse(text).body if not isinstance(line, ast.ImportFrom)]
+    names = {line.target.id if isinstance(line, ast.AnnAssign) else line.name for line in lines}
+    assert set(dir(pnp)) - names == {"bool"}
+    assert names <= set(dir(pnp))
+    declared: dict[str, Any] = {}
+    exec(text, declared)
+    for name, function in _functions().items():
+        found = reduce(lambda one, part: vars(one)[part], name.split("."), SimpleNamespace(**declared))
+        assert _shape(found) == _shape(function), name
+
+
+def _shape(function: Any) -> list[tuple[str, Any, Any]]:
+    """The names, kinds and defaults of parameters."""
+    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]

@@ -260,7 +260,7 @@ def scan(
     if not rows:  # what a step would make is known from tracing one
         return _scan_nothing(body, init, xs)
     rows = rows[::-1] if reverse else rows
-    stack = namespace.stack  # type: ignore[attr-defined]
+    stack = namespace.stack
     stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
     return carry, unflatten(rows[0][1], stacks)
 
@@ -305,7 +305,7 @@ def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
         return init, unflatten(made[-1], results)
     except (ShapeError, TraceError):  # the body does what only a run can tell: a step on zeros tells it
         empty, tree = flatten(as_pair(place_of(body), body(init, _zeros(xs)))[1])
-        return init, unflatten(tree, [namespace.stack([one])[:0] for one in empty])  # type: ignore[attr-defined]
+        return init, unflatten(tree, [namespace.stack([one])[:0] for one in empty])
 
 
 def _zeros(xs: Any) -> Any:

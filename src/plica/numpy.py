@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial, wraps
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import array_api_compat
 import numpy as np
@@ -41,11 +41,18 @@ __array_api_version__ = _tracing.__array_api_version__
 __array_namespace_info__ = _tracing.__array_namespace_info__
 
 
-@cache
-def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name not in _NAMES:
-        raise AttributeError(f"plica.numpy has no {name!r}")
-    return _public(name, getattr(_tracing, name))
+if TYPE_CHECKING:
+    from plica.names import *  # noqa: F403 - what is found by name, for editors
+
+    def __getattr__(name: str) -> Any: ...
+
+else:
+
+    @cache
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_") or name not in _NAMES:
+            raise AttributeError(f"plica.numpy has no {name!r}")
+        return _public(name, getattr(_tracing, name))
 
 
 def __dir__() -> list[str]:
@@ -86,7 +93,7 @@ def _is_traced(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether a call is recorded."""
     if current_trace() is not None:  # arrays that the function closes over are captured: they may change later
         return True
-    return any(isinstance(one, Tracer) for one in _arrays((*args, *kwargs.values())))
+    return bool(any(isinstance(one, Tracer) for one in _arrays((*args, *kwargs.values()))))
 
 
 # Functions of arrays as they are, in which there is nothing to record
