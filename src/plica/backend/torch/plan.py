@@ -56,7 +56,7 @@ def host_row(equation: Equation) -> str | None:
     if any(one.type.dtype not in _COUNTING for one in equation.inputs):
         return None
     if equation.op.name == "astype":
-        return _CASTS.get(equation.outputs[0].type.dtype)
+        return _CASTS.get(equation.outputs[0].type.dtype.value)
     return HOST_ROWS.get(equation.op.name) if equation.outputs[0].type.dtype in _COUNTING else None
 
 
