@@ -15,7 +15,7 @@ from plica.errors import TraceError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Operand, Var
-from plica.ir.sizes import Size, atoms, substitute
+from plica.ir.sizes import Size, substitute
 from plica.ir.types import array_type
 from plica.tracing.places import user_line
 from plica.tracing.tracer import Tracer
@@ -113,8 +113,7 @@ class Trace:
         if isinstance(value, Var):
             return self._lift_variable(value, owner)
         if isinstance(value, Size):
-            lifted = {atom: Size.of(self._lift_variable(atom, owner)) for atom in atoms(value)}  # type: ignore[arg-type]
-            return substitute(value, lifted.__getitem__)  # which goes through the terms in no order
+            return substitute(value, lambda atom: Size.of(self._lift_variable(atom, owner)))  # type: ignore[arg-type]
         return value
 
     def _lift_variable(self, var: Var, owner: Trace) -> Var:
