@@ -47,7 +47,7 @@ class Literal:
 
 Operand = Var | Literal
 
-RESERVED = frozenset({"lambda", "let", "in", "True", "False", "None", "inf", "nan", *FROM_SHORT})
+RESERVED = frozenset({"lambda", "let", "in", "True", "False", "None", "inf", "nan", "infj", "nanj", *FROM_SHORT})
 
 
 def is_name(text: str, *, reserved: bool = True) -> bool:

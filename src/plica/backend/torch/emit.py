@@ -25,7 +25,7 @@ from plica.backend.torch.plan import (
     size_places,
 )
 from plica.backend.torch.rows import ROWS
-from plica.backend.torch.rows.call import Call, axis_source, dtype_source, scalar_source, shape_source, size_source
+from plica.backend.torch.rows.call import Call, axis_source, dtype_source, number_source, scalar_source, shape_source, size_source
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
@@ -220,7 +220,7 @@ class _Emitter:
     # Operands
 
     def _text(self, operand: Operand) -> str:
-        return repr(operand.value) if isinstance(operand, Literal) else operand.name
+        return number_source(operand.value) if isinstance(operand, Literal) else operand.name
 
     def _tensor(self, operand: Operand) -> str:
         text = self._text(operand)
