@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.exact import is_abstract
-from plica.backend.torch.leaves import Leaves, initialize, new_tensor
+from plica.backend.torch.leaves import Leaves, attribute_of, initialize, new_tensor
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
@@ -152,7 +152,9 @@ class TorchCircuit(nn.Module):
         key = (self._semiring.name, getattr(torch, x.dtype.value), self.dtype)
         self._specialise(key)
         program = self._lower(key).program
-        (result,) = call_program(program, [Reference(self.leaves, var.name) for var in program.consts], [x], "circuit")
+        (result,) = call_program(
+            program, [Reference(self.leaves, attribute_of(var.name)) for var in program.consts], [x], "circuit"
+        )
         return result
 
     def _score(self, x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from keyword import kwlist
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from plica.symbolic.parameters import TensorParameter
 class Leaves(nn.Module):
     """The tensors that a Program captures, as attributes named like its variables.
 
-    Learnable leaves are parameters and the others buffers, `(F, *shape)` each. In a state dict each fold is an entry of
-    its own: `3.weight` of shape `(*shape,)`. Constants are plain attributes that follow the module from device to
-    device but never change their dtype.
+    Where a name is taken the attribute has another (`attribute_of`). Learnable leaves are parameters and the others
+    buffers, `(F, *shape)` each. In a state dict each fold is an entry of its own: `3.weight` of shape `(*shape,)`.
+    Constants are plain attributes that follow the module from device to device but never change their dtype.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class Leaves(nn.Module):
     def keep(self, name: str, constant: Constant) -> None:
         """Hold one constant under the name of its variable, on the device of the module."""
         self._constants[name] = constant
-        object.__setattr__(self, name, torch.from_numpy(np.array(constant.value)).to(self.device))
+        object.__setattr__(self, attribute_of(name), torch.from_numpy(np.array(constant.value)).to(self.device))
 
     def own(self, name: str, leaf: Leaf, tensor: Tensor, keys: Mapping[TensorParameter, str]) -> None:
         """Register the tensor of one leaf under the name of its variable.
@@ -52,6 +53,7 @@ class Leaves(nn.Module):
             tensor: `(F, *shape)`.
             keys: What a state dict calls the tensors of the circuit; folds of other circuits are left out there.
         """
+        name = attribute_of(name)
         self._leaves[name] = leaf
         self._keys[name] = tuple(keys.get(member) for member in leaf.members)
         if len(self._order) != len(keys):
@@ -88,6 +90,19 @@ class Leaves(nn.Module):
             folds = [_fold(state, key, own[fold], problems) for fold, key in enumerate(keys)]
             state[f"{folded_prefix}{name}"] = torch.stack(folds) if len(folds) > 1 else folds[0].unsqueeze(0)
         return problems
+
+
+def attribute_of(name: str) -> str:
+    """The attribute that holds the leaf of the variable `name`, by which generated code reads it.
+
+    That is `name`, unless it is a word of Python or something that a module has already: then `_` is added. No two
+    names get one attribute, since `_` is added to `if_` too.
+    """
+    is_taken = any(name[:end] in _TAKEN for end in range(len(name.rstrip("_")), len(name) + 1))
+    return f"{name}_" if is_taken else name
+
+
+_TAKEN = frozenset({*kwlist, "__debug__", *dir(Leaves())})
 
 
 @dataclass(frozen=True, slots=True)
