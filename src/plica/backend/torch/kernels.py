@@ -38,6 +38,7 @@ __all__ = [
     "sign",
     "slice_axis",
     "steps",
+    "total",
     "tucker",
     "unique",
     "update",
@@ -84,6 +85,11 @@ def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return logs
     return restore(logs, total, [x for _, x in factors], weight.flatten(2))
+
+
+def total(*arrays: Tensor) -> Tensor:
+    """The sum of arrays of one shape, added from the left."""
+    return reduce(torch.add, arrays)
 
 
 def log_tucker(*arrays: Tensor) -> Tensor:

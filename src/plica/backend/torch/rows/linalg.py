@@ -24,13 +24,18 @@ def _einsum(call: Call) -> str:
     return f"{found}.to({dtype_source(dtype)})" if dtype.kind == "int" and not others else found
 
 
+_FEW = 8  # operands of one operator; Python's own compiler goes one call deeper for each
+
+
 def _log_einsum_exp(call: Call) -> str:
     equation = call.params["equation"]
     terms, _, result = equation.partition("->")
     first, *others, weighted = terms.split(",")
     if all(term == first for term in others) and _is_matrix_product(first, weighted, result):
-        product = " + ".join(call.tensor(place) for place in range(len(others) + 1))
-        return f"kernels.log_matmul_exp({product}, {call.tensor(len(others) + 1)})"
+        factors = [call.tensor(place) for place in range(len(others) + 1)]
+        few = len(factors) <= _FEW
+        product = " + ".join(factors) if few else f"kernels.total({', '.join(factors)})"
+        return f"kernels.log_matmul_exp({product}, {call.tensor(len(factors))})"
     if is_tucker(",".join([first, weighted, *others]) + f"->{result}"):
         return f"kernels.log_tucker({call.tensors})"
     return f"kernels.log_einsum_exp({equation!r}, {call.tensors})"
