@@ -284,8 +284,10 @@ def _run(bound: Bound, arrays: list[Any], device: object = None) -> tuple[Any, .
         if not array_api_compat.is_torch_namespace(_library(arrays)):
             return interpret_program(program, OPS, arrays, bound.leaves)
         device = arrays[0].device
+    attribute_of = importlib.import_module("plica.backend.torch.leaves").attribute_of
     leaves = {
-        var.name: _torch().asarray(leaf, device=device) for var, leaf in zip(program.consts, bound.leaves, strict=True)
+        attribute_of(var.name): _torch().asarray(leaf, device=device)
+        for var, leaf in zip(program.consts, bound.leaves, strict=True)
     }
     results = _emitted(program)(SimpleNamespace(device=device, **leaves), *arrays)
     return results if isinstance(results, tuple) else (results,)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.errors import TraceError
 from plica.graph.fold import FoldIndex
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
@@ -22,13 +23,14 @@ from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
 from plica.lower.logs import exp_form, is_better, log_form
 from plica.lower.optimise.ranges import known_range, underflow
-from plica.lower.parameters import ParameterValues, wide_dtype
+from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
 from plica.passes.clean import clean
 from plica.symbolic.layers import InputRow
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
 from plica.tracing import namespace as xp
+from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer, literal
 
@@ -57,7 +59,7 @@ class LoweringScope:
     _derived: dict[Parameter, Parameter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.trace = Trace(self.builder)
+        self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
         self._values = ParameterValues(self.dtype, self._leaf, self.owners, self.constant)
 
@@ -78,6 +80,22 @@ class LoweringScope:
             var = self.builder.const(key, array_type(value.shape, as_dtype(value.dtype)))
             self._constants[key] = Tracer(var, self.trace)
         return self._constants[key]
+
+    def _array(self, array: Any) -> Tracer:
+        """An array that an operation or a layer of one's own closes over: as it is now, and floats as wide as here.
+
+        Raises:
+            TraceError: It is no array of numbers at hand, such as a tensor with gradients.
+        """
+        try:
+            value = np.asarray(array)
+        except (TypeError, RuntimeError) as error:
+            raise TraceError(
+                f"{user_line()}: a circuit keeps the arrays that its operations close over as constants, and this one "
+                f"cannot be ({error}); give what is learned, or lies on another device, as a parameter of its own."
+            ) from None
+        dtype = real_width(as_dtype(value.dtype), self.dtype)
+        return self.constant(value.astype(dtype.value), "constant")
 
     def build(self, results: Iterable[Tracer]) -> Program:
         """The Program that returns `results`, without what they do not need."""

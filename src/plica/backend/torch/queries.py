@@ -23,6 +23,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.emit import emit
+from plica.backend.torch.leaves import attribute_of
 from plica.errors import InputError, StructuralPropertyError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
@@ -114,7 +115,7 @@ class TorchQuery:
                 tensor = torch.from_numpy(captured.value)
             else:
                 tensor = own[captured].to(getattr(torch, var.type.dtype.value))
-            setattr(found, var.name, tensor.to(device))
+            setattr(found, attribute_of(var.name), tensor.to(device))
         return found
 
     def _uniforms(self, size: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
