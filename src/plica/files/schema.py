@@ -24,6 +24,7 @@ from plica.errors import FileFormatError
 
 Problem = str | None
 
+_SHOWN_VALUE = 80  # characters of a value that a message shows
 _SHOWN = 300  # characters of the message of another error that ours repeats
 
 # An annotation without parts, what messages call it, and whether a value fits. `bool` is no number here.
@@ -185,7 +186,8 @@ def _words(hint: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    return reprlib.repr(value)
+    text = reprlib.repr(value)
+    return text if len(text) <= _SHOWN_VALUE else f"{text[:_SHOWN_VALUE]}..."
 
 
 def _is_real(value: Any) -> bool:

@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 import pytest
 
-from plica.errors import InputError, PlicaError, ShapeError
+from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
     ClampParameter,
@@ -149,6 +149,12 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: FlattenParameter((2, 3), start=1, end=2), ShapeError, "axes 1 to 2 are outside"),
         (lambda: ClampParameter((2,)), InputError, "at least one bound"),
         (lambda: ClampParameter((2,), vmin=2.0, vmax=1.0), InputError, "needs vmin <= vmax"),
+        (lambda: ClampParameter((2,), vmin="0"), DTypeError, "ClampParameter: vmin must be a number, found '0'"),
+        (lambda: ClampParameter((2,), vmax=float("nan")), InputError, "ClampParameter: vmax is NaN"),
+        (lambda: ScaledSigmoidParameter((2,), [0.0], 1.0), DTypeError, r"vmin must be a number, found \[0\.0\]"),
+        (lambda: EinsumParameter((2,), (2,), equation="é,é->é"), ShapeError, "write one small letter"),
+        (lambda: ExpParameter((1,) * 70), ShapeError, "at most 30 axes, found 70"),
+        (lambda: ExpParameter((2**40, 2**40)), ShapeError, "more entries than can be counted in 64 bits"),
     ],
 )
 def test_refuses(make, error: type[Exception], message: str) -> None:
