@@ -102,7 +102,6 @@ def save_model(
     """
     tensors = {name: np.asarray(value) for name, value in tensors.items()}
     _check_tensors("save_model: tensors", circuit, tensors)
-    _check_options(options, circuit)
     structure, arrays = encode_circuit(circuit, _classes(classes))
     stored = {_WEIGHT + name: value for name, value in tensors.items()}
     stored |= {_SETTING + name: value for name, value in arrays.items()}
@@ -116,6 +115,9 @@ def save_model(
         text = json.dumps(description, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UnsupportedError(f"the options cannot be saved as JSON ({error}); use numbers, text and lists") from error
+    _check_options(
+        json.loads(json.dumps(description["options"])), circuit
+    )  # as they will be read: tuples are lists then
     plain = {name: _to_storable(value) for name, value in stored.items()}
     with replacing(path) as temporary:
         save_file(plain, temporary, metadata={KEY: text})  # one key, because the format keeps no order of keys
