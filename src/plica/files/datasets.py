@@ -180,7 +180,7 @@ def _as_categories(table: Table) -> Array:
                 f"{table.where(bad)}: {values[bad]} is not an integer, as categories must be; "
                 "for real values use a density (--input gaussian)"
             )
-        bad = first_index(np.abs(values) >= 2.0**62)
+        bad = first_index(np.abs(values.astype(np.float64)) >= 2.0**62)
     else:
         bad = first_index(values >= 2**62)
     if bad is not None:
