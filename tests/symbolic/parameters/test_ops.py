@@ -10,6 +10,7 @@ from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConjugateParameter,
     EinsumParameter,
     ExpParameter,
     FlattenParameter,
@@ -67,6 +68,7 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (LogParameter((2, 3)), np.log),
     (SquareParameter((2, 3)), np.square),
     (SoftplusParameter((2, 3)), lambda x: np.log1p(np.exp(x))),
+    (ConjugateParameter((2, 3)), np.conj),
     (SigmoidParameter((2, 3)), lambda x: 1 / (1 + np.exp(-x))),
     (ScaledSigmoidParameter((2, 3), 0.5, 2.0), lambda x: 0.5 + 1.5 / (1 + np.exp(-x))),
     (ClampParameter((2, 3), vmin=0.3), lambda x: np.maximum(x, 0.3)),
@@ -108,6 +110,10 @@ def test_value_and_shape(op: ParameterOp, reference, run_rule) -> None:
 
 def _bound(op: ParameterOp):
     return lambda *arrays: op.evaluate(namespace, *arrays)
+
+
+def test_conjugates_of_complex_numbers(run_rule) -> None:
+    assert run_rule(_bound(ConjugateParameter((1,))), np.array([[1 - 2j]])).tolist() == [[1 + 2j]]
 
 
 @pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)

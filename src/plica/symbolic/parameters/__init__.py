@@ -8,6 +8,7 @@ Parameter((3,): TensorParameter -> SquareParameter)
 from plica.symbolic.parameters.contract import EinsumParameter, FlattenParameter, MatMulParameter
 from plica.symbolic.parameters.elementwise import (
     ClampParameter,
+    ConjugateParameter,
     ExpParameter,
     HadamardParameter,
     LogParameter,
@@ -44,6 +45,7 @@ __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
+    "ConjugateParameter",
     "ConstantParameter",
     "EinsumParameter",
     "ExpParameter",

@@ -109,6 +109,16 @@ class SigmoidParameter(EntrywiseOp):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
+class ConjugateParameter(EntrywiseOp):
+    """The complex conjugate; real numbers are their own."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The input with the opposite imaginary part."""
+        return xp.conj(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
 class ScaledSigmoidParameter(UnaryOp):
     """A sigmoid stretched to lie between `vmin` and `vmax`."""
 
