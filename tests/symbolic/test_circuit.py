@@ -52,6 +52,27 @@ def test_a_small_circuit_and_its_views() -> None:
     assert repr(circuit) == "Circuit(4 layers, 2 variables, 1 output(s) of 1 unit(s))"
 
 
+def test_lists_of_layers_are_iterators_with_an_index_and_a_length() -> None:
+    x, y, product, total = coin(0), coin(1), HadamardLayer(2), SumLayer(2, 1)
+    circuit = Circuit([x, y, product, total], {total: [product], product: [x, y]}, [total])
+    assert circuit.inputs == circuit.input_layers
+    expected = {
+        "layers": (x, y, product, total),
+        "inputs": (x, y),
+        "outputs": (total,),
+        "input_layers": (x, y),
+        "inner_layers": (product, total),
+        "sum_layers": (total,),
+        "product_layers": (product,),
+    }
+    for name, layers in expected.items():
+        found = getattr(circuit, name)
+        assert next(getattr(circuit, name)) is next(getattr(circuit, name)) is layers[0], "each access starts over"
+        assert tuple(next(found) for _ in layers) == layers
+        assert next(found, None) is None
+        assert (len(found), found[-1], found[1:], tuple(found)) == (len(layers), layers[-1], layers[1:], layers)
+
+
 def test_layers_in_order_keep_their_order() -> None:
     layers = [coin(2), coin(0), coin(1)]
     assert Circuit(layers, {}, layers).layers == tuple(layers)

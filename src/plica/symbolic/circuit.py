@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, final
 
 from plica.errors import DTypeError, GraphError, ShapeError, StructuralPropertyError
+from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.scope import Scope
@@ -95,14 +96,19 @@ class Circuit:
         return self
 
     @property
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> Listing[Layer]:
         """Every layer, each after its inputs; the position of a layer here is its number."""
-        return self._layers
+        return Listing(self._layers)
 
     @property
-    def outputs(self) -> tuple[Layer, ...]:
+    def inputs(self) -> Listing[InputLayer]:
+        """The layers without inputs: those that read variables, in order."""
+        return self.input_layers
+
+    @property
+    def outputs(self) -> Listing[Layer]:
         """The output layers."""
-        return self._outputs
+        return Listing(self._outputs)
 
     @property
     def operation(self) -> CircuitOperation | None:
@@ -120,24 +126,24 @@ class Circuit:
         return len(self.scope)
 
     @property
-    def input_layers(self) -> tuple[InputLayer, ...]:
+    def input_layers(self) -> Listing[InputLayer]:
         """The layers that read variables, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, InputLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, InputLayer))
 
     @property
-    def inner_layers(self) -> tuple[InnerLayer, ...]:
+    def inner_layers(self) -> Listing[InnerLayer]:
         """The layers that read other layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, InnerLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, InnerLayer))
 
     @property
-    def sum_layers(self) -> tuple[SumLayer, ...]:
+    def sum_layers(self) -> Listing[SumLayer]:
         """The sum layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, SumLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, SumLayer))
 
     @property
-    def product_layers(self) -> tuple[ProductLayer, ...]:
+    def product_layers(self) -> Listing[ProductLayer]:
         """The product layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, ProductLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, ProductLayer))
 
     @cached_property
     def _multiplying(self) -> tuple[Layer, ...]:

@@ -13,6 +13,7 @@ from plica.symbolic.parameters.contract import (
 )
 from plica.symbolic.parameters.elementwise import (
     ClampParameter,
+    ConjugateParameter,
     ExpParameter,
     HadamardParameter,
     LogParameter,
@@ -54,6 +55,7 @@ __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
+    "ConjugateParameter",
     "ConstantParameter",
     "EinsumParameter",
     "ExpParameter",
