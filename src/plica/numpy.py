@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial, wraps
@@ -29,7 +28,6 @@ from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.types import spec
 from plica.ops import OPS
-from plica.symbolic.semirings.semiring import compute_with
 from plica.tracing import namespace as _tracing
 from plica.tracing.namespace.results import Updates
 from plica.tracing.scope import current_trace
@@ -298,6 +296,3 @@ def _emitted(program: Program) -> Callable[..., Any]:
     emit = importlib.import_module("plica.backend.torch.emit").emit
     function: Callable[..., Any] = emit(program)
     return function
-
-
-compute_with(sys.modules[__name__])
