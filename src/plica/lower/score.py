@@ -13,7 +13,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
+from plica.symbolic.layers import FusedRow, InputRow, ProductRow
 from plica.symbolic.scaled import SCALED, trusted
 from plica.symbolic.semirings import Semiring, Value
 from plica.tracing import namespace as xp
@@ -49,6 +49,8 @@ def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:
     outputs = scope.read(layer_values(scope, data), list(scope.folded.out_fold_idx))
     result = xp.permute_dims(scope.semiring.result(xp, outputs), (1, 0, 2))  # (B, outputs, units)
     results = [result if data is None else data.poison(result)]
+    if scope.folded.described.live is not scope.folded.described:
+        scope.keep_unread()
     if scope.semiring is SCALED:
         results.append(xp.all(trusted(xp, outputs), axis=(0, 2)))
     return results
@@ -77,11 +79,6 @@ def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, val
     row = scope.folded.row(layer)
     params = scope.parameters(group)
     if isinstance(row, InputRow):
-        assert isinstance(layer, InputLayer), "input rows belong to input layers"
-        marginal = None if data is not None and data.missing is None else row.marginal(xp, semiring, layer, params)
-        if data is None:
-            assert marginal is not None, "computed just above"
-            return marginal
-        return data.choose(group, row.body(xp, semiring, layer, params, data.columns(group, layer)), marginal)
+        return row.marginal(xp, semiring, layer, params) if data is None else data.value(row, group, params)
     inputs = [scope.read(values, [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)]
     return row.body(xp, semiring, layer, params, inputs)

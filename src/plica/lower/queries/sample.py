@@ -16,7 +16,7 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.graph.fold import FoldIndex
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
-from plica.lower.data import input_width
+from plica.lower.data import input_width, samples_dtype
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
@@ -69,7 +69,7 @@ def lower_sampling(folded: FoldedCircuit, dtype: DType, owners: Owners | None = 
         UnsupportedError: A layer that only the optimiser makes.
     """
     circuit = folded.circuit
-    for layer in circuit.layers:
+    for layer in circuit.live.layers:
         if isinstance(layer, FusedLayer):
             raise UnsupportedError(
                 f"sampling goes through sums and products, and {circuit.layer_name(layer)} is both at once; build the "
@@ -127,6 +127,10 @@ class _Sampler:
         for number in range(len(folded.groups) - 1, -1, -1):
             with self.scope.builder.at(describe(folded.circuit, number, folded.groups[number])):
                 self._visit(number, folded.groups[number])
+        unread = [layer for layer in folded.circuit.sum_layers if layer not in self.sums]
+        if unread:  # no row comes by
+            self.sums.extend(unread)
+            self._choices.append(xp.full((len(unread), rows), -1, dtype=DType.INT64))
         log_partition = self.scope.semiring.to_log(xp, self._values[root[0]])[root[1] : root[1] + 1]
         negative = xp.any(xp.stack(self._negative)) if self._negative else xp.zeros((), dtype=DType.BOOL)
         choices = xp.concat(self._choices) if self._choices else xp.zeros((0, rows), dtype=DType.INT64)
@@ -218,7 +222,7 @@ class _Sampler:
         """`(N, D)`; a variable's layers that a row does not reach do not count."""
         circuit = self.scope.folded.circuit
         rows = self.uniforms.dims[1]
-        dtype = DType.INT64 if all(layer.num_states for layer in circuit.input_layers) else self.scope.dtype
+        dtype = samples_dtype(circuit, self.scope.dtype)
         columns = []
         for variable in range(input_width(circuit)):
             column = xp.zeros((rows,), dtype=dtype)

@@ -2,14 +2,15 @@
 
 >>> from plica.symbolic.scope import Scope
 >>> layer = CategoricalLayer(Scope([2]), 8, num_categories=256)
->>> layer, layer.num_states, layer.params["logits"].shape
-(CategoricalLayer(scope={2}, 8), 256, (8, 256))
+>>> layer, layer.domain, layer.params["logits"].shape
+(CategoricalLayer(scope={2}, 8), Domain('256 states'), (8, 256))
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers.base import (
     InputLayer,
     assign,
@@ -75,6 +76,11 @@ class CategoricalLayer(InputLayer):
         else:
             chosen = choose_parameter(name, "probs", shape, probs, probs_factory or normal)
             assign(self, logits=None, probs=chosen)
+
+    @property
+    def domain(self) -> Domain:
+        """The categories, counted from 0."""
+        return finite(self.num_categories)
 
     @property
     def num_states(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.layers.rows import InputRow, Params
 from plica.symbolic.parameters import (
@@ -82,9 +83,9 @@ class GaussianLayer(InputLayer):
         )
 
     @property
-    def num_states(self) -> None:
+    def domain(self) -> Domain:
         """The variable is real."""
-        return
+        return REALS
 
     @property
     def config(self) -> dict[str, Any]:

@@ -22,10 +22,12 @@ from plica.symbolic.semirings import Semiring, Value
 Params: TypeAlias = Mapping[str, Array]
 
 
-# x: (F, B, num_variables), integer or floating, present and in range -> (F, B, K)
+# x: (F, B, num_variables), of the domain of the layer, in its dtype -> (F, B, K)
 InputBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array], Value]
 # -> (F, 1, K): the layer summed or integrated over all its variables
 Marginal: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
+# x as above, missing: (F, B, num_variables) booleans -> (F, B, K): summed or integrated over what is missing
+Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
 # units: (F, B) integers >= 0, uniforms: (F, B, num_variables) in [0, 1) -> (F, B, num_variables)
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
 # inputs: H values (F, B, I) -> (F, B, O)
@@ -41,6 +43,8 @@ class InputRow:
     Args:
         padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold
             though they differ in its length.
+        partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
+            value in their place). Without it, a row lacks all variables of a layer or none.
     """
 
     layer: type[InputLayer]
@@ -48,6 +52,7 @@ class InputRow:
     marginal: Marginal
     sample: Sample
     padding: Mapping[str, float] = field(default_factory=dict)
+    partial: Partial | None = None
 
 
 @dataclass(frozen=True, slots=True)
