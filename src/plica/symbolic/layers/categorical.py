@@ -20,6 +20,7 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
+from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow, Params
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
 from plica.symbolic.scope import Scope
@@ -129,4 +130,7 @@ ROW = InputRow(
     marginal=_marginal,
     sample=_sample,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
+    distribution=Distribution(
+        "categorical", CategoricalLayer, ("logits", "probs"), lambda num_values: {"num_categories": num_values}
+    ),
 )

@@ -12,10 +12,12 @@ from typing import Any, final
 
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow, Params
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
+    HadamardParameter,
     Namespace,
     Parameter,
     ParameterFactory,
@@ -28,6 +30,7 @@ from plica.symbolic.parameters import (
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring, Value
 
+_LEAST_SPREAD = 0.01  # of a density fitted to a column, in units of its spread: keeps likelihoods finite
 MIN_STDDEV = 1e-5  # the default stddev is at least this, far from where its square leaves float32
 _BELOW_ONE = 1.0 - 2.0**-24  # the largest float32 below 1
 
@@ -132,4 +135,29 @@ def _sample(xp: Namespace, layer: GaussianLayer, params: Params, units: Array, u
     return xp.expand_dims(mean + stddev * (math.sqrt(2.0) * xp.erfinv(inside)), axis=-1)
 
 
-ROW = InputRow(GaussianLayer, body=_body, marginal=_marginal, sample=_sample)
+def _fitted(column: Column) -> dict[str, ParameterFactory]:
+    """Densities spread like their column, learned in units of its spread whatever its scale."""
+
+    def mean(shape: Shape) -> Parameter:
+        shift = ConstantParameter(*shape, value=column.mean)
+        return Parameter.from_binary(SumParameter(shape, shape), _scaled(shape, normal(shape)), shift)
+
+    def stddev(shape: Shape) -> Parameter:
+        width = Parameter.from_unary(SoftplusParameter(shape), normal(shape))
+        floor = ConstantParameter(*shape, value=column.spread * _LEAST_SPREAD)
+        return Parameter.from_binary(SumParameter(shape, shape), _scaled(shape, width), floor)
+
+    def _scaled(shape: Shape, parameter: Parameter) -> Parameter:
+        scale = ConstantParameter(*shape, value=column.spread)
+        return Parameter.from_binary(HadamardParameter(shape, shape), scale, parameter)
+
+    return {"mean_factory": mean, "stddev_factory": stddev}
+
+
+ROW = InputRow(
+    GaussianLayer,
+    body=_body,
+    marginal=_marginal,
+    sample=_sample,
+    distribution=Distribution("gaussian", GaussianLayer, ("mean", "stddev"), fitted=_fitted),
+)

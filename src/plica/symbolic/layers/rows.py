@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from plica.errors import GraphError
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
+from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Semiring, Value
 
@@ -45,6 +46,7 @@ class InputRow:
             though they differ in its length.
         partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
             value in their place). Without it, a row lacks all variables of a layer or none.
+        distribution: How templates and the command line ask for it, if they do.
     """
 
     layer: type[InputLayer]
@@ -53,6 +55,7 @@ class InputRow:
     sample: Sample
     padding: Mapping[str, float] = field(default_factory=dict)
     partial: Partial | None = None
+    distribution: Distribution | None = None
 
 
 @dataclass(frozen=True, slots=True)
