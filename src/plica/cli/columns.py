@@ -38,6 +38,7 @@ def _describe(where: str, values: Array, dtype: str) -> Column:
     if spread < float(limits.tiny) * _ROOM:
         raise InputError(f"{where} differ by {spread:g}, too little for {dtype}; {advice}")
     mean = float(values.mean())
+    shifted = advice.replace("rescale them", "subtract their mean")
     if spread < float(limits.eps) * largest:
-        raise InputError(f"{where} differ by {spread:g} around {mean:g}, which {dtype} rounds away; {advice}")
+        raise InputError(f"{where} differ by {spread:g} around {mean:g}, which {dtype} rounds away; {shifted}")
     return Column(mean, spread)

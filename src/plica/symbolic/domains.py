@@ -148,17 +148,16 @@ def outside(xp: Namespace, x: Array, domains: Sequence[Domain], constant: Consta
         constant: Brings an array `(D, 1)` into the namespace.
     """
     dtype = as_dtype(x.dtype)
-    if dtype == DType.BOOL:
-        x, dtype = xp.astype(x, xp.uint8), DType.UINT8
     wrong: Array | None = None
-    if dtype.kind == "int":
+    if dtype.kind != "float":
         low: Sequence[Number] = [_first(domain) for domain in domains]
         high: Sequence[Number] = [_last(domain) for domain in domains]
-        limits = np.iinfo(dtype.value)
-        if max(low) > limits.max or min(high) < limits.min:
-            x, dtype, limits = xp.astype(x, xp.int64), DType.INT64, np.iinfo(np.int64)
-        low, high = [max(one, limits.min) for one in low], [min(one, limits.max) for one in high]
-        bounded = (min(high) < limits.max, max(low) > limits.min)
+        smallest, largest = _range(dtype)
+        bounded = (min(high) < largest, max(low) > smallest)
+        if dtype == DType.BOOL or max(low) > largest or min(high) < smallest:  # numbers that the dtype does not have
+            dtype = DType.UINT8 if max(low) <= 255 and min(high) >= 0 else DType.INT64
+            x, (smallest, largest) = xp.astype(x, getattr(xp, dtype.value)), _range(dtype)
+        low, high = [max(one, smallest) for one in low], [min(one, largest) for one in high]
     else:
         low, high = ([_rounded(domain, dtype)[end] for domain in domains] for end in (0, 1))
         bounded = (min(high) < math.inf, max(low) > -math.inf)
@@ -184,6 +183,11 @@ def either(first: Array | None, second: Array | None) -> Any:
     if first is None or second is None:
         return first if second is None else second
     return first | second
+
+
+def _range(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest number of a dtype of integers, or of booleans."""
+    return (0, 1) if dtype == DType.BOOL else (np.iinfo(dtype.value).min, np.iinfo(dtype.value).max)
 
 
 def _first(domain: Domain) -> int:

@@ -30,13 +30,18 @@ class Leaves(nn.Module):
         self._order: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
         self.device = torch.get_default_device()
+        self.register_load_state_dict_post_hook(_follow)  # type: ignore[no-untyped-call]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Leaves:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.device = fn(torch.empty(0, device=self.device)).device
+        self.move(fn(torch.empty(0, device=self.device)).device)
+        return self
+
+    def move(self, device: torch.device) -> None:
+        """Hold the constants on another device."""
+        self.device = device
         for name, constant in self._constants.items():
             self.keep(name, constant)
-        return self
 
     def keep(self, name: str, constant: Constant) -> None:
         """Hold one constant under the name of its variable, on the device of the module."""
@@ -88,6 +93,14 @@ class Leaves(nn.Module):
             folds = [_fold(state, key, own[fold], problems) for fold, key in enumerate(keys)]
             state[f"{folded_prefix}{name}"] = torch.stack(folds) if len(folds) > 1 else folds[0].unsqueeze(0)
         return problems
+
+
+def _follow(leaves: nn.Module, _: object) -> None:
+    """Move the constants to where `load_state_dict(assign=True)` has put the leaves."""
+    assert isinstance(leaves, Leaves), "registered by Leaves"
+    device = next((tensor.device for _, tensor in leaves.items()), leaves.device)
+    if device != leaves.device:
+        leaves.move(device)
 
 
 @dataclass(frozen=True, slots=True)
