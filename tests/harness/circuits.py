@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import REALS
 from plica.symbolic.initializers import ConstantTensorInitializer, NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InputLayer, KroneckerLayer, SumLayer
 from plica.symbolic.parameters import (
@@ -179,14 +180,14 @@ def data(circuit: Circuit, rows: int, seed: int = 0) -> Array:
     for layer in circuit.input_layers:
         (variable,) = layer.scope
         columns[variable] = (
-            rng.normal(size=rows) if layer.num_states is None else rng.integers(0, layer.num_states, rows)
+            rng.normal(size=rows) if layer.domain == REALS else rng.integers(0, layer.domain.num_states, rows)
         )
     return np.stack(columns, axis=1)
 
 
 def is_finite(circuit: Circuit) -> bool:
     """Whether every variable has states."""
-    return all(layer.num_states is not None for layer in circuit.input_layers)
+    return all(layer.domain.num_states is not None for layer in circuit.input_layers)
 
 
 INPUTS: dict[str, Callable[[Scope, int], InputLayer]] = {

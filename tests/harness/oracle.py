@@ -241,7 +241,7 @@ def num_states(circuit: Circuit) -> list[int]:
     states = [1] * (max(circuit.scope) + 1)
     for layer in circuit.input_layers:
         for variable in layer.scope:
-            states[variable] = layer.num_states
+            states[variable] = layer.domain.num_states
     return states
 
 

@@ -23,7 +23,7 @@ def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
     """
     if semiring.negative:
         return
-    for layer in circuit.layers:
+    for layer in circuit.live.layers:
         for name in _LINEAR_PARAMETERS:
             parameter = layer.evaluated_params.get(name)
             if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():

@@ -164,6 +164,15 @@ class LoweringScope:
         name = const_key("_".join(reversed(key.split(".", 1))))
         return Tracer(self.builder.const(name, array_type(leaf.shape, wide_dtype(leaf.kind, self.dtype))), self.trace)
 
+    def keep_unread(self) -> None:
+        """Capture the tensors of layers that no output depends on: state dicts have them, though nothing reads them."""
+        held = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members}
+        for tensor in self._keys:
+            if tensor not in held:
+                leaf = self.owners.get(tensor) or Leaf((tensor,))
+                held.update(leaf.members)
+                self._leaf(leaf)
+
     def read(self, values: list[Value], places: list[FoldIndex]) -> Value:
         """The folds at `places` of the groups' values, joined along the fold axis: `(len(places), B, K)`."""
         used = dict.fromkeys(group for group, _ in places)

@@ -53,7 +53,7 @@ class TorchCircuit(nn.Module):
         self._semiring = semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._report = report
-        self._data = DataCheck(folded.described)
+        self._data = DataCheck(folded, semiring)
         self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
@@ -138,7 +138,7 @@ class TorchCircuit(nn.Module):
             return record_call(self, x)
         if x is None or self._data.width == 0:
             return self._constant(x)
-        self._data.check_shape(x)
+        x = self._data.take(x)
         result = self._score(x)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
@@ -184,7 +184,7 @@ class TorchCircuit(nn.Module):
         Raises:
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
         """
-        self._data.check_shape(x)
+        x = self._data.take(x)
         self._check_states(x)
 
     def reset_parameters(self, seed: int | None = None) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from plica.errors import DTypeError, InputError, ShapeError
+from plica.symbolic.domains import Domain
 from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape
 from plica.symbolic.scope import Scope
 
@@ -93,8 +94,8 @@ class InputLayer(Layer):
             """The variables that it reads."""
 
         @property
-        def num_states(self) -> int | None:
-            """The variables take the values 0 to `num_states` - 1; None where they are real."""
+        def domain(self) -> Domain:
+            """The values that each of its variables takes; layers of one variable narrow each other's."""
 
     @property
     def num_variables(self) -> int:
