@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.symbolic.domains import Domain
-from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape
+from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape, setting_key
 from plica.symbolic.scope import Scope
 
 _MAX_BITS = 62  # of a number of units
@@ -172,7 +172,7 @@ def layer_details(layer: Layer) -> str:
 
 def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
     """The config without the scope, and the shapes of the evaluated parameters."""
-    config = tuple((name, value) for name, value in layer.config.items() if name != "scope")
+    config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name != "scope")
     return config, tuple((name, parameter.shape) for name, parameter in layer.evaluated_params.items())
 
 
