@@ -41,7 +41,7 @@ def _neighbour_body(xp: Any, semiring: Any, layer: NeighbourSum, params: Any, in
     square = xp.permute_dims(params["root"] * params["root"], (0, 2, 1))  # (F, 2 * arity, K)
     read = [one for value in inputs for one in (value, semiring.map(xp, lambda x: _shifted(xp, x), value))]
     weights = [semiring.from_linear(xp, square[:, term : term + 1]) for term in range(len(read))]
-    return semiring.sum(xp, [semiring.mul(xp, *pair) for pair in zip(read, weights, strict=True)])
+    return semiring.total(xp, [semiring.product(xp, *pair) for pair in zip(read, weights, strict=True)])
 
 
 def _shifted(xp: Any, x: Any) -> Any:

@@ -9,19 +9,18 @@ from plica.symbolic.semirings import Value
 from plica.tracing import namespace as xp
 
 
-def layer_values(scope: LoweringScope, data: InputData | None, reduction: str = "marginal") -> list[Value]:
+def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
     """The value of every group, in order: `(F, B, K)`, or `(F, 1, K)` without data, where no variable is known.
 
     Args:
-        scope: The Program under construction; its semiring says what a sum and a product are.
+        scope: The Program under construction; its semiring says what a sum and a product are, and how input layers
+            lose variables that are not known.
         data: What is known of the variables.
-        reduction: The column of input rows that stands for variables that are not known: they are summed out
-            (`marginal`), or take their largest value (`maximum`).
     """
     values: list[Value] = []
     for number, group in enumerate(scope.folded.groups):
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
-            value = _value(scope, data, group, values, reduction)
+            value = _value(scope, data, group, values)
             # inputs and sums of what is in range stay there; products need not
             multiplies = isinstance(scope.folded.row(group.representative), ProductRow | FusedRow)
             values.append(scope.semiring.normalise(xp, value) if multiplies else value)
@@ -34,16 +33,14 @@ def describe(circuit: Circuit, number: int, group: FoldedLayer) -> str:
     return f"group {number}: {name}" if group.num_folds == 1 else f"group {number}: {group.num_folds} like {name}"
 
 
-def _value(
-    scope: LoweringScope, data: InputData | None, group: FoldedLayer, values: list[Value], reduction: str
-) -> Value:
+def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, values: list[Value]) -> Value:
     layer, semiring = group.representative, scope.semiring
     row = scope.folded.row(layer)
     params = scope.parameters(group)
     if isinstance(row, InputRow):
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         complete = data is not None and data.missing is None
-        reduced: Value | None = None if complete else getattr(row, reduction)(xp, semiring, layer, params)
+        reduced = None if complete else row.reduced(xp, semiring, layer, params)
         if data is None:
             assert reduced is not None, "computed just above"
             return reduced

@@ -19,14 +19,14 @@ from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.top_down import Message
 from plica.lower.scope import LoweringScope
 from plica.symbolic.layers import Choice, InputRow, Layer, LayerRow, ProductRow, SumRow
-from plica.symbolic.semirings import Value
+from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 # table: (F, K, N) logarithms, rows: (F, B) of K, uniforms: (F, B) in [0, 1) -> (F, B), one of N
 Term: TypeAlias = Callable[[Tracer, Tracer, Tracer | None], Tracer]
 # the row's column, layer, parameters, units: (F, B), uniforms: (F, B, num_variables) -> (F, B, num_variables)
-Fill: TypeAlias = Callable[[Any, Layer, dict[str, Tracer], Tracer, Tracer | None], Tracer]
+Fill: TypeAlias = Callable[[Any, Layer, Params, Tracer, Tracer | None], Tracer]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ latent variable interpretation in sum-product networks", 2016, on what is exact.
 from typing import Any
 
 from plica.lower.queries.choose import Chooser
+from plica.lower.queries.query import Query
 from plica.symbolic.layers import Layer
+from plica.symbolic.semirings import MAX_SUM, Params
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -20,9 +22,10 @@ def _term(table: Tracer, rows: Tracer, uniforms: Tracer | None) -> Tracer:  # no
     return xp.take_along_axis(xp.argmax(table, axis=-1), rows, axis=-1, nonnegative=True)
 
 
-def _fill(mode: Any, layer: Layer, params: dict[str, Tracer], units: Tracer, uniforms: Tracer | None) -> Tracer:  # noqa: ARG001
+def _fill(mode: Any, layer: Layer, params: Params, units: Tracer, uniforms: Tracer | None) -> Tracer:  # noqa: ARG001
     values: Tracer = mode(xp, layer, params)  # (F, K, num_variables)
     return xp.lookup(xp.matrix_transpose(values), units)
 
 
 LARGEST = Chooser(_term, _fill, column="mode", draws=False)
+MPE = Query("the most probable explanation", MAX_SUM, LARGEST)

@@ -29,14 +29,12 @@ class Query:
 
     Args:
         name: What messages call it.
-        semiring: What a sum and a product are on the way up.
-        reduction: The column of input rows for variables that are not known, on the way up.
+        semiring: What a sum and a product are on the way up, and how input layers lose variables that are not known.
         chooser: How one is chosen of several, on the way down.
     """
 
     name: str
     semiring: Semiring
-    reduction: str
     chooser: Chooser
 
 
@@ -116,7 +114,7 @@ def _lowered(
         x = scope.argument("x", ("b", input_width(scope.folded.described)), input_dtype)
         data = InputData(scope, x)
     count = uniforms.dims[1] if uniforms is not None else 1 if x is None else x.dims[0]
-    up = layer_values(scope, data, query.reduction)
+    up = layer_values(scope, data)
     choices = Choices(scope, query.chooser, up, data is not None, uniforms, FilledRows(scope, count, dtype))
     walk_down(scope, choices)
     ((group, fold),) = scope.folded.out_fold_idx
@@ -140,7 +138,7 @@ def check_query(query: Query, folded: FoldedCircuit) -> None:
     """Raise where a query cannot be answered on a circuit."""
     circuit = folded.circuit
     columns = {
-        InputRow: (query.reduction, query.chooser.column),
+        InputRow: (query.semiring.algebra.reduction.value, query.chooser.column),
         SumRow: ("choose",),
         ProductRow: ("route",),
         FusedRow: ("route",),

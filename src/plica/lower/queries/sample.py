@@ -13,7 +13,7 @@ from typing import Any
 from plica.lower.queries.choose import Chooser
 from plica.lower.queries.query import Query
 from plica.symbolic.layers import Layer
-from plica.symbolic.semirings import LSE_SUM
+from plica.symbolic.semirings import LSE_SUM, Params
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -24,10 +24,10 @@ def _term(table: Tracer, rows: Tracer, uniforms: Tracer | None) -> Tracer:
     return xp.search_cumulative(cumulative, rows, uniforms)
 
 
-def _fill(sample: Any, layer: Layer, params: dict[str, Tracer], units: Tracer, uniforms: Tracer | None) -> Tracer:
+def _fill(sample: Any, layer: Layer, params: Params, units: Tracer, uniforms: Tracer | None) -> Tracer:
     found: Tracer = sample(xp, layer, params, units, uniforms)
     return found
 
 
 DRAW = Chooser(_term, _fill, column="sample", draws=True)
-SAMPLING = Query("sampling", LSE_SUM, reduction="marginal", chooser=DRAW)
+SAMPLING = Query("sampling", LSE_SUM, DRAW)
