@@ -127,7 +127,7 @@ class InputData:
         missing = self._gather(self.missing, group)
         if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
             return row.partial(xp, semiring, layer, params, x, missing)
-        reduced = getattr(row, semiring.algebra.reduction.value)(xp, semiring, layer, params)
+        reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)
         whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
         return tuple(xp.where(whole, other, one) for one, other in zip(value, reduced, strict=True))

@@ -4,7 +4,7 @@ from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import FusedRow, InputRow, ProductRow
+from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
 from plica.symbolic.semirings import Value
 from plica.tracing import namespace as xp
 
@@ -38,9 +38,7 @@ def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, val
     row = scope.folded.row(layer)
     params = scope.parameters(group)
     if isinstance(row, InputRow):
-        if data is not None:
-            return data.value(row, group, params)
-        reduced: Value = getattr(row, semiring.algebra.reduction.value)(xp, semiring, layer, params)
-        return reduced
+        assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        return row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
     inputs = [scope.read(values, [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)]
     return row.body(xp, semiring, layer, params, inputs)

@@ -163,8 +163,8 @@ ROW = InputRow(
     body=_body,
     marginal=_marginal,
     sample=_sample,
-    mode=_mode,
     maximum=_maximum,
+    mode=_mode,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
     distribution=Distribution(
         "categorical", CategoricalLayer, ("logits", "probs"), lambda num_values: {"num_categories": num_values}

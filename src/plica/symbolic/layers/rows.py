@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from plica.errors import GraphError
+from plica.errors import GraphError, UnsupportedError
 from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.layers.distribution import Distribution
@@ -42,7 +42,14 @@ LogWeights: TypeAlias = Callable[[Namespace, Any, Params], Array]
 # -> (O, N), or (1, N) where all output units read alike: term n is unit i of input h, as the number h*I + i
 Reads: TypeAlias = Callable[[Any], NDArray[Any]]
 
-_NO_MODE = unsupported("its InputRow does not say where a unit is largest; add `mode` and `maximum` to the row")
+_NO_MAXIMUM = unsupported(
+    "its row has no 'maximum'; give the InputRow a function (xp, semiring, layer, params) for the largest number of "
+    "each unit, as `marginal` is one for their sum"
+)
+_NO_MODE = unsupported(
+    "its row has no 'mode'; give the InputRow a function (xp, layer, params) for the values (F, K, num_variables) at "
+    "which each unit is largest"
+)
 _NO_CHOICE = unsupported("its SumRow does not say how it chooses a term; add `choose=Choice(log_weights, reads)` to it")
 _NO_ROUTE = unsupported(
     "a query goes through sums and products, and this layer is both at once; build the circuit of a product layer and "
@@ -72,11 +79,22 @@ class InputRow:
     body: InputBody
     marginal: Reduced
     sample: Sample | Unsupported
+    maximum: Reduced | Unsupported = _NO_MAXIMUM
     mode: Mode | Unsupported = _NO_MODE
-    maximum: Reduced | Unsupported = _NO_MODE
     padding: Mapping[str, float] = field(default_factory=dict)
     partial: Partial | None = None
     distribution: Distribution | None = None
+
+    def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
+        """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.
+
+        Raises:
+            UnsupportedError: The row lacks the column.
+        """
+        rule: Reduced | Unsupported = getattr(self, semiring.algebra.reduction.value)
+        if isinstance(rule, Unsupported):
+            raise UnsupportedError(f"{type(layer).__name__} in the semiring {semiring.name!r}: {rule.why}.")
+        return rule(xp, semiring, layer, params)
 
 
 @dataclass(frozen=True, slots=True)
