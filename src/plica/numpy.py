@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial, wraps
@@ -28,6 +29,7 @@ from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.types import spec
 from plica.ops import OPS
+from plica.symbolic.semirings.semiring import compute_with
 from plica.tracing import namespace as _tracing
 from plica.tracing.namespace.results import Updates
 from plica.tracing.scope import current_trace
@@ -282,8 +284,10 @@ def _run(bound: Bound, arrays: list[Any], device: object = None) -> tuple[Any, .
         if not array_api_compat.is_torch_namespace(_library(arrays)):
             return interpret_program(program, OPS, arrays, bound.leaves)
         device = arrays[0].device
+    attribute_of = importlib.import_module("plica.backend.torch.leaves").attribute_of
     leaves = {
-        var.name: _torch().asarray(leaf, device=device) for var, leaf in zip(program.consts, bound.leaves, strict=True)
+        attribute_of(var.name): _torch().asarray(leaf, device=device)
+        for var, leaf in zip(program.consts, bound.leaves, strict=True)
     }
     results = _emitted(program)(SimpleNamespace(device=device, **leaves), *arrays)
     return results if isinstance(results, tuple) else (results,)
@@ -294,3 +298,6 @@ def _emitted(program: Program) -> Callable[..., Any]:
     emit = importlib.import_module("plica.backend.torch.emit").emit
     function: Callable[..., Any] = emit(program)
     return function
+
+
+compute_with(sys.modules[__name__])

@@ -5,13 +5,14 @@ for name, build in CIRCUITS.items():
     x = data(circuit, 5)
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer, NormalInitializer
@@ -29,6 +30,9 @@ from plica.symbolic.parameters import (
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
 from plica.templates.region_graph import LinearTree, QuadGraph, QuadTree, RandomBinaryTree
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 Array = Any
 mixing = partial(mixing_weight_factory, param_factory=softmax_normal)
@@ -195,9 +199,16 @@ INPUTS: dict[str, Callable[[Scope, int], InputLayer]] = {
 WEIGHTS = {"softmax": softmax_normal, "unnormalised": exp_normal}
 
 
-@st.composite
-def circuits(draw: Any, finite: bool = False) -> Circuit:
+def circuits(finite: bool = False) -> SearchStrategy[Circuit]:
     """A small smooth and decomposable circuit; the last outputs may be interior layers, and tensors may be shared."""
+    from hypothesis import strategies as st  # where circuits are drawn alone: a machine with a GPU may lack it
+
+    return st.composite(_drawn)(finite)
+
+
+def _drawn(draw: Any, finite: bool) -> Circuit:
+    from hypothesis import strategies as st
+
     graph = draw(
         st.one_of(
             st.builds(

@@ -1,14 +1,16 @@
 import copy
 import dataclasses
 import pickle
-import time
 
 import pytest
 
 from plica.errors import DTypeError, GraphError, ShapeError, StructuralPropertyError
 from plica.symbolic.circuit import Circuit, CircuitOperation, are_compatible
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.parameters import ConstantParameter, Parameter
 from plica.symbolic.scope import Scope
+from tests.harness.own_layers import NeighbourSum
+from tests.harness.work import count_calls
 
 
 def coin(variable: int, units: int = 2) -> CategoricalLayer:
@@ -206,14 +208,18 @@ def repeated(length: int, arity: int) -> Circuit:
         in_layers[layer] = [last] * arity
         layers.append(layer)
         last = layer
-    start = time.perf_counter()
     circuit = Circuit(layers[::-1], in_layers, [last])
     assert circuit.properties.omni_compatible
-    assert time.perf_counter() - start < 2
     return circuit
 
 
-def test_sixty_doublings_are_no_work() -> None:
+@pytest.mark.parametrize("arity", [1, 2])
+def test_work_grows_with_the_layers_and_not_with_the_paths(arity: int) -> None:
+    few, many = (count_calls(lambda length=length: repeated(length, arity)) for length in (30, 60))
+    assert many < 2.2 * few
+
+
+def test_sixty_doublings_are_sixty_one_layers() -> None:
     circuit = repeated(60, 2)
     assert len(circuit.layers) == 61
     assert circuit.layer_outputs(circuit.layers[0]) == (circuit.layers[1],) * 2
@@ -232,3 +238,12 @@ def test_copies_and_pickles() -> None:
     assert [repr(layer) for layer in other.layers] == [repr(layer) for layer in circuit.layers]
     assert other.properties == circuit.properties
     assert not any(layer in circuit.layers_inputs for layer in other.layers)
+
+
+def test_sums_of_ones_own_must_be_smooth_too() -> None:
+    inputs = [CategoricalLayer([v], 3, num_categories=2) for v in range(2)]
+    total = NeighbourSum(3, 2, Parameter.from_input(ConstantParameter(3, 4, value=0.5)))
+    circuit = Circuit([*inputs, total], {total: inputs}, [total])
+    assert not circuit.is_smooth
+    with pytest.raises(StructuralPropertyError, match=r"smooth circuit, but NeighbourSum\(2, .* sums inputs"):
+        circuit.check_smooth_and_decomposable("this")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from plica.backend.torch.queries import SamplingQuery
 from plica.cli.build import build_circuit, compile_circuit, find_device
 from plica.cli.outputs import NAMES, write_outputs
 from plica.cli.progress import Progress
@@ -17,6 +16,7 @@ from plica.files.datasets import Dataset
 from plica.files.tables import Array
 from plica.learn.fit import FitResult, fit, mean_log_likelihood
 from plica.learn.metrics import bits_per_dimension
+from plica.queries import sample
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -77,11 +77,7 @@ def _evaluate(model: "TorchCircuit", data: Dataset, seconds: float) -> Figures:
 
 
 def _sample(model: "TorchCircuit", seed: int) -> Array:
-    import torch
-
-    device = next(model.parameters()).device
-    samples, _ = SamplingQuery(model)(_NUM_SAMPLES, generator=torch.Generator(device).manual_seed(seed))
-    return np.asarray(samples.cpu())
+    return np.asarray(sample(model, _NUM_SAMPLES, seed=seed).cpu())
 
 
 def _summary(result: FitResult, figures: Figures, epochs: int, num_variables: int) -> str:

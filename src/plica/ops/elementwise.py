@@ -12,7 +12,7 @@ import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType
-from plica.ir.op import PRIMITIVE, Array, Op, Sample, Unsupported, sample
+from plica.ir.op import PRIMITIVE, Array, Memory, Op, Sample, Unsupported, sample
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, real_dtype, require_kind, require_operands, require_same_dtype
 
@@ -313,6 +313,7 @@ ELEMENTWISE = (
         lambda x: x,
         lambda x: x,
         lambda: [sample(_array("any", "float32")), sample(_array("any", "int64"))],
+        memory=Memory.VIEW,
     ),
     Op("where", _where_type, np.where, _where_samples),
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),

@@ -145,6 +145,11 @@ class Circuit:
         fused = (layer for layer in self._layers if isinstance(layer, FusedLayer) and layer.arity > 1)
         return (*self.product_layers, *fused)
 
+    @cached_property
+    def _summing(self) -> tuple[Layer, ...]:
+        """The layers that add their inputs, sum layers of a class of one's own among them."""
+        return tuple(layer for layer in self.inner_layers if not isinstance(layer, ProductLayer | FusedLayer))
+
     @property
     def layers_inputs(self) -> dict[Layer, tuple[Layer, ...]]:
         """The inputs of every layer."""
@@ -261,7 +266,7 @@ class Circuit:
 
     @cached_property
     def _first_not_smooth(self) -> Layer | None:
-        for layer in self.sum_layers:
+        for layer in self._summing:
             first, *rest = (self._scopes[child] for child in self._inputs[layer])
             if any(scope is not first and scope != first for scope in rest):
                 return layer

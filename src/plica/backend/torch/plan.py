@@ -15,7 +15,7 @@ from plica.ir.sizes import Size
 from plica.ops.regions import regions_of
 
 _RESERVED = frozenset({*kwlist, "torch", "kernels", "leaves", "inf", "nan", "min", "max", "int", "bool", "float"})
-RESERVED = _RESERVED | {"device", "range", "zip", "reversed", "abs", "_"}
+RESERVED = _RESERVED | {"device", "range", "zip", "abs", "complex", "_", "__debug__"}
 """Names that mean something in generated code."""
 
 # Operations on Python numbers that mean what they mean on scalars of 64-bit integers and truth values.

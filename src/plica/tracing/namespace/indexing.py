@@ -169,6 +169,8 @@ def lookup(table: Tracer, index: Tracer) -> Tracer:
 def search_cumulative(table: Tracer, rows: Tracer, uniforms: Tracer) -> Tracer:
     """The first place where a row of cumulative weights exceeds a uniform number times the row's total.
 
+    A place that adds nothing to the weights before it is never found, unless the total is 0.
+
     Shapes: table (F, K, C) not decreasing along C, rows (F, B) integer, uniforms (F, B) in [0, 1), result (F, B).
     """
     return record("search_cumulative", table, rows, uniforms)

@@ -157,7 +157,8 @@ def size_result(name: str, values: Sequence[Any]) -> Tracer | int | bool | None:
         return None
     result: Dim = SIZE_ARITHMETIC[name](*sizes)
     if isinstance(result, Size):
-        return Tracer(result, scope_of(*values), weak=weak)
+        scope = scope_of(*values)
+        return Tracer(scope.builder.light(result), scope, weak=weak)  # type: ignore[arg-type]  # a size, no number
     return result if weak else Tracer(literal(result, DType.INT64), scope_of(*values))
 
 
