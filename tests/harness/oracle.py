@@ -59,6 +59,11 @@ def _softmax(x: Array, axis: int) -> Array:
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
+def _log_softmax(x: Array, axis: int) -> Array:
+    x = x - x.max(axis=axis, keepdims=True)  # first: 1e30 + log 2 is 1e30 in any float
+    return x - np.logaddexp.reduce(x, axis=axis, keepdims=True)
+
+
 def _diagonals(weights: Array) -> Array:
     return np.concatenate([np.diag(weights[:, place]) for place in range(weights.shape[1])], axis=1)
 
@@ -71,9 +76,10 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "LogParameter": lambda _, x: _log(x),
     "SquareParameter": lambda _, x: x * x,
     "SoftplusParameter": lambda _, x: np.logaddexp(x, 0),
+    "ConjugateParameter": lambda _, x: np.conj(x),
     "SigmoidParameter": lambda _, x: 1 / (1 + np.exp(-x)),
     "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
-    "LogSoftmaxParameter": lambda config, x: _log(_softmax(x, config["axis"])),
+    "LogSoftmaxParameter": lambda config, x: _log_softmax(x, config["axis"]),
     "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
     "ClampParameter": lambda config, x: np.clip(x, config["vmin"], config["vmax"]),
     "MixingWeightParameter": lambda _, x: _diagonals(x),
@@ -88,8 +94,7 @@ def _categorical(space: Space, layer: Any, params: dict[str, Array], x: Array) -
     states = x[:, variable].astype(int)
     if "probs" in params:
         return space.from_linear(params["probs"][:, states].T)
-    logits = params["logits"] - params["logits"].max(axis=1, keepdims=True)  # first: 1e30 + log 2 is 1e30 in any float
-    return space.from_log((logits - np.logaddexp.reduce(logits, axis=1)[:, None])[:, states].T)
+    return space.from_log(params["logits"][:, states].T)
 
 
 def _gaussian(space: Space, layer: Any, params: dict[str, Array], x: Array) -> Array:

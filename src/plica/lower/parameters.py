@@ -89,7 +89,7 @@ class ParameterValues:
             arity = len(first.in_shapes)
             operands = [self._read([self._place[inputs(node)[place]] for node in group]) for place in range(arity)]
             result: Tracer = first.evaluate(xp, *operands)
-            return result
+            return xp.astype(result, real_width(result.dtype, self._dtype))
         return self._leaf(Leaf(tuple(group))) if isinstance(first, TensorParameter) else self._constants(group)
 
     def _constants(self, group: Sequence[ConstantParameter]) -> Tracer:
@@ -117,3 +117,8 @@ def wide_dtype(kind: DataType, real: DType) -> DType:
     """The dtype of a leaf of one kind beside real leaves of `real`."""
     complex_ = DType.COMPLEX128 if real == DType.FLOAT64 else DType.COMPLEX64
     return {DataType.REAL: real, DataType.INTEGER: DType.INT64, DataType.COMPLEX: complex_}[kind]
+
+
+def real_width(dtype: DType, real: DType) -> DType:
+    """`dtype`, floats and complex numbers as wide as `real`."""
+    return {"float": real, "complex": wide_dtype(DataType.COMPLEX, real)}.get(dtype.kind, dtype)

@@ -134,7 +134,9 @@ def _search_type(table: ArrayType, rows: ArrayType, uniforms: ArrayType) -> Arra
 def _search(table: Array, rows: Array, uniforms: Array) -> Any:
     _check(rows, table.shape[1])
     chosen = table[np.arange(table.shape[0])[:, None], rows]
-    found = np.sum(chosen <= uniforms[:, :, None] * chosen[:, :, -1:], axis=-1)
+    total = chosen[:, :, -1:]
+    # where the product rounds up to the total, as it does for subnormals, the place that reaches the total is found
+    found = np.sum((chosen <= uniforms[:, :, None] * total) & (chosen < total), axis=-1)
     return np.minimum(found, table.shape[2] - 1)
 
 
@@ -142,7 +144,12 @@ def _search_samples() -> list[Sample]:
     table = np.cumsum(np.asarray([[[0.2, 0.0, 0.5, 0.3], [0.0, 1.0, 1.0, 0.0]]]), axis=-1)
     rows = np.asarray([[0, 0, 0, 1, 1, 1]])
     uniforms = np.asarray([[0.0, 0.2, 0.999, 0.0, 0.5, 0.75]])
-    return [sample(table, rows, uniforms), sample(table.astype("float32"), rows, uniforms.astype("float32"))]
+    smallest = np.cumsum(np.asarray([[[0.0, 5e-324, 0.0], [5e-324, 5e-324, 0.0]]]), axis=-1)
+    return [
+        sample(table, rows, uniforms),
+        sample(table.astype("float32"), rows, uniforms.astype("float32")),
+        sample(smallest, np.asarray([[0, 0, 1, 1]]), np.asarray([[0.25, 0.75, 0.1, 0.999]])),
+    ]
 
 
 _I = np.asarray([[1, -1], [0, 1]])

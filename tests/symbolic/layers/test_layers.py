@@ -200,6 +200,8 @@ def test_scope_may_be_any_iterable() -> None:
         (lambda: SumLayer(3, 2, weight=3.0), DTypeError, "expected a Parameter or a leaf of one, found float"),
         (lambda: SumLayer(3, 4, weight_factory=MIXING), ShapeError, r"expected a shape \(K, H\*K\), found \(4, 3\)"),
         (lambda: HadamardLayer(2, 0), ShapeError, "HadamardLayer: arity must be at least 1"),
+        (lambda: KroneckerLayer(2, 2**40), ShapeError, "KroneckerLayer: one unit for every choice of 2 units from"),
+        (lambda: TuckerLayer(3, 1, 10**9), ShapeError, "TuckerLayer: .* is more than can be counted"),
         (lambda: KroneckerLayer(-1), ShapeError, "KroneckerLayer: num_input_units must be at least 1"),
         (
             lambda: CategoricalLayer([0, 1], 2, num_categories=2),

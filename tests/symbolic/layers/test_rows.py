@@ -24,12 +24,13 @@ from plica.symbolic.layers import (
     TuckerLayer,
     layer_table,
 )
-from plica.symbolic.parameters import ConstantParameter, TensorParameter, mixing_weight_factory, softmax_normal
-from plica.symbolic.semirings import SEMIRINGS
+from plica.symbolic.parameters import ConstantParameter, TensorParameter, mixing_weight_factory, normal, softmax_normal
+from plica.symbolic.semirings import SEMIRINGS, Params
 from plica.tracing import namespace as xp
 
 F, B, K = 2, 5, 3
-SEMIRING_ROWS = pytest.mark.parametrize("semiring", list(SEMIRINGS.values()), ids=list(SEMIRINGS))
+REAL = {name: row for name, row in SEMIRINGS.items() if row.algebra.name == "real"}
+SEMIRING_ROWS = pytest.mark.parametrize("semiring", list(REAL.values()), ids=list(REAL))
 
 
 def input_values(run_rule, semiring, layer, params, x):
@@ -37,7 +38,9 @@ def input_values(run_rule, semiring, layer, params, x):
     names = list(params)
 
     def rule(data, *arrays):
-        value = LAYER_ROWS[type(layer)].body(xp, semiring, layer, dict(zip(names, arrays, strict=True)), data)
+        value = LAYER_ROWS[type(layer)].body(
+            xp, semiring, layer, Params.of(xp, dict(zip(names, arrays, strict=True))), data
+        )
         return semiring.to_linear(xp, value)
 
     return run_rule(rule, x, *params.values(), batch_axis={0: 1})
@@ -47,7 +50,9 @@ def marginal_values(run_rule, semiring, layer, params):
     names = list(params)
 
     def rule(*arrays):
-        value = LAYER_ROWS[type(layer)].marginal(xp, semiring, layer, dict(zip(names, arrays, strict=True)))
+        value = LAYER_ROWS[type(layer)].marginal(
+            xp, semiring, layer, Params.of(xp, dict(zip(names, arrays, strict=True)))
+        )
         return semiring.to_linear(xp, value)
 
     return run_rule(rule, *params.values())
@@ -59,7 +64,7 @@ def inner_values(run_rule, semiring, layer, params, inputs):
     def rule(*arrays):
         values = [semiring.from_linear(xp, array) for array in arrays[: len(inputs)]]
         found = LAYER_ROWS[type(layer)].body(
-            xp, semiring, layer, dict(zip(names, arrays[len(inputs) :], strict=True)), values
+            xp, semiring, layer, Params.of(xp, dict(zip(names, arrays[len(inputs) :], strict=True))), values
         )
         return semiring.to_linear(xp, found)
 
@@ -70,12 +75,12 @@ def inner_values(run_rule, semiring, layer, params, inputs):
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "float64"])
 def test_categorical_from_logits(run_rule, semiring, dtype: str) -> None:
     rng = np.random.default_rng(0)
-    layer = CategoricalLayer([0], K, num_categories=4)
+    layer = CategoricalLayer([0], K, num_categories=4, logits_factory=normal)
     logits, x = rng.normal(size=(F, K, 4)), rng.integers(0, 4, (F, B, 1)).astype(dtype)
-    probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    probs = np.exp(logits)
     expected = np.stack([probs[f][:, x[f, :, 0].astype(int)].T for f in range(F)])
     np.testing.assert_allclose(input_values(run_rule, semiring, layer, {"logits": logits}, x), expected, rtol=1e-12)
-    np.testing.assert_allclose(marginal_values(run_rule, semiring, layer, {"logits": logits}), np.ones((F, 1, K)))
+    np.testing.assert_allclose(marginal_values(run_rule, semiring, layer, {"logits": logits}), probs.sum(-1)[:, None])
 
 
 @SEMIRING_ROWS
@@ -91,14 +96,14 @@ def test_categorical_from_probs_is_used_as_given(run_rule, semiring) -> None:
 
 
 def test_extreme_logits_stay_finite(run_rule) -> None:
-    layer = CategoricalLayer([0], 1, num_categories=2)
+    layer = CategoricalLayer([0], 1, num_categories=2, logits_factory=normal)
     row = LAYER_ROWS[CategoricalLayer]
 
     def rule(x, logits):
-        return row.body(xp, SEMIRINGS["lse-sum"], layer, {"logits": logits}, x)[0]
+        return row.body(xp, SEMIRINGS["lse-sum"], layer, Params.of(xp, {"logits": logits}), x)[0]
 
     logits = np.array([[[0.0, 5000.0]]])
-    assert run_rule(rule, np.array([[[0], [1]]]), logits)[0, :, 0].tolist() == [-5000.0, 0.0]
+    assert run_rule(rule, np.array([[[0], [1]]]), logits)[0, :, 0].tolist() == [0.0, 5000.0]
 
 
 @SEMIRING_ROWS

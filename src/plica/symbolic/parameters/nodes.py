@@ -8,17 +8,22 @@ Nodes are compared by identity and do not know their inputs: the edges are in `P
     ((2, 3), ((2, 3),), {'axis': 0})
 """
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from plica.errors import DTypeError, ShapeError
+from plica.errors import DTypeError, InputError, ShapeError
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = Any  # an array of whichever namespace a rule is given
 Namespace: TypeAlias = Any  # Array-API names and the few more that the architecture document lists
+
+MAX_AXES = 30  # of a declared shape: numpy and torch have 64, a fold axis is added, and Kronecker products double them
+MAX_ENTRIES = 2**62  # of an array, so that its bytes can be counted
 
 SHAPE_FIELDS = ("in_shape", "in_shape1", "in_shape2", "shape")
 
@@ -120,6 +125,10 @@ def as_shape(sizes: Iterable[int], owner: object) -> Shape:
         raise DTypeError(f"{name}: a shape must be a sequence of integers, found {sizes!r}") from None
     if any(size < 1 for size in shape):
         raise ShapeError(f"{name}: every size of a shape must be at least 1, found {shape}")
+    if len(shape) > MAX_AXES:
+        raise ShapeError(f"{name}: a shape has at most {MAX_AXES} axes, found {len(shape)}; flatten some of them")
+    if math.prod(shape) > MAX_ENTRIES:
+        raise ShapeError(f"{name}: an array of shape {shape} has more entries than can be counted in 64 bits")
     return shape
 
 
@@ -130,6 +139,14 @@ def check_axis(op: ParameterOp, shape: Shape, axis: int) -> None:
             f"{type(op).__name__}: axis {axis} is outside the input of shape {shape}; "
             f"use an axis in [{-len(shape)}, {len(shape) - 1}]"
         )
+
+
+def check_bound(op: ParameterOp, name: str, value: float) -> None:
+    """Raise unless a bound of an operation is a number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise DTypeError(f"{type(op).__name__}: {name} must be a number, found {value!r}")
+    if value != value:  # NaN alone differs from itself
+        raise InputError(f"{type(op).__name__}: {name} is NaN; pass a number, or leave it out")
 
 
 def fold_axis(axis: int) -> int:

@@ -9,7 +9,7 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError
 from plica.ir.builder import Names
-from plica.lower.score import input_width, state_limits
+from plica.lower.data import input_width, state_limits
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, SumLayer
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, constant, data, is_finite, several_sizes, tensor
