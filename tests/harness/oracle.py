@@ -2,7 +2,7 @@
 
 It shares no code with the compiler: layers and parameter operations are written here a second time, as plainly as
 possible, in extended precision and without broadcasting over folds. Totals and marginals come from enumerating every
-state, or from quadrature.
+state, or from quadrature; for speed, input layers also know their own sums over entries that are NaN.
 
     oracle = Oracle(circuit, numbers(compiled))  # a dict of arrays by key
     oracle.log(x)      # (B, outputs, units): logarithms, right where the probability underflows any float
@@ -75,6 +75,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
     "LogSoftmaxParameter": lambda config, x: _log(_softmax(x, config["axis"])),
     "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
+    "MatMulParameter": lambda _, a, b: a @ b,
     "ClampParameter": lambda config, x: np.clip(x, config["vmin"], config["vmax"]),
     "MixingWeightParameter": lambda _, x: _diagonals(x),
 }
@@ -85,18 +86,34 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
 
 def _categorical(space: Space, layer: Any, params: dict[str, Array], x: Array) -> Array:
     (variable,) = layer.scope
-    states = x[:, variable].astype(int)
     if "probs" in params:
-        return space.from_linear(params["probs"][:, states].T)
-    logits = params["logits"] - params["logits"].max(axis=1, keepdims=True)  # first: 1e30 + log 2 is 1e30 in any float
-    return space.from_log((logits - np.logaddexp.reduce(logits, axis=1)[:, None])[:, states].T)
+        table, total = space.from_linear(params["probs"]), space.from_linear(params["probs"].sum(axis=1))
+    else:
+        logits = params["logits"] - params["logits"].max(axis=1, keepdims=True)  # 1e30 + log 2 is 1e30 in any float
+        logits = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
+        table, total = space.from_log(logits), space.from_linear(np.ones(len(logits), WIDE))
+    missing = np.isnan(x[:, variable])
+    states = np.where(missing, 0, x[:, variable]).astype(int)
+    return np.where(missing[:, None], total, table[:, states].T)
+
+
+def _joint(space: Space, layer: Any, params: dict[str, Array], x: Array) -> Array:
+    """A table over all states of several variables; those that are missing are summed out one by one."""
+    rows = []
+    for row in x[:, list(layer.scope)]:
+        table = params["weight"].reshape(-1, *[layer.num_states] * len(row))
+        for state in row:  # the first variable of the table goes in each step
+            table = table.sum(axis=1) if np.isnan(state) else table[:, int(state)]
+        rows.append(space.from_linear(table))
+    return np.array(rows, WIDE).reshape(len(x), layer.num_output_units)
 
 
 def _gaussian(space: Space, layer: Any, params: dict[str, Array], x: Array) -> Array:
     (variable,) = layer.scope
     mean, stddev, scale = params["mean"], params["stddev"], params.get("log_partition", WIDE(0))
     distance = (x[:, variable, None] - mean) / stddev
-    return space.from_log(scale - distance * distance / 2 - np.log(stddev * np.sqrt(2 * WIDE(math.pi))))
+    density = scale - distance * distance / 2 - np.log(stddev * np.sqrt(2 * WIDE(math.pi)))
+    return space.from_log(np.where(np.isnan(x[:, variable, None]), scale, density))
 
 
 def _hadamard(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:  # noqa: ARG001
@@ -129,7 +146,7 @@ def _tensor_dot(space: Space, layer: Any, params: dict[str, Array], inputs: list
     return space.weighted_sum(inputs[0], np.kron(np.kron(left, params["weight"]), right))
 
 
-INPUT_LAYERS = {"CategoricalLayer": _categorical, "GaussianLayer": _gaussian}
+INPUT_LAYERS = {"CategoricalLayer": _categorical, "GaussianLayer": _gaussian, "JointLayer": _joint}
 INNER_LAYERS = {
     "HadamardLayer": _hadamard,
     "KroneckerLayer": _kronecker,
@@ -150,16 +167,17 @@ class Oracle:
 
     def __init__(self, circuit: Circuit, values: Mapping[str, Array]) -> None:
         self.circuit = circuit
-        self._leaves = {leaf: np.asarray(values[key], WIDE) for leaf, key in keys(circuit).items()}
+        self._leaves = {leaf: np.asarray(values[key], WIDE) for leaf, key in keys(circuit).items() if key in values}
+        self._read = circuit.subgraph(*circuit.outputs).layers
         self._parameters: dict[Any, Array] = {}
 
     def log(self, x: Array) -> Array:
-        """Logarithms `(B, outputs, units)`; `x (B, D)` holds no NaN."""
-        return self._evaluate(LOG, x)
+        """Logarithms `(B, outputs, units)`; a variable that is NaN in `x (B, D)` is summed out by its input layers."""
+        return self._outputs(self.layers(LOG, x))
 
     def linear(self, x: Array) -> Array:
         """Ordinary numbers `(B, outputs, units)`."""
-        return self._evaluate(LINEAR, x)
+        return self._outputs(self.layers(LINEAR, x))
 
     def parameter(self, parameter: Parameter) -> Array:
         """The value of one parameter."""
@@ -178,10 +196,11 @@ class Oracle:
             return np.broadcast_to(np.asarray(leaf.value, WIDE), leaf.shape)
         return OPERATIONS[type(node).__name__](node.config, *inputs)
 
-    def _evaluate(self, space: Space, x: Array) -> Array:
+    def layers(self, space: Space, x: Array) -> dict[Layer, Array]:
+        """The values `(B, units)` of every layer that an output reads."""
         x = np.asarray(x, WIDE)
         values: dict[Layer, Array] = {}
-        for layer in self.circuit.layers:
+        for layer in self._read:
             params = {name: self.parameter(parameter) for name, parameter in layer.params.items()}
             name = type(layer).__name__
             if name in INPUT_LAYERS:
@@ -189,6 +208,9 @@ class Oracle:
             else:
                 inputs = [values[one] for one in self.circuit.layer_inputs(layer)]
                 values[layer] = INNER_LAYERS[name](space, layer, params, inputs)
+        return values
+
+    def _outputs(self, values: dict[Layer, Array]) -> Array:
         return np.stack([values[layer] for layer in self.circuit.outputs], axis=1)
 
     def total(self) -> Array:
