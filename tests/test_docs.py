@@ -28,7 +28,7 @@ def test_generated_tables_are_up_to_date(table: Callable[[], str], page: str) ->
     expected = table().splitlines()
     lines = (ROOT / "docs" / page).read_text().splitlines()
     start = lines.index(expected[0])
-    end = next(place for place in range(start, len(lines)) if not lines[place].startswith("|"))
+    end = next((place for place in range(start, len(lines)) if not lines[place].startswith("|")), len(lines))
     assert lines[start:end] == expected
 
 

@@ -37,7 +37,7 @@ WIDE = np.longdouble
 VALUES = 64  # roundings of some tens of operations, one after the other
 GRADIENTS = 64
 _SMALL = 1e-2  # of tolerances
-_STEP = WIDE(1e-6)
+_STEP = WIDE(1e-7)
 SIZES = Space(np.abs, np.exp, np.multiply, lambda x, weight: np.einsum("bi,oi->bo", x, np.abs(weight)))
 
 

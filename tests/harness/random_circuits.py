@@ -73,13 +73,14 @@ class Family:
 
 
 LOGITS = ("softmax", "log-softmax")
+EXTREME = ("logits", "log-softmax logits", "softmax probs")
 FAMILIES = {
     "mild": Family(),
     "missing": Family(data=("float32", "float64"), missing=0.4),
     "several variables": Family(inputs=("joint", *STATES)),
     "several variables, missing": Family(inputs=("joint", *STATES), data=("float32", "float64"), missing=0.4),
-    "logits of 30": Family(weights=LOGITS, scales=(30.0, 60.0), inputs=STATES, missing=0.1),
-    "logits of 1000": Family(weights=LOGITS, scales=(1000.0,), inputs=STATES, missing=0.1),
+    "logits of 30": Family(weights=LOGITS, scales=(30.0, 60.0), inputs=EXTREME, states=(2, 8), missing=0.1),
+    "logits of 1000": Family(weights=LOGITS, scales=(1000.0,), inputs=EXTREME, states=(2, 8), missing=0.1),
     "tiny weights": Family(
         weights=("tiny", "tiny constant", "tiny constant", "tiny constant"),
         inputs=("logits", "tiny probs", "gaussian"),
