@@ -57,6 +57,7 @@ class Family:
         structured: Whether circuits are smooth and decomposable.
         signed: Whether weights are also negative: ordinary numbers alone can carry the values.
         repeats: How often the rows of the data are repeated.
+        nested: How likely a sum reads one sum that nobody else reads.
     """
 
     weights: tuple[str, ...] = MILD
@@ -70,6 +71,7 @@ class Family:
     structured: bool = True
     signed: bool = False
     repeats: int = 1
+    nested: float = 0.25
 
 
 LOGITS = ("softmax", "log-softmax")
@@ -85,6 +87,7 @@ FAMILIES = {
         weights=("tiny", "tiny constant", "tiny constant", "tiny constant"),
         inputs=("logits", "tiny probs", "gaussian"),
         scales=(1.0, 30.0),
+        nested=0.6,
     ),
     "zeros": Family(weights=("zeros", "softmax"), inputs=("zero probs", "logits", "gaussian"), missing=0.1),
     "subnormals": Family(weights=("subnormal", "direct"), inputs=("subnormal probs", "probs")),
@@ -204,9 +207,9 @@ class _Writer:
         rng = self._rng
         arity = int(rng.choice([1, 1, 2, 3, 4]))
         kind = rng.random()
-        if kind < 0.25:  # a sum of one sum that nobody else reads
+        if kind < self._family.nested:
             inputs = [self._alone(*self._sum(scope, int(rng.integers(1, 5)), depth - 1))]
-        elif kind < 0.5 and len(scope) > 1:
+        elif kind < self._family.nested + 0.25 and len(scope) > 1:
             inputs = [self._outer(scope, depth)]
         else:
             width = units if rng.random() < 0.5 else int(rng.integers(1, 4))
