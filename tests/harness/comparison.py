@@ -15,7 +15,7 @@ normal range of the dtype; where one is not, a result may be too small, up to ze
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,12 +28,13 @@ from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import PlicaError
-from tests.harness.joint_layer import JOINT_ROW, JointLayer
-from tests.harness.oracle import LOG, Oracle, Space, gradients, numbers
-from tests.harness.random_circuits import FAMILIES, Draw, draw_circuit
+from tests.harness.layer_cases import OWN_CASES, InputCase, num_states, references
+from tests.harness.layer_cases.joint import JointLayer
+from tests.harness.oracle import Oracle, gradients, numbers
+from tests.harness.random_circuits import Draw, draw_circuit
+from tests.harness.spaces import LOG, WIDE, Space
 
 Array = Any
-WIDE = np.longdouble
 VALUES = 64  # roundings of some tens of operations, one after the other
 GRADIENTS = 64
 _SMALL = 1e-2  # of tolerances
@@ -68,19 +69,27 @@ def some_ways(draw: Draw, number: int = 1) -> tuple[Way, ...]:
     return tuple(WAYS[(draw.seed * number + place) % len(WAYS)] for place in range(number))
 
 
-def compare(draw: Draw, ways: Iterable[Way]) -> list[str]:
-    """What is wrong with a draw compiled in some ways, one text for each way that fails."""
+def compare(draw: Draw, ways: Iterable[Way], own: Sequence[InputCase] = OWN_CASES) -> list[str]:
+    """What is wrong with a draw compiled in some ways, one text for each way that fails.
+
+    Args:
+        draw: The circuit and its data.
+        ways: The ways.
+        own: The layers that are none of the library's.
+    """
     failures = []
     compiled: dict[tuple[Any, ...], TorchCircuit] = {}
     expected = None
     for way in ways:
-        if FAMILIES[draw.family].signed and way.semiring != "sum-product":
+        if draw.signed and way.semiring != "sum-product":
             continue
         key = (way.semiring, way.fold, way.optimize)
         try:
-            circuit = compiled.get(key) or _compile(draw, way)
+            circuit = compiled.get(key) or _compile(draw, way, own)
+            expected = expected or Expected(draw, numbers(circuit), own)
+            if key not in compiled:  # every way has the values of the first
+                circuit.load_state_dict({name: torch.from_numpy(value) for name, value in expected.state.items()})
             compiled[key] = circuit
-            expected = expected or Expected(draw, numbers(circuit))
             with _scaled(way.scaled):
                 expected.check(circuit)
         except Exception as error:
@@ -89,9 +98,10 @@ def compare(draw: Draw, ways: Iterable[Way]) -> list[str]:
     return failures
 
 
-def _compile(draw: Draw, way: Way) -> TorchCircuit:
+def _compile(draw: Draw, way: Way, own: Iterable[InputCase]) -> TorchCircuit:
     compiler = TorchCompiler(way.semiring, fold=way.fold, optimize=way.optimize, dtype=draw.dtype)
-    compiler.add_layer_rule(JOINT_ROW)
+    for case in own:
+        compiler.add_layer_rule(case.row)
     return compiler.compile(draw.circuit)
 
 
@@ -107,13 +117,13 @@ def _scaled(always: bool) -> Iterator[None]:
 class Expected:
     """What the oracle makes of a draw, with the values that its tensors have."""
 
-    def __init__(self, draw: Draw, state: dict[str, Array]) -> None:
+    def __init__(self, draw: Draw, state: dict[str, Array], own: Iterable[InputCase] = OWN_CASES) -> None:
         self.draw, self.state = draw, state
         self._limits = torch.finfo(draw.dtype)
-        self._repeats = FAMILIES[draw.family].repeats
-        self._signed = FAMILIES[draw.family].signed
+        self._repeats, self._signed = draw.repeats, draw.signed
+        self._own = references(own)
         self._x = self._read()
-        oracle = Oracle(draw.circuit, state)
+        oracle = Oracle(draw.circuit, state, self._own)
         space = SIZES if self._signed else LOG
         self._layers = oracle.layers(space, self._x)
         self.linear = oracle.linear(self._x)
@@ -131,7 +141,7 @@ class Expected:
         """The distinct rows, as a circuit reads them: real numbers in the dtype of its parameters."""
         rows = len(self.draw.x) // self._repeats
         x = self.draw.x[:rows].to(torch.float64)
-        real = [v for layer in self.draw.circuit.input_layers if layer.num_states is None for v in layer.scope]
+        real = [v for layer in self.draw.circuit.input_layers if num_states(layer) is None for v in layer.scope]
         real = [v for v in real if v < x.shape[1]]
         x[:, real] = x[:, real].to(self.draw.dtype).to(torch.float64)
         return x.numpy()
@@ -168,7 +178,7 @@ class Expected:
         sides = []
         for sign in (1, -1):
             moved = {key: value.astype(WIDE) + sign * _STEP * direction[key] for key, value in self.state.items()}
-            oracle = Oracle(self.draw.circuit, moved)
+            oracle = Oracle(self.draw.circuit, moved, self._own)
             found = oracle.linear(self._x) if self._signed else oracle.log(self._x)
             sides.append((found * self._weights)[self._finite].sum())
         return float((sides[0] - sides[1]) / (2 * _STEP))

@@ -18,6 +18,7 @@ import torch
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InputLayer, KroneckerLayer, SumLayer
 from plica.symbolic.parameters import MixingWeightParameter, Parameter
+from tests.harness.layer_cases import num_states
 from tests.harness.random_parameters import INPUTS, REAL, WEIGHTS
 
 Array = Any
@@ -107,16 +108,28 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Draw:
-    """A circuit, the dtype of its parameters, and rows of data that it accepts."""
+    """A circuit, the dtype of its parameters, and rows of data that it accepts.
 
-    family: str
+    Args:
+        name: What it is called.
+        seed: By which tests choose what they choose at random.
+        circuit: The circuit.
+        dtype: The dtype of its parameters.
+        x: The data.
+        repeats: How often the first rows of the data are repeated.
+        signed: Whether weights may be negative.
+    """
+
+    name: str
     seed: int
     circuit: Circuit
     dtype: torch.dtype
     x: torch.Tensor
+    repeats: int = 1
+    signed: bool = False
 
     def __str__(self) -> str:
-        return f"draw {self.seed} of {self.family!r}: {self.circuit!r}, {self.dtype}, data {self.x.dtype}"
+        return f"{self.name}: {self.circuit!r}, {self.dtype}, data {self.x.dtype}"
 
 
 def draw_circuit(family: str, seed: int) -> Draw:
@@ -128,7 +141,8 @@ def draw_circuit(family: str, seed: int) -> Draw:
     circuit = writer.circuit()
     data = str(rng.choice(settings.data))
     x = _data(rng, settings, circuit, data)
-    return Draw(family, seed, circuit, getattr(torch, dtype.__name__), x)
+    name = f"draw {seed} of {family!r}"
+    return Draw(name, seed, circuit, getattr(torch, dtype.__name__), x, settings.repeats, settings.signed)
 
 
 class _Writer:
@@ -281,11 +295,11 @@ def _data(rng: Any, family: Family, circuit: Circuit, dtype: str) -> torch.Tenso
     x = rng.integers(0, 2, (rows, max(circuit.scope) + 1)).astype(float)  # what nobody reads may be anything
     for layer in circuit.subgraph(*circuit.outputs).input_layers:
         for v in layer.scope:
-            if layer.num_states is None:
+            if num_states(layer) is None:
                 near = rng.integers(0, 2, rows) if whole else rng.normal(size=rows)
                 x[:, v] = near if whole else np.where(rng.random(rows) < 0.2, rng.choice(family.special, rows), near)
             else:
-                most = min(layer.num_states, 2 if dtype == "bool" else layer.num_states)
+                most = 2 if dtype == "bool" else num_states(layer)
                 edge = np.where(rng.random(rows) < 0.3, most - 1, rng.integers(0, most, rows))
                 x[:, v] = edge
     if not whole and family.structured:

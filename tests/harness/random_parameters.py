@@ -26,7 +26,7 @@ from plica.symbolic.parameters import (
     SumParameter,
     TensorParameter,
 )
-from tests.harness.joint_layer import JointLayer
+from tests.harness.layer_cases.joint import JointLayer
 
 Array = Any
 Shape = tuple[int, ...]

@@ -3,15 +3,20 @@
 compiler.add_layer_rule(JOINT_ROW)
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+from scipy import stats
+
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.layers.base import assign, choose_parameter, fields_of, input_scope, positive, settings_key
-from plica.symbolic.parameters import Parameter, ParameterLike, softmax_normal
+from plica.symbolic.parameters import ExpParameter, Parameter, ParameterLike, normal, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring, Value
+from tests.harness.layer_cases.case import InputCase, Params
+from tests.harness.spaces import WIDE, Space
 
 Array = Any
 
@@ -57,7 +62,7 @@ class JointLayer(InputLayer):
         return (JointLayer, self.num_variables, *settings_key(self))
 
 
-def _body(xp: Any, semiring: Semiring, layer: JointLayer, params: Mapping[str, Array], x: Array) -> Value:
+def _body(xp: Any, semiring: Semiring, layer: JointLayer, params: Params, x: Array) -> Value:
     states = xp.astype(x, xp.int64)  # (F, B, V)
     index = states[:, :, 0]
     for place in range(1, layer.num_variables):
@@ -65,11 +70,11 @@ def _body(xp: Any, semiring: Semiring, layer: JointLayer, params: Mapping[str, A
     return semiring.from_linear(xp, xp.lookup(params["weight"], index))
 
 
-def _marginal(xp: Any, semiring: Semiring, layer: JointLayer, params: Mapping[str, Array]) -> Value:  # noqa: ARG001
+def _marginal(xp: Any, semiring: Semiring, layer: JointLayer, params: Params) -> Value:  # noqa: ARG001
     return semiring.from_linear(xp, xp.expand_dims(xp.sum(params["weight"], axis=-1), axis=1))
 
 
-def _sample(xp: Any, layer: JointLayer, params: Mapping[str, Array], units: Array, uniforms: Array) -> Array:
+def _sample(xp: Any, layer: JointLayer, params: Params, units: Array, uniforms: Array) -> Array:
     table = xp.cumulative_sum(params["weight"], axis=-1)
     index = xp.search_cumulative(table, units, uniforms[:, :, 0])
     powers = [layer.num_states**place for place in reversed(range(layer.num_variables))]
@@ -77,3 +82,41 @@ def _sample(xp: Any, layer: JointLayer, params: Mapping[str, Array], units: Arra
 
 
 JOINT_ROW = InputRow(JointLayer, body=_body, marginal=_marginal, sample=_sample)
+
+
+def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
+    """The entry of the table; variables that are missing are summed out one by one."""
+    rows = []
+    for row in x[:, list(layer.scope)]:
+        table = params["weight"].reshape(-1, *[layer.num_states] * len(row))
+        for state in row:  # the first variable of the table goes in each step
+            table = table.sum(axis=1) if np.isnan(state) else table[:, int(state)]
+        rows.append(space.from_linear(table))
+    return np.array(rows, WIDE).reshape(len(x), layer.num_output_units)
+
+
+def _powers(layer: Any) -> Array:
+    return layer.num_states ** np.arange(layer.num_variables)[::-1]
+
+
+def _distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
+    tables = params["weight"].astype(float)
+    return [stats.rv_discrete(values=(range(len(row)), row / row.sum())) for row in tables]
+
+
+CASES = (
+    InputCase(
+        "joint of two",
+        JOINT_ROW,
+        lambda scope, units: JointLayer(
+            scope, units, num_states=3, weight=Parameter.from_unary(ExpParameter((units, 9)), normal((units, 9)))
+        ),
+        reference,
+        _distributions,
+        totals=lambda _, params: params["weight"].sum(axis=1),
+        draw=lambda layer, rng, rows: rng.integers(0, layer.num_states, (rows, layer.num_variables)),
+        encode=lambda layer, x: x @ _powers(layer),
+        decode=lambda layer, values: np.asarray(values)[:, None] // _powers(layer) % layer.num_states,
+        num_variables=2,
+    ),
+)
