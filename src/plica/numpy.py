@@ -12,6 +12,7 @@ the interpreter), so that a function means the same whether it is traced or not.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -27,6 +28,7 @@ from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.types import Spec, spec
 from plica.ops import OPS
+from plica.symbolic.semirings.semiring import compute_with
 from plica.tracing import namespace as _tracing
 from plica.tracing.namespace.results import Updates
 from plica.tracing.scope import current_trace
@@ -248,3 +250,6 @@ def _emitted(program: Program) -> Callable[..., Any]:
     emit = importlib.import_module("plica.backend.torch.emit").emit
     function: Callable[..., Any] = emit(program)
     return function
+
+
+compute_with(sys.modules[__name__])

@@ -33,6 +33,11 @@ def _softmax(x: Array, axis: int) -> Array:
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
+def _log_softmax(x: Array, axis: int) -> Array:
+    x = x - x.max(axis=axis, keepdims=True)  # first: 1e30 + log 2 is 1e30 in any float
+    return x - np.logaddexp.reduce(x, axis=axis, keepdims=True)
+
+
 def _diagonals(weights: Array) -> Array:
     return np.concatenate([np.diag(weights[:, place]) for place in range(weights.shape[1])], axis=1)
 
@@ -47,7 +52,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "SoftplusParameter": lambda _, x: np.logaddexp(x, 0),
     "SigmoidParameter": lambda _, x: 1 / (1 + np.exp(-x)),
     "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
-    "LogSoftmaxParameter": lambda config, x: x - np.logaddexp.reduce(x, axis=config["axis"], keepdims=True),
+    "LogSoftmaxParameter": lambda config, x: _log_softmax(x, config["axis"]),
     "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
     "MatMulParameter": lambda _, a, b: a @ b,
     "ClampParameter": lambda config, x: np.clip(x, config["vmin"], config["vmax"]),

@@ -1,4 +1,4 @@
-"""How references carry numbers: in linear space, or as logarithms, in extended precision."""
+"""What references add and multiply: ordinary numbers, their logarithms, or another algebra, in extended precision."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ WIDE = np.longdouble
 
 @dataclass(frozen=True)
 class Space:
-    """How the oracle carries numbers: in linear space, or as logarithms."""
+    """How a reference carries, multiplies and sums numbers."""
 
     from_linear: Callable[[Array], Array]
     from_log: Callable[[Array], Array]
@@ -33,3 +33,14 @@ def _log_weighted_sum(x: Array, weight: Array) -> Array:
 
 LINEAR = Space(lambda x: x, np.exp, np.multiply, lambda x, weight: np.einsum("bi,oi->bo", x, weight))
 LOG = Space(safe_log, lambda x: x, np.add, _log_weighted_sum)
+
+# Ordinary numbers of which a sum is the largest, and truth values: 1 where a number is possible, else 0.
+LARGEST = Space(lambda x: x, np.exp, np.multiply, lambda x, weight: (x[:, None, :] * weight[None]).max(axis=-1))
+POSSIBLE = Space(
+    lambda x: np.where(x > 0, WIDE(1), WIDE(0)),
+    lambda x: np.where(x > -np.inf, WIDE(1), WIDE(0)),
+    np.multiply,
+    lambda x, weight: np.where((x[:, None, :] * weight[None] > 0).any(axis=-1), WIDE(1), WIDE(0)),
+)
+# By the names of algebras: what a value is as an ordinary number.
+SPACES = {"real": LINEAR, "max-product": LARGEST, "min-plus": LARGEST, "boolean": POSSIBLE}

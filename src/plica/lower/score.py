@@ -18,7 +18,6 @@ from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
-from plica.symbolic.scaled import SCALED, trusted
 from plica.symbolic.semirings import Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -39,7 +38,7 @@ def lower_score(
 ) -> Lowered:
     """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already.
 
-    In the semiring `SCALED` it has a second result, `(B,)`: whether the row is proven right (see `symbolic/scaled.py`).
+    Where the semiring's results have to be proven it has a second result, `(B,)`: whether the row is proven right.
     """
     scope = LoweringScope(folded, semiring, dtype, owners or {})
     with scope.trace.active():
@@ -55,8 +54,8 @@ def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:
     outputs = scope.read(layer_values(scope, data), list(scope.folded.out_fold_idx))
     result = xp.permute_dims(scope.semiring.result(xp, outputs), (1, 0, 2))  # (B, outputs, units)
     results = [result if data is None else data.poison(result)]
-    if scope.semiring is SCALED:
-        results.append(xp.all(trusted(xp, outputs), axis=(0, 2)))
+    if scope.semiring.proven is not None:
+        results.append(xp.all(scope.semiring.proven(xp, outputs), axis=(0, 2)))
     return results
 
 
@@ -89,7 +88,7 @@ def _value(scope: LoweringScope, data: "InputData | None", group: FoldedLayer, v
     params = scope.parameters(group)
     if isinstance(row, InputRow):
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
-        marginal = None if data is not None and data.missing is None else row.marginal(xp, semiring, layer, params)
+        marginal = None if data is not None and data.missing is None else row.reduced(xp, semiring, layer, params)
         if data is None:
             assert marginal is not None, "computed just above"
             return marginal

@@ -20,7 +20,7 @@ from operator import is_
 from typing import Any
 
 from plica.graph.match import GraphOptMatch, GraphView
-from plica.graph.optimize import Replacement, Rule, optimize_graph
+from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.types import SCALAR_SIZE, ArrayType
@@ -196,7 +196,7 @@ def _rule(
     source: str,
 ) -> Rule:
     """A rule that is called by its equation."""
-    return Rule(equation, equation, pattern, replacement, condition, source)
+    return Rule(equation, equation, pattern, replacement, condition, source, ORDINARY)
 
 
 _INVERSE = "inverse functions"

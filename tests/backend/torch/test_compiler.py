@@ -107,7 +107,9 @@ def test_flags_do_not_change_values_or_keys(circuit: Circuit) -> None:
 
 
 NORMALISED = [
-    name for name in CIRCUITS if name not in ("unnormalised", "gaussian", "gaussian, log_partition", "several sizes")
+    name
+    for name in CIRCUITS
+    if name not in ("unnormalised", "shared", "gaussian", "gaussian, log_partition", "several sizes")
 ]
 
 

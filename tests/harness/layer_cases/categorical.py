@@ -10,18 +10,14 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer
 from plica.symbolic.parameters import ExpParameter, Parameter, normal, softmax_normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.spaces import WIDE, Space
+from tests.harness.spaces import Space, safe_log
 
 Array = Any
 
 
 def _log_table(params: Params) -> Array:
     """The logarithms `(K, C)` of the values."""
-    if "probs" in params:
-        with np.errstate(divide="ignore"):
-            return np.log(params["probs"])
-    logits = params["logits"] - params["logits"].max(axis=1, keepdims=True)  # 1e30 + log 2 is 1e30 in any float
-    return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    return safe_log(params["probs"]) if "probs" in params else params["logits"]
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
@@ -30,15 +26,16 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     if "probs" in params:  # as they are, for signs
         table, total = space.from_linear(params["probs"]), space.from_linear(params["probs"].sum(axis=1))
     else:
-        table, total = space.from_log(_log_table(params)), space.from_linear(totals(layer, params))
+        table = space.from_log(params["logits"])
+        total = space.from_log(np.logaddexp.reduce(params["logits"], axis=1))
     missing = np.isnan(x[:, variable])
     states = np.where(missing, 0, x[:, variable]).astype(int)
     return np.where(missing[:, None], total, table[:, states].T)
 
 
-def totals(layer: Any, params: Params) -> Array:
-    """Logits are normalised; probabilities are used as given."""
-    return params["probs"].sum(axis=1) if "probs" in params else np.ones(layer.num_output_units, WIDE)
+def totals(layer: Any, params: Params) -> Array:  # noqa: ARG001
+    """The sums of the rows."""
+    return np.exp(_log_table(params)).sum(axis=1)
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:
@@ -82,7 +79,8 @@ _WRONG = (
 )
 
 CASES = (
-    _case("logits", _WRONG),
+    _case("log-softmax", _WRONG),
+    _case("logits", logits_factory=normal),
     _case("probs", probs_factory=softmax_normal),
     _case("unnormalised probs", probs_factory=exp_normal),
 )

@@ -74,6 +74,10 @@ def _marginal(xp: Any, semiring: Semiring, layer: JointLayer, params: Params) ->
     return semiring.from_linear(xp, xp.expand_dims(xp.sum(params["weight"], axis=-1), axis=1))
 
 
+def _maximum(xp: Any, semiring: Semiring, layer: JointLayer, params: Params) -> Value:  # noqa: ARG001
+    return semiring.from_linear(xp, xp.expand_dims(xp.max(params["weight"], axis=-1), axis=1))
+
+
 def _sample(xp: Any, layer: JointLayer, params: Params, units: Array, uniforms: Array) -> Array:
     table = xp.cumulative_sum(params["weight"], axis=-1)
     index = xp.search_cumulative(table, units, uniforms[:, :, 0])
@@ -81,7 +85,7 @@ def _sample(xp: Any, layer: JointLayer, params: Params, units: Array, uniforms: 
     return xp.stack([index // power % layer.num_states for power in powers], axis=-1)
 
 
-JOINT_ROW = InputRow(JointLayer, body=_body, marginal=_marginal, sample=_sample)
+JOINT_ROW = InputRow(JointLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum)
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:

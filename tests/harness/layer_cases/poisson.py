@@ -78,12 +78,16 @@ def _marginal(xp: Any, semiring: Semiring, layer: PoissonLayer, params: Params) 
     return semiring.one(xp, (params["rate"].shape[0], 1, layer.num_output_units), params["rate"].dtype)
 
 
+def _maximum(xp: Any, semiring: Semiring, layer: PoissonLayer, params: Params) -> Value:  # noqa: ARG001
+    return semiring.from_log(xp, xp.expand_dims(xp.max(log_masses(xp, params), axis=-1), axis=1))
+
+
 def _sample(xp: Any, layer: PoissonLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     table = xp.cumulative_sum(xp.exp(log_masses(xp, params)), axis=-1)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
 
 
-POISSON_ROW = InputRow(PoissonLayer, body=_body, marginal=_marginal, sample=_sample)
+POISSON_ROW = InputRow(PoissonLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum)
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:

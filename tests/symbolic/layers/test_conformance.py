@@ -10,6 +10,7 @@ import torch
 
 from plica.symbolic.layers import LAYER_ROWS
 from plica.symbolic.layers.rows import FusedRow, InputRow, LayerRow, ProductRow, SumRow
+from plica.symbolic.semirings import Params
 from tests.harness.comparison import WAYS
 from tests.harness.conformance import check_circuit, checks_of, layers_of
 from tests.harness.layer_cases import CASES, LAYER_CASES, LayerCase
@@ -87,7 +88,7 @@ def without_normaliser(xp, semiring, layer, params, x):  # noqa: ARG001
 
 
 def without_gradient(xp, semiring, layer, params, x):
-    return POISSON[0].row.body(xp, semiring, layer, {"rate": xp.stop_gradient(params["rate"])}, x)
+    return POISSON[0].row.body(xp, semiring, layer, Params.of(xp, {"rate": xp.stop_gradient(params["rate"])}), x)
 
 
 def twice(xp, semiring, layer, params):

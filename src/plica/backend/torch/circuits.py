@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.emit import emit, source
-from plica.backend.torch.exact import is_abstract
 from plica.backend.torch.leaves import Leaves, initialize, new_tensor
+from plica.backend.torch.logs import is_abstract
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
@@ -21,9 +21,8 @@ from plica.lower.optimise import Report
 from plica.lower.score import Lowered, input_width, lower_score, state_limits
 from plica.passes.memory import plan_memory
 from plica.symbolic.circuit import Circuit, StructuralProperties
-from plica.symbolic.scaled import SCALED
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.symbolic.semirings import Semiring
 from plica.tracing.call import call_program
 from plica.tracing.places import user_line
 from plica.tracing.scope import Reference
@@ -160,7 +159,8 @@ class TorchCircuit(nn.Module):
         if not self._may_scale(x):
             return self._exact(x)
         result: Tensor
-        result, trusted = self._run(SCALED, x)
+        assert self._semiring.attempt is not None, "there is a carrier to try first"
+        result, trusted = self._run(self._semiring.attempt.carrier, x)
         if is_abstract(trusted):
             return self._exact(x)
         if bool(trusted.all()):
@@ -171,8 +171,9 @@ class TorchCircuit(nn.Module):
         return result.index_copy(0, rows, self._exact(x[rows]))
 
     def _may_scale(self, x: Tensor) -> bool:
-        """Whether scaled numbers come first: logarithms are asked for, of data at hand, and of enough of it."""
-        if self._semiring is not LSE_SUM or x.device.type != "cpu" or is_abstract(x):
+        """Whether another carrier comes first: the semiring names one for this device, and there is enough data."""
+        attempt = self._semiring.attempt
+        if attempt is None or x.device.type not in attempt.devices or is_abstract(x):
             return False
         return len(x) * self._num_activations >= _SCALED_FROM
 
@@ -266,7 +267,8 @@ class TorchCircuit(nn.Module):
             if kind.kind not in _INPUTS:
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
             found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
-            semiring = SCALED if name == SCALED.name else self._semiring
+            attempt = self._semiring.attempt
+            semiring = self._semiring if attempt is None or name == self._semiring.name else attempt.carrier
             self._lowered[key] = lower_score(self._folded, semiring, real, kind, found)
         return self._lowered[key]
 

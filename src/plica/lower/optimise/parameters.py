@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from plica.graph.match import GraphOptMatch, GraphView
-from plica.graph.optimize import Replacement, Rule, optimize_graph
+from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
 from plica.lower.optimise.ranges import known_range, never_negative
 from plica.symbolic.dtypes import DataType
@@ -162,6 +162,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         Pattern(Entry("log", LogParameter, ("softmax",)), Entry("softmax", SoftmaxParameter, ("x",), kept=True)),
         _log_softmax,
         source="definition of the softmax; finite where the softmax underflows",
+        laws=ORDINARY,
     ),
     # log(exp(x)) -> x
     Rule(
@@ -170,6 +171,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _wraps(LogParameter, ExpParameter),
         lambda match: Replacement.by(match["x"]),
         source="inverse functions; finite where exp(x) under- or overflows",
+        laws=ORDINARY,
     ),
     # exp(log(x)) -> x   where x >= 0
     Rule(
@@ -179,6 +181,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         lambda match: Replacement.by(match["x"]),
         _may_be_negative,
         source="inverse functions on the numbers that are not negative; elsewhere the logarithm is NaN",
+        laws=ORDINARY,
     ),
     # sum_r outer(x, y) -> einsum(x, y)
     Rule(
@@ -187,6 +190,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         Pattern(Entry("reduced", ReduceSumParameter, ("outer",)), Entry("outer", OuterProductParameter, ("x", "y"))),
         _einsum_of_outer,
         source="distributivity: the outer product is never made",
+        laws=ORDINARY,
     ),
     # clamp(clamp(x, a, b), c, d) -> clamp(x, clamp(a, c, d), clamp(b, c, d))
     Rule(
@@ -195,6 +199,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _wraps(ClampParameter, ClampParameter),
         _one_clamp,
         source="clamp(., c, d) is monotone",
+        laws=ORDINARY,
     ),
     # clamp(x, a, b) -> x   where a <= x <= b
     Rule(
@@ -204,6 +209,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         lambda match: Replacement.by(match["x"]),
         _not_redundant,
         source="the range of the operation under the clamp",
+        laws=ORDINARY,
     ),
     # c * d -> (c * d), computed now
     Rule(
@@ -212,10 +218,16 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _of_constants(HadamardParameter),
         _folded,
         source="both are known",
+        laws=ORDINARY,
     ),
     # c + d -> (c + d), computed now
     Rule(
-        "constant-sum", "constant + constant -> constant", _of_constants(SumParameter), _folded, source="both are known"
+        "constant-sum",
+        "constant + constant -> constant",
+        _of_constants(SumParameter),
+        _folded,
+        source="both are known",
+        laws=ORDINARY,
     ),
     # x * 1 -> x
     Rule(
@@ -224,6 +236,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _neutral(HadamardParameter, 1.0),
         lambda match: Replacement.by(match["x"]),
         source="neutral element",
+        laws=ORDINARY,
     ),
     # x + 0 -> x
     Rule(
@@ -232,6 +245,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _neutral(SumParameter, 0.0),
         lambda match: Replacement.by(match["x"]),
         source="neutral element",
+        laws=ORDINARY,
     ),
 )
 

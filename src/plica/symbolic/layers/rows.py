@@ -14,18 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from plica.errors import GraphError
+from plica.errors import GraphError, UnsupportedError
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.parameters import Array, Namespace
-from plica.symbolic.semirings import Semiring, Value
-
-Params: TypeAlias = Mapping[str, Array]
-
+from plica.symbolic.semirings import Params, Semiring, Value
 
 # x: (F, B, num_variables), integer or floating, present and in range -> (F, B, K)
 InputBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array], Value]
-# -> (F, 1, K): the layer summed or integrated over all its variables
-Marginal: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
+# -> (F, 1, K): the layer summed, integrated or maximised over all its variables
+Reduced: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
 # units: (F, B) integers >= 0, uniforms: (F, B, num_variables) in [0, 1) -> (F, B, num_variables)
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
 # inputs: H values (F, B, I) -> (F, B, O)
@@ -39,15 +36,35 @@ class InputRow:
     """The rules of an input layer.
 
     Args:
+        layer: The class.
+        body: The numbers of the units at given data.
+        marginal: The body summed or integrated over the variables.
+        sample: Draws of the variables.
+        maximum: The largest number of the body over all values of the variables.
         padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold
             though they differ in its length.
     """
 
     layer: type[InputLayer]
     body: InputBody
-    marginal: Marginal
+    marginal: Reduced
     sample: Sample
     padding: Mapping[str, float] = field(default_factory=dict)
+    maximum: Reduced | None = None
+
+    def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
+        """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.
+
+        Raises:
+            UnsupportedError: The row lacks the column.
+        """
+        rule: Reduced | None = getattr(self, semiring.algebra.reduction.value)
+        if rule is None:
+            raise UnsupportedError(
+                f"{type(layer).__name__}: its row has no {semiring.algebra.reduction.value!r}, which the semiring "
+                f"{semiring.name!r} needs; give the InputRow a function (xp, semiring, layer, params) for it."
+            )
+        return rule(xp, semiring, layer, params)
 
 
 @dataclass(frozen=True, slots=True)

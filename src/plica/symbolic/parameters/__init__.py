@@ -5,7 +5,12 @@
 Parameter((3,): TensorParameter -> SquareParameter)
 """
 
-from plica.symbolic.parameters.contract import EinsumParameter, FlattenParameter, MatMulParameter
+from plica.symbolic.parameters.contract import (
+    EinsumParameter,
+    FlattenParameter,
+    LogMatMulExpParameter,
+    MatMulParameter,
+)
 from plica.symbolic.parameters.elementwise import (
     ClampParameter,
     ExpParameter,
@@ -17,7 +22,7 @@ from plica.symbolic.parameters.elementwise import (
     SquareParameter,
     SumParameter,
 )
-from plica.symbolic.parameters.factories import mixing_weight_factory, normal, softmax_normal
+from plica.symbolic.parameters.factories import log_softmax_normal, mixing_weight_factory, normal, softmax_normal
 from plica.symbolic.parameters.graph import Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter
 from plica.symbolic.parameters.nodes import (
@@ -30,7 +35,12 @@ from plica.symbolic.parameters.nodes import (
     Shape,
     UnaryOp,
 )
-from plica.symbolic.parameters.products import KroneckerParameter, OuterProductParameter, OuterSumParameter
+from plica.symbolic.parameters.products import (
+    KroneckerParameter,
+    KroneckerSumParameter,
+    OuterProductParameter,
+    OuterSumParameter,
+)
 from plica.symbolic.parameters.reduce import (
     LogSoftmaxParameter,
     ReduceLSEParameter,
@@ -51,6 +61,8 @@ __all__ = [
     "HadamardParameter",
     "IndexParameter",
     "KroneckerParameter",
+    "KroneckerSumParameter",
+    "LogMatMulExpParameter",
     "LogParameter",
     "LogSoftmaxParameter",
     "MatMulParameter",
@@ -77,6 +89,7 @@ __all__ = [
     "SumParameter",
     "TensorParameter",
     "UnaryOp",
+    "log_softmax_normal",
     "mixing_weight_factory",
     "normal",
     "softmax_normal",

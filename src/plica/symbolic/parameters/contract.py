@@ -15,6 +15,16 @@ from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, U
 _FOLD = "F"
 
 
+def _product_shape(op: BinaryOp) -> Shape:
+    first, second = op.in_shape1, op.in_shape2
+    if len(first) != 2 or len(second) != 2 or first[1] != second[0]:
+        raise ShapeError(
+            f"{type(op).__name__}: expected shapes (m, k) and (k, n), found {first} and {second}; "
+            "check the order of the two inputs"
+        )
+    return (first[0], second[1])
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class MatMulParameter(BinaryOp):
@@ -22,17 +32,26 @@ class MatMulParameter(BinaryOp):
 
     def infer_shape(self) -> Shape:
         """`(m, n)` from `(m, k)` and `(k, n)`."""
-        first, second = self.in_shape1, self.in_shape2
-        if len(first) != 2 or len(second) != 2 or first[1] != second[0]:
-            raise ShapeError(
-                f"MatMulParameter: expected shapes (m, k) and (k, n), found {first} and {second}; "
-                "check the order of the two inputs"
-            )
-        return (first[0], second[1])
+        return _product_shape(self)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The product, fold by fold."""
         return xp.matmul(arrays[0], arrays[1])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogMatMulExpParameter(BinaryOp):
+    """The logarithm of the product of two matrices that are given as logarithms."""
+
+    def infer_shape(self) -> Shape:
+        """`(m, n)` from `(m, k)` and `(k, n)`."""
+        return _product_shape(self)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log(exp(x) @ exp(y)), fold by fold; right where the product underflows."""
+        logs = xp.matrix_transpose(arrays[1])
+        return xp.log_matmul_exp(arrays[0], xp.exp(logs), logs)
 
 
 @final

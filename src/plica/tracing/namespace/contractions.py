@@ -108,7 +108,9 @@ def _without_ellipsis(
     return terms, right.replace("...", "".join(letters)), operands
 
 
-def log_matmul_exp(x: Tracer | Sequence[Tracer], weight: Tracer) -> Tracer:
+def log_matmul_exp(
+    x: Tracer | Sequence[Tracer], weight: Tracer, logs: Tracer | None = None, form: str = "log"
+) -> Tracer:
     """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative.
 
     With m the largest of a row's inputs, `log(exp(x - m) @ weight.T) + m`; the error is that of a sum of as many terms.
@@ -116,16 +118,29 @@ def log_matmul_exp(x: Tracer | Sequence[Tracer], weight: Tracer) -> Tracer:
     2.2e-308), torch on the CPU takes the logarithm of each term first; on other devices and under `torch.compile` the
     result loses precision there and below 1.4e-45 (float32) becomes `-inf`. A row of `-inf` gives `-inf`, gradient 0.
 
+    Args:
+        x: The inputs.
+        weight: Ordinary numbers.
+        logs: What the weight's logarithms are computed from where it may underflow: an array of its shape.
+        form: `"log"` where `logs` are the logarithms, `"log_softmax"` where the log-softmax of their last axis is.
+
     Shapes: x (..., B, I) or H of them, weight (..., O, H*I), result (..., B, O).
     """
     inputs = [x] if isinstance(x, Tracer) else list(x)
-    return record("log_matmul_exp", *inputs, weight)
+    if logs is None:
+        return record("log_matmul_exp", *inputs, weight)
+    return record("log_matmul_exp", *inputs, weight, logs, logs=form)
 
 
-def log_einsum_exp(equation: str, values: Sequence[Tracer], weight: Tracer) -> Tracer:
+def log_einsum_exp(
+    equation: str, values: Sequence[Tracer], weight: Tracer, logs: Tracer | None = None, form: str = "log"
+) -> Tracer:
     """`log(einsum(equation, exp(values)..., weight))`: values in log space, the weight linear and not negative.
 
     Values of one term are added first. Each value is then shifted by its largest entry along the axes that are summed
-    out: the error, and below which ratio of terms a result becomes `-inf`, are those of `log_matmul_exp`.
+    out: the error, and below which ratio of terms a result becomes `-inf`, are those of `log_matmul_exp`; so are the
+    `logs`, which have the axes of the weight behind its second as one.
     """
-    return record("log_einsum_exp", *values, weight, equation=equation)
+    if logs is None:
+        return record("log_einsum_exp", *values, weight, equation=equation)
+    return record("log_einsum_exp", *values, weight, logs, equation=equation, logs=form)
