@@ -146,6 +146,7 @@ def test_a_seed_decides_whatever_the_flags(name: str) -> None:
 
 
 @pytest.mark.full
+@settings(max_examples=30)
 @given(circuits())
 def test_a_seed_decides_on_random_circuits(circuit: Circuit) -> None:
     assert_alike(one_unit(circuit))

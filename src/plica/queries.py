@@ -18,7 +18,7 @@ from typing import Any
 
 from plica.errors import UnsupportedError
 
-__all__ = ["sample"]
+__all__ = ["mpe", "sample"]
 
 _BACKENDS = {"torch": "plica.backend.torch.queries"}
 
@@ -44,6 +44,33 @@ def sample(circuit: Any, n: int = 1, given: Any = None, seed: int | None = None)
         UnsupportedError: A layer does not say how it is sampled.
     """
     return _room("sample", circuit).sample(circuit, n, given, seed)
+
+
+def mpe(circuit: Any, x: Any) -> tuple[Any, Any]:
+    """The most probable explanation of rows: what completes each best, and how probable that is.
+
+    Every sum of a circuit stands for a latent variable, whose value is the term that it chooses. The answer is the
+    completion that is the most probable *together with the terms that are chosen for it*. In a deterministic circuit a
+    row has one choice of terms, so that it is the most probable completion. In others another completion may have a
+    larger probability, shared by several choices; finding that one is NP-hard.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(R, D)` with NaN in place of what is to be filled in.
+
+    Returns:
+        Rows `(R, D)`, and logarithms `(R,)` of the probability of each row together with its choices, which is at most
+        that of the row; `-inf` where every completion has probability zero, and the completion means nothing. Rows are
+        int64 if every variable has states; else of the dtype of `x` if it is floating, or the circuit's.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
+        ShapeError: More than one output or unit.
+        InputError: A row does not fit the circuit.
+        UnsupportedError: A layer does not say where it is largest.
+    """
+    found: tuple[Any, Any] = _room("mpe", circuit).mpe(circuit, x)
+    return found
 
 
 def _room(query: str, circuit: Any) -> Any:

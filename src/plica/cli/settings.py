@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
+from plica.symbolic.layers import DISTRIBUTIONS
+
 ImageShape = tuple[int, int, int]
 
-INPUTS = ("categorical", "gaussian")
+INPUTS = tuple(DISTRIBUTIONS)
 _MOST_DIGITS = 9  # of one size of an image
 DTYPES = ("float32", "float64")
 
@@ -26,7 +28,7 @@ class Settings:
         key: Which array of a `.npz`.
         image_shape: (channels, height, width), for flat rows that are images.
         num_values: Values of each variable, where they cannot be inferred.
-        input: The kind of input distribution.
+        input: The name of the input distribution.
         region_graph: How variables are split; None chooses by the data.
         layer: The kind of sum and product layers.
         units: In each layer.

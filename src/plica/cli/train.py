@@ -13,6 +13,7 @@ from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
 from plica.files.datasets import Dataset, digits, from_path
 from plica.files.paths import check_can_create
+from plica.symbolic.layers import DISTRIBUTIONS
 from plica.templates.region_graph.build import FAMILIES
 
 
@@ -83,7 +84,8 @@ def train(quiet: bool, **options: Any) -> None:
 
 def load_data(settings: Settings) -> Dataset:
     """The data set that the settings name."""
-    real = settings.input == "gaussian"
+    distribution = DISTRIBUTIONS[settings.input]
+    domain = distribution.domain() if distribution.settings is None else None  # else as many values as the data has
     if settings.data != "digits":
         return from_path(
             settings.data,
@@ -91,9 +93,9 @@ def load_data(settings: Settings) -> Dataset:
             key=settings.key,
             image_shape=settings.image_shape,
             num_values=settings.num_values,
-            real=real,
+            domain=domain,
         )
     for name in ("key", "image_shape", "num_values"):
         if getattr(settings, name) is not None:
             raise InputError(f"digits: --{name.replace('_', '-')} is known for this data set; leave it out")
-    return digits(real=real)
+    return digits(domain)

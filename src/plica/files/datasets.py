@@ -27,6 +27,8 @@ from plica.files.tables import (
     read_member,
     read_table,
 )
+from plica.ir.dtypes import DType
+from plica.symbolic.domains import Domain, outside
 
 ImageShape = tuple[int, int, int]
 
@@ -41,9 +43,9 @@ class Dataset:
 
     Attributes:
         name: What to call it in reports.
-        train: (N, D), as are `valid` and `test`; integers if `num_values` is known, else floats.
+        train: (N, D), as are `valid` and `test`; integers or floats.
         shape: (channels, height, width) if the rows are images, else None.
-        num_values: Values lie in 0 .. num_values - 1; None for real values.
+        num_values: Values lie in 0 .. num_values - 1; None where they are not counted.
     """
 
     name: str
@@ -59,11 +61,11 @@ class Dataset:
         return int(self.train.shape[1])
 
 
-def digits(*, real: bool = False) -> Dataset:
+def digits(domain: Domain | None = None) -> Dataset:
     """scikit-learn's 1797 handwritten digits of 8x8 pixels with values 0 .. 16, split 1297 / 250 / 250.
 
     Args:
-        real: Whether to give the values as floats, for densities.
+        domain: What the values are taken for, if not for 17 states: floats unless they are whole.
 
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998 (its test part).
     """
@@ -74,10 +76,10 @@ def digits(*, real: bool = False) -> Dataset:
             "the digits data set comes with scikit-learn, which is not installed; try: pip install 'plica[digits]'"
         ) from error
     rows = np.asarray(load_digits().data)
-    rows = rows.astype(np.float64 if real else np.int64)
+    rows = rows.astype(np.int64 if domain is None else domain.dtype(DType.FLOAT64).numpy)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     train, valid, test = np.split(rows, (1297, 1547))
-    return Dataset("digits", train, valid, test, (1, 8, 8), None if real else 17)
+    return Dataset("digits", train, valid, test, (1, 8, 8), 17 if domain is None else None)
 
 
 def from_path(
@@ -87,7 +89,7 @@ def from_path(
     key: str | None = None,
     image_shape: ImageShape | None = None,
     num_values: int | None = None,
-    real: bool = False,
+    domain: Domain | None = None,
 ) -> Dataset:
     """Read a file and split its rows at random 72 / 14 / 14, or as the file does.
 
@@ -100,7 +102,7 @@ def from_path(
         key: Which array of a `.npz` to read and split.
         image_shape: (channels, height, width), for images stored as flat rows.
         num_values: Number of values of each variable; by default one more than the largest.
-        real: Whether values are real numbers rather than categories.
+        domain: What values are legal; by default categories, as many as `num_values`.
 
     Raises:
         FileFormatError: The file cannot be read.
@@ -110,8 +112,8 @@ def from_path(
     given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
     tables = _read_splits(path) if given else (read_table(path, key=key),)
     shape = _image_shape(tables[0], image_shape)
-    if real:
-        rows, num_values = [table.values.astype(np.float64) for table in tables], None
+    if domain is not None:
+        rows, num_values = [_of_domain(table, domain) for table in tables], None
     else:
         rows = [_as_categories(table) for table in tables]
         num_values = _check_range(tables, rows, num_values)
@@ -169,6 +171,14 @@ def _image_shape(table: Table, wanted: ImageShape | None) -> ImageShape | None:
             "choose an image shape (--image-shape) that fits"
         )
     return wanted
+
+
+def _of_domain(table: Table, domain: Domain) -> Array:
+    wrong = outside(np, table.values.reshape(1, -1), [domain])
+    bad = None if wrong is None else first_index(wrong.reshape(table.values.shape))
+    if bad is not None:
+        raise InputError(f"{table.where(bad)}: {table.values[bad]} is {domain.refusal}; {domain.advice}")
+    return table.values.astype(domain.dtype(DType.FLOAT64).numpy)
 
 
 def _as_categories(table: Table) -> Array:

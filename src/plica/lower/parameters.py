@@ -16,7 +16,14 @@ from plica.ir.dtypes import DType
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Leaf, Owners
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterOp, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    Parameter,
+    ParameterOp,
+    ReferenceParameter,
+    TensorParameter,
+    setting_key,
+)
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -77,11 +84,11 @@ class ParameterValues:
         if node in self._place:
             return "known"
         if isinstance(node, ParameterOp):
-            return (type(node), repr(sorted(node.config.items())), node.in_shapes)
+            return (type(node), setting_key(node.config), node.in_shapes)
         if isinstance(node, TensorParameter):
             return ("tensor", node.shape, node.dtype, node.learnable)
         kind = "complex" if node.dtype == DataType.COMPLEX else "real"
-        return (kind, node.shape, repr(node.value) if np.ndim(node.value) == 0 else "array")
+        return (kind, node.shape, setting_key(node.value) if np.ndim(node.value) == 0 else "array")
 
     def _value(self, group: Sequence[Node], inputs: Callable[[Node], tuple[Node, ...]]) -> Tracer:
         first = group[0]

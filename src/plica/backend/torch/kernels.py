@@ -200,12 +200,12 @@ def search_cumulative(table: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
     flat = table.reshape(folds, units * categories)
     start = rows * categories
     total = flat.gather(1, start + (categories - 1))
-    target = uniforms * total
+    # the product of subnormals may round up to the total, which lies beyond every place
+    target = torch.minimum(uniforms * total, torch.nextafter(total, torch.zeros_like(total)))
     low, high = torch.zeros_like(rows), torch.full_like(rows, categories - 1)
     for _ in range((categories - 1).bit_length()):
-        middle = (low + high) // 2
-        found = flat.gather(1, start + middle)
-        beyond = (found <= target) & (found < total)  # the product of subnormals may round up to the total
+        middle = (low + high) >> 1
+        beyond = flat.gather(1, start + middle) <= target
         low, high = torch.where(beyond, middle + 1, low), torch.where(beyond, high, middle)
         low = torch.minimum(low, high)
     return low

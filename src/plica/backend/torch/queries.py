@@ -29,6 +29,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.leaves import Constant, owners_of
+from plica.lower.queries.mpe import MPE
 from plica.lower.queries.query import LoweredQuery, Query, lower_query
 from plica.lower.queries.sample import SAMPLING
 from plica.passes.memory import plan_memory
@@ -182,6 +183,13 @@ def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None
     found = answer(circuit, SAMPLING, len(given) * number, given, times=number, generator=generator)
     _check_rows(found.log_value, number)
     return found.rows
+
+
+def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
+    """See `plica.queries.mpe`."""
+    circuit.check(x)
+    found = answer(circuit, MPE, len(x), x)
+    return found.rows, found.log_value
 
 
 def _count(name: str, value: int) -> int:

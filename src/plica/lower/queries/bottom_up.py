@@ -39,12 +39,6 @@ def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, val
     params = scope.parameters(group)
     if isinstance(row, InputRow):
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
-        complete = data is not None and data.missing is None
-        reduction = getattr(row, semiring.algebra.reduction.value)
-        reduced: Value | None = None if complete else reduction(xp, semiring, layer, params)
-        if data is None:
-            assert reduced is not None, "computed just above"
-            return reduced
-        return data.choose(group, row.body(xp, semiring, layer, params, data.columns(group, layer)), reduced)
+        return row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
     inputs = [scope.read(values, [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)]
     return row.body(xp, semiring, layer, params, inputs)

@@ -8,7 +8,7 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported
 from plica.ir.program import Program
-from plica.lower.data import InputData, input_width
+from plica.lower.data import InputData, input_width, samples_dtype
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.queries.bottom_up import layer_values
@@ -88,9 +88,8 @@ def lower_query(
     scope = LoweringScope(folded, query.semiring, dtype, owners or {})
     floating = input_dtype is not None and input_dtype.kind == "float"
     reals = real_dtype or (input_dtype if floating and input_dtype else dtype)
-    states = all(layer.num_states is not None for layer in folded.circuit.input_layers)
     with scope.trace.active():
-        results, choices = _lowered(scope, query, input_dtype, DType.INT64 if states else reals)
+        results, choices = _lowered(scope, query, input_dtype, samples_dtype(folded.circuit, reals))
     circuit = folded.circuit
     return LoweredQuery(
         scope.build(results),

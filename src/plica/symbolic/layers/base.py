@@ -17,7 +17,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from plica.errors import DTypeError, InputError, ShapeError
-from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape
+from plica.symbolic.domains import Domain
+from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape, setting_key
 from plica.symbolic.scope import Scope
 
 _MAX_BITS = 62  # of a number of units
@@ -93,8 +94,8 @@ class InputLayer(Layer):
             """The variables that it reads."""
 
         @property
-        def num_states(self) -> int | None:
-            """The variables take the values 0 to `num_states` - 1; None where they are real."""
+        def domain(self) -> Domain:
+            """The values that each of its variables takes; layers of one variable narrow each other's."""
 
     @property
     def num_variables(self) -> int:
@@ -171,7 +172,7 @@ def layer_details(layer: Layer) -> str:
 
 def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
     """The config without the scope, and the shapes of the evaluated parameters."""
-    config = tuple((name, value) for name, value in layer.config.items() if name != "scope")
+    config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name != "scope")
     return config, tuple((name, parameter.shape) for name, parameter in layer.evaluated_params.items())
 
 

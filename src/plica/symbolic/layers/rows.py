@@ -16,16 +16,19 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from plica.errors import GraphError
+from plica.errors import GraphError, UnsupportedError
 from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
+from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Semiring, Value
 
-# x: (F, B, num_variables), integer or floating, present and in range -> (F, B, K)
+# x: (F, B, num_variables), of the domain of the layer, in its dtype -> (F, B, K)
 InputBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array], Value]
 # -> (F, 1, K): the layer summed, integrated or maximised over all its variables
 Reduced: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
+# x as above, missing: (F, B, num_variables) booleans -> (F, B, K): summed or integrated over what is missing
+Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
 # units: (F, B) integers >= 0, uniforms: (F, B, num_variables) in [0, 1) -> (F, B, num_variables)
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
 # -> (F, K, num_variables): where each unit has its largest value
@@ -39,7 +42,14 @@ LogWeights: TypeAlias = Callable[[Namespace, Any, Params], Array]
 # -> (O, N), or (1, N) where all output units read alike: term n is unit i of input h, as the number h*I + i
 Reads: TypeAlias = Callable[[Any], NDArray[Any]]
 
-_NO_MODE = unsupported("its InputRow does not say where a unit is largest; add `mode` and `maximum` to the row")
+_NO_MAXIMUM = unsupported(
+    "its row has no 'maximum'; give the InputRow a function (xp, semiring, layer, params) for the largest number of "
+    "each unit, as `marginal` is one for their sum"
+)
+_NO_MODE = unsupported(
+    "its row has no 'mode'; give the InputRow a function (xp, layer, params) for the values (F, K, num_variables) at "
+    "which each unit is largest"
+)
 _NO_CHOICE = unsupported("its SumRow does not say how it chooses a term; add `choose=Choice(log_weights, reads)` to it")
 _NO_ROUTE = unsupported(
     "a query goes through sums and products, and this layer is both at once; build the circuit of a product layer and "
@@ -60,15 +70,31 @@ class InputRow:
         maximum: What that value is.
         padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold
             though they differ in its length.
+        partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
+            value in their place). Without it, a row lacks all variables of a layer or none.
+        distribution: How templates and the command line ask for it, if they do.
     """
 
     layer: type[InputLayer]
     body: InputBody
     marginal: Reduced
     sample: Sample | Unsupported
+    maximum: Reduced | Unsupported = _NO_MAXIMUM
     mode: Mode | Unsupported = _NO_MODE
-    maximum: Reduced | Unsupported = _NO_MODE
     padding: Mapping[str, float] = field(default_factory=dict)
+    partial: Partial | None = None
+    distribution: Distribution | None = None
+
+    def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
+        """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.
+
+        Raises:
+            UnsupportedError: The row lacks the column.
+        """
+        rule: Reduced | Unsupported = getattr(self, semiring.algebra.reduction.value)
+        if isinstance(rule, Unsupported):
+            raise UnsupportedError(f"{type(layer).__name__} in the semiring {semiring.name!r}: {rule.why}.")
+        return rule(xp, semiring, layer, params)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from plica.symbolic.parameters.nodes import (
     ParameterOp,
     Shape,
     UnaryOp,
+    setting_key,
 )
 from plica.symbolic.parameters.products import (
     KroneckerParameter,
@@ -94,5 +95,6 @@ __all__ = [
     "log_softmax_normal",
     "mixing_weight_factory",
     "normal",
+    "setting_key",
     "softmax_normal",
 ]

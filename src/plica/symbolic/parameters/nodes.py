@@ -11,10 +11,12 @@ Nodes are compared by identity and do not know their inputs: the edges are in `P
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from plica.errors import DTypeError, InputError, ShapeError
 
@@ -114,6 +116,42 @@ class BinaryOp(ParameterOp):
     def in_shapes(self) -> tuple[Shape, ...]:
         """The shape of each input."""
         return (self.in_shape1, self.in_shape2)
+
+
+def setting_key(value: Any) -> Hashable:
+    """What alike settings share: type and contents of numbers, texts, arrays and of tuples, lists and mappings of them.
+
+    Other settings are alike where they are equal, and where they cannot be hashed like themselves alone.
+    """
+    if isinstance(value, np.ndarray):
+        whole = value.dtype.kind != "O"
+        return (value.shape, value.dtype.str, value.tobytes() if whole else tuple(map(setting_key, value.flat)))
+    if isinstance(value, tuple | list):
+        return (type(value), tuple(map(setting_key, value)))
+    if isinstance(value, Mapping):
+        return (type(value), tuple((setting_key(key), setting_key(one)) for key, one in value.items()))
+    if isinstance(value, float | complex | np.generic):
+        return (type(value), repr(value))  # tells -0.0 from 0.0, and a NaN is like another
+    try:
+        hash(value)
+    except TypeError:
+        return _Alone(value)
+    return (type(value), value)
+
+
+class _Alone:
+    """A value that equals itself alone; it is kept alive, so that its identity is not given to another."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Alone) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 def as_shape(sizes: Iterable[int], owner: object) -> Shape:
