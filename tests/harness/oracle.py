@@ -47,8 +47,13 @@ def _log_weighted_sum(x: Array, weight: Array) -> Array:
     return np.logaddexp.reduce(terms, axis=-1)
 
 
+def _log_largest(x: Array, weight: Array) -> Array:
+    return (x[:, None, :] + _log(weight)[None]).max(axis=-1)
+
+
 LINEAR = Space(lambda x: x, np.exp, np.multiply, lambda x, weight: np.einsum("bi,oi->bo", x, weight))
 LOG = Space(_log, lambda x: x, np.add, _log_weighted_sum)
+LARGEST = Space(_log, lambda x: x, np.add, _log_largest)
 
 
 # Parameter operations: (config, *inputs) -> value, without a fold axis.
@@ -164,6 +169,10 @@ class Oracle:
     def linear(self, x: Array) -> Array:
         """Ordinary numbers `(B, outputs, units)`."""
         return self._evaluate(LINEAR, x)
+
+    def largest(self, x: Array) -> Array:
+        """Logarithms `(B, outputs, units)` where each sum is the largest of its terms."""
+        return self._evaluate(LARGEST, x)
 
     def parameter(self, parameter: Parameter) -> Array:
         """The value of one parameter."""
