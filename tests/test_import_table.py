@@ -29,6 +29,7 @@ LEVELS = {
     "draw": 7,
     "pipeline": 8,
     "numpy": 8,
+    "scalars": 7,
     "control": 9,
     "arguments": 8,
     "decorator": 9,
