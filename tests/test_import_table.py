@@ -30,6 +30,7 @@ LEVELS = {
     "queries": 7,  # the command line asks them
     "pipeline": 8,
     "numpy": 8,
+    "scalars": 7,
     "control": 9,
     "arguments": 8,
     "decorator": 9,
