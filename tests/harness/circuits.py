@@ -5,13 +5,14 @@ for name, build in CIRCUITS.items():
     x = data(circuit, 5)
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer, NormalInitializer
@@ -31,6 +32,9 @@ from plica.templates.region_graph import LinearTree, QuadGraph, QuadTree, Random
 from tests.harness.layer_cases import CASES, LAYER_CASES, InputCase, num_states
 from tests.harness.layer_cases.categorical import exp_normal
 from tests.harness.layer_cases.sum import mixing
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 Array = Any
 
@@ -188,9 +192,16 @@ FINITE = [name for name, build in INPUTS.items() if num_states(build(Scope([0]),
 WEIGHTS = {"softmax": softmax_normal, "unnormalised": exp_normal}
 
 
-@st.composite
-def circuits(draw: Any, finite: bool = False) -> Circuit:
+def circuits(finite: bool = False) -> SearchStrategy[Circuit]:
     """A small smooth and decomposable circuit; the last outputs may be interior layers, and tensors may be shared."""
+    from hypothesis import strategies as st  # where circuits are drawn alone: a machine with a GPU may lack it
+
+    return st.composite(_drawn)(finite)
+
+
+def _drawn(draw: Any, finite: bool) -> Circuit:
+    from hypothesis import strategies as st
+
     graph = draw(
         st.one_of(
             st.builds(

@@ -50,6 +50,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "LogParameter": lambda _, x: safe_log(x),
     "SquareParameter": lambda _, x: x * x,
     "SoftplusParameter": lambda _, x: np.logaddexp(x, 0),
+    "ConjugateParameter": lambda _, x: np.conj(x),
     "SigmoidParameter": lambda _, x: 1 / (1 + np.exp(-x)),
     "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
     "LogSoftmaxParameter": lambda config, x: _log_softmax(x, config["axis"]),

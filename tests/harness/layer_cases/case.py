@@ -97,5 +97,5 @@ def references(cases: Iterable[LayerCase]) -> dict[type[Layer], Callable[..., Ar
 
 def num_states(layer: Any) -> int | None:
     """The number of states of each variable of an input layer; None where they are not states."""
-    found: int | None = layer.num_states
+    found: int | None = layer.domain.num_states
     return found

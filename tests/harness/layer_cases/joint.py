@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 from scipy import stats
 
+from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.layers.base import assign, choose_parameter, fields_of, input_scope, positive, settings_key
 from plica.symbolic.parameters import ExpParameter, Parameter, ParameterLike, normal, softmax_normal
@@ -48,6 +49,11 @@ class JointLayer(InputLayer):
         assign(self, weight=choose_parameter(name, "weight", shape, weight, softmax_normal))
 
     @property
+    def domain(self) -> Domain:
+        """The states of each variable."""
+        return finite(self.num_states)
+
+    @property
     def config(self) -> dict[str, Any]:
         """The settings beside the weight."""
         return fields_of(self, "scope", "num_output_units", "num_states")
@@ -66,7 +72,7 @@ def _body(xp: Any, semiring: Semiring, layer: JointLayer, params: Params, x: Arr
     states = xp.astype(x, xp.int64)  # (F, B, V)
     index = states[:, :, 0]
     for place in range(1, layer.num_variables):
-        index = index * layer.num_states + states[:, :, place]
+        index = index * layer.domain.num_states + states[:, :, place]
     return semiring.from_linear(xp, xp.lookup(params["weight"], index))
 
 
@@ -81,8 +87,8 @@ def _maximum(xp: Any, semiring: Semiring, layer: JointLayer, params: Params) -> 
 def _sample(xp: Any, layer: JointLayer, params: Params, units: Array, uniforms: Array) -> Array:
     table = xp.cumulative_sum(params["weight"], axis=-1)
     index = xp.search_cumulative(table, units, uniforms[:, :, 0])
-    powers = [layer.num_states**place for place in reversed(range(layer.num_variables))]
-    return xp.stack([index // power % layer.num_states for power in powers], axis=-1)
+    powers = [layer.domain.num_states**place for place in reversed(range(layer.num_variables))]
+    return xp.stack([index // power % layer.domain.num_states for power in powers], axis=-1)
 
 
 JOINT_ROW = InputRow(JointLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum)
@@ -92,7 +98,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     """The entry of the table; variables that are missing are summed out one by one."""
     rows = []
     for row in x[:, list(layer.scope)]:
-        table = params["weight"].reshape(-1, *[layer.num_states] * len(row))
+        table = params["weight"].reshape(-1, *[layer.domain.num_states] * len(row))
         for state in row:  # the first variable of the table goes in each step
             table = table.sum(axis=1) if np.isnan(state) else table[:, int(state)]
         rows.append(space.from_linear(table))
@@ -100,7 +106,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
 
 
 def _powers(layer: Any) -> Array:
-    return layer.num_states ** np.arange(layer.num_variables)[::-1]
+    return layer.domain.num_states ** np.arange(layer.num_variables)[::-1]
 
 
 def _distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
@@ -118,9 +124,9 @@ CASES = (
         reference,
         _distributions,
         totals=lambda _, params: params["weight"].sum(axis=1),
-        draw=lambda layer, rng, rows: rng.integers(0, layer.num_states, (rows, layer.num_variables)),
+        draw=lambda layer, rng, rows: rng.integers(0, layer.domain.num_states, (rows, layer.num_variables)),
         encode=lambda layer, x: x @ _powers(layer),
-        decode=lambda layer, values: np.asarray(values)[:, None] // _powers(layer) % layer.num_states,
+        decode=lambda layer, values: np.asarray(values)[:, None] // _powers(layer) % layer.domain.num_states,
         num_variables=2,
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from scipy import stats
 
+from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.layers.base import assign, choose_parameter, input_scope, positive
 from plica.symbolic.parameters import Parameter, ParameterLike, SoftplusParameter, normal
@@ -46,9 +47,9 @@ class PoissonLayer(InputLayer):
         assign(self, rate=choose_parameter(name, "rate", (units,), rate, _softplus))
 
     @property
-    def num_states(self) -> int:
+    def domain(self) -> Domain:
         """The counts."""
-        return STATES
+        return finite(STATES)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from plica.errors import ShapeError
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import REALS, Domain, finite
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import (
     CategoricalLayer,
@@ -67,9 +68,9 @@ def test_default_parameters() -> None:
     assert weight.output.axis == -1
     categorical = CategoricalLayer([0], 4, num_categories=5)
     assert list(categorical.params) == ["logits"]
-    assert categorical.num_states == 5
+    assert categorical.domain == finite(5)
     gaussian = GaussianLayer([0], 4)
-    assert gaussian.num_states is None
+    assert gaussian.domain == REALS
     assert gaussian.params["stddev"].shape == (4,)
 
 
@@ -132,7 +133,7 @@ class Shifted(InputLayer):
     num_output_units: int
     mean: Parameter
     shift: float = 0.5
-    num_states: None = None
+    domain: Domain = REALS
 
     @property
     def config(self) -> dict[str, object]:

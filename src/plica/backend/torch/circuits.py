@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import Tensor, nn
 
+from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
-from plica.backend.torch.leaves import Leaves, initialize, new_tensor
+from plica.backend.torch.explain import explain
+from plica.backend.torch.leaves import LeafStore, Leaves, initialize, new_tensor
 from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.record import record_call
+from plica.backend.torch.state import unfold_states
+from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
-from plica.lower.fold.explain import explain_folds
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimise import Report
-from plica.lower.score import Lowered, input_width, lower_score, state_limits
-from plica.passes.memory import plan_memory
+from plica.lower.queries.score import Lowered, lower_score
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
-from plica.tracing.call import call_program
-from plica.tracing.places import user_line
-from plica.tracing.scope import Reference
 from plica.tracing.tracer import Tracer
 
+if TYPE_CHECKING:
+    from plica.backend.torch.queries import TorchQuery
+
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
-_FOLDED = "leaves."
-_EXPLAINED_ROWS = 128
 _SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
 _INPUTS = ("bool", "int", "float")
 
@@ -53,14 +54,15 @@ class TorchCircuit(nn.Module):
         self._semiring = semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._report = report
-        self._width = input_width(folded.described)
+        self._data = DataCheck(folded, semiring)
+        self._weights: WeightCheck | None = None  # made where the Program is known
         self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
-        self._limits = _limit_tensor(folded.described)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
-        self.register_state_dict_post_hook(_unfold_state)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_fold_state)  # type: ignore[no-untyped-call]
+        self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
+        unfold_states(self)
 
+    backend = "torch"  # whose arrays it takes and gives; by it `plica.queries` finds what answers
     _real: Tensor
 
     @property
@@ -98,6 +100,10 @@ class TorchCircuit(nn.Module):
         """The layers as compiled."""
         return self._folded.groups
 
+    def topological_ordering(self) -> tuple[FoldedLayer, ...]:
+        """The layers as compiled, each after its inputs."""
+        return self._folded.groups
+
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of real tensors."""
@@ -131,27 +137,16 @@ class TorchCircuit(nn.Module):
                 such a row is NaN (see `check`).
         """
         if isinstance(x, Tracer):
-            return self._record(x)
-        if x is None or self._width == 0:
+            return record_call(self, x)
+        if x is None or self._data.width == 0:
             return self._constant(x)
-        self._check_shape(x)
+        x = self._data.take(x)
+        if x.device.type == "cpu" and not is_abstract(x):
+            self._check_weights()
         result = self._score(x)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
             self._check_states(x)
-        return result
-
-    def _record(self, x: Tracer) -> Any:
-        """A call while a function is traced: a nested Program, whose parameters are captured by reference.
-
-        Entries that are no category make a row NaN; nothing raises.
-        """
-        if x.ndim != 2 or x.dims[1] != self._width:
-            raise InputError(f"{user_line()}: the circuit expects data of shape (B, {self._width}), found {x.aval}.")
-        key = (self._semiring.name, getattr(torch, x.dtype.value), self.dtype)
-        self._specialise(key)
-        program = self._lower(key).program
-        (result,) = call_program(program, [Reference(self.leaves, var.name) for var in program.consts], [x], "circuit")
         return result
 
     def _score(self, x: Tensor) -> Tensor:
@@ -192,8 +187,10 @@ class TorchCircuit(nn.Module):
 
         Raises:
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
+            UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
-        self._check_shape(x)
+        x = self._data.take(x)
+        self._check_weights()
         self._check_states(x)
 
     def reset_parameters(self, seed: int | None = None) -> None:
@@ -209,33 +206,21 @@ class TorchCircuit(nn.Module):
         numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self.symbolic))}
         initialize(leaves, numbers, int(torch.randint(2**62, (), device="cpu")) if seed is None else seed)
 
-    def adopt(self, lowered: Lowered, tensors: dict[Leaf, Tensor]) -> None:
-        """Take the leaves of the first Program: those in `tensors` as they are, new ones filled and added there."""
+    def adopt(self, lowered: Lowered, store: LeafStore) -> None:
+        """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
         keys, new = leaf_keys(self.symbolic), []
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Leaf):
-                if captured not in tensors:
-                    tensors[captured] = new_tensor(captured, self.dtype, self.leaves.device)
-                    new.append((captured, tensors[captured]))
-                self.leaves.own(var.name, captured, tensors[captured], keys)
+                if captured not in store.tensors:
+                    store.tensors[captured] = new_tensor(captured, self.dtype, self.leaves.device)
+                    new.append((captured, store.tensors[captured]))
+                self.leaves.own(var.name, captured, store.tensors[captured], keys)
+        self.leaves.share(store)
         self._fill(new)
 
     def explain(self) -> str:
         """What the compiler did: groups of layers, rules applied, sizes."""
-        tensors = [tensor for _, tensor in self.leaves.items()]
-        numbers = sum(tensor.numel() for tensor in tensors)
-        head = (
-            f"{self.symbolic!r}\n"
-            f"semiring {self._semiring.name}, {self.dtype}, {len(self.layers)} groups of {len(self.symbolic.layers)} "
-            f"layers, {numbers:,} numbers in {len(tensors)} tensors, {len(self.program.equations)} equations"
-        )
-        report = "not optimised" if self._report is None else self._report.text()
-        plan = plan_memory(self.program, _EXPLAINED_ROWS)
-        memory = (
-            f"memory for {_EXPLAINED_ROWS} rows: {plan.peak:,} bytes at the peak without gradients, at most "
-            f"{plan.total:,} with them; {plan.copied:,} bytes copied to bring folds together"
-        )
-        return "\n".join([head, report, explain_folds(self._folded), memory])
+        return explain(self, self._report)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""
@@ -246,11 +231,13 @@ class TorchCircuit(nn.Module):
             **self.__dict__,
             "_runs": {},
             "_lowered": {},
+            "_weights": None,
+            "queries": {},
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:
         """The dtype of data that `program` is for."""
-        return torch.int64 if self._limits is not None else self.dtype
+        return torch.int64 if self._data.has_states else self.dtype
 
     def lowered(self, input_dtype: torch.dtype, owners: Owners | None = None) -> Lowered:
         """The Program for data of one dtype, made once, with what stands behind its captured variables.
@@ -260,6 +247,12 @@ class TorchCircuit(nn.Module):
             owners: Leaves that exist already; the circuit's own by default.
         """
         return self._lower((self._semiring.name, input_dtype, self.dtype), owners)
+
+    def prepared(self, input_dtype: torch.dtype) -> Lowered:
+        """`lowered`, with its constants among the leaves."""
+        key = (self._semiring.name, input_dtype, self.dtype)
+        self._specialise(key)
+        return self._lower(key)
 
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
         if key not in self._lowered:
@@ -286,75 +279,17 @@ class TorchCircuit(nn.Module):
     def _constant(self, x: Tensor | None) -> Tensor:
         if x is not None:
             raise InputError("the circuit has no variables left; call it without an argument.")
-        if self._width:
+        if self._data.width:
             raise InputError(
-                f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._width})."
+                f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._data.width})."
             )
         return self._exact()
 
-    def _check_shape(self, x: Tensor) -> None:
-        if not isinstance(x, Tensor):
-            raise DTypeError(f"a circuit takes a torch tensor, found {type(x).__name__}; try torch.as_tensor(x).")
-        if x.is_complex():
-            raise DTypeError(f"a circuit takes integers or floats, found {x.dtype}; take real numbers.")
-        if x.ndim != 2 or x.shape[1] != self._width:
-            raise InputError(
-                f"the circuit expects data of shape (B, {self._width}), one column for each variable up to "
-                f"{self._width - 1}, found {tuple(x.shape)}; reshape or select columns."
-            )
-
     def _check_states(self, x: Tensor) -> None:
-        wrong = self._wrong_entries(x)
-        if wrong is None or not bool(wrong.any()):
-            return
-        row, column = (int(place) for place in wrong.nonzero()[0])
-        value = x[row, column].item()
-        if isinstance(value, float) and value != value:
-            self.symbolic.check_smooth_and_decomposable("a missing value (NaN)")
-        assert self._limits is not None, "only states can be wrong"
-        raise InputError(
-            f"row {row}, variable {column}: the value {value:g} is none of the {int(self._limits[column])} states "
-            f"0 to {int(self._limits[column]) - 1}; encode the data as these integers"
-            f"{', or NaN where it is missing' if isinstance(value, float) else ''}."
-        )
+        self._data.check(x)
 
-    def _wrong_entries(self, x: Tensor) -> Tensor | None:
-        limits = self._limits
-        properties = self.properties
-        missing = torch.isnan(x) if x.is_floating_point() else None
-        wrong = None
-        if limits is not None:
-            x = x.byte() if x.dtype == torch.bool else x
-            limits = limits.to(x.device)
-            state = limits.isfinite()
-            wrong = state & ((x < 0) | (x >= limits) | (x != x.floor() if x.is_floating_point() else False))
-            wrong = wrong if missing is None else wrong & ~missing
-        if missing is not None and not (properties.smooth and properties.decomposable):
-            wrong = missing if wrong is None else wrong | missing
-        return wrong
-
-
-def _limit_tensor(circuit: Circuit) -> Tensor | None:
-    limits = torch.from_numpy(state_limits(circuit))
-    return limits if bool(limits.isfinite().any()) else None
-
-
-def _unfold_state(module: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:
-    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
-    module.leaves.unfold(state, prefix, f"{prefix}{_FOLDED}")
-
-
-def _fold_state(
-    module: nn.Module,
-    state: dict[str, Any],
-    prefix: str,
-    _local: object,
-    _strict: bool,
-    missing: list[str],
-    _unexpected: list[str],
-    errors: list[str],
-) -> None:
-    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
-    problems = module.leaves.fold(state, prefix, f"{prefix}{_FOLDED}")
-    missing.extend(problems.missing)
-    errors.extend(problems.shapes)
+    def _check_weights(self) -> None:
+        if self._weights is None:
+            weights = self.lowered(self.usual_input()).weights
+            self._weights = WeightCheck(self._folded, self._semiring, weights)
+        self._weights.check(self.leaves)

@@ -38,6 +38,7 @@ __all__ = [
     "sign",
     "slice_axis",
     "steps",
+    "total",
     "tucker",
     "unique",
     "update",
@@ -86,6 +87,11 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None) -> T
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return safe_log(total).add_(shift)
     return log_of_sum(total, shift, lambda: [x for _, x in factors], weight.flatten(2), given, logs)
+
+
+def total(*arrays: Tensor) -> Tensor:
+    """The sum of arrays of one shape, added from the left."""
+    return reduce(torch.add, arrays)
 
 
 def log_tucker(*arrays: Tensor, logs: str | None = None) -> Tensor:
@@ -193,10 +199,12 @@ def search_cumulative(table: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
     folds, units, categories = table.shape
     flat = table.reshape(folds, units * categories)
     start = rows * categories
-    target = uniforms * flat.gather(1, start + (categories - 1))
+    total = flat.gather(1, start + (categories - 1))
+    # the product of subnormals may round up to the total, which lies beyond every place
+    target = torch.minimum(uniforms * total, torch.nextafter(total, torch.zeros_like(total)))
     low, high = torch.zeros_like(rows), torch.full_like(rows, categories - 1)
     for _ in range((categories - 1).bit_length()):
-        middle = (low + high) // 2
+        middle = (low + high) >> 1
         beyond = flat.gather(1, start + middle) <= target
         low, high = torch.where(beyond, middle + 1, low), torch.where(beyond, high, middle)
         low = torch.minimum(low, high)

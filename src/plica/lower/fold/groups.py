@@ -17,7 +17,15 @@ from typing import Any
 from plica.errors import UnsupportedError
 from plica.graph.fold import FoldIndex, Groups, build_folded_graph, order_folds, schedule
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, InputLayer, Layer, LayerRow
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    FusedLayer,
+    InnerLayer,
+    InputLayer,
+    Layer,
+    LayerRow,
+    ProductLayer,
+)
 from plica.symbolic.scope import Scope
 
 Rows = Mapping[type[Layer], LayerRow]
@@ -41,6 +49,17 @@ class FoldedLayer:
         return self.members[0]
 
     @property
+    def layer_class(self) -> type[Layer]:
+        """The class of the layers: `SumLayer`, `CategoricalLayer`, ..."""
+        return type(self.representative)
+
+    @property
+    def kind(self) -> str:
+        """`input`, `product`, `sum`, or `fused` for what the optimiser makes of sums (and the products below them)."""
+        kinds = {InputLayer: "input", ProductLayer: "product", FusedLayer: "fused", InnerLayer: "sum"}
+        return next(kind for base, kind in kinds.items() if isinstance(self.representative, base))
+
+    @property
     def num_folds(self) -> int:
         """How many layers were folded."""
         return len(self.members)
@@ -62,7 +81,7 @@ class FoldedCircuit:
     Args:
         circuit: What was folded.
         described: The circuit as it was described, before rules were applied; it names tensors and has the properties.
-        groups: In topological order.
+        groups: Of the layers that the outputs depend on, in topological order.
         out_fold_idx: For each output of the circuit, its group and fold.
         folds: Whether alike layers were to be one group.
         rows: The rows of layers that are not Plica's own.
@@ -101,14 +120,14 @@ class FoldedCircuit:
 
 def fold_circuit(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """The circuit with layers of equal `fold_settings` computed together where their inputs allow it."""
-    groups = schedule(circuit.layers, circuit.layer_inputs, lambda layer: layer.fold_settings())
+    groups = schedule(circuit.live.layers, circuit.layer_inputs, lambda layer: layer.fold_settings())
     ordering = order_folds(groups, circuit.outputs, circuit.layer_inputs)
     return _folded(circuit, described, rows, ordering, folds=True)
 
 
 def single_groups(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """Every layer a group of its own."""
-    return _folded(circuit, described, rows, tuple((layer,) for layer in circuit.layers), folds=False)
+    return _folded(circuit, described, rows, tuple((layer,) for layer in circuit.live.layers), folds=False)
 
 
 def _folded(

@@ -2,14 +2,15 @@
 
 >>> from plica.symbolic.scope import Scope
 >>> layer = CategoricalLayer(Scope([2]), 8, num_categories=256)
->>> layer, layer.num_states, layer.params["logits"].shape
-(CategoricalLayer(scope={2}, 8), 256, (8, 256))
+>>> layer, layer.domain, layer.params["logits"].shape
+(CategoricalLayer(scope={2}, 8), Domain('256 states'), (8, 256))
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers.base import (
     InputLayer,
     assign,
@@ -19,6 +20,7 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
+from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.parameters import (
     Array,
@@ -93,6 +95,11 @@ class CategoricalLayer(InputLayer):
         return isinstance(output, LogSoftmaxParameter) and output.axis in (-1, 1)
 
     @property
+    def domain(self) -> Domain:
+        """The categories, counted from 0."""
+        return finite(self.num_categories)
+
+    @property
     def num_states(self) -> int:
         """The number of categories."""
         return self.num_categories
@@ -137,9 +144,18 @@ def _table(layer: CategoricalLayer, params: Params) -> Weight:
 
 
 def _sample(xp: Namespace, layer: CategoricalLayer, params: Params, units: Array, uniforms: Array) -> Array:
-    probs = params["probs"] if layer.logits is None else xp.softmax(params["logits"], axis=-1)
+    if layer.logits is None:
+        largest = xp.max(params["probs"], axis=-1, keepdims=True)
+        probs = params["probs"] / xp.where(xp.greater(largest, 0.0), largest, 1.0)  # sums of subnormals lose digits
+    else:
+        probs = xp.softmax(params["logits"], axis=-1)
     table = xp.cumulative_sum(probs, axis=-1)  # (F, K, C)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
+
+
+def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
+    table = params["probs" if layer.logits is None else "logits"]
+    return xp.expand_dims(xp.argmax(table, axis=-1), axis=-1)  # (F, K, 1)
 
 
 ROW = InputRow(
@@ -148,5 +164,9 @@ ROW = InputRow(
     marginal=_marginal,
     sample=_sample,
     maximum=_maximum,
+    mode=_mode,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
+    distribution=Distribution(
+        "categorical", CategoricalLayer, ("logits", "probs"), lambda num_values: {"num_categories": num_values}
+    ),
 )

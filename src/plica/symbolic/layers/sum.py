@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from plica.symbolic.layers.base import (
     InnerLayer,
     assign,
@@ -22,7 +25,7 @@ from plica.symbolic.layers.base import (
     positive,
     settings_key,
 )
-from plica.symbolic.layers.rows import SumRow
+from plica.symbolic.layers.rows import Choice, SumRow
 from plica.symbolic.parameters import (
     Array,
     MixingWeightParameter,
@@ -122,4 +125,15 @@ def _column(xp: Namespace, place: int, weight: Array) -> Array:
     return xp.permute_dims(weight[:, :, place : place + 1], (0, 2, 1))
 
 
-ROW = SumRow(SumLayer, body=_body)
+def _log_weights(xp: Namespace, layer: SumLayer, params: Params) -> Array:  # noqa: ARG001
+    return params.weight("weight").log(xp)  # (F, O, H*I), or (F, K, H) where the layer mixes
+
+
+def _reads(layer: SumLayer) -> NDArray[Any]:
+    if not layer.mixing:
+        return np.arange(layer.arity * layer.num_input_units)[None]
+    units = layer.num_input_units
+    return np.arange(layer.arity) * units + np.arange(units)[:, None]  # (K, H): unit k reads unit k of each input
+
+
+ROW = SumRow(SumLayer, body=_body, choose=Choice(_log_weights, _reads))

@@ -1,0 +1,160 @@
+"""The data of a lowered circuit as its layers read it: columns, safe values, and what is missing or wrong.
+
+Data is integers, or floats where NaN means missing: the variable is then summed out, and its layers need a smooth and
+decomposable circuit. An entry outside the domain of its variable makes its row NaN, and so does a row that lacks some
+variables of a layer that is only summed out whole; nothing indexes out of range. The same masks are a Program of their
+own (`lower_check`), with which a backend finds the entry that an error names.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from plica.ir.dtypes import DType
+from plica.ir.program import Program
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import Constant
+from plica.lower.scope import LoweringScope
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import REALS, Domain, by_row, either, outside
+from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.semirings import Params, Reduction, Semiring, Value
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+# Backends lack operations on these; uint64 has no wider integer, and states and counts are far below 2**53.
+_WIDER = {DType.UINT16: DType.INT32, DType.UINT32: DType.INT64, DType.UINT64: DType.FLOAT64}
+
+
+def input_width(circuit: Circuit) -> int:
+    """The number of columns of the data: column v is variable v."""
+    return max(circuit.scope) + 1 if circuit.scope else 0
+
+
+def column_domains(circuit: Circuit) -> tuple[Domain, ...]:
+    """The domain of each column of the data; a column that no layer reads holds any number."""
+    return tuple(circuit.domains.get(variable, REALS) for variable in range(input_width(circuit)))
+
+
+def samples_dtype(circuit: Circuit, real: DType) -> DType:
+    """The dtype of rows that hold a value of every variable."""
+    whole = all(domain.dtype(real) == DType.INT64 for domain in circuit.domains.values())
+    return DType.INT64 if whole else real
+
+
+def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
+    """Whether a row of data has all variables of a layer or lacks all of them: `partial` knows sums alone."""
+    partial = row.partial is not None and semiring.algebra.reduction is Reduction.INTEGRATE
+    return layer.num_variables > 1 and not partial
+
+
+def lower_check(folded: FoldedCircuit, semiring: Semiring, input_dtype: DType) -> tuple[Program, tuple[Constant, ...]]:
+    """The Program `x (B, D) -> entries (B, D), rows (B,)`, and the constants that it captures.
+
+    `entries` are those outside their domain, and what is missing and cannot be summed out; `rows` lack some variables
+    of a layer but not all, where its row has no `partial`.
+    """
+    scope = LoweringScope(folded, semiring, DType.FLOAT32)
+    with scope.trace.active():
+        x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
+        data = InputData(scope, x)
+        none = xp.zeros((*x.dims,), dtype=DType.BOOL)
+        entries = none if data.wrong is None else xp.permute_dims(data.wrong, (1, 0))
+        rows = xp.any(none, axis=1) if data.incomplete is None else data.incomplete
+    program = scope.build([entries, rows])
+    constants = [constant for constant in scope.captured if isinstance(constant, Constant)]
+    assert len(constants) == len(scope.captured), "no parameter says what data is legal"
+    return program, tuple(constants)
+
+
+class InputData:
+    """The data as layers read it: columns in front, legal values everywhere, what is missing or wrong aside.
+
+    Args:
+        scope: The Program under construction.
+        x: `(B, D)`, of any dtype.
+    """
+
+    def __init__(self, scope: LoweringScope, x: Tracer) -> None:
+        self._scope = scope
+        columns = xp.permute_dims(x, (1, 0))  # (D, B)
+        columns = xp.astype(columns, _WIDER.get(x.dtype, x.dtype))
+        circuit = scope.folded.described
+        domains = column_domains(circuit)
+        absent = xp.isnan(columns) if columns.dtype.kind == "float" else None
+        summable = circuit.is_smooth and circuit.is_decomposable
+        self.missing = absent if summable else None
+        self.wrong: Tracer | None = outside(xp, columns, domains, lambda array: scope.constant(array, "limits"))
+        if absent is not None and not summable:
+            self.wrong = either(self.wrong, self._of_variables(absent, circuit))
+        unusable = either(self.missing, self.wrong)
+        self._safe = columns
+        if unusable is not None:
+            inside = by_row([domain.inside for domain in domains], columns.dtype, scope.constant)
+            self._safe = xp.where(unusable, inside, columns)
+        self._cast: dict[DType, Tracer] = {}
+        self.incomplete = self._incomplete()
+
+    def _of_variables(self, mask: Tracer, circuit: Circuit) -> Any:
+        """`mask (D, B)` without the columns that no layer reads."""
+        read = np.asarray([variable in circuit.domains for variable in range(input_width(circuit))])
+        return mask if read.all() else mask & self._scope.constant(read[:, None], "variables")
+
+    def _incomplete(self) -> Tracer | None:
+        """Which rows `(B,)` lack some variables of a layer that they need to have or to lack as a whole."""
+        found: Tracer | None = None
+        if self.missing is None:
+            return None
+        for group in self._scope.folded.groups:
+            layer, row = group.representative, self._scope.folded.row(group.representative)
+            if (
+                isinstance(layer, InputLayer)
+                and isinstance(row, InputRow)
+                and reads_whole(layer, row, self._scope.semiring)
+            ):
+                missing = self._gather(self.missing, group)  # (F, B, num_variables)
+                some = xp.any(missing, axis=-1) & xp.logical_not(xp.all(missing, axis=-1))
+                found = either(found, xp.any(some, axis=0))
+        return found
+
+    def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
+        """The value of a group of input layers, with what is missing summed out: `(F, B, K)`."""
+        layer, semiring = group.representative, self._scope.semiring
+        assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        x = self._columns(group, layer)
+        if self.missing is None:
+            return row.body(xp, semiring, layer, params, x)
+        missing = self._gather(self.missing, group)
+        if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
+            return row.partial(xp, semiring, layer, params, x, missing)
+        reduced = row.reduced(xp, semiring, layer, params)
+        value = row.body(xp, semiring, layer, params, x)
+        whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
+        return tuple(xp.where(whole, other, one) for one, other in zip(value, reduced, strict=True))
+
+    def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
+        """The variables of a group, `(F, B, num_variables)`, in the dtype of their domain."""
+        dtype = layer.domain.dtype(self._scope.dtype)
+        if dtype not in self._cast:
+            self._cast[dtype] = xp.astype(self._safe, dtype)
+        return self._gather(self._cast[dtype], group)
+
+    def _gather(self, source: Tracer, group: FoldedLayer) -> Tracer:
+        folds = group.scope_idx
+        flat = [variable for variables in folds for variable in variables]
+        if flat == list(range(flat[0], flat[0] + len(flat))):
+            picked = source[flat[0] : flat[0] + len(flat)]
+        else:
+            picked = xp.take(source, self._scope.constant(np.asarray(flat, dtype=np.int64)), axis=0, nonnegative=True)
+        if len(folds[0]) == 1:
+            return xp.expand_dims(picked, axis=-1)
+        shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.dims[1]))
+        return xp.permute_dims(shaped, (0, 2, 1))
+
+    def poison(self, result: Tracer) -> Tracer:
+        """`result (B, outputs, units)` with rows of NaN where the data cannot be read."""
+        bad = either(None if self.wrong is None else xp.any(self.wrong, axis=0), self.incomplete)  # (B,)
+        if bad is None:
+            return result
+        bad = xp.expand_dims(xp.expand_dims(bad, axis=-1), axis=-1)
+        return xp.where(bad, float("nan"), result)
