@@ -6,10 +6,6 @@ import pytest
 
 from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
 from plica.symbolic.circuit import Circuit, CircuitOperation, are_compatible
-<<<<<<< HEAD
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, ProductLayer, SumLayer
-from plica.symbolic.parameters import ConstantParameter, Parameter
-=======
 from plica.symbolic.domains import POSITIVE_REALS, REALS, finite
 from plica.symbolic.layers import (
     CategoricalLayer,
@@ -20,8 +16,7 @@ from plica.symbolic.layers import (
     ProductLayer,
     SumLayer,
 )
-from plica.symbolic.parameters import Parameter
->>>>>>> wip-domains
+from plica.symbolic.parameters import ConstantParameter, Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.own_layers import NeighbourSum
 from tests.harness.work import count_calls
@@ -275,7 +270,6 @@ def test_copies_and_pickles() -> None:
     assert not any(layer in circuit.layers_inputs for layer in other.layers)
 
 
-<<<<<<< HEAD
 def test_sums_of_ones_own_must_be_smooth_too() -> None:
     inputs = [CategoricalLayer([v], 3, num_categories=2) for v in range(2)]
     total = NeighbourSum(3, 2, Parameter.from_input(ConstantParameter(3, 4, value=0.5)))
@@ -283,7 +277,8 @@ def test_sums_of_ones_own_must_be_smooth_too() -> None:
     assert not circuit.is_smooth
     with pytest.raises(StructuralPropertyError, match=r"smooth circuit, but NeighbourSum\(2, .* sums inputs"):
         circuit.check_smooth_and_decomposable("this")
-=======
+
+
 def test_domains_of_variables() -> None:
     inputs = [CategoricalLayer([0], 2, num_categories=size) for size in (5, 3)]
     real, total, product = GaussianLayer([2], 2), SumLayer(2, 2, 2), HadamardLayer(2, 2)
@@ -344,4 +339,3 @@ def test_layers_that_no_output_depends_on_keep_their_place_and_decide_nothing() 
     assert circuit.live.layers == (x, root)
     assert circuit.live.live is circuit.live
     assert circuit.layer_scope(far) == Scope([9])
->>>>>>> wip-domains
