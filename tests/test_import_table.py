@@ -27,6 +27,7 @@ LEVELS = {
     "learn": 7,
     "files": 7,
     "draw": 7,
+    "queries": 7,  # the command line asks them
     "pipeline": 8,
     "numpy": 8,
     "control": 9,
@@ -113,7 +114,11 @@ def _python(code: str, **environment: str) -> str:
 
 @pytest.mark.parametrize(
     "statement",
-    ["import plica", "import plica.numpy, plica.cli.main, plica.templates.region_graph", "import plica.draw.circuit"],
+    [
+        "import plica",
+        "import plica.numpy, plica.queries, plica.cli.main",
+        "import plica.draw.circuit",
+    ],
 )
 def test_importing_plica_finds_no_optional_package(statement: str) -> None:
     found = "[name for name in ('torch', 'matplotlib', 'sklearn') if name in sys.modules]"

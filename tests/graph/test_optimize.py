@@ -3,7 +3,7 @@
 import pytest
 
 from plica.errors import GraphError
-from plica.graph.optimize import Replacement, Rule, optimize_graph
+from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
 from tests.harness.graphs import Letter, Letters, letters
 
@@ -14,12 +14,13 @@ def fuse(match) -> Replacement:
     return Replacement.chain(match["inputs"], Letter(f"{match.root.name}'", "fg"))
 
 
-FUSE = Rule("fuse", "f(g(x)) -> fg(x)", CHAIN, fuse)
+FUSE = Rule("fuse", "f(g(x)) -> fg(x)", CHAIN, fuse, laws=ORDINARY)
 CANCEL = Rule(
     "cancel",
     "f(g(x)) -> x",
     Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",))),
     lambda match: Replacement.by(match["x"]),
+    laws=ORDINARY,
 )
 
 
@@ -71,7 +72,7 @@ def test_a_replacement_is_a_graph() -> None:
         x = match["x"]
         return Replacement(((left, (x,)), (right, (x, left)), (joined, (left, right))), joined)
 
-    rule = Rule("split", "f(x) -> ...", Pattern(Entry("root", "f", ("x",))), split)
+    rule = Rule("split", "f(x) -> ...", Pattern(Entry("root", "f", ("x",))), split, laws=ORDINARY)
     assert show(letters("x; a = f x", "a"), rule) == "x = x; l = left x; r = right x l; j = join l r; -> j"
 
 
@@ -81,6 +82,7 @@ def test_a_kept_node_goes_only_when_nothing_reads_it_any_more() -> None:
         "f(g(x)) -> k(x)",
         Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), kept=True)),
         lambda match: Replacement.chain([match["x"]], Letter("k", "k")),
+        laws=ORDINARY,
     )
     assert show(letters("x; b = g x; a = f b", "a"), rule) == "x = x; k = k x; -> k"
     assert show(letters("x; b = g x; a = f b; c = h b", "a", "c"), rule) == "x = x; b = g x; k = k x; c = h b; -> k c"
@@ -100,12 +102,12 @@ def test_the_graph_given_stays_as_it_is() -> None:
 
 def test_a_replacement_that_reads_what_it_was_not_given_is_refused() -> None:
     other = Letter("other", "z")
-    rule = Rule("bad", "f(g(x)) -> ?", CHAIN, lambda _: Replacement.chain([other], Letter("n", "n")))
+    rule = Rule("bad", "f(g(x)) -> ?", CHAIN, lambda _: Replacement.chain([other], Letter("n", "n")), laws=ORDINARY)
     with pytest.raises(
         GraphError, match=r"rule bad at a: its replacement reads other, which .* inputs of the match are inputs"
     ):
         show(letters("x; b = g x; a = f b", "a"), rule)
-    inner = Rule("bad", "f(g(x)) -> g", CHAIN, lambda match: Replacement.by(match["n1"]))
+    inner = Rule("bad", "f(g(x)) -> g", CHAIN, lambda match: Replacement.by(match["n1"]), laws=ORDINARY)
     with pytest.raises(GraphError, match="reads b"):
         show(letters("x; b = g x; a = f b", "a"), inner)
 

@@ -99,8 +99,8 @@ def find_device(name: str) -> "torch.device":
 
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        torch.zeros(1, device=device).item()  # `meta` has no values
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise InputError(f"--device {name}: not available here ({reason}); try --device cpu") from error
     return device

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from plica.backend.torch.queries import SamplingQuery
 from plica.cli.build import build_circuit, compile_circuit, find_device
+from plica.cli.memory import check_fits
 from plica.cli.outputs import NAMES, write_outputs
 from plica.cli.progress import Progress
 from plica.cli.report import Figures, count_parameters, make_report
@@ -17,6 +17,7 @@ from plica.files.datasets import Dataset
 from plica.files.tables import Array
 from plica.learn.fit import FitResult, fit, mean_log_likelihood
 from plica.learn.metrics import bits_per_dimension
+from plica.queries import sample
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -32,6 +33,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
     require_matplotlib()
     device = find_device(settings.device)
     circuit, graph = build_circuit(settings, data)
+    check_fits(count_parameters(circuit), settings.dtype)
     options: dict[str, Any] = {"semiring": "lse-sum", "dtype": settings.dtype}
     click.echo(
         f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
@@ -77,11 +79,7 @@ def _evaluate(model: "TorchCircuit", data: Dataset, seconds: float) -> Figures:
 
 
 def _sample(model: "TorchCircuit", seed: int) -> Array:
-    import torch
-
-    device = next(model.parameters()).device
-    samples, _ = SamplingQuery(model)(_NUM_SAMPLES, generator=torch.Generator(device).manual_seed(seed))
-    return np.asarray(samples.cpu())
+    return np.asarray(sample(model, _NUM_SAMPLES, seed=seed).cpu())
 
 
 def _summary(result: FitResult, figures: Figures, epochs: int, num_variables: int) -> str:

@@ -1,6 +1,8 @@
 """The options of `plica train` as one value, and how an image shape is written on the command line."""
 
 import dataclasses
+import math
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from plica.symbolic.layers import DISTRIBUTIONS
 ImageShape = tuple[int, int, int]
 
 INPUTS = tuple(DISTRIBUTIONS)
+_MOST_DIGITS = 9  # of one size of an image
 DTYPES = ("float32", "float64")
 
 
@@ -58,6 +61,28 @@ class Settings:
         return dataclasses.asdict(self) | {"out": str(self.out)}
 
 
+def finite(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    """A number that is neither infinite nor NaN.
+
+    Raises:
+        click.BadParameter: It is one of them.
+    """
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number")
+    return value
+
+
+def parse_out(_context: click.Context, _option: click.Parameter, value: str) -> Path:
+    """A folder by its name.
+
+    Raises:
+        click.BadParameter: The name is empty, which a shell makes of a variable that is not set.
+    """
+    if not value:
+        raise click.BadParameter("the name of the folder is empty; write . for the current one")
+    return Path(value)
+
+
 def parse_image_shape(_context: click.Context, _option: click.Parameter, value: str | None) -> ImageShape | None:
     """`8x8` or `3x32x32` as (channels, height, width).
 
@@ -67,7 +92,10 @@ def parse_image_shape(_context: click.Context, _option: click.Parameter, value: 
     if value is None:
         return None
     parts = value.lower().split("x")
-    if len(parts) not in (2, 3) or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise click.BadParameter(f"{value!r} is not an image shape; write 8x8, or 3x32x32 with channels first")
-    *channels, height, width = (int(part) for part in parts)
+    sizes = [int(part) if part.isdecimal() and len(part) <= _MOST_DIGITS else 0 for part in parts]
+    if len(parts) not in (2, 3) or 0 in sizes:
+        raise click.BadParameter(
+            f"{reprlib.repr(value)} is not an image shape; write 8x8, or 3x32x32 with channels first"
+        )
+    *channels, height, width = sizes
     return (channels[0] if channels else 1, height, width)

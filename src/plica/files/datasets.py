@@ -17,7 +17,16 @@ from pathlib import Path
 import numpy as np
 
 from plica.errors import FileFormatError, InputError, UnsupportedError
-from plica.files.tables import Array, Table, check_table, first_index, npz_keys, read_table
+from plica.files.tables import (
+    Array,
+    Table,
+    check_table,
+    first_index,
+    npz_keys,
+    open_npz,
+    read_member,
+    read_table,
+)
 from plica.ir.dtypes import DType
 from plica.symbolic.domains import Domain, outside
 
@@ -110,7 +119,8 @@ def from_path(
         num_values = _check_range(tables, rows, num_values)
     flat = [part.reshape(len(part), -1) for part in rows]
     train, valid, test = flat if given else _split(flat[0], tables[0].source, seed)
-    return Dataset(path.stem, train, valid, test, shape, num_values)
+    name = path.stem.encode("utf-8", "backslashreplace").decode("utf-8")  # a name of a file may hold any bytes
+    return Dataset(name, train, valid, test, shape, num_values)
 
 
 def _read_splits(path: Path) -> tuple[Table, ...]:
@@ -127,9 +137,14 @@ def _read_splits(path: Path) -> tuple[Table, ...]:
 
 
 def _unpack_bits(table: Table, path: Path) -> Table:
-    with np.load(path, allow_pickle=False) as archive:
-        width = int(archive["num_variables"])
-    values = table.values
+    with open_npz(path) as archive:
+        found = read_member(path, archive, "num_variables")
+    if found.ndim != 0 or found.dtype.kind not in "iu":
+        raise FileFormatError(
+            f"{path}: num_variables must be one integer, found {found.dtype} of shape {found.shape}; leave it out if "
+            "the rows are not packed bits"
+        )
+    width, values = int(found), table.values
     if values.dtype != np.uint8 or values.ndim != 2 or not 0 < width <= 8 * values.shape[1]:
         raise FileFormatError(
             f"{table.source}: with num_variables = {width}, expected (N, {-(-width // 8)}) bytes of packed bits, "
@@ -175,7 +190,7 @@ def _as_categories(table: Table) -> Array:
                 f"{table.where(bad)}: {values[bad]} is not an integer, as categories must be; "
                 "for real values use a density (--input gaussian)"
             )
-        bad = first_index(np.abs(values) >= 2.0**62)
+        bad = first_index(np.abs(values.astype(np.float64)) >= 2.0**62)
     else:
         bad = first_index(values >= 2**62)
     if bad is not None:

@@ -11,6 +11,7 @@ and joins what it made to the rest at entry and exit points; the graph that it w
     ...     "exp(log(x)) -> x",
     ...     Pattern(Entry("outer", "exp", ("inner",)), Entry("inner", "log", ("x",))),
     ...     lambda match: Replacement.by(match["x"]),
+    ...     laws=ORDINARY,
     ... )
     >>> result = optimize_graph(view, [rule])
     >>> result.nodes, result.inputs["sum"]
@@ -37,6 +38,9 @@ from plica.graph.match import (
 )
 from plica.graph.order import topological_order
 from plica.graph.pattern import Pattern
+
+ORDINARY: frozenset[Any] = frozenset()
+"""The laws of rules on ordinary arithmetic, and of equations that hold in every algebra: none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +79,11 @@ class Rule:
         replacement: The small graph for a match.
         condition: Why a match is declined, or None; the part before `: ` should not depend on the match.
         source: Where the equation is from, or why it holds.
+        laws: The laws of the graph's algebra that make the equation true; none where it holds in every algebra, or
+            where the graph is one of ordinary arithmetic. There is no default: who writes a rule has to think of them.
+
+    Raises:
+        GraphError: The rule states no laws.
     """
 
     name: str
@@ -83,6 +92,14 @@ class Rule:
     replacement: Callable[[GraphOptMatch[Any]], Replacement[Any]]
     condition: Condition | None = None
     source: str = ""
+    laws: frozenset[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.laws is None:
+            raise GraphError(
+                f"the rule {self.name!r} does not state the laws that it needs; pass "
+                "laws=frozenset({Law.DISTRIBUTIVE, ...}), or laws=ORDINARY where the equation holds in every algebra"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain, by_row, either, outside
 from plica.symbolic.layers import InputLayer, InputRow
-from plica.symbolic.semirings import LSE_SUM, Value
+from plica.symbolic.semirings import Params, Reduction, Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -42,18 +42,19 @@ def samples_dtype(circuit: Circuit, real: DType) -> DType:
     return DType.INT64 if whole else real
 
 
-def reads_whole(layer: InputLayer, row: InputRow) -> bool:
-    """Whether a row of data has all variables of a layer or lacks all of them."""
-    return layer.num_variables > 1 and row.partial is None
+def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
+    """Whether a row of data has all variables of a layer or lacks all of them: `partial` knows sums alone."""
+    partial = row.partial is not None and semiring.algebra.reduction is Reduction.INTEGRATE
+    return layer.num_variables > 1 and not partial
 
 
-def lower_check(folded: FoldedCircuit, input_dtype: DType) -> tuple[Program, tuple[Constant, ...]]:
+def lower_check(folded: FoldedCircuit, semiring: Semiring, input_dtype: DType) -> tuple[Program, tuple[Constant, ...]]:
     """The Program `x (B, D) -> entries (B, D), rows (B,)`, and the constants that it captures.
 
     `entries` are those outside their domain, and what is missing and cannot be summed out; `rows` lack some variables
     of a layer but not all, where its row has no `partial`.
     """
-    scope = LoweringScope(folded, LSE_SUM, DType.FLOAT32)
+    scope = LoweringScope(folded, semiring, DType.FLOAT32)
     with scope.trace.active():
         x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
         data = InputData(scope, x)
@@ -106,13 +107,17 @@ class InputData:
             return None
         for group in self._scope.folded.groups:
             layer, row = group.representative, self._scope.folded.row(group.representative)
-            if isinstance(layer, InputLayer) and isinstance(row, InputRow) and reads_whole(layer, row):
+            if (
+                isinstance(layer, InputLayer)
+                and isinstance(row, InputRow)
+                and reads_whole(layer, row, self._scope.semiring)
+            ):
                 missing = self._gather(self.missing, group)  # (F, B, num_variables)
                 some = xp.any(missing, axis=-1) & xp.logical_not(xp.all(missing, axis=-1))
                 found = either(found, xp.any(some, axis=0))
         return found
 
-    def value(self, row: InputRow, group: FoldedLayer, params: dict[str, Tracer]) -> Value:
+    def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
         """The value of a group of input layers, with what is missing summed out: `(F, B, K)`."""
         layer, semiring = group.representative, self._scope.semiring
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
@@ -120,11 +125,12 @@ class InputData:
         if self.missing is None:
             return row.body(xp, semiring, layer, params, x)
         missing = self._gather(self.missing, group)
-        if layer.num_variables > 1 and row.partial is not None:
+        if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
             return row.partial(xp, semiring, layer, params, x, missing)
-        value, marginal = (row.body(xp, semiring, layer, params, x), row.marginal(xp, semiring, layer, params))
+        reduced = row.reduced(xp, semiring, layer, params)
+        value = row.body(xp, semiring, layer, params, x)
         whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
-        return tuple(xp.where(whole, other, one) for one, other in zip(value, marginal, strict=True))
+        return tuple(xp.where(whole, other, one) for one, other in zip(value, reduced, strict=True))
 
     def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
         """The variables of a group, `(F, B, num_variables)`, in the dtype of their domain."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from plica.errors import BoundsError, DTypeError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
-from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.op import Array, Memory, Op, Sample, sample
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, normal_axis, require_equal_sizes, require_kind, require_same_dtype
 
@@ -134,7 +134,9 @@ def _search_type(table: ArrayType, rows: ArrayType, uniforms: ArrayType) -> Arra
 def _search(table: Array, rows: Array, uniforms: Array) -> Any:
     _check(rows, table.shape[1])
     chosen = table[np.arange(table.shape[0])[:, None], rows]
-    found = np.sum(chosen <= uniforms[:, :, None] * chosen[:, :, -1:], axis=-1)
+    total = chosen[:, :, -1:]
+    # where the product rounds up to the total, as it does for subnormals, the place that reaches the total is found
+    found = np.sum((chosen <= uniforms[:, :, None] * total) & (chosen < total), axis=-1)
     return np.minimum(found, table.shape[2] - 1)
 
 
@@ -142,13 +144,24 @@ def _search_samples() -> list[Sample]:
     table = np.cumsum(np.asarray([[[0.2, 0.0, 0.5, 0.3], [0.0, 1.0, 1.0, 0.0]]]), axis=-1)
     rows = np.asarray([[0, 0, 0, 1, 1, 1]])
     uniforms = np.asarray([[0.0, 0.2, 0.999, 0.0, 0.5, 0.75]])
-    return [sample(table, rows, uniforms), sample(table.astype("float32"), rows, uniforms.astype("float32"))]
+    smallest = np.cumsum(np.asarray([[[0.0, 5e-324, 0.0], [5e-324, 5e-324, 0.0]]]), axis=-1)
+    return [
+        sample(table, rows, uniforms),
+        sample(table.astype("float32"), rows, uniforms.astype("float32")),
+        sample(smallest, np.asarray([[0, 0, 1, 1]]), np.asarray([[0.25, 0.75, 0.1, 0.999]])),
+    ]
 
 
 _I = np.asarray([[1, -1], [0, 1]])
 
 INDEXING = (
-    Op("index", _index_type, _index, lambda: [sample(_X, np.int64(-2), axis=1), sample(_X, np.int64(1), axis=0)]),
+    Op(
+        "index",
+        _index_type,
+        _index,
+        lambda: [sample(_X, np.int64(-2), axis=1), sample(_X, np.int64(1), axis=0)],
+        memory=Memory.VIEW,
+    ),
     Op(
         "gather",
         _gather_type,
@@ -158,8 +171,15 @@ INDEXING = (
             sample(_X, _I[1], axes=(1,)),
             sample(_X.reshape(1, 2, 3), np.asarray([-3, 2]), _I, axes=(2, 1)),
         ],
+        memory=Memory.COPY,
     ),
-    Op("take", _take_type, _take, lambda: [sample(_X, np.asarray([2, 0, 0]), axis=1), sample(_X, [1], axis=0)]),
+    Op(
+        "take",
+        _take_type,
+        _take,
+        lambda: [sample(_X, np.asarray([2, 0, 0]), axis=1), sample(_X, [1], axis=0)],
+        memory=Memory.COPY,
+    ),
     Op("take_along_axis", _along_type, _along, lambda: [sample(_X, np.asarray([[2], [0]]), axis=1)]),
     Op("lookup", _lookup_type, _lookup, lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]]))]),
     Op("search_cumulative", _search_type, _search, _search_samples),

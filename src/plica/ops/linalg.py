@@ -4,6 +4,7 @@ What factorises a matrix or solves equations with it is in `factorizations.py`.
 """
 
 import math
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -72,9 +73,44 @@ def _einsum_type(*types: ArrayType, equation: str) -> ArrayType:
     return array_type(einsum_dims(equation, [type_.shape for type_ in types]), dtype)
 
 
-def _log_matmul_exp_type(*types: ArrayType) -> ArrayType:
+_LOGS = (None, "log", "log_softmax")
+
+
+def _with_logs(operands: tuple[Any, ...], logs: str | None) -> tuple[tuple[Any, ...], Any]:
+    """The values and the linear weight, and what the weight's logarithms are computed from, if that is given."""
+    if logs not in _LOGS:
+        raise ShapeError(f"logs is one of {_LOGS}, found {logs!r}.")
+    return (operands, None) if logs is None else (operands[:-1], operands[-1])
+
+
+def _log_weight(weight: Array, given: Array, logs: str | None) -> Array:
+    """The logarithms of a weight `(..., O, I, ...)`, from `given (..., O, N)` where it is there."""
+    if logs is None:
+        with np.errstate(divide="ignore"):
+            return np.log(weight)
+    if logs == "log_softmax":
+        largest = np.max(given, axis=-1, keepdims=True)
+        given = given - largest - np.log(np.sum(np.exp(given - largest), axis=-1, keepdims=True))
+    return np.reshape(given, weight.shape)
+
+
+def _require_logs(weight: ArrayType, given: ArrayType | None, axes: int) -> None:
+    """Refuse logarithms that do not fit a weight whose last axes, after the first `axes`, are one of theirs."""
+    if given is None:
+        return
+    units = prod(weight.shape[axes:])
+    message = f"logarithms of a weight {weight} have the shape {(*weight.shape[:axes], units)}, found {given}."
+    if len(given.shape) != axes + 1:
+        raise ShapeError(message)
+    for one, other in zip(given.shape, (*weight.shape[:axes], units), strict=True):
+        require_equal_sizes(one, other, message)
+
+
+def _log_matmul_exp_type(*types: ArrayType, logs: str | None = None) -> ArrayType:
+    types, given = _with_logs(types, logs)
     require_operands(types, 2)
     *inputs, weight = types
+    _require_logs(weight, given, len(weight.shape) - 1)
     require_kind(types, ("float",))
     dtype = require_same_dtype(*types)
     first = inputs[0].shape
@@ -98,13 +134,13 @@ def _log_matmul_exp_type(*types: ArrayType) -> ArrayType:
     return array_type((*broadcast(first[:-2], weight.shape[:-2]), first[-2], weight.shape[-2]), dtype)
 
 
-def _log_matmul_exp(*arrays: Array) -> Any:
-    *inputs, weight = arrays
-    with np.errstate(divide="ignore"):
-        terms = np.concatenate(inputs, axis=-1)[..., :, None, :] + np.log(weight)[..., None, :, :]
+def _log_matmul_exp(*arrays: Array, logs: str | None = None) -> Any:
+    (*inputs, weight), given = _with_logs(arrays, logs)
+    terms = np.concatenate(inputs, axis=-1)[..., :, None, :] + _log_weight(weight, given, logs)[..., None, :, :]
     largest = np.max(terms, axis=-1, initial=-np.inf)
     shift = np.where(np.isfinite(largest), largest, 0)
-    return np.log(np.sum(np.exp(terms - shift[..., None]), axis=-1)) + shift
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(terms - shift[..., None]), axis=-1)) + shift
 
 
 def _log_matmul_exp_samples() -> list[Sample]:
@@ -116,27 +152,43 @@ def _log_matmul_exp_samples() -> list[Sample]:
         sample(x, x[:, ::-1], wide),
         sample(x.astype("float32"), weight.astype("float32")),
         sample(x[:, :0], weight),
+        *_with_log_weights(x, None),
     ]
 
 
-def _log_einsum_exp_type(*types: ArrayType, equation: str) -> ArrayType:
+def _with_log_weights(x: Array, equation: str | None) -> list[Sample]:
+    """Samples whose weight underflows in part where its logarithms do not."""
+    settings = {} if equation is None else {"equation": equation}
+    logits = np.asarray([[[-900.0, 0.0, -800.0], [0.0, 1.0, 2.0]]])
+    softmax = np.exp(logits - logits.max(-1, keepdims=True))
+    softmax = softmax / softmax.sum(-1, keepdims=True)
+    return [
+        sample(x, softmax, logits, logs="log_softmax", **settings),
+        sample(x, np.exp(logits), logits, logs="log", **settings),
+    ]
+
+
+def _log_einsum_exp_type(*types: ArrayType, equation: str, logs: str | None = None) -> ArrayType:
+    types, given = _with_logs(types, logs)
+    _require_logs(types[-1], given, 2)
     require_operands(types, 2)
     require_kind(types, ("float",))
     return _einsum_type(*types, equation=equation)
 
 
-def _log_einsum_exp(*arrays: Array, equation: str) -> Any:
+def _log_einsum_exp(*arrays: Array, equation: str, logs: str | None = None) -> Any:
     """Every term of the sum on axes of its own, then one `logsumexp`."""
+    arrays, given = _with_logs(arrays, logs)
     left, _, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     letters = result + "".join(sorted({letter for letter in left if letter.isalpha() and letter not in result}))
-    with np.errstate(divide="ignore"):
-        factors = [*arrays[:-1], np.log(arrays[-1])]
+    factors = [*arrays[:-1], _log_weight(arrays[-1], given, logs)]
     total = sum(_spread(factor, term, letters) for factor, term in zip(factors, terms, strict=True))
     summed = tuple(range(len(result), len(letters)))
     largest = np.max(total, axis=summed, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(largest), largest, 0)
-    return np.log(np.sum(np.exp(total - shift), axis=summed)) + np.squeeze(shift, axis=summed)
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(total - shift), axis=summed)) + np.squeeze(shift, axis=summed)
 
 
 def _spread(x: Array, term: str, letters: str) -> Array:
@@ -158,6 +210,7 @@ def _log_einsum_exp_samples() -> list[Sample]:
             core[..., None].repeat(3, -1).astype("float32"),
             equation="fbi,fbj,fbk,foijk->fbo",
         ),
+        *_with_log_weights(x, "fbi,foi->fbo"),
         sample(x[:, :0], x[:, :0], core, equation="fbi,fbj,foij->fbo"),
     ]
 

@@ -20,7 +20,7 @@ from operator import is_
 from typing import Any
 
 from plica.graph.match import GraphOptMatch, GraphView
-from plica.graph.optimize import Replacement, Rule, optimize_graph
+from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.types import SCALAR_SIZE, ArrayType
@@ -147,7 +147,7 @@ def _real_not_negative(match: Match) -> str | None:
 
 def _no_negative_zero(match: Match) -> str | None:
     """-0.0 + 0.0 is 0.0: for floats, x must come from an operation that gives no -0.0."""
-    if _kind(match["x"]) == "int" or copysign(1.0, match["zero"].value.real) < 0:
+    if _kind(match["x"]) == "int" or all(copysign(1.0, part) < 0 for part in _parts(match["zero"].value)):
         return _same_type(match)
     return _real_not_negative(match)
 
@@ -180,7 +180,11 @@ def _permuted_twice(match: Match) -> New:
 
 
 def _is_positive_zero(value: complex) -> bool:
-    return value == 0 and copysign(1.0, value.real) > 0
+    return value == 0 and all(copysign(1.0, part) > 0 for part in _parts(value))
+
+
+def _parts(value: complex) -> tuple[float, ...]:
+    return (value.real, value.imag) if isinstance(value, complex) else (value,)
 
 
 def _in_place(axes: tuple[int, ...]) -> bool:
@@ -196,7 +200,7 @@ def _rule(
     source: str,
 ) -> Rule:
     """A rule that is called by its equation."""
-    return Rule(equation, equation, pattern, replacement, condition, source)
+    return Rule(equation, equation, pattern, replacement, condition, source, ORDINARY)
 
 
 _INVERSE = "inverse functions"

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, final
 
 from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
+from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
@@ -101,14 +102,19 @@ class Circuit:
         return self
 
     @property
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> Listing[Layer]:
         """Every layer, each after its inputs; the position of a layer here is its number."""
-        return self._layers
+        return Listing(self._layers)
 
     @property
-    def outputs(self) -> tuple[Layer, ...]:
+    def inputs(self) -> Listing[InputLayer]:
+        """The layers without inputs: those that read variables, in order."""
+        return self.input_layers
+
+    @property
+    def outputs(self) -> Listing[Layer]:
         """The output layers."""
-        return self._outputs
+        return Listing(self._outputs)
 
     @property
     def operation(self) -> CircuitOperation | None:
@@ -138,24 +144,24 @@ class Circuit:
         return Circuit(self._live, {layer: self._inputs[layer] for layer in self._live}, self._outputs)
 
     @property
-    def input_layers(self) -> tuple[InputLayer, ...]:
+    def input_layers(self) -> Listing[InputLayer]:
         """The layers that read variables, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, InputLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, InputLayer))
 
     @property
-    def inner_layers(self) -> tuple[InnerLayer, ...]:
+    def inner_layers(self) -> Listing[InnerLayer]:
         """The layers that read other layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, InnerLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, InnerLayer))
 
     @property
-    def sum_layers(self) -> tuple[SumLayer, ...]:
+    def sum_layers(self) -> Listing[SumLayer]:
         """The sum layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, SumLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, SumLayer))
 
     @property
-    def product_layers(self) -> tuple[ProductLayer, ...]:
+    def product_layers(self) -> Listing[ProductLayer]:
         """The product layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, ProductLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, ProductLayer))
 
     @cached_property
     def _multiplying(self) -> tuple[Layer, ...]:
@@ -163,6 +169,12 @@ class Circuit:
         products = (layer for layer in self._live if isinstance(layer, ProductLayer))
         fused = (layer for layer in self._live if isinstance(layer, FusedLayer) and layer.arity > 1)
         return (*products, *fused)
+
+    @cached_property
+    def _summing(self) -> tuple[Layer, ...]:
+        """The live layers that add their inputs, sum layers of a class of one's own among them."""
+        inner = (layer for layer in self._live if isinstance(layer, InnerLayer))
+        return tuple(layer for layer in inner if not isinstance(layer, ProductLayer | FusedLayer))
 
     @property
     def layers_inputs(self) -> dict[Layer, tuple[Layer, ...]]:
@@ -280,9 +292,7 @@ class Circuit:
 
     @cached_property
     def _first_not_smooth(self) -> Layer | None:
-        for layer in self._live:
-            if not isinstance(layer, SumLayer):
-                continue
+        for layer in self._summing:
             first, *rest = (self._scopes[child] for child in self._inputs[layer])
             if any(scope is not first and scope != first for scope in rest):
                 return layer

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -10,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plica.backend.torch.compiler import TorchCompiler
+from plica.lower.fold import read
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer
-from tests.harness.circuits import (
-    CIRCUITS,
-    circuits,
-    data,
-    gaussians,
-)
+from plica.symbolic.initializers import UniformInitializer
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.parameters import TensorParameter
+from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, gaussians
 from tests.harness.oracle import Oracle, all_states, finite_differences, gradients, keys, numbers
 
 ALL = pytest.mark.parametrize("name", CIRCUITS)
@@ -107,7 +106,9 @@ def test_flags_do_not_change_values_or_keys(circuit: Circuit) -> None:
 
 
 NORMALISED = [
-    name for name in CIRCUITS if name not in ("unnormalised", "gaussian", "gaussian, log_partition", "several sizes")
+    name
+    for name in CIRCUITS
+    if name not in ("unnormalised", "shared", "gaussian", "gaussian, log_partition", "several sizes")
 ]
 
 
@@ -224,3 +225,113 @@ def test_a_circuit_that_shares_tensors_goes_where_they_went() -> None:
     torch.testing.assert_close(
         compiled(torch.tensor([[0.0, torch.nan], [1.0, torch.nan]])), compiler.compile(alone)(data[:, :1])
     )
+
+
+def named(circuit: Circuit) -> Circuit:
+    """A circuit on layers that share the tensors of those of `circuit`."""
+    layers = {layer: layer.copyref() for layer in circuit.layers}
+    edges = {layers[one]: [layers[child] for child in circuit.layer_inputs(one)] for one in circuit.inner_layers}
+    return Circuit(layers.values(), edges, [layers[one] for one in circuit.outputs])
+
+
+def with_a_buffer() -> Circuit:
+    """A leaf that is learnt beside one that is not."""
+    weight = TensorParameter(1, 2, initializer=UniformInitializer(), learnable=False)
+    return chain(coin([0], 2), SumLayer(2, 1, weight=weight))
+
+
+CHANGES = {
+    "double": lambda compiled: compiled.double(),
+    "assigned": lambda compiled: compiled.load_state_dict(
+        {key: value.double() + 0.5 for key, value in compiled.state_dict().items()}, assign=True
+    ),
+    "both": lambda compiled: CHANGES["assigned"](compiled.double()),
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+def test_circuits_share_tensors_whatever_replaces_them(change: str, first: bool) -> None:
+    """The map holds the tensors as they are, and circuits compiled before and after have them too."""
+    circuit = with_a_buffer()
+    again, later = named(circuit), named(circuit)
+    compiler = TorchCompiler(dtype="float32")
+    both = compiler.compile(circuit), compiler.compile(again)
+    CHANGES[change](both[0] if first else both[1])
+    both = (*both, compiler.compile(later))
+    held = [dict(one.leaves.items()) for one in both]
+    for leaf, tensor in held[0].items():
+        assert tensor.dtype == torch.float64
+        assert all(other[leaf] is tensor for other in held)
+        for fold, member in enumerate(leaf.members):
+            assert compiler.tensor_of(member)[0] is tensor
+            assert compiler.tensor_of(member)[1] == fold
+        assert compiler.parameters_of(tensor) == leaf.members
+    x = torch.tensor([[0], [1]])
+    with torch.no_grad():
+        next(both[0].parameters()).add_(torch.tensor([1.0, -1.0], dtype=torch.float64))
+    results = [one(x) for one in both]
+    assert all(result.dtype == torch.float64 for result in results)
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+def test_copies_share_nothing() -> None:
+    compiler = TorchCompiler(dtype="float32")
+    compiled = compiler.compile(with_a_buffer())
+    for other in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+        CHANGES["assigned"](other)
+        assert compiled.dtype == torch.float32
+        assert {tensor.dtype for _, tensor in compiled.leaves.items()} == {torch.float32}
+
+
+def test_circuits_and_compiled_ones_are_found_from_each_other() -> None:
+    circuit, other = with_a_buffer(), with_a_buffer()
+    compiler = TorchCompiler()
+    compiled = compiler.compile(circuit)
+    assert compiler.is_compiled(circuit)
+    assert not compiler.is_compiled(other)
+    assert compiler.get_compiled_circuit(circuit) is compiled
+    assert compiler.get_symbolic_circuit(compiled) is circuit
+    assert compiler.has_symbolic(compiled)
+    assert not compiler.has_symbolic(TorchCompiler().compile(circuit))
+    with pytest.raises(KeyError):
+        compiler.get_compiled_circuit(other)
+
+
+def test_parameters_of_a_part_are_reset_alone() -> None:
+    """The part reads one fold of a leaf that the whole circuit shares with it."""
+    inputs = [coin([v], 2, 3) for v in range(3)]
+    product = HadamardLayer(2, 3)
+    whole = Circuit([*inputs, product], {product: inputs}, [product])
+    compiler = TorchCompiler()
+    compiled = compiler.compile(whole)
+    part = compiler.compile(Circuit([inputs[1]], {}, [inputs[1]]))
+    before = {key: value.copy() for key, value in numbers(compiled).items()}
+    part.reset_parameters(5)
+    after = numbers(compiled)
+    assert [key for key in before if not np.array_equal(before[key], after[key])] == ["1.logits"]
+    alone = TorchCompiler().compile(Circuit([inputs[1]], {}, [inputs[1]]))
+    alone.reset_parameters(5)
+    np.testing.assert_array_equal(numbers(alone)["0.logits"], after["1.logits"])
+
+
+@ALL
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_first_call_under_inference_mode_leaves_a_circuit_that_trains(
+    name: str, compiles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Activations are gathered by constants, which differentiation keeps."""
+    monkeypatch.setattr(read, "MAX_RUNS", 0)
+    circuit = CIRCUITS[name]()
+    x = torch.from_numpy(data(circuit, 4))
+    compiler = TorchCompiler(dtype="float64")
+    if not compiles:
+        compiler.compile(circuit)
+    with torch.inference_mode():
+        expected = compiler.compile(circuit)(x), compiler.compile(circuit)(x.double())
+    compiled = compiler.compile(circuit)
+    for found, one in zip((compiled(x), compiled(x.double())), expected, strict=True):
+        assert torch.equal(found, one)
+        if name != "constants":
+            found.sum().backward()
+            assert all(parameter.grad is not None for parameter in compiled.parameters())

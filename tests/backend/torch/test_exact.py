@@ -97,7 +97,7 @@ def test_lost_results_are_recomputed(name: str, dtype: torch.dtype) -> None:
 @ALL
 def test_without_it_they_are_lost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test before would not see a restore that did nothing."""
-    monkeypatch.setattr(kernels, "restore", lambda result, *_: result)
+    monkeypatch.setattr(exact, "is_abstract", lambda _: True)
     kernel, arguments, _ = case(name, torch.float32)
     found = kernel(*arguments)
     assert found[:, 0, 0].isneginf().all()

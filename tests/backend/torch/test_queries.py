@@ -12,10 +12,13 @@ from scipy import stats
 
 from plica.backend.torch import queries
 from plica.backend.torch.compiler import TorchCompiler
-from plica.backend.torch.queries import SamplingQuery
-from plica.errors import InputError, ShapeError, StructuralPropertyError
+from plica.backend.torch.queries import SamplingQuery, query_of
+from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
+from plica.lower.queries.sample import SAMPLING
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
+from plica.symbolic.parameters import Parameter, SoftmaxParameter
+from plica.symbolic.scope import Scope
 from plica.templates.region_graph import LinearTree, QuadGraph, QuadTree, RandomBinaryTree
 from tests.harness.circuits import (
     bag,
@@ -34,6 +37,8 @@ from tests.harness.circuits import (
     unnormalised,
 )
 from tests.harness.oracle import Oracle, all_states, numbers
+from tests.harness.own_layers import NEIGHBOURS, NEIGHBOURS_WITHOUT_CHOICE, PAIRS, NeighbourSum, PairLayer
+from tests.harness.statistics import assert_distribution, frequencies
 
 NUMBER = 20_000
 
@@ -73,22 +78,6 @@ CIRCUITS = {
     "zeros": zeros,
     "impossible branch": with_an_impossible_branch,
 }
-
-
-def frequencies(states: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    place = {tuple(state): number for number, state in enumerate(states.tolist())}
-    return np.bincount([place[tuple(row)] for row in samples.tolist()], minlength=len(states))
-
-
-def assert_distribution(counts: np.ndarray, weights: np.ndarray) -> None:
-    """A chi-squared test of counts against weights; cells of fewer than 5 expected counts are joined."""
-    assert not counts[weights == 0].any(), "a state of probability zero was drawn"
-    expected = counts.sum() * weights / weights.sum()
-    small = expected < 5
-    parts = [np.append(array[~small], array[small].sum()) for array in (counts, expected)]
-    counts, expected = (array[parts[1] > 0] for array in parts)
-    if len(counts) > 1:
-        assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
 
 
 def assert_samples(compiled, samples: torch.Tensor) -> None:
@@ -210,12 +199,13 @@ def test_no_samples() -> None:
 def test_samples_in_chunks(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     compiled = TorchCompiler().compile(CIRCUITS["quad graph, mixing"]())
     query = SamplingQuery(compiled)
-    monkeypatch.setattr(queries, "_UNIFORMS_AT_ONCE", chunk)
     number = NUMBER if chunk > 1 else 50
+    expected, expected_choices = query(number, generator=torch.Generator().manual_seed(7))
+    monkeypatch.setattr(queries.TorchQuery, "rows_at_once", lambda _: chunk)
     samples, choices = query(number, generator=torch.Generator().manual_seed(7))
+    assert torch.equal(samples, expected)
     assert len(samples) == number
-    assert all(len(values) == number for values in choices.values())
-    assert_samples(compiled, samples)
+    assert all(torch.equal(choices[index], expected_choices[index]) for index in expected_choices)
 
 
 def test_generators_decide() -> None:
@@ -305,6 +295,44 @@ def test_weights_that_cannot_be_sampled() -> None:
         query(-1)
 
 
+def of_ones_own() -> Circuit:
+    """Sums and inputs with rows of a user's."""
+    rng = np.random.default_rng(20)
+    inputs = [PairLayer(Scope([0, 2]), 3, 2, Parameter.from_input(tensor(rng.uniform(size=(3, 4))))) for _ in range(2)]
+    other = coin([1], 3)
+    sums = [
+        NeighbourSum(3, len(read), Parameter.from_input(tensor(rng.normal(size=(3, 2 * len(read))))))
+        for read in (inputs, [other])
+    ]
+    product, root = HadamardLayer(3, 2), SumLayer(3, 1)
+    edges = {sums[0]: inputs, sums[1]: [other], product: sums, root: [product]}
+    return Circuit([*inputs, other, *edges], edges, [root])
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_layers_of_ones_own_are_sampled(fold: bool) -> None:
+    compiler = TorchCompiler(fold=fold, dtype="float64")
+    compiler.add_layer_rule(NEIGHBOURS)
+    compiler.add_layer_rule(PAIRS)
+    compiled = compiler.compile(of_ones_own())
+    samples, choices = SamplingQuery(compiled)(NUMBER, generator=torch.Generator().manual_seed(21))
+    states = all_states(compiled.symbolic)
+    weights = compiled(torch.from_numpy(states)).exp().flatten().detach().numpy()
+    assert_distribution(frequencies(states, samples.numpy()), weights)
+    assert [int(choices[index].max()) for index in sorted(choices)] == [3, 1, 2]  # terms of 2 * arity, then 3 columns
+
+
+def test_a_sum_that_does_not_say_how_it_chooses() -> None:
+    compiler = TorchCompiler()
+    compiler.add_layer_rule(NEIGHBOURS_WITHOUT_CHOICE)
+    compiler.add_layer_rule(PAIRS)
+    compiled = compiler.compile(of_ones_own())
+    with pytest.raises(
+        UnsupportedError, match=r"sampling does not know what to do with NeighbourSum\(3, .*its SumRow does not say how"
+    ):
+        SamplingQuery(compiled)
+
+
 def test_sampling_from_either_semiring() -> None:
     torch.manual_seed(8)
     compiled = TorchCompiler("sum-product").compile(CIRCUITS["tree"]())
@@ -314,7 +342,7 @@ def test_sampling_from_either_semiring() -> None:
 MEMORY = """
 import resource, torch
 from plica.backend.torch.compiler import TorchCompiler
-from plica.backend.torch.queries import SamplingQuery
+from plica.backend.torch.queries import SamplingQuery, query_of
 from plica.templates.data_modalities import image_data
 circuit = image_data((1, 28, 28), "quad-tree-2", input_layer="categorical", num_input_units=32,
                      sum_product_layer="cp", num_sum_units=32)
@@ -328,3 +356,74 @@ def test_a_thousand_samples_of_784_variables_take_less_than_a_gibibyte() -> None
     """32 units and 256 values: gathering the rows that samples choose would take 784 * 1000 * 256 numbers."""
     result = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     assert int(result.stdout) * 1024 < 2**30
+
+
+def table(*rows: list[float], variable: int = 0) -> CategoricalLayer:
+    """A categorical layer of constant probabilities."""
+    return CategoricalLayer([variable], len(rows), num_categories=len(rows[0]), probs=constant(list(rows)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_states_of_probability_zero_are_never_drawn_from_subnormal_tables(dtype: torch.dtype) -> None:
+    """A uniform number times a subnormal total may round up to the total, which lies beyond every state."""
+    smallest = {torch.float32: 2.0**-149, torch.float64: 2.0**-1074}[dtype]
+    rows = [[0.0, smallest, 0.0], [2 * smallest, smallest, 0.0], [smallest, 0.0, 3 * smallest]]
+    for row in rows:
+        compiled = TorchCompiler(dtype=dtype).compile(chain(table(row)))
+        samples, _ = SamplingQuery(compiled)(2000, generator=torch.Generator().manual_seed(30))
+        assert_distribution(np.bincount(samples[:, 0].numpy(), minlength=3), np.array(row) / smallest)
+
+
+def test_searches_of_subnormal_tables_find_no_place_without_weight() -> None:
+    """In a row of a user's that does not normalise its table."""
+    inputs = PairLayer(Scope([0, 1]), 1, 2, Parameter.from_input(constant([[0.0, 2.0**-149, 0.0, 0.0]])))
+    compiler = TorchCompiler(dtype="float32")
+    compiler.add_layer_rule(PAIRS)
+    samples, _ = SamplingQuery(compiler.compile(chain(inputs)))(500)
+    assert samples.unique(dim=0).tolist() == [[0, 1]]
+
+
+def test_a_uniform_number_of_zero_draws_nothing_that_is_next_to_impossible() -> None:
+    """The smallest uniform numbers stand for an interval: not for a first state of probability 1e-40."""
+    compiled = TorchCompiler(dtype="float32").compile(chain(table([1e-40, 0.5, 0.5])))
+    query = query_of(compiled, SAMPLING, None)
+    drawn = query._uniforms(3, torch.device("cpu"), None)
+    assert float(drawn.min()) > 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "rand", lambda shape, **settings: torch.zeros(shape, dtype=settings["dtype"]))
+        assert query(compiled, 2, None).rows.flatten().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+def test_gaussians_of_any_dtype_are_finite_and_right(dtype: torch.dtype) -> None:
+    """float16 has 2048 uniform numbers, 0 among them, and rounds others to 1."""
+    layer = GaussianLayer([0], 1, mean=constant([3.0]), stddev=constant([2.0]))
+    compiled = TorchCompiler(dtype=dtype).compile(chain(layer))
+    samples, _ = SamplingQuery(compiled)(NUMBER, generator=torch.Generator().manual_seed(31))
+    assert samples.dtype == dtype
+    assert torch.isfinite(samples).all()
+    rounding = {torch.float16: 0.004}.get(dtype, 0.0)  # half of a step of float16 near 5, times the density
+    found = stats.kstest(samples[:, 0].double().numpy(), stats.norm(3, 2).cdf).statistic
+    assert found < stats.kstwo.isf(1e-3, NUMBER) + rounding
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "rand", lambda shape, **settings: torch.zeros(shape, dtype=settings["dtype"]))
+        assert torch.isfinite(SamplingQuery(compiled)(1)[0]).all()
+
+
+def test_samples_that_float16_does_not_have_are_its_largest_number() -> None:
+    layer = GaussianLayer([0], 1, mean=constant([65000.0]), stddev=constant([1000.0]))
+    samples, _ = SamplingQuery(TorchCompiler(dtype="float16").compile(chain(layer)))(500)
+    assert torch.isfinite(samples).all()
+    assert (samples == torch.finfo(torch.float16).max).any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_weights_of_extreme_scales(dtype: str) -> None:
+    """Logits around -4000 and 4000, which no float holds as ordinary numbers."""
+    inputs = [
+        CategoricalLayer([v], 2, num_categories=2, logits=tensor([[-4000.0, -3999.0], [4000.0, -4000.0]]))
+        for v in range(2)
+    ]
+    weight = Parameter.from_unary(SoftmaxParameter((1, 2)), tensor([[-4000.0, -4002.0]]))
+    compiled = TorchCompiler(dtype=dtype).compile(product_then_sum(HadamardLayer(2, 2), inputs, weight=weight))
+    assert_samples(compiled, SamplingQuery(compiled)(4000, generator=torch.Generator().manual_seed(32))[0])

@@ -15,7 +15,7 @@ from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, KroneckerLayer, SumLayer
-from plica.symbolic.scaled import SCALED
+from plica.symbolic.semirings.scaled import SCALED
 from plica.templates.region_graph import LinearTree, RandomBinaryTree
 from tests.harness.circuits import CIRCUITS, chain, data, gaussians, tensor
 from tests.harness.oracle import Oracle, gradients, numbers

@@ -16,7 +16,7 @@ from plica.ir.program import Program
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.optimise import optimize_circuit
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer, TuckerLayer
 from plica.symbolic.parameters import softmax_normal
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, product_then_sum, tensor
@@ -189,3 +189,23 @@ def test_any_sizes_fold(sizes: list[int]) -> None:
 def test_chains_of_one_input_do_not_fold() -> None:
     circuit = chain(coin([0], 2), *[HadamardLayer(2, 1) for _ in range(3)])
     assert [group.num_folds for group in fold_circuit(circuit).groups] == [1, 1, 1, 1]
+
+
+def test_groups_say_what_they_are() -> None:
+    circuit = image_data(
+        (1, 2, 2),
+        "quad-tree-2",
+        input_layer="categorical",
+        num_input_units=2,
+        sum_product_layer="tucker",
+        num_sum_units=2,
+        num_values=2,
+    )
+    plain = TorchCompiler(optimize=False).compile(circuit)
+    assert plain.topological_ordering() == plain.layers
+    kinds = {(group.kind, group.layer_class) for group in plain.layers}
+    assert kinds == {("input", CategoricalLayer), ("product", KroneckerLayer), ("sum", SumLayer)}
+    assert sum(group.num_folds for group in plain.layers) == len(circuit.layers)
+    assert ("fused", TuckerLayer) in {
+        (group.kind, group.layer_class) for group in TorchCompiler().compile(circuit).layers
+    }

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import GraphError
 from plica.graph.match import OptMatchStrategy
-from plica.graph.optimize import Replacement, Rule
+from plica.graph.optimize import ORDINARY, Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
 from plica.lower.leaves import leaf_keys
 from plica.lower.optimise import DEFAULT_RULES, Rules, optimize_circuit
@@ -107,6 +107,7 @@ def pairs_to_one(name: str, *kinds_: type) -> Rule:
         lambda match: Replacement.chain(
             match["inputs"], SumLayer(2, 2, weight=match.root.weight if len(kinds_) > 1 else None)
         ),
+        laws=ORDINARY,
     )
 
 
@@ -127,6 +128,7 @@ def test_rules_of_ones_own_come_first() -> None:
         "W (a * b) -> CPT(W; b, a)",
         Pattern(Entry("sum", SumLayer, ("product",)), Entry("product", HadamardLayer, ("a", "b"))),
         lambda match: Replacement.chain([match["b"], match["a"]], CPTLayer(2, 1, 2, match["sum"].weight)),
+        laws=ORDINARY,
     )
     rules = DEFAULT_RULES.adding(fuse=[own])
     optimized = optimize_circuit(circuit, rules)

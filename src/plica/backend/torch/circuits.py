@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
-from plica.backend.torch.exact import is_abstract
-from plica.backend.torch.leaves import Leaves, initialize, new_tensor
+from plica.backend.torch.explain import explain
+from plica.backend.torch.leaves import LeafStore, Leaves, initialize, new_tensor
+from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.record import record_call
+from plica.backend.torch.state import unfold_states
+from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
-from plica.lower.fold.explain import explain_folds
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimise import Report
-from plica.lower.score import Lowered, lower_score
-from plica.passes.memory import plan_memory
+from plica.lower.queries.score import Lowered, lower_score
 from plica.symbolic.circuit import Circuit, StructuralProperties
-from plica.symbolic.scaled import SCALED
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import LSE_SUM, Semiring
-from plica.tracing.call import call_program
-from plica.tracing.places import user_line
-from plica.tracing.scope import Reference
+from plica.symbolic.semirings import Semiring
 from plica.tracing.tracer import Tracer
 
+if TYPE_CHECKING:
+    from plica.backend.torch.queries import TorchQuery
+
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
-_FOLDED = "leaves."
-_EXPLAINED_ROWS = 128
 _SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
 _INPUTS = ("bool", "int", "float")
 
@@ -55,13 +54,15 @@ class TorchCircuit(nn.Module):
         self._semiring = semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._report = report
-        self._data = DataCheck(folded)
+        self._data = DataCheck(folded, semiring)
+        self._weights: WeightCheck | None = None  # made where the Program is known
         self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
-        self.register_state_dict_post_hook(_unfold_state)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_fold_state)  # type: ignore[no-untyped-call]
+        self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
+        unfold_states(self)
 
+    backend = "torch"  # whose arrays it takes and gives; by it `plica.queries` finds what answers
     _real: Tensor
 
     @property
@@ -99,6 +100,10 @@ class TorchCircuit(nn.Module):
         """The layers as compiled."""
         return self._folded.groups
 
+    def topological_ordering(self) -> tuple[FoldedLayer, ...]:
+        """The layers as compiled, each after its inputs."""
+        return self._folded.groups
+
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of real tensors."""
@@ -132,29 +137,16 @@ class TorchCircuit(nn.Module):
                 such a row is NaN (see `check`).
         """
         if isinstance(x, Tracer):
-            return self._record(x)
+            return record_call(self, x)
         if x is None or self._data.width == 0:
             return self._constant(x)
         x = self._data.take(x)
+        if x.device.type == "cpu" and not is_abstract(x):
+            self._check_weights()
         result = self._score(x)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
             self._check_states(x)
-        return result
-
-    def _record(self, x: Tracer) -> Any:
-        """A call while a function is traced: a nested Program, whose parameters are captured by reference.
-
-        Entries that are no category make a row NaN; nothing raises.
-        """
-        if x.ndim != 2 or x.dims[1] != self._data.width:
-            raise InputError(
-                f"{user_line()}: the circuit expects data of shape (B, {self._data.width}), found {x.aval}."
-            )
-        key = (self._semiring.name, getattr(torch, x.dtype.value), self.dtype)
-        self._specialise(key)
-        program = self._lower(key).program
-        (result,) = call_program(program, [Reference(self.leaves, var.name) for var in program.consts], [x], "circuit")
         return result
 
     def _score(self, x: Tensor) -> Tensor:
@@ -162,7 +154,8 @@ class TorchCircuit(nn.Module):
         if not self._may_scale(x):
             return self._exact(x)
         result: Tensor
-        result, trusted = self._run(SCALED, x)
+        assert self._semiring.attempt is not None, "there is a carrier to try first"
+        result, trusted = self._run(self._semiring.attempt.carrier, x)
         if is_abstract(trusted):
             return self._exact(x)
         if bool(trusted.all()):
@@ -173,8 +166,9 @@ class TorchCircuit(nn.Module):
         return result.index_copy(0, rows, self._exact(x[rows]))
 
     def _may_scale(self, x: Tensor) -> bool:
-        """Whether scaled numbers come first: logarithms are asked for, of data at hand, and of enough of it."""
-        if self._semiring is not LSE_SUM or x.device.type != "cpu" or is_abstract(x):
+        """Whether another carrier comes first: the semiring names one for this device, and there is enough data."""
+        attempt = self._semiring.attempt
+        if attempt is None or x.device.type not in attempt.devices or is_abstract(x):
             return False
         return len(x) * self._num_activations >= _SCALED_FROM
 
@@ -193,8 +187,10 @@ class TorchCircuit(nn.Module):
 
         Raises:
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
+            UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
         x = self._data.take(x)
+        self._check_weights()
         self._check_states(x)
 
     def reset_parameters(self, seed: int | None = None) -> None:
@@ -210,33 +206,21 @@ class TorchCircuit(nn.Module):
         numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self.symbolic))}
         initialize(leaves, numbers, int(torch.randint(2**62, (), device="cpu")) if seed is None else seed)
 
-    def adopt(self, lowered: Lowered, tensors: dict[Leaf, Tensor]) -> None:
-        """Take the leaves of the first Program: those in `tensors` as they are, new ones filled and added there."""
+    def adopt(self, lowered: Lowered, store: LeafStore) -> None:
+        """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
         keys, new = leaf_keys(self.symbolic), []
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Leaf):
-                if captured not in tensors:
-                    tensors[captured] = new_tensor(captured, self.dtype, self.leaves.device)
-                    new.append((captured, tensors[captured]))
-                self.leaves.own(var.name, captured, tensors[captured], keys)
+                if captured not in store.tensors:
+                    store.tensors[captured] = new_tensor(captured, self.dtype, self.leaves.device)
+                    new.append((captured, store.tensors[captured]))
+                self.leaves.own(var.name, captured, store.tensors[captured], keys)
+        self.leaves.share(store)
         self._fill(new)
 
     def explain(self) -> str:
         """What the compiler did: groups of layers, rules applied, sizes."""
-        tensors = [tensor for _, tensor in self.leaves.items()]
-        numbers = sum(tensor.numel() for tensor in tensors)
-        head = (
-            f"{self.symbolic!r}\n"
-            f"semiring {self._semiring.name}, {self.dtype}, {len(self.layers)} groups of {len(self.symbolic.layers)} "
-            f"layers, {numbers:,} numbers in {len(tensors)} tensors, {len(self.program.equations)} equations"
-        )
-        report = "not optimised" if self._report is None else self._report.text()
-        plan = plan_memory(self.program, _EXPLAINED_ROWS)
-        memory = (
-            f"memory for {_EXPLAINED_ROWS} rows: {plan.peak:,} bytes at the peak without gradients, at most "
-            f"{plan.total:,} with them; {plan.copied:,} bytes copied to bring folds together"
-        )
-        return "\n".join([head, report, explain_folds(self._folded), memory])
+        return explain(self, self._report)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""
@@ -247,6 +231,8 @@ class TorchCircuit(nn.Module):
             **self.__dict__,
             "_runs": {},
             "_lowered": {},
+            "_weights": None,
+            "queries": {},
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:
@@ -262,13 +248,20 @@ class TorchCircuit(nn.Module):
         """
         return self._lower((self._semiring.name, input_dtype, self.dtype), owners)
 
+    def prepared(self, input_dtype: torch.dtype) -> Lowered:
+        """`lowered`, with its constants among the leaves."""
+        key = (self._semiring.name, input_dtype, self.dtype)
+        self._specialise(key)
+        return self._lower(key)
+
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
         if key not in self._lowered:
             name, kind, real = key[0], as_dtype(key[1]), as_dtype(key[2])
             if kind.kind not in _INPUTS:
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
             found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
-            semiring = SCALED if name == SCALED.name else self._semiring
+            attempt = self._semiring.attempt
+            semiring = self._semiring if attempt is None or name == self._semiring.name else attempt.carrier
             self._lowered[key] = lower_score(self._folded, semiring, real, kind, found)
         return self._lowered[key]
 
@@ -295,23 +288,8 @@ class TorchCircuit(nn.Module):
     def _check_states(self, x: Tensor) -> None:
         self._data.check(x)
 
-
-def _unfold_state(module: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:
-    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
-    module.leaves.unfold(state, prefix, f"{prefix}{_FOLDED}")
-
-
-def _fold_state(
-    module: nn.Module,
-    state: dict[str, Any],
-    prefix: str,
-    _local: object,
-    _strict: bool,
-    missing: list[str],
-    _unexpected: list[str],
-    errors: list[str],
-) -> None:
-    assert isinstance(module, TorchCircuit), "registered by TorchCircuit"
-    problems = module.leaves.fold(state, prefix, f"{prefix}{_FOLDED}")
-    missing.extend(problems.missing)
-    errors.extend(problems.shapes)
+    def _check_weights(self) -> None:
+        if self._weights is None:
+            weights = self.lowered(self.usual_input()).weights
+            self._weights = WeightCheck(self._folded, self._semiring, weights)
+        self._weights.check(self.leaves)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.leaves import LeafStore
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
@@ -81,7 +82,7 @@ class TorchCompiler:
         self.circuits = CompiledCircuitsMap()
         self._dtype = None if dtype is None else _real_dtype(dtype)
         self._owners: dict[TensorParameter, Leaf] = {}
-        self._tensors: dict[Leaf, Tensor] = {}
+        self._store = LeafStore()
         self.layer_rows: dict[type[Layer], LayerRow] = {}
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
@@ -93,20 +94,41 @@ class TorchCompiler:
         """
         if self.circuits.is_compiled(circuit):
             return self.circuits.get_compiled_circuit(circuit)
+        with torch.inference_mode(False):  # whoever compiles there may train the circuit elsewhere
+            compiled = self._compile(circuit)
+        self.circuits.add(circuit, compiled)
+        return compiled
+
+    def _compile(self, circuit: Circuit) -> TorchCircuit:
         check_semiring(circuit, self.semiring)
         optimized = optimize_circuit(circuit, self.rules, semiring=self.semiring) if self.optimize else None
         lowered_form = circuit if optimized is None else optimized.circuit
         folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit, dict(self.layer_rows))
-        shared = [self._tensors[self._owners[one]] for one in leaf_keys(circuit) if one in self._owners]
+        shared = [self._store.tensors[self._owners[one]] for one in leaf_keys(circuit) if one in self._owners]
         real = next((one.dtype for one in shared if one.is_floating_point()), self._dtype or torch.get_default_dtype())
         compiled = TorchCircuit(folded, self.semiring, real, None if optimized is None else optimized.report)
         if shared:
             compiled.to(shared[0].device)
         lowered = compiled.lowered(compiled.usual_input(), self._owners)
-        compiled.adopt(lowered, self._tensors)
+        compiled.adopt(lowered, self._store)
         self._owners.update(owners_of(lowered.captured))
-        self.circuits.add(circuit, compiled)
         return compiled
+
+    def is_compiled(self, circuit: Circuit) -> bool:
+        """Whether `circuit` was compiled here."""
+        return self.circuits.is_compiled(circuit)
+
+    def get_compiled_circuit(self, circuit: Circuit) -> TorchCircuit:
+        """The compiled circuit of a symbolic one; KeyError if there is none."""
+        return self.circuits.get_compiled_circuit(circuit)
+
+    def has_symbolic(self, compiled: TorchCircuit) -> bool:
+        """Whether `compiled` was compiled here."""
+        return self.circuits.has_symbolic(compiled)
+
+    def get_symbolic_circuit(self, compiled: TorchCircuit) -> Circuit:
+        """The symbolic circuit of a compiled one; KeyError if there is none."""
+        return self.circuits.get_symbolic_circuit(compiled)
 
     def add_layer_rule(self, row: LayerRow) -> None:
         """Compile layers of one more class.
@@ -121,11 +143,11 @@ class TorchCompiler:
     def tensor_of(self, parameter: TensorParameter) -> tuple[Tensor, int]:
         """The folded tensor that holds a symbolic one, and its fold; KeyError if no compiled circuit has it."""
         leaf = self._owners[parameter]
-        return self._tensors[leaf], leaf.members.index(parameter)
+        return self._store.tensors[leaf], leaf.members.index(parameter)
 
     def parameters_of(self, tensor: Tensor) -> tuple[TensorParameter, ...]:
         """The symbolic tensors of the folds of a folded one; KeyError if it is none of this compiler's."""
-        for leaf, held in self._tensors.items():
+        for leaf, held in self._store.tensors.items():
             if held is tensor:
                 return leaf.members
         raise KeyError("the tensor holds no parameters of the circuits of this compiler")

@@ -15,6 +15,7 @@ from plica.ir.dtypes import as_dtype
 from plica.lower.data import column_domains, input_width, lower_check, reads_whole
 from plica.lower.fold.groups import FoldedCircuit
 from plica.symbolic.layers import InputRow
+from plica.symbolic.semirings import Semiring
 
 _WIDER = {torch.bfloat16: torch.float32}  # dtypes that Programs do not have
 
@@ -25,10 +26,12 @@ class DataCheck:
 
     Args:
         folded: The folded circuit.
+        semiring: What stands for missing values there.
     """
 
-    def __init__(self, folded: FoldedCircuit) -> None:
+    def __init__(self, folded: FoldedCircuit, semiring: Semiring) -> None:
         self._folded = folded
+        self._semiring = semiring
         self._width = input_width(folded.described)
         self._runs: dict[torch.dtype, tuple[Callable[..., Any], Leaves]] = {}
 
@@ -85,7 +88,7 @@ class DataCheck:
 
     def _masks(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if x.dtype not in self._runs:
-            program, constants = lower_check(self._folded, as_dtype(x.dtype))
+            program, constants = lower_check(self._folded, self._semiring, as_dtype(x.dtype))
             leaves = Leaves()
             for var, constant in zip(program.consts, constants, strict=True):
                 leaves.keep(var.name, constant)
@@ -111,7 +114,7 @@ class DataCheck:
             missing = [variable for variable in layer.scope if bool(x[row, variable].isnan())]
             found = self._folded.row(layer)
             assert isinstance(found, InputRow), "input layers have input rows"
-            if reads_whole(layer, found) and 0 < len(missing) < layer.num_variables:
+            if reads_whole(layer, found, self._semiring) and 0 < len(missing) < layer.num_variables:
                 raise InputError(
                     f"row {row}: variable {missing[0]} is missing, but {circuit.layer_name(layer)} sums out all of its "
                     f"variables {layer.scope!s} or none; give the value, make all of them missing, or write "

@@ -6,47 +6,72 @@ On the CPU that is a plain branch. On other devices, under `torch.compile` and i
 the device, so there the result stays as it is: `-inf` where every term is below the smallest number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from plica.backend.torch.logs import logsumexp, safe_log
+from plica.backend.torch.logs import is_abstract, log_from, logsumexp, safe_log
 
 _TERMS_AT_ONCE = 2**24
 
 
-def is_abstract(x: Tensor) -> bool:
-    """Whether `x` stands for tensors that are not known yet: under torch.compile, and in a transform such as vmap."""
-    return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
+def log_of_sum(
+    total: Tensor,
+    shift: Tensor,
+    factors: Callable[[], Sequence[Tensor]],
+    weight: Tensor,
+    given: Tensor | None,
+    form: str | None,
+) -> Tensor:
+    """`log(total) + shift`, with the entries recomputed whose linear `total` lost precision.
 
+    Args:
+        total: The sums of weights times exponentials.
+        shift: What was taken from the exponents.
+        factors: Makes the values whose exponentials were multiplied; all products of their units are the terms.
+        weight: The linear weight.
+        given: What the weight's logarithms are computed from, if they are not those of `weight`.
+        form: How: `"log"` or `"log_softmax"`.
 
-def restore(result: Tensor, total: Tensor, factors: Sequence[Tensor], weight: Tensor) -> Tensor:
-    """`result` with the entries recomputed where the linear `total` lost precision.
-
-    Shapes: result and total (..., B, O); factors (..., B, I) each, all products of their units the terms; weight
-        (..., O, N), N the product of the factors' I, that of the last factor fastest.
+    Shapes: total (..., B, O), shift broadcasts with it; factors (..., B, I) each; weight and given (..., O, N), N the
+        product of the factors' I, that of the last factor fastest.
     """
-    if is_abstract(total) or total.device.type != "cpu" or not total.numel() or not weight.numel():
-        return result
     limits = torch.finfo(total.dtype)
     limit = limits.tiny / limits.eps
-    if bool(total.detach().amin() >= limit):
-        return result
+    if is_abstract(total) or total.device.type != "cpu" or not total.numel() or not weight.numel():
+        return safe_log(total).add_(shift)
+    lost = total.detach() < limit
+    if not bool(lost.any()):
+        return torch.log(total).add_(shift)
+    result = (log_from(total, limit) if torch.is_grad_enabled() else torch.log(total)).add_(shift)
     folds, rows = result.shape[:-2], result.shape[-2:]
     flat = result.reshape(-1, *rows)
-    values = [x.expand(*folds, *x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in factors]
-    weights = weight.expand(*folds, *weight.shape[-2:]).reshape(-1, *weight.shape[-2:])
-    lost = (total.detach() < limit).any(-1).reshape(flat.shape[:2]).nonzero()
-    for part in torch.split(lost, max(1, _TERMS_AT_ONCE // weights[0].numel())):
+    values = [_of_folds(x, folds) for x in factors()]
+    weights = _of_folds(weight if given is None else given, folds)
+    places = lost.any(-1).reshape(flat.shape[:2]).nonzero()
+    for part in torch.split(places, max(1, _TERMS_AT_ONCE // weights[0].numel())):
         fold, row = part.unbind(1)
-        flat = flat.index_put((fold, row), _in_log_space([x[fold, row] for x in values], weights[fold]))
+        logs = _LOGS[form](weights[fold])
+        flat = flat.index_put((fold, row), _in_log_space([x[fold, row] for x in values], logs))
     return flat.reshape(result.shape)
 
 
-def _in_log_space(factors: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """Shapes: factors (P, I) each, weights (P, O, N), result (P, O)."""
+_LOGS: dict[str | None, Callable[[Tensor], Tensor]] = {
+    None: safe_log,
+    "log": lambda x: x,
+    "log_softmax": lambda x: torch.log_softmax(x, -1),
+}
+
+
+def _of_folds(x: Tensor, folds: Sequence[int]) -> Tensor:
+    """`x (..., B, I)` with the leading axes of the result as one."""
+    return x.expand(*folds, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+
+
+def _in_log_space(factors: Sequence[Tensor], logs: Tensor) -> Tensor:
+    """Shapes: factors (P, I) each, logs (P, O, N), result (P, O)."""
     terms = factors[0]
     for x in factors[1:]:
         terms = (terms.unsqueeze(2) + x.unsqueeze(1)).flatten(1)
-    return logsumexp(safe_log(weights) + terms.unsqueeze(1), (2,), keepdims=False)
+    return logsumexp(logs + terms.unsqueeze(1), (2,), keepdims=False)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plica.backend.torch import linalg, random
 from plica.backend.torch.contract import einsum, tucker
-from plica.backend.torch.exact import restore
+from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, nonzero, slice_axis, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
@@ -38,6 +38,7 @@ __all__ = [
     "sign",
     "slice_axis",
     "steps",
+    "total",
     "tucker",
     "unique",
     "update",
@@ -45,12 +46,16 @@ __all__ = [
 ]
 
 
-def log_matmul_exp(*arrays: Tensor) -> Tensor:
+def log_matmul_exp(*arrays: Tensor, logs: str | None = None) -> Tensor:
     """log(sum over h of exp(x_h) @ W_h.T) with one shift for all inputs.
 
-    Shapes: x_h (..., B, I), the last array the weight (..., O, H*I), result (..., B, O).
+    Args:
+        arrays: The inputs, the weight and, where `logs` is given, what the weight's logarithms are computed from.
+        logs: How they are: `"log"` or `"log_softmax"`.
+
+    Shapes: x_h (..., B, I), weight (..., O, H*I), result (..., B, O).
     """
-    *inputs, weight = arrays
+    (*inputs, weight), given = _with_logs(arrays, logs)
     shift = reduce(torch.maximum, [shift_of(x, (-1,)) for x in inputs])
     units = inputs[0].shape[-1]
     total = None
@@ -59,53 +64,60 @@ def log_matmul_exp(*arrays: Tensor) -> Tensor:
         product = torch.matmul((x - shift).exp_(), columns.mT)
         total = product if total is None else total + product
     assert total is not None, "there is at least one input"
-    result = safe_log(total).add_(shift)
-    return restore(result, total, [inputs[0] if len(inputs) == 1 else torch.cat(inputs, -1)], weight)
+    return log_of_sum(total, shift, lambda: [torch.cat(inputs, -1)], weight, given, logs)
 
 
-def log_einsum_exp(equation: str, *arrays: Tensor) -> Tensor:
+def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None) -> Tensor:
     """log(einsum(exp(values)..., weight)), each value shifted by its largest entry along the axes summed out.
 
     Values that share a summed axis are added in log space first: their largest entries may lie in different places.
     """
     terms, _, result = equation.partition("->")
     *names, weighted = terms.split(",")
-    *arrays_, weight = arrays
+    (*arrays_, weight), given = _with_logs(arrays, logs)
     factors = _separated(list(zip(names, arrays_, strict=True)), result)
     if len(factors) == 1 and len(weighted) == 3:
-        return _of_one_value(*factors[0], weighted, weight, result)
+        return _of_one_value(*factors[0], weighted, [weight] if given is None else [weight, given], logs, result)
     shifts = [shift_of(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
     exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
     total = _contract([term for term, _ in factors], exps, weighted, weight, result)
-    logs = safe_log(total)
-    for (term, _), shift in zip(factors, shifts, strict=True):
-        logs = logs.add_(_aligned(shift, term, result))
+    aligned = [_aligned(shift, term, result) for (term, _), shift in zip(factors, shifts, strict=True)]
+    shift = reduce(torch.add, aligned)
     units = "".join(term[-1] for term, _ in factors)
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
-        return logs
-    return restore(logs, total, [x for _, x in factors], weight.flatten(2))
+        return safe_log(total).add_(shift)
+    return log_of_sum(total, shift, lambda: [x for _, x in factors], weight.flatten(2), given, logs)
 
 
-def log_tucker(*arrays: Tensor) -> Tensor:
+def total(*arrays: Tensor) -> Tensor:
+    """The sum of arrays of one shape, added from the left."""
+    return reduce(torch.add, arrays)
+
+
+def log_tucker(*arrays: Tensor, logs: str | None = None) -> Tensor:
     """Log of a core summed against the exponentials of a vector for each of its axes but the first two.
 
-    Shapes: vectors (F, B, K) each of its K, the last array the core (F, O, K, ...), result (F, B, O).
+    Shapes: vectors (F, B, K) each of its K, the core (F, O, K, ...), what its logarithms are computed from (F, O, N),
+        result (F, B, O).
     """
-    *vectors, core = arrays
+    (*vectors, core), given = _with_logs(arrays, logs)
     shifts = [shift_of(x, (-1,)) for x in vectors]
     total = tucker([(x - shift).exp_() for x, shift in zip(vectors, shifts, strict=True)], core)
-    logs = safe_log(total)
-    for shift in shifts:
-        logs = logs.add_(shift)
-    return restore(logs, total, vectors, core.flatten(2))
+    return log_of_sum(total, reduce(torch.add, shifts), lambda: vectors, core.flatten(2), given, logs)
 
 
-def _of_one_value(term: str, x: Tensor, weighted: str, weight: Tensor, result: str) -> Tensor:
+def _with_logs(arrays: tuple[Tensor, ...], logs: str | None) -> tuple[tuple[Tensor, ...], Tensor | None]:
+    """The values and the weight, and what the weight's logarithms are computed from, if that is given."""
+    return (arrays, None) if logs is None else (arrays[:-1], arrays[-1])
+
+
+def _of_one_value(term: str, x: Tensor, weighted: str, weights: list[Tensor], logs: str | None, result: str) -> Tensor:
     """The sum over one axis of one value: that axis last, the others as rows of a matrix product."""
     fold, sums, summed = tuple(weighted)
     rows = [letter for letter in term if letter not in (fold, summed)]
     moved = x.permute([term.index(letter) for letter in (fold, *rows, summed)])
-    found = log_matmul_exp(moved.flatten(1, -2), weight).reshape(*moved.shape[:-1], weight.shape[1])
+    found = log_matmul_exp(moved.flatten(1, -2), *weights, logs=logs)
+    found = found.reshape(*moved.shape[:-1], weights[0].shape[1])
     return found.permute([[fold, *rows, sums].index(letter) for letter in result])
 
 
@@ -187,10 +199,12 @@ def search_cumulative(table: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
     folds, units, categories = table.shape
     flat = table.reshape(folds, units * categories)
     start = rows * categories
-    target = uniforms * flat.gather(1, start + (categories - 1))
+    total = flat.gather(1, start + (categories - 1))
+    # the product of subnormals may round up to the total, which lies beyond every place
+    target = torch.minimum(uniforms * total, torch.nextafter(total, torch.zeros_like(total)))
     low, high = torch.zeros_like(rows), torch.full_like(rows, categories - 1)
     for _ in range((categories - 1).bit_length()):
-        middle = (low + high) // 2
+        middle = (low + high) >> 1
         beyond = flat.gather(1, start + middle) <= target
         low, high = torch.where(beyond, middle + 1, low), torch.where(beyond, high, middle)
         low = torch.minimum(low, high)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from keyword import kwlist
+from typing import Any, final
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -18,9 +20,9 @@ from plica.symbolic.parameters import TensorParameter
 class Leaves(nn.Module):
     """The tensors that a Program captures, as attributes named like its variables.
 
-    Learnable leaves are parameters and the others buffers, `(F, *shape)` each. In a state dict each fold is an entry of
-    its own: `3.weight` of shape `(*shape,)`. Constants are plain attributes that follow the module from device to
-    device but never change their dtype.
+    Where a name is taken the attribute has another (`attribute_of`). Learnable leaves are parameters and the others
+    buffers, `(F, *shape)` each. In a state dict each fold is an entry of its own: `3.weight` of shape `(*shape,)`.
+    Constants are plain attributes that follow the module from device to device but never change their dtype.
     """
 
     def __init__(self) -> None:
@@ -29,16 +31,20 @@ class Leaves(nn.Module):
         self._keys: dict[str, tuple[str | None, ...]] = {}
         self._order: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
+        self._store: LeafStore | None = None
         self.device = torch.get_default_device()
-        self.register_load_state_dict_post_hook(_follow)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_publish)  # type: ignore[no-untyped-call]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_store": None}  # a copy has tensors of its own
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Leaves:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.move(fn(torch.empty(0, device=self.device)).device)
+        self._go(fn(torch.empty(0, device=self.device)).device)
+        _publish(self)
         return self
 
-    def move(self, device: torch.device) -> None:
-        """Hold the constants on another device."""
+    def _go(self, device: torch.device) -> None:
         self.device = device
         for name, constant in self._constants.items():
             self.keep(name, constant)
@@ -46,7 +52,23 @@ class Leaves(nn.Module):
     def keep(self, name: str, constant: Constant) -> None:
         """Hold one constant under the name of its variable, on the device of the module."""
         self._constants[name] = constant
-        object.__setattr__(self, name, torch.from_numpy(np.array(constant.value)).to(self.device))
+        with torch.inference_mode(False):  # a constant of the first call is there for training too
+            tensor = torch.from_numpy(np.array(constant.value)).to(self.device)
+            object.__setattr__(self, attribute_of(name), tensor)
+
+    def share(self, store: LeafStore) -> None:
+        """Have the tensors of `store` from now on, whichever circuit replaces one."""
+        self._store = store
+        store.holders.add(self)
+
+    def follow(self, tensors: Mapping[Leaf, Tensor]) -> None:
+        """Hold what `tensors` has for the leaves; constants go where all leaves went."""
+        for name, leaf in self._leaves.items():
+            held = self._parameters if leaf.learnable else self._buffers
+            held[name] = tensors[leaf]  # type: ignore[assignment]  # a parameter if it is learnable
+        devices = {tensor.device for _, tensor in self.items()}
+        if len(devices) == 1 and devices != {self.device}:
+            self._go(devices.pop())
 
     def own(self, name: str, leaf: Leaf, tensor: Tensor, keys: Mapping[TensorParameter, str]) -> None:
         """Register the tensor of one leaf under the name of its variable.
@@ -57,6 +79,7 @@ class Leaves(nn.Module):
             tensor: `(F, *shape)`.
             keys: What a state dict calls the tensors of the circuit; folds of other circuits are left out there.
         """
+        name = attribute_of(name)
         self._leaves[name] = leaf
         self._keys[name] = tuple(keys.get(member) for member in leaf.members)
         if len(self._order) != len(keys):
@@ -95,12 +118,43 @@ class Leaves(nn.Module):
         return problems
 
 
-def _follow(leaves: nn.Module, _: object) -> None:
-    """Move the constants to where `load_state_dict(assign=True)` has put the leaves."""
-    assert isinstance(leaves, Leaves), "registered by Leaves"
-    device = next((tensor.device for _, tensor in leaves.items()), leaves.device)
-    if device != leaves.device:
-        leaves.move(device)
+@final
+class LeafStore:
+    """The tensors of the leaves of one compiler's circuits: one for each, which all circuits hold that read it.
+
+    Attributes:
+        tensors: The tensor of each leaf, as it is now.
+        holders: The modules that hold some.
+    """
+
+    def __init__(self) -> None:
+        self.tensors: dict[Leaf, Tensor] = {}
+        self.holders: WeakSet[Leaves] = WeakSet()
+
+    def publish(self, source: Leaves) -> None:
+        """Take over what `source` holds: `.double()` and `load_state_dict(assign=True)` replace tensors."""
+        self.tensors.update(source.items())
+        for holder in self.holders:
+            if holder is not source:
+                holder.follow(self.tensors)
+
+
+def _publish(leaves: Leaves, _: object = None) -> None:
+    if leaves._store is not None:
+        leaves._store.publish(leaves)
+
+
+def attribute_of(name: str) -> str:
+    """The attribute that holds the leaf of the variable `name`, by which generated code reads it.
+
+    That is `name`, unless it is a word of Python or something that a module has already: then `_` is added. No two
+    names get one attribute, since `_` is added to `if_` too.
+    """
+    is_taken = any(name[:end] in _TAKEN for end in range(len(name.rstrip("_")), len(name) + 1))
+    return f"{name}_" if is_taken else name
+
+
+_TAKEN = frozenset({*kwlist, "__debug__", *dir(Leaves())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +198,11 @@ def initialize(leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorPar
     """Fill every fold from its own initializer (the seed's `foldwise_initializer_`).
 
     Draws depend on `seed` and on the number of the symbolic tensor alone, so they are alike whatever was folded and on
-    every device.
+    every device. Folds of tensors without a number belong to other circuits and stay as they are.
     """
     for leaf, tensor in leaves:
         for member, fold in zip(leaf.members, tensor.unbind(), strict=True):
+            if member not in numbers:
+                continue
             draw = member.initializer.draw(np.random.default_rng([seed, numbers[member]]), member.shape)
             fold.copy_(torch.from_numpy(draw))

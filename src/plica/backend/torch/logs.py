@@ -4,18 +4,31 @@ from functools import reduce
 
 import torch
 from torch import Tensor
-from torch.nn.functional import hardshrink
+
+
+def is_abstract(x: Tensor) -> bool:
+    """Whether `x` stands for tensors that are not known yet: under torch.compile, and in a transform such as vmap."""
+    return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def safe_log(x: Tensor) -> Tensor:
     """The logarithm; its derivative at 0 is 0, so that a probability of zero sends no gradient instead of NaN.
 
-    hardshrink with bound 0 changes no value, and its backward pass is a selection, which stops even an infinite
-    gradient where x is 0. Measured against a mask in a hand-written backward, it is the cheaper of the two.
+    So is its derivative below 2**10 times the smallest normal number, where the sum of some would overflow.
     """
     if not torch.is_grad_enabled():
         return torch.log(x)
-    return torch.log(x.masked_fill(x == 0, 0) if x.is_complex() else hardshrink(x, 0.0))
+    if x.is_complex():
+        return torch.log(x.masked_fill(x == 0, 0))
+    return log_from(x, torch.finfo(x.dtype).tiny * 2**10)
+
+
+def log_from(x: Tensor, limit: float) -> Tensor:
+    """The logarithm, whose derivative is taken to be 0 below `limit`."""
+    small = x.detach() < limit
+    if x.device.type == "cpu" and not is_abstract(x) and not bool(small.any()):
+        return torch.log(x)
+    return torch.log(torch.where(small, x.detach(), x))
 
 
 def shift_of(x: Tensor, axes: tuple[int, ...]) -> Tensor:

@@ -17,7 +17,15 @@ from typing import Any
 from plica.errors import UnsupportedError
 from plica.graph.fold import FoldIndex, Groups, build_folded_graph, order_folds, schedule
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, InputLayer, Layer, LayerRow
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    FusedLayer,
+    InnerLayer,
+    InputLayer,
+    Layer,
+    LayerRow,
+    ProductLayer,
+)
 from plica.symbolic.scope import Scope
 
 Rows = Mapping[type[Layer], LayerRow]
@@ -39,6 +47,17 @@ class FoldedLayer:
     def representative(self) -> Layer:
         """The layer whose config stands for all."""
         return self.members[0]
+
+    @property
+    def layer_class(self) -> type[Layer]:
+        """The class of the layers: `SumLayer`, `CategoricalLayer`, ..."""
+        return type(self.representative)
+
+    @property
+    def kind(self) -> str:
+        """`input`, `product`, `sum`, or `fused` for what the optimiser makes of sums (and the products below them)."""
+        kinds = {InputLayer: "input", ProductLayer: "product", FusedLayer: "fused", InnerLayer: "sum"}
+        return next(kind for base, kind in kinds.items() if isinstance(self.representative, base))
 
     @property
     def num_folds(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from plica.graph.match import GraphOptMatch
-from plica.graph.optimize import Replacement, Rule
+from plica.graph.optimize import ORDINARY, Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
 from plica.lower.optimise.costs import ROWS, layer_cost
 from plica.lower.optimise.ranges import known_range, never_negative
@@ -32,9 +32,21 @@ from plica.symbolic.parameters import (
     Parameter,
     ReferenceParameter,
 )
+from plica.symbolic.semirings import Law
 
 Match = GraphOptMatch[Any]
 New = Replacement[Any]
+
+_MATRIX_PRODUCT = frozenset(
+    {
+        Law.ASSOCIATIVE_SUM,
+        Law.COMMUTATIVE_SUM,
+        Law.ASSOCIATIVE_PRODUCT,
+        Law.DISTRIBUTIVE,
+        Law.WEIGHTS_MULTIPLY,
+    }
+)
+"""What makes a matrix product associative."""
 
 _LARGEST_WEIGHT = 1e6  # squares and cubes of it, summed over thousands of units, stay in the range of float32
 
@@ -52,7 +64,10 @@ def _is_identity(weight: Parameter) -> bool:
         value = _constant(*weight.node_inputs(output))
         return value is not None and value.shape[1] == 1 and bool((value == 1).all())
     value = _constant(output)
-    return value is not None and value.shape[0] == value.shape[1] and bool((value == np.eye(len(value))).all())
+    if value is None or value.shape[0] != value.shape[1]:
+        return False
+    # as many entries that are not zero as rows, and ones on the diagonal: no identity of its size has to be made
+    return np.count_nonzero(value) == len(value) and bool((np.diagonal(value) == 1).all())
 
 
 def _several(arity: int) -> bool:
@@ -83,9 +98,16 @@ def _merged(match: Match) -> SumLayer:
     return SumLayer(inner.num_input_units, outer.num_output_units, inner.arity, weight)
 
 
+def _carries_negatives(match: Match) -> bool:
+    return bool(match.graph.facts["semiring"].negative)
+
+
 def _may_not_merge(match: Match) -> str | None:
-    """Weights in log space are linear numbers: their product must not leave the range that each of them keeps to."""
-    if not match.graph.facts.get("negative", False):
+    """Weights in log space are linear numbers, whose product must not overflow where logarithms would not.
+
+    That it may underflow is no reason: its logarithms are computed from those of both weights where it does.
+    """
+    if not _carries_negatives(match):
         for name in ("outer", "inner"):
             weight = match[name].weight
             _, most = known_range(weight.output, weight.node_inputs)
@@ -132,7 +154,7 @@ def _pieces(match: Match) -> tuple[TensorDotLayer, TensorDotLayer]:
 
 def _shattering_is_wrong_or_costs_more(match: Match) -> str | None:
     layer, factors = match["layer"], match.sub_matches["layer"]["weight"]
-    if not match.graph.facts.get("negative", False):
+    if not _carries_negatives(match):
         for name in ("first", "second"):
             if not never_negative(factors[name], layer.weight.node_inputs):
                 return "a factor of the weight may be negative, where logarithms are carried"
@@ -153,6 +175,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         Pattern(Entry("sum", SumLayer, ("x",), config={"weight": _is_identity})),
         lambda match: Replacement.by(match["x"]),
         source="neutral element of the matrix product",
+        laws=frozenset({Law.ZERO, Law.ONE, Law.ZERO_ANNIHILATES, Law.WEIGHTS_UNITS}),
     ),
     # product(x) -> x
     Rule(
@@ -161,6 +184,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         Pattern(Entry("product", (HadamardLayer, KroneckerLayer), ("x",))),
         lambda match: Replacement.by(match["x"]),
         source="a product of one factor",
+        laws=ORDINARY,
     ),
     # a * (b * c) * d -> a * b * c * d
     Rule(
@@ -171,6 +195,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         ),
         _hadamards,
         source="associativity",
+        laws=frozenset({Law.ASSOCIATIVE_PRODUCT}),
     ),
     # V (W x) -> (V W) x   where that is less work
     Rule(
@@ -183,6 +208,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         lambda match: Replacement.chain(match["inputs"], _merged(match)),
         _may_not_merge,
         source="associativity of the matrix product",
+        laws=_MATRIX_PRODUCT | {Law.WEIGHTS_ADD},
     ),
     # W (a (x) b (x) ...) -> Tucker(W; a, b, ...)
     Rule(
@@ -194,6 +220,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         ),
         _tucker,
         source="Tucker, 1966: the core contracted with one factor after another",
+        laws=_MATRIX_PRODUCT | {Law.COMMUTATIVE_PRODUCT},
     ),
     # W (a * b * ...) -> CPT(W; a, b, ...)
     Rule(
@@ -205,6 +232,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         ),
         _cpt,
         source="Loconte et al., 2025: the transposed canonical polyadic layer",
+        laws=frozenset({Law.ASSOCIATIVE_PRODUCT, Law.COMMUTATIVE_PRODUCT}),
     ),
 )
 
@@ -217,6 +245,7 @@ SHATTER_RULES: tuple[Rule, ...] = (
         lambda match: Replacement.chain([match["x"]], *_pieces(match)),
         _shattering_is_wrong_or_costs_more,
         source="mixed-product property: Van Loan, 'The ubiquitous Kronecker product', 2000",
+        laws=_MATRIX_PRODUCT,
     ),
     # (I kron (A kron B) kron I) x -> (I kron A kron I) (I kron B kron I) x
     Rule(
@@ -226,5 +255,6 @@ SHATTER_RULES: tuple[Rule, ...] = (
         lambda match: Replacement.chain([match["x"]], *_pieces(match)),
         _shattering_is_wrong_or_costs_more,
         source="mixed-product property: Van Loan, 'The ubiquitous Kronecker product', 2000",
+        laws=_MATRIX_PRODUCT,
     ),
 )

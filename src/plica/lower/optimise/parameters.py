@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from plica.graph.match import GraphOptMatch, GraphView
-from plica.graph.optimize import Replacement, Rule, optimize_graph
+from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
 from plica.lower.optimise.ranges import known_range, never_negative
 from plica.symbolic.dtypes import DataType
@@ -37,6 +37,7 @@ from plica.symbolic.parameters import (
     ReferenceParameter,
     SoftmaxParameter,
     SumParameter,
+    setting_key,
 )
 
 __all__ = ["PARAMETER_RULES", "optimize_graph", "parameter_view", "share_nodes"]
@@ -162,6 +163,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         Pattern(Entry("log", LogParameter, ("softmax",)), Entry("softmax", SoftmaxParameter, ("x",), kept=True)),
         _log_softmax,
         source="definition of the softmax; finite where the softmax underflows",
+        laws=ORDINARY,
     ),
     # log(exp(x)) -> x
     Rule(
@@ -170,6 +172,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _wraps(LogParameter, ExpParameter),
         lambda match: Replacement.by(match["x"]),
         source="inverse functions; finite where exp(x) under- or overflows",
+        laws=ORDINARY,
     ),
     # exp(log(x)) -> x   where x >= 0
     Rule(
@@ -179,6 +182,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         lambda match: Replacement.by(match["x"]),
         _may_be_negative,
         source="inverse functions on the numbers that are not negative; elsewhere the logarithm is NaN",
+        laws=ORDINARY,
     ),
     # sum_r outer(x, y) -> einsum(x, y)
     Rule(
@@ -187,6 +191,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         Pattern(Entry("reduced", ReduceSumParameter, ("outer",)), Entry("outer", OuterProductParameter, ("x", "y"))),
         _einsum_of_outer,
         source="distributivity: the outer product is never made",
+        laws=ORDINARY,
     ),
     # clamp(clamp(x, a, b), c, d) -> clamp(x, clamp(a, c, d), clamp(b, c, d))
     Rule(
@@ -195,6 +200,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _wraps(ClampParameter, ClampParameter),
         _one_clamp,
         source="clamp(., c, d) is monotone",
+        laws=ORDINARY,
     ),
     # clamp(x, a, b) -> x   where a <= x <= b
     Rule(
@@ -204,6 +210,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         lambda match: Replacement.by(match["x"]),
         _not_redundant,
         source="the range of the operation under the clamp",
+        laws=ORDINARY,
     ),
     # c * d -> (c * d), computed now
     Rule(
@@ -212,10 +219,16 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _of_constants(HadamardParameter),
         _folded,
         source="both are known",
+        laws=ORDINARY,
     ),
     # c + d -> (c + d), computed now
     Rule(
-        "constant-sum", "constant + constant -> constant", _of_constants(SumParameter), _folded, source="both are known"
+        "constant-sum",
+        "constant + constant -> constant",
+        _of_constants(SumParameter),
+        _folded,
+        source="both are known",
+        laws=ORDINARY,
     ),
     # x * 1 -> x
     Rule(
@@ -224,6 +237,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _neutral(HadamardParameter, 1.0),
         lambda match: Replacement.by(match["x"]),
         source="neutral element",
+        laws=ORDINARY,
     ),
     # x + 0 -> x
     Rule(
@@ -232,6 +246,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         _neutral(SumParameter, 0.0),
         lambda match: Replacement.by(match["x"]),
         source="neutral element",
+        laws=ORDINARY,
     ),
 )
 
@@ -256,17 +271,7 @@ def _key(node: Any) -> Hashable:
     """What alike nodes share beside their inputs; operations of one's own are alike if type and config are."""
     target = node.deref() if isinstance(node, ReferenceParameter) else node
     if isinstance(target, ConstantParameter):
-        return (ConstantParameter, target.shape, _setting_key(target.value))
+        return (ConstantParameter, target.shape, setting_key(target.value))
     if not isinstance(target, ParameterOp):
         return target  # a leaf is like no other
-    return (type(target), target.in_shapes, tuple((k, _setting_key(v)) for k, v in sorted(target.config.items())))
-
-
-def _setting_key(value: Any) -> Hashable:
-    """What alike settings share; a setting of an unknown kind is like itself alone."""
-    if isinstance(value, np.ndarray):
-        return (value.shape, value.dtype.str, value.tobytes())
-    if isinstance(value, tuple):
-        return tuple(map(_setting_key, value))
-    plain = value is None or isinstance(value, bool | int | float | complex | str)
-    return (type(value), repr(value)) if plain else (object, id(value))
+    return (type(target), target.in_shapes, tuple((k, setting_key(v)) for k, v in sorted(target.config.items())))

@@ -9,7 +9,7 @@ Source: seed 001, "Optimizing the Full Circuit (_optimize_circuit)".
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plica.errors import GraphError
@@ -19,11 +19,11 @@ from plica.lower.leaves import leaf_keys
 from plica.lower.optimise.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimise.layers import FUSE_RULES, SHATTER_RULES
 from plica.lower.optimise.parameters import PARAMETER_RULES, parameter_view, share_nodes
-from plica.lower.optimise.report import Fired, Missed, Report
+from plica.lower.optimise.report import Fired, LeftOut, Missed, Report
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import Parameter
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import LSE_SUM, Law, Semiring
 
 MAX_STEPS = 1000
 
@@ -57,6 +57,22 @@ class Rules:
         """These tables with further rules in front."""
         return Rules((*parameters, *self.parameters), (*shatter, *self.shatter), (*fuse, *self.fuse))
 
+    def under(self, laws: Iterable[Law]) -> "tuple[Rules, dict[str, tuple[str, ...]]]":
+        """These tables without the rules on layers that need other laws, and what those lack, by name."""
+        known = frozenset(laws)
+        lacks = {
+            rule.name: sorted(law.value for law in (rule.laws or ()) if law not in known) for rule in self.on_layers
+        }
+        granted = Rules(
+            self.parameters, *(tuple(r for r in table if not lacks[r.name]) for table in (self.shatter, self.fuse))
+        )
+        return granted, {name: tuple(missing) for name, missing in lacks.items() if missing}
+
+    @property
+    def on_layers(self) -> tuple[Rule, ...]:
+        """The rules on layers, whose equations are in the circuit's algebra; parameters are ordinary numbers."""
+        return (*self.shatter, *self.fuse)
+
 
 DEFAULT_RULES = Rules(PARAMETER_RULES, SHATTER_RULES, FUSE_RULES)
 
@@ -79,7 +95,7 @@ def optimize_circuit(
     rules: Rules = DEFAULT_RULES,
     max_steps: int = MAX_STEPS,
     *,
-    semiring: Semiring | None = None,
+    semiring: Semiring = LSE_SUM,
     strategy: OptMatchStrategy = OptMatchStrategy.LARGEST_MATCH,
 ) -> Optimized:
     """Apply rules until none fires or `max_steps` is reached.
@@ -88,22 +104,24 @@ def optimize_circuit(
         circuit: The circuit as it was described; the result shares its leaves, and is itself where no rule fired.
         rules: The tables.
         max_steps: How many times to go through them at most.
-        semiring: What will carry the numbers; without it, rules that are wrong for logarithms do not fire.
+        semiring: What will carry the numbers; rules whose laws its algebra does not grant are left out.
         strategy: Which of the matches that overlap is applied.
 
     Raises:
         GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer.
     """
-    loop = _Loop(circuit, rules, strategy, {"negative": semiring is not None and semiring.negative})
+    granted, left_out = rules.under(semiring.algebra.laws)
+    loop = _Loop(circuit, granted, strategy, {"semiring": semiring})
     steps, stopped = 0, f"the limit of {max_steps} step(s) was reached"
     while steps < max_steps:
         steps += 1
         if not loop.step():
             stopped = "no rule matched any more"
             break
-    result = loop.circuit()
-    _check_leaves(circuit, result, loop.report(steps, stopped))
-    return Optimized(result, loop.report(steps, stopped))
+    result, report = loop.circuit(), loop.report(steps, stopped)
+    _check_leaves(circuit, result, report)
+    missing = tuple(LeftOut(rule, semiring.algebra.name, laws) for rule, laws in left_out.items())
+    return Optimized(result, replace(report, left_out=missing))
 
 
 def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
@@ -137,7 +155,7 @@ class _Loop:
         self._original, self._rules, self._strategy, self._facts = circuit, rules, strategy, facts
         self._nodes: tuple[Layer, ...] = circuit.layers
         self._inputs = circuit.layers_inputs
-        self._outputs = circuit.outputs
+        self._outputs: tuple[Layer, ...] = circuit.outputs
         self._names: dict[Layer, str] = {}
         self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}

@@ -23,6 +23,7 @@ from plica.symbolic.parameters import (
     HadamardParameter,
     IndexParameter,
     KroneckerParameter,
+    LogSoftmaxParameter,
     MatMulParameter,
     MixingWeightParameter,
     OuterProductParameter,
@@ -56,6 +57,22 @@ def never_negative(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> bool:
     return known_range(node, inputs)[0] >= 0
 
 
+def underflow(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> float:
+    """How many smallest normal numbers an entry of `node` may lack because it or what it is made of underflowed.
+
+    One for the entry itself; products of matrices, which rules make, add those of their terms.
+    """
+    found: dict[Any, float] = {}
+    for one in topological_order([node], inputs):
+        found[one] = 1.0
+        if isinstance(one, MatMulParameter):
+            first, second = inputs(one)
+            most = [abs(known_range(child, inputs)[1]) for child in (first, second)]
+            each = found[first] * most[1] + found[second] * most[0] + 1.0
+            found[one] = one.in_shape1[1] * each if each < inf else 1.0
+    return found[node]
+
+
 def _unknown(_: Any, __: list[Range]) -> Range:
     return ANYTHING
 
@@ -79,6 +96,13 @@ def _non_negative(_: Any, ranges: list[Range]) -> Range:
     return (0.0, inf) if all(low >= 0 for low, _ in ranges) else ANYTHING
 
 
+def _matmul(node: MatMulParameter, ranges: list[Range]) -> Range:
+    """Sums of as many products as the matrices share columns; no less than zero where no factor is."""
+    if any(low < 0 for low, _ in ranges):
+        return ANYTHING
+    return (0.0, node.in_shape1[1] * ranges[0][1] * ranges[1][1] if 0 not in (ranges[0][1], ranges[1][1]) else 0.0)
+
+
 def _add(_: Any, ranges: list[Range]) -> Range:
     return (sum(low for low, _ in ranges), sum(high for _, high in ranges))
 
@@ -87,6 +111,8 @@ _RULES: dict[type, Rule] = {
     ConstantParameter: _constant,
     ReferenceParameter: _constant,
     SoftmaxParameter: lambda *_: (0.0, 1.0),
+    LogSoftmaxParameter: lambda *_: (-inf, 0.0),
+    MatMulParameter: _matmul,
     SigmoidParameter: lambda *_: (0.0, 1.0),
     ScaledSigmoidParameter: lambda node, _: (node.vmin, node.vmax),
     ExpParameter: lambda *_: (0.0, inf),
@@ -104,7 +130,6 @@ _RULES: dict[type, Rule] = {
             OuterProductParameter,
             ReduceSumParameter,
             ReduceProductParameter,
-            MatMulParameter,
             EinsumParameter,
         ),
         _non_negative,

@@ -48,6 +48,21 @@ class Missed:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A rule that was not tried, because the algebra does not grant its laws.
+
+    Args:
+        rule: The name.
+        algebra: The name of the algebra.
+        laws: The equations that do not hold there.
+    """
+
+    rule: str
+    algebra: str
+    laws: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What `optimize_circuit` did.
 
@@ -57,6 +72,8 @@ class Report:
         missed: What nearly matched in the end, and why not.
         steps: How many times the loop ran.
         stopped: Why it stopped.
+        saved: The estimated work saved in all.
+        left_out: The rules that were not tried.
     """
 
     layers: tuple[int, int]
@@ -65,6 +82,7 @@ class Report:
     steps: int = 0
     stopped: str = ""
     saved: Cost = field(default_factory=Cost)
+    left_out: tuple[LeftOut, ...] = ()
 
     def text(self) -> str:
         """The report as lines."""
@@ -76,6 +94,10 @@ class Report:
         if self.missed:
             lines.append("what nearly matched:")
         lines += [line for missed in self.missed for line in _missed_lines(missed)]
+        lines += [
+            f"left out: {one.rule} needs {'; '.join(one.laws)}, which the algebra {one.algebra} does not grant"
+            for one in self.left_out
+        ]
         return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from plica.symbolic.layers.distribution import Column, Distribution, distributio
 from plica.symbolic.layers.gaussian import GaussianLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.kronecker import KroneckerLayer
-from plica.symbolic.layers.rows import FusedRow, InputRow, LayerRow, ProductRow, SumRow, layer_table
+from plica.symbolic.layers.rows import Choice, FusedRow, InputRow, LayerRow, ProductRow, SumRow, layer_table
 from plica.symbolic.layers.sum import SumLayer
 from plica.symbolic.layers.tensordot import TensorDotLayer
 from plica.symbolic.layers.tucker import TuckerLayer
@@ -43,6 +43,7 @@ __all__ = [
     "LAYER_ROWS",
     "CPTLayer",
     "CategoricalLayer",
+    "Choice",
     "Column",
     "Distribution",
     "FusedLayer",

@@ -21,10 +21,19 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.layers.rows import InputRow, Params
-from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
+from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.parameters import (
+    Array,
+    LogSoftmaxParameter,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    ParameterLike,
+    log_softmax_normal,
+    softmax_normal,
+)
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import Semiring, Value
+from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
 
 @final
@@ -36,9 +45,10 @@ class CategoricalLayer(InputLayer):
         scope: The variable.
         num_output_units: K, the number of distributions.
         num_categories: C, the number of values.
-        logits: `(K, C)` log-weights, which the layer normalises; any constant may be added to a row.
+        logits: `(K, C)` logarithms of the numbers that the layer carries, used as given: unit k sums to
+            `sum(exp(logits[k]))`. By default the log-softmax of standard normal draws, which sums to 1.
         probs: `(K, C)` probabilities, used as given.
-        logits_factory: Makes the logits from their shape; standard normal draws where nothing is given.
+        logits_factory: Makes the logits from their shape.
         probs_factory: Makes the probabilities from their shape.
 
     Raises:
@@ -72,11 +82,17 @@ class CategoricalLayer(InputLayer):
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, num_categories=categories)
         shape = (units, categories)
         if probs is None and probs_factory is None:
-            chosen = choose_parameter(name, "logits", shape, logits, logits_factory or normal)
+            chosen = choose_parameter(name, "logits", shape, logits, logits_factory or log_softmax_normal)
             assign(self, logits=chosen, probs=None)
         else:
-            chosen = choose_parameter(name, "probs", shape, probs, probs_factory or normal)
+            chosen = choose_parameter(name, "probs", shape, probs, probs_factory or softmax_normal)
             assign(self, logits=None, probs=chosen)
+
+    @property
+    def normalised(self) -> bool:
+        """Whether the logits are a log-softmax over the states, so that each unit sums to 1."""
+        output = None if self.logits is None else self.logits.output
+        return isinstance(output, LogSoftmaxParameter) and output.axis in (-1, 1)
 
     @property
     def domain(self) -> Domain:
@@ -90,7 +106,7 @@ class CategoricalLayer(InputLayer):
 
     def fold_settings(self) -> Hashable:
         """Type, number of units and the way the parameter is given: numbers of categories may differ."""
-        return (CategoricalLayer, self.num_output_units, tuple(self.params))
+        return (CategoricalLayer, self.num_output_units, tuple(self.params), self.normalised)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -106,22 +122,40 @@ class CategoricalLayer(InputLayer):
 
 def _body(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params, x: Array) -> Value:
     index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
-    if layer.logits is None:
-        return semiring.from_linear(xp, xp.lookup(params["probs"], index))
-    return semiring.categorical(xp, params["logits"], index)
+    return semiring.from_weight(xp, _table(layer, params).map(lambda table: xp.lookup(table, index)))
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
     if layer.logits is None:
         return semiring.from_linear(xp, xp.expand_dims(xp.sum(params["probs"], axis=-1), axis=1))
-    logits = params["logits"]
-    return semiring.one(xp, (logits.shape[0], 1, layer.num_output_units), logits.dtype)
+    if layer.normalised:
+        return semiring.one(xp, (params["logits"].shape[0], 1, layer.num_output_units), params["logits"].dtype)
+    return semiring.from_log(xp, xp.expand_dims(xp.logsumexp(params["logits"], axis=-1), axis=1))
+
+
+def _maximum(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
+    largest = _table(layer, params).map(lambda table: xp.expand_dims(xp.max(table, axis=-1), axis=1))
+    return semiring.from_weight(xp, largest)
+
+
+def _table(layer: CategoricalLayer, params: Params) -> Weight:
+    """The numbers of all units and states, `(F, K, C)`."""
+    return params.weight("probs") if layer.logits is None else params.exp_weight("logits")
 
 
 def _sample(xp: Namespace, layer: CategoricalLayer, params: Params, units: Array, uniforms: Array) -> Array:
-    probs = params["probs"] if layer.logits is None else xp.softmax(params["logits"], axis=-1)
+    if layer.logits is None:
+        largest = xp.max(params["probs"], axis=-1, keepdims=True)
+        probs = params["probs"] / xp.where(xp.greater(largest, 0.0), largest, 1.0)  # sums of subnormals lose digits
+    else:
+        probs = xp.softmax(params["logits"], axis=-1)
     table = xp.cumulative_sum(probs, axis=-1)  # (F, K, C)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
+
+
+def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
+    table = params["probs" if layer.logits is None else "logits"]
+    return xp.expand_dims(xp.argmax(table, axis=-1), axis=-1)  # (F, K, 1)
 
 
 ROW = InputRow(
@@ -129,6 +163,8 @@ ROW = InputRow(
     body=_body,
     marginal=_marginal,
     sample=_sample,
+    maximum=_maximum,
+    mode=_mode,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
     distribution=Distribution(
         "categorical", CategoricalLayer, ("logits", "probs"), lambda num_values: {"num_categories": num_values}

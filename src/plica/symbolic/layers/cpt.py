@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, fields_of, positive
-from plica.symbolic.layers.rows import FusedRow, Params
+from plica.symbolic.layers.rows import FusedRow
 from plica.symbolic.parameters import Namespace, Parameter, ParameterLike, softmax_normal
-from plica.symbolic.semirings import Semiring, Value
+from plica.symbolic.semirings import Params, Semiring, Value
 
 
 @final
@@ -58,7 +58,7 @@ class CPTLayer(FusedLayer):
 def _body(xp: Namespace, semiring: Semiring, layer: CPTLayer, params: Params, inputs: Sequence[Value]) -> Value:
     # y[o] = sum over i of W[o, i] x1[i] x2[i] ...
     terms = ",".join(["fbi"] * layer.arity)
-    return semiring.einsum(xp, f"{terms},foi->fbo", inputs, params["weight"])
+    return semiring.einsum(xp, f"{terms},foi->fbo", inputs, params.weight("weight"))
 
 
 ROW = FusedRow(CPTLayer, body=_body)

@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.layers.distribution import Column, Distribution
-from plica.symbolic.layers.rows import InputRow, Params
+from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
@@ -28,11 +30,10 @@ from plica.symbolic.parameters import (
     normal,
 )
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import Semiring, Value
+from plica.symbolic.semirings import Params, Semiring, Value
 
 _LEAST_SPREAD = 0.01  # of a density fitted to a column, in units of its spread: keeps likelihoods finite
 MIN_STDDEV = 1e-5  # the default stddev is at least this, far from where its square leaves float32
-_BELOW_ONE = 1.0 - 2.0**-24  # the largest float32 below 1
 
 
 @final
@@ -108,14 +109,24 @@ def positive_normal(shape: Shape) -> Parameter:
     return Parameter.from_binary(SumParameter(shape, shape), spread, ConstantParameter(*shape, value=MIN_STDDEV))
 
 
-def _body(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, x: Array) -> Value:
+def _body(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     mean, stddev = (xp.expand_dims(params[name], axis=1) for name in ("mean", "stddev"))  # (F, 1, K)
+    # An infinite distance would send NaN to the gradients of all rows; one whose square overflows sends zeros.
+    far = float(np.finfo(str(mean.dtype)).max) ** 0.75
+    x, mean = xp.astype(x, mean.dtype), xp.where(xp.isinf(mean), -far, mean)
     # log N(x | m, s) = -((x - m) / s)^2 / 2 - log s - log(2 pi) / 2
-    standard = (xp.astype(x, mean.dtype) - mean) / stddev
-    offset = xp.log(stddev) + 0.5 * math.log(2.0 * math.pi)
-    if layer.log_partition is not None:
-        offset = offset - xp.expand_dims(params["log_partition"], axis=1)
-    return semiring.from_log(xp, standard * standard * -0.5 - offset)
+    standard = (xp.where(xp.isinf(x), far, x) - mean) / stddev
+    return semiring.from_log(xp, standard * standard * -0.5 + _log_peak(xp, params))
+
+
+def _log_peak(xp: Namespace, params: Params) -> Array:
+    """The logarithm of the density at its mean, `(F, 1, K)`."""
+    peak = -xp.log(params["stddev"]) - 0.5 * math.log(2.0 * math.pi)
+    return xp.expand_dims(peak + params["log_partition"] if "log_partition" in params else peak, axis=1)
+
+
+def _maximum(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params) -> Value:  # noqa: ARG001
+    return semiring.from_log(xp, _log_peak(xp, params))
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params) -> Value:
@@ -131,8 +142,13 @@ def _sample(xp: Namespace, layer: GaussianLayer, params: Params, units: Array, u
     )  # (F, B)
     # x = m + s * sqrt(2) * erfinv(2 u - 1); u = 0, or a u that rounds to 1, is moved to the next number inside
     centred = 2.0 * xp.squeeze(uniforms, axis=-1) - 1.0
-    inside = xp.where(xp.greater_equal(xp.abs(centred), 1.0), centred * _BELOW_ONE, centred)
+    below_one = 1.0 - float(np.finfo(str(centred.dtype)).epsneg)
+    inside = xp.clip(centred, -below_one, below_one)
     return xp.expand_dims(mean + stddev * (math.sqrt(2.0) * xp.erfinv(inside)), axis=-1)
+
+
+def _mode(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(params["mean"], axis=-1)  # (F, K, 1)
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
@@ -159,5 +175,7 @@ ROW = InputRow(
     body=_body,
     marginal=_marginal,
     sample=_sample,
+    mode=_mode,
+    maximum=_maximum,
     distribution=Distribution("gaussian", GaussianLayer, ("mean", "stddev"), fitted=_fitted),
 )

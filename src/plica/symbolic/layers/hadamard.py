@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from plica.symbolic.layers.base import ProductLayer, assign, positive
-from plica.symbolic.layers.rows import Params, ProductRow
+from plica.symbolic.layers.rows import ProductRow
 from plica.symbolic.parameters import Array, Namespace
-from plica.symbolic.semirings import Semiring, Value
+from plica.symbolic.semirings import Params, Semiring, Value
 
 
 @final
@@ -52,7 +52,7 @@ def _body(
 ) -> Value:
     product = inputs[0]
     for factor in inputs[1:]:
-        product = semiring.mul(xp, product, factor)
+        product = semiring.product(xp, product, factor)
     return product
 
 

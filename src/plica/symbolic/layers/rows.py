@@ -14,27 +14,47 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from plica.errors import GraphError
+from numpy.typing import NDArray
+
+from plica.errors import GraphError, UnsupportedError
+from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.parameters import Array, Namespace
-from plica.symbolic.semirings import Semiring, Value
-
-Params: TypeAlias = Mapping[str, Array]
-
+from plica.symbolic.semirings import Params, Semiring, Value
 
 # x: (F, B, num_variables), of the domain of the layer, in its dtype -> (F, B, K)
 InputBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array], Value]
-# -> (F, 1, K): the layer summed or integrated over all its variables
-Marginal: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
+# -> (F, 1, K): the layer summed, integrated or maximised over all its variables
+Reduced: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
 # x as above, missing: (F, B, num_variables) booleans -> (F, B, K): summed or integrated over what is missing
 Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
 # units: (F, B) integers >= 0, uniforms: (F, B, num_variables) in [0, 1) -> (F, B, num_variables)
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
+# -> (F, K, num_variables): where each unit has its largest value
+Mode: TypeAlias = Callable[[Namespace, Any, Params], Array]
 # inputs: H values (F, B, I) -> (F, B, O)
 InnerBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Sequence[Value]], Value]
 # units: (F, B), the output unit chosen -> H arrays (F, B), the unit of each input that it reads
 Route: TypeAlias = Callable[[Namespace, Any, Array], tuple[Array, ...]]
+# -> (F, O, N): the logarithms of the weights of the N terms of each output unit
+LogWeights: TypeAlias = Callable[[Namespace, Any, Params], Array]
+# -> (O, N), or (1, N) where all output units read alike: term n is unit i of input h, as the number h*I + i
+Reads: TypeAlias = Callable[[Any], NDArray[Any]]
+
+_NO_MAXIMUM = unsupported(
+    "its row has no 'maximum'; give the InputRow a function (xp, semiring, layer, params) for the largest number of "
+    "each unit, as `marginal` is one for their sum"
+)
+_NO_MODE = unsupported(
+    "its row has no 'mode'; give the InputRow a function (xp, layer, params) for the values (F, K, num_variables) at "
+    "which each unit is largest"
+)
+_NO_CHOICE = unsupported("its SumRow does not say how it chooses a term; add `choose=Choice(log_weights, reads)` to it")
+_NO_ROUTE = unsupported(
+    "a query goes through sums and products, and this layer is both at once; build the circuit of a product layer and "
+    "a SumLayer: compiling fuses them for scoring alone"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,12 @@ class InputRow:
     """The rules of an input layer.
 
     Args:
+        layer: The class.
+        body: The value of each unit at given data.
+        marginal: The value of each unit, summed or integrated over all variables.
+        sample: Draws the variables from the distributions of chosen units.
+        mode: Where each unit has its largest value.
+        maximum: What that value is.
         padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold
             though they differ in its length.
         partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
@@ -51,36 +77,82 @@ class InputRow:
 
     layer: type[InputLayer]
     body: InputBody
-    marginal: Marginal
-    sample: Sample
+    marginal: Reduced
+    sample: Sample | Unsupported
+    maximum: Reduced | Unsupported = _NO_MAXIMUM
+    mode: Mode | Unsupported = _NO_MODE
     padding: Mapping[str, float] = field(default_factory=dict)
     partial: Partial | None = None
     distribution: Distribution | None = None
 
+    def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
+        """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.
+
+        Raises:
+            UnsupportedError: The row lacks the column.
+        """
+        rule: Reduced | Unsupported = getattr(self, semiring.algebra.reduction.value)
+        if isinstance(rule, Unsupported):
+            raise UnsupportedError(f"{type(layer).__name__} in the semiring {semiring.name!r}: {rule.why}.")
+        return rule(xp, semiring, layer, params)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a sum layer chooses one of its terms, each a weight times a unit of an input.
+
+    Args:
+        log_weights: The logarithms of the weights, NaN for negative ones.
+        reads: Which unit of which input each term multiplies.
+    """
+
+    log_weights: LogWeights
+    reads: Reads
+
 
 @dataclass(frozen=True, slots=True)
 class SumRow:
-    """The rules of a sum layer; which input and unit a sum chooses follows from its weight."""
+    """The rules of a sum layer.
+
+    Args:
+        layer: The class.
+        body: The value of each unit, from those of the inputs.
+        choose: How one term of a unit is chosen.
+    """
 
     layer: type[InnerLayer]
     body: InnerBody
+    choose: Choice | Unsupported = _NO_CHOICE
 
 
 @dataclass(frozen=True, slots=True)
 class ProductRow:
-    """The rules of a product layer."""
+    """The rules of a product layer.
+
+    Args:
+        layer: The class.
+        body: The value of each unit, from those of the inputs.
+        route: Which unit of each input a chosen unit multiplies.
+    """
 
     layer: type[ProductLayer]
     body: InnerBody
-    route: Route
+    route: Route | Unsupported
 
 
 @dataclass(frozen=True, slots=True)
 class FusedRow:
-    """The rule of a layer that the optimiser makes: sampling works on the circuit as it was described."""
+    """The rules of a layer that the optimiser makes: what goes top-down works on the circuit as it was described.
+
+    Args:
+        layer: The class.
+        body: The value of each unit, from those of the inputs.
+        route: Nothing: see there.
+    """
 
     layer: type[FusedLayer]
     body: InnerBody
+    route: Unsupported = _NO_ROUTE
 
 
 LayerRow: TypeAlias = InputRow | SumRow | ProductRow | FusedRow

@@ -10,7 +10,11 @@ True
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from plica.symbolic.layers.base import (
     InnerLayer,
@@ -21,8 +25,9 @@ from plica.symbolic.layers.base import (
     positive,
     settings_key,
 )
-from plica.symbolic.layers.rows import Params, SumRow
+from plica.symbolic.layers.rows import Choice, SumRow
 from plica.symbolic.parameters import (
+    Array,
     MixingWeightParameter,
     Namespace,
     Parameter,
@@ -30,7 +35,7 @@ from plica.symbolic.parameters import (
     ParameterLike,
     softmax_normal,
 )
-from plica.symbolic.semirings import Semiring, Value
+from plica.symbolic.semirings import Params, Semiring, Value
 
 
 @final
@@ -105,14 +110,30 @@ class SumLayer(InnerLayer):
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: SumLayer, params: Params, inputs: Sequence[Value]) -> Value:
+    weight = params.weight("weight")
     if not layer.mixing:
-        return semiring.contract(xp, inputs, params["weight"])
-    weight = xp.permute_dims(params["weight"], (0, 2, 1))  # (F, H, K)
-    scaled = [
-        semiring.mul(xp, value, semiring.from_linear(xp, weight[:, place : place + 1]))
+        return semiring.contract(xp, inputs, weight)
+    terms = [
+        semiring.product(xp, value, semiring.from_weight(xp, weight.map(partial(_column, xp, place))))
         for place, value in enumerate(inputs)
     ]
-    return semiring.sum(xp, scaled)
+    return semiring.total(xp, terms)
 
 
-ROW = SumRow(SumLayer, body=_body)
+def _column(xp: Namespace, place: int, weight: Array) -> Array:
+    """What a mixing layer multiplies one of its inputs with, `(F, 1, K)`, of weights `(F, K, H)`."""
+    return xp.permute_dims(weight[:, :, place : place + 1], (0, 2, 1))
+
+
+def _log_weights(xp: Namespace, layer: SumLayer, params: Params) -> Array:  # noqa: ARG001
+    return params.weight("weight").log(xp)  # (F, O, H*I), or (F, K, H) where the layer mixes
+
+
+def _reads(layer: SumLayer) -> NDArray[Any]:
+    if not layer.mixing:
+        return np.arange(layer.arity * layer.num_input_units)[None]
+    units = layer.num_input_units
+    return np.arange(layer.arity) * units + np.arange(units)[:, None]  # (K, H): unit k reads unit k of each input
+
+
+ROW = SumRow(SumLayer, body=_body, choose=Choice(_log_weights, _reads))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, fields_of, positive
-from plica.symbolic.layers.rows import FusedRow, Params
+from plica.symbolic.layers.rows import FusedRow
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterLike, softmax_normal
-from plica.symbolic.semirings import Semiring, Value
+from plica.symbolic.semirings import Params, Semiring, Value
 
 
 @final
@@ -73,9 +73,9 @@ def _body(xp: Namespace, semiring: Semiring, layer: TensorDotLayer, params: Para
     # y[l, o, r] = sum over i of W[o, i] x[l, i, r]
     left, right = layer.num_left, layer.num_right
     if left == right == 1:
-        return semiring.contract(xp, inputs, params["weight"])
+        return semiring.contract(xp, inputs, params.weight("weight"))
     laid_out = _laid_out(xp, semiring, inputs[0], (layer.num_input_units,), (left, layer.num_summed, right))
-    sums = semiring.einsum(xp, "fblir,foi->fblor", [laid_out], params["weight"])
+    sums = semiring.einsum(xp, "fblir,foi->fblor", [laid_out], params.weight("weight"))
     return _laid_out(xp, semiring, sums, (left, layer.num_sums, right), (layer.num_output_units,))
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any, final
 
-from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, fields_of, positive
-from plica.symbolic.layers.rows import FusedRow, Params
+from plica.symbolic.layers.base import FusedLayer, assign, check_power, choose_parameter, fields_of, positive
+from plica.symbolic.layers.rows import FusedRow
 from plica.symbolic.parameters import Namespace, Parameter, ParameterLike, softmax_normal
-from plica.symbolic.semirings import Semiring, Value
+from plica.symbolic.semirings import Params, Semiring, Value
 
 
 @final
@@ -41,6 +41,7 @@ class TuckerLayer(FusedLayer):
         name = "TuckerLayer"
         units, inputs = positive(name, "num_input_units", num_input_units), positive(name, "arity", arity)
         sums = positive(name, "num_output_units", num_output_units)
+        check_power(name, units, inputs)
         assign(self, num_input_units=units, num_output_units=sums, arity=inputs)
         assign(self, weight=choose_parameter(name, "weight", (sums, units**inputs), weight, softmax_normal))
 
@@ -62,9 +63,10 @@ _UNITS = "".join(letter for letter in ascii_lowercase if letter not in _BATCH)
 def _body(xp: Namespace, semiring: Semiring, layer: TuckerLayer, params: Params, inputs: Sequence[Value]) -> Value:
     # y[o] = sum over i, j, ... of W[o, i, j, ...] x1[i] x2[j] ...
     units = _UNITS[: layer.arity]
-    shape = (params["weight"].shape[0], layer.num_output_units, *[layer.num_input_units] * layer.arity)
+    sizes = [layer.num_input_units] * layer.arity
+    core = params.weight("weight").laid_out(lambda weight: xp.reshape(weight, (*weight.shape[:2], *sizes)))
     terms = ",".join(f"fb{unit}" for unit in units)
-    return semiring.einsum(xp, f"{terms},fo{units}->fbo", inputs, xp.reshape(params["weight"], shape))
+    return semiring.einsum(xp, f"{terms},fo{units}->fbo", inputs, core)
 
 
 ROW = FusedRow(TuckerLayer, body=_body)

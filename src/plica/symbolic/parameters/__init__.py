@@ -5,9 +5,15 @@
 Parameter((3,): TensorParameter -> SquareParameter)
 """
 
-from plica.symbolic.parameters.contract import EinsumParameter, FlattenParameter, MatMulParameter
+from plica.symbolic.parameters.contract import (
+    EinsumParameter,
+    FlattenParameter,
+    LogMatMulExpParameter,
+    MatMulParameter,
+)
 from plica.symbolic.parameters.elementwise import (
     ClampParameter,
+    ConjugateParameter,
     ExpParameter,
     HadamardParameter,
     LogParameter,
@@ -17,7 +23,7 @@ from plica.symbolic.parameters.elementwise import (
     SquareParameter,
     SumParameter,
 )
-from plica.symbolic.parameters.factories import mixing_weight_factory, normal, softmax_normal
+from plica.symbolic.parameters.factories import log_softmax_normal, mixing_weight_factory, normal, softmax_normal
 from plica.symbolic.parameters.graph import Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter
 from plica.symbolic.parameters.nodes import (
@@ -29,8 +35,14 @@ from plica.symbolic.parameters.nodes import (
     ParameterOp,
     Shape,
     UnaryOp,
+    setting_key,
 )
-from plica.symbolic.parameters.products import KroneckerParameter, OuterProductParameter, OuterSumParameter
+from plica.symbolic.parameters.products import (
+    KroneckerParameter,
+    KroneckerSumParameter,
+    OuterProductParameter,
+    OuterSumParameter,
+)
 from plica.symbolic.parameters.reduce import (
     LogSoftmaxParameter,
     ReduceLSEParameter,
@@ -44,6 +56,7 @@ __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
+    "ConjugateParameter",
     "ConstantParameter",
     "EinsumParameter",
     "ExpParameter",
@@ -51,6 +64,8 @@ __all__ = [
     "HadamardParameter",
     "IndexParameter",
     "KroneckerParameter",
+    "KroneckerSumParameter",
+    "LogMatMulExpParameter",
     "LogParameter",
     "LogSoftmaxParameter",
     "MatMulParameter",
@@ -77,7 +92,9 @@ __all__ = [
     "SumParameter",
     "TensorParameter",
     "UnaryOp",
+    "log_softmax_normal",
     "mixing_weight_factory",
     "normal",
+    "setting_key",
     "softmax_normal",
 ]

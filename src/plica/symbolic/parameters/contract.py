@@ -7,12 +7,23 @@
 """
 
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import final
 
 from plica.errors import ShapeError
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp
 
 _FOLD = "F"
+
+
+def _product_shape(op: BinaryOp) -> Shape:
+    first, second = op.in_shape1, op.in_shape2
+    if len(first) != 2 or len(second) != 2 or first[1] != second[0]:
+        raise ShapeError(
+            f"{type(op).__name__}: expected shapes (m, k) and (k, n), found {first} and {second}; "
+            "check the order of the two inputs"
+        )
+    return (first[0], second[1])
 
 
 @final
@@ -22,17 +33,26 @@ class MatMulParameter(BinaryOp):
 
     def infer_shape(self) -> Shape:
         """`(m, n)` from `(m, k)` and `(k, n)`."""
-        first, second = self.in_shape1, self.in_shape2
-        if len(first) != 2 or len(second) != 2 or first[1] != second[0]:
-            raise ShapeError(
-                f"MatMulParameter: expected shapes (m, k) and (k, n), found {first} and {second}; "
-                "check the order of the two inputs"
-            )
-        return (first[0], second[1])
+        return _product_shape(self)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The product, fold by fold."""
         return xp.matmul(arrays[0], arrays[1])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogMatMulExpParameter(BinaryOp):
+    """The logarithm of the product of two matrices that are given as logarithms."""
+
+    def infer_shape(self) -> Shape:
+        """`(m, n)` from `(m, k)` and `(k, n)`."""
+        return _product_shape(self)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log(exp(x) @ exp(y)), fold by fold; right where the product underflows."""
+        logs = xp.matrix_transpose(arrays[1])
+        return xp.log_matmul_exp(arrays[0], xp.exp(logs), logs)
 
 
 @final
@@ -51,7 +71,7 @@ class EinsumParameter(BinaryOp):
         fits = bool(arrow) and [len(term) for term in letters] == [len(shape) for shape in shapes]
         for term, shape in zip(letters, shapes, strict=False):
             for letter, size in zip(term, shape, strict=False):
-                fits = fits and letter.islower() and sizes.setdefault(letter, size) == size
+                fits = fits and letter in ascii_lowercase and sizes.setdefault(letter, size) == size
         if not fits or any(letter not in sizes for letter in result) or len(dict.fromkeys(result)) != len(result):
             raise ShapeError(
                 f"EinsumParameter: the equation {self.equation!r} does not fit inputs of shape {shapes[0]} and "

@@ -9,7 +9,7 @@ from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.parameters.graph import Parameter, ParameterFactory
 from plica.symbolic.parameters.leaves import TensorParameter
 from plica.symbolic.parameters.nodes import Shape
-from plica.symbolic.parameters.reduce import SoftmaxParameter
+from plica.symbolic.parameters.reduce import LogSoftmaxParameter, SoftmaxParameter
 from plica.symbolic.parameters.select import MixingWeightParameter
 
 
@@ -21,6 +21,11 @@ def normal(shape: Shape) -> Parameter:
 def softmax_normal(shape: Shape) -> Parameter:
     """The softmax, over the last axis, of learnable standard normal draws: the default weight of a sum layer."""
     return Parameter.from_unary(SoftmaxParameter(shape, axis=-1), normal(shape))
+
+
+def log_softmax_normal(shape: Shape) -> Parameter:
+    """The log-softmax, over the last axis, of learnable standard normal draws: the default logits of an input layer."""
+    return Parameter.from_unary(LogSoftmaxParameter(shape, axis=-1), normal(shape))
 
 
 def mixing_weight_factory(shape: Shape, *, param_factory: ParameterFactory) -> Parameter:

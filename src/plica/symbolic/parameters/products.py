@@ -13,27 +13,48 @@ from plica.errors import ShapeError
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis
 
 
-@final
 @dataclass(frozen=True, slots=True, eq=False)
-class KroneckerParameter(BinaryOp):
-    """The Kronecker product of two inputs of as many axes."""
+class KroneckerOp(BinaryOp):
+    """An operation on every pair of entries of two inputs of as many axes."""
 
     def infer_shape(self) -> Shape:
         """Along each axis the product of the two sizes."""
         if len(self.in_shape1) != len(self.in_shape2):
             raise ShapeError(
-                f"KroneckerParameter: expected two inputs of as many axes, found {self.in_shape1} and "
+                f"{type(self).__name__}: expected two inputs of as many axes, found {self.in_shape1} and "
                 f"{self.in_shape2}; add axes of size 1 to one of them"
             )
         return tuple(size1 * size2 for size1, size2 in zip(self.in_shape1, self.in_shape2, strict=True))
 
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The product of `(F, m, 1, n, 1)` and `(F, 1, p, 1, q)`, as `(F, m*p, n*q)`."""
-        folds = arrays[0].shape[0]
+    def paired(self, xp: Namespace, first: Array, second: Array) -> tuple[Array, Array]:
+        """The inputs as `(F, m, 1, n, 1)` and `(F, 1, p, 1, q)`."""
         left = [size for size1 in self.in_shape1 for size in (size1, 1)]
         right = [size for size2 in self.in_shape2 for size in (1, size2)]
-        product = xp.multiply(xp.reshape(arrays[0], (folds, *left)), xp.reshape(arrays[1], (folds, *right)))
-        return xp.reshape(product, (folds, *self.shape))
+        return xp.reshape(first, (first.shape[0], *left)), xp.reshape(second, (first.shape[0], *right))
+
+    def joined(self, xp: Namespace, pairs: Array) -> Array:
+        """`(F, m, p, n, q)` as `(F, m*p, n*q)`."""
+        return xp.reshape(pairs, (pairs.shape[0], *self.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class KroneckerParameter(KroneckerOp):
+    """The Kronecker product of two inputs of as many axes."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The products of all pairs."""
+        return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class KroneckerSumParameter(KroneckerOp):
+    """The sums where a Kronecker product has products: the logarithm of one, from the logarithms of both inputs."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sums of all pairs."""
+        return self.joined(xp, xp.add(*self.paired(xp, arrays[0], arrays[1])))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

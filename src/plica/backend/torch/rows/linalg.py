@@ -24,16 +24,28 @@ def _einsum(call: Call) -> str:
     return f"{found}.to({dtype_source(dtype)})" if dtype.kind == "int" and not others else found
 
 
+def _logs(call: Call) -> str:
+    """The argument that says where a weight's logarithms come from; it is the last operand."""
+    form = call.params.get("logs")
+    return "" if form is None else f", logs={form!r}"
+
+
+_FEW = 8  # operands of one operator; Python's own compiler goes one call deeper for each
+
+
 def _log_einsum_exp(call: Call) -> str:
     equation = call.params["equation"]
     terms, _, result = equation.partition("->")
     first, *others, weighted = terms.split(",")
     if all(term == first for term in others) and _is_matrix_product(first, weighted, result):
-        product = " + ".join(call.tensor(place) for place in range(len(others) + 1))
-        return f"kernels.log_matmul_exp({product}, {call.tensor(len(others) + 1)})"
+        factors = [call.tensor(place) for place in range(len(others) + 1)]
+        few = len(factors) <= _FEW
+        product = " + ".join(factors) if few else f"kernels.total({', '.join(factors)})"
+        rest = ", ".join(call.tensor(place) for place in range(len(factors), len(call.inputs)))
+        return f"kernels.log_matmul_exp({product}, {rest}{_logs(call)})"
     if is_tucker(",".join([first, weighted, *others]) + f"->{result}"):
-        return f"kernels.log_tucker({call.tensors})"
-    return f"kernels.log_einsum_exp({equation!r}, {call.tensors})"
+        return f"kernels.log_tucker({call.tensors}{_logs(call)})"
+    return f"kernels.log_einsum_exp({equation!r}, {call.tensors}{_logs(call)})"
 
 
 def _vector_norm(call: Call) -> str:
@@ -50,7 +62,7 @@ def _kernel(name: str, *params: str) -> Row:
 
 LINALG: dict[str, Row] = {
     "matmul": function("torch.matmul"),
-    "log_matmul_exp": function("kernels.log_matmul_exp"),
+    "log_matmul_exp": lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})",
     "einsum": _einsum,
     "log_einsum_exp": _log_einsum_exp,
     "cross": _kernel("cross", "axis"),

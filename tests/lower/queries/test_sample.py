@@ -6,10 +6,11 @@ import torch
 
 import plica
 from plica.backend.torch.compiler import TorchCompiler
-from plica.backend.torch.queries import SamplingQuery
+from plica.backend.torch.queries import query_of
 from plica.ir.dtypes import DType
 from plica.lower.fold.groups import fold_circuit
-from plica.lower.queries.sample import lower_sampling
+from plica.lower.queries.query import lower_query
+from plica.lower.queries.sample import SAMPLING
 from tests.harness.circuits import CIRCUITS
 
 # The circuits of one output of one unit.
@@ -22,13 +23,13 @@ ONE = [
 @pytest.mark.parametrize("name", ONE)
 def test_the_interpreter_agrees_with_torch(name: str, fold: bool) -> None:
     compiled = TorchCompiler(fold=fold, dtype="float64").compile(CIRCUITS[name]())
-    query = SamplingQuery(compiled)
-    program = query.program
+    query = query_of(compiled, SAMPLING, None)
+    program = query.lowered.program
     plica.verify(program)
     assert plica.parse(str(program)) == program
-    leaves = query._leaves()
+    leaves = query.leaves(compiled)
     consts = [getattr(leaves, var.name).detach().numpy() for var in program.consts]
-    rows = lower_sampling(fold_circuit(compiled.symbolic), DType.FLOAT64).num_uniforms
+    rows = query.lowered.num_uniforms
     for number in (0, 1, 200):
         uniforms = torch.rand(rows, number, dtype=torch.float64)
         with torch.no_grad():
@@ -42,7 +43,7 @@ def test_the_interpreter_agrees_with_torch(name: str, fold: bool) -> None:
 @pytest.mark.parametrize("name", ONE)
 def test_one_uniform_number_for_each_sum_and_variable_of_an_input(name: str) -> None:
     circuit = CIRCUITS[name]()
-    lowered = lower_sampling(fold_circuit(circuit), DType.FLOAT32)
+    lowered = lower_query(SAMPLING, fold_circuit(circuit), DType.FLOAT32)
     expected = len(circuit.sum_layers) + sum(layer.num_variables for layer in circuit.input_layers)
     assert lowered.num_uniforms == expected
     assert sorted(lowered.sums) == [circuit.layer_index(layer) for layer in circuit.sum_layers]

@@ -6,24 +6,29 @@ whole activations disappear. What underflow may lose is bounded as it happens:
 
 * every mantissa is within `e` of its exact value (rounding aside), and neither is more than `c + e`;
 * a mantissa below the smallest normal number t loses at most t, so inputs start with `e = t`;
-* a product has `e = e1 (c2 + e2) + e2 (c1 + e1) + t`, a sum with weights of row sums up to R has `e = R e + I t`;
+* a weight has lost at most l t, where l is 1 for most and more for products of weights (`Weight.lost`);
+* a product has `e = e1 (c2 + e2) + e2 (c1 + e1) + t`, a sum of I terms with weights of row sums up to R has
+  `e = R e + I t (1 + l (c + e))`;
 * dividing by a power of two p just above the largest mantissa, which `normalise` does, gives `e / p + t`.
 
 Scale, bound and cap have one row, `(F, 1, 1)`, as long as they are alike for all rows.
-
-At the end `e <= tolerance * m` proves the result right to that tolerance; where it does not, the caller takes the
-log-space path.
 
 Source: the scaling of forward algorithms (Rabiner, "A tutorial on hidden Markov models", 1989, section V.A); the bound
 is a running error analysis (Higham, "Accuracy and stability of numerical algorithms", 2002, section 3.3).
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from plica.symbolic.semirings import SUM_PRODUCT, Array, Namespace, Semiring, Value
+from plica.symbolic.semirings import linear
+from plica.symbolic.semirings.algebra import REAL
+from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, outer_of
+from plica.symbolic.semirings.weights import Weight
+
+_outer_of_mantissas = outer_of("multiply")
 
 
 def _smallest(array: Array) -> float:
@@ -55,10 +60,13 @@ def _from_log(xp: Namespace, x: Array) -> Value:
     return mantissa, scale, bound, cap
 
 
-def _categorical(xp: Namespace, logits: Array, index: Array) -> Value:
-    # probabilities are at most 1 and need no scale of their own
-    mantissa = xp.lookup(xp.softmax(logits, axis=-1), index)
-    return _lift(xp, mantissa, xp.ones((logits.shape[0], 1, 1), dtype=logits.dtype))
+def _from_weight(xp: Namespace, weight: Weight) -> Value:
+    if math.isfinite(weight.most):
+        mantissa = weight.linear
+        cap = xp.full((mantissa.shape[0], 1, 1), max(weight.most, 1.0), dtype=mantissa.dtype)
+        mantissa, scale, bound, _ = _lift(xp, mantissa, cap)
+        return mantissa, scale, bound * max(weight.lost, 1.0), cap
+    return _from_log(xp, weight.log(xp)) if weight.from_logs else _from_linear(xp, weight.linear)
 
 
 def _to_log(xp: Namespace, value: Value) -> Array:
@@ -70,7 +78,7 @@ def _mul(xp: Namespace, a: Value, b: Value) -> Value:
 
 
 def _outer(xp: Namespace, a: Value, b: Value) -> Value:
-    (mantissa,) = SUM_PRODUCT.outer(xp, (a[0],), (b[0],))
+    (mantissa,) = _outer_of_mantissas(xp, (a[0],), (b[0],))
     return _product(a, b, mantissa)
 
 
@@ -85,17 +93,19 @@ def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
     return mantissa, aligned[0][1], bound + _smallest(mantissa), cap
 
 
-def _contract(xp: Namespace, values: Sequence[Value], weight: Array) -> Value:
+def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
+    numbers = Weight.of(weight)
     aligned = _aligned(xp, values)
-    (mantissa,) = SUM_PRODUCT.contract(xp, [value[:1] for value in aligned], weight)
-    row_sum = _row_sum(xp, weight, (2,))
+    (mantissa,) = linear.contract(xp, [value[:1] for value in aligned], numbers)
+    row_sum = _row_sum(xp, numbers.linear, (2,))
     bound, cap = (_largest(xp, [value[place] for value in aligned]) for place in (2, 3))
-    lost = _smallest(mantissa) * int(weight.shape[2])
-    return mantissa, aligned[0][1], bound * row_sum + lost, cap * row_sum
+    terms = int(numbers.linear.shape[2])
+    return mantissa, aligned[0][1], bound * row_sum + _lost(mantissa, numbers, cap + bound) * terms, cap * row_sum
 
 
-def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array) -> Value:
-    (mantissa,) = SUM_PRODUCT.einsum(xp, equation, [value[:1] for value in values], weight)
+def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
+    numbers = Weight.of(weight)
+    (mantissa,) = linear.einsum(xp, equation, [value[:1] for value in values], numbers)
     scale, bound, cap = values[0][1:]
     lost = _smallest(mantissa)  # by each term, whose factors are multiplied from the left
     for _, s, e, c in values[1:]:
@@ -104,9 +114,15 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
     terms, _, result = equation.partition("->")
     weighted = terms.split(",")[-1]
     summed = tuple(axis for axis, letter in enumerate(weighted) if axis and letter not in result)
-    row_sum = _row_sum(xp, weight, summed)
-    count = int(np.prod([weight.shape[axis] for axis in summed]))
+    row_sum = _row_sum(xp, numbers.linear, summed)
+    count = int(np.prod([numbers.linear.shape[axis] for axis in summed]))
+    lost = lost + _lost(mantissa, numbers, cap + bound)
     return mantissa, scale, bound * row_sum + lost * count, cap * row_sum
+
+
+def _lost(mantissa: Array, weight: Weight, cap: Array) -> Array:
+    """What underflow may take from a term: the product, and the weight, which a number up to `cap` multiplies."""
+    return (cap * max(weight.lost, 1.0) + 1.0) * _smallest(mantissa)
 
 
 def _row_sum(xp: Namespace, weight: Array, axes: tuple[int, ...]) -> Array:
@@ -168,19 +184,22 @@ def trusted(xp: Namespace, value: Value) -> Array:
 
 SCALED = Semiring(
     name="scaled",
+    algebra=REAL,
+    logarithmic=False,
+    negative=False,
     from_linear=_from_linear,
     from_log=_from_log,
-    categorical=_categorical,
+    from_weight=_from_weight,
     to_log=_to_log,
     to_linear=lambda xp, value: value[0] * xp.exp(value[1]),
     result=_to_log,
-    mul=_mul,
+    product=_mul,
     outer=_outer,
-    sum=_sum,
+    total=_sum,
     contract=_contract,
     einsum=_einsum,
     normalise=_normalise,
     zero=lambda xp, shape, dtype: _constant(xp, shape, dtype, 0.0),
     one=lambda xp, shape, dtype: _constant(xp, shape, dtype, 1.0),
-    negative=False,
+    proven=trusted,
 )

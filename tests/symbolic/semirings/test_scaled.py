@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plica.ir.types import spec
-from plica.symbolic.scaled import SCALED, trusted
+from plica.symbolic.semirings import Weight
+from plica.symbolic.semirings.scaled import SCALED, trusted
 from plica.tracing import namespace as xp
 from plica.tracing.trace import trace
 from tests.harness.programs import run_torch
@@ -105,6 +106,11 @@ def value(arrays: Sequence[Any], place: int) -> tuple[Any, ...]:
     return tuple(arrays[4 * place : 4 * place + 4])
 
 
+def normalised(table: Any) -> Weight:
+    """The weight that a log-softmax is: no number above 1."""
+    return Weight(lambda: xp.softmax(table), lambda: xp.log_softmax(table), from_logs=True, most=1.0)
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule of the semiring, what it is given, and what it stands for in ordinary numbers."""
@@ -150,14 +156,14 @@ def looked_up(table: Array, index: Array) -> Array:
 
 EINSUM = {2: "fbi,fbj,foij->fbo", 3: "fbi,fbj,fbk,foijk->fbo"}
 RULES = {
-    "mul": Rule(lambda *a: SCALED.mul(xp, value(a, 0), value(a, 1)), some(2), np.multiply),
+    "mul": Rule(lambda *a: SCALED.product(xp, value(a, 0), value(a, 1)), some(2), np.multiply),
     "outer": Rule(
         lambda *a: SCALED.outer(xp, value(a, 0), value(a, 1)),
         some(2),
         lambda a, b: (a[..., :, None] * b[..., None, :]).reshape(F, B, K * K),
     ),
     "sum": Rule(
-        lambda *a: SCALED.sum(xp, [value(a, place) for place in range(3)]), some(3), lambda *numbers: sum(numbers)
+        lambda *a: SCALED.total(xp, [value(a, place) for place in range(3)]), some(3), lambda *numbers: sum(numbers)
     ),
     "contract of 1": Rule(lambda *a: SCALED.contract(xp, [value(a, 0)], a[4]), some(1, (F, 2, K)), contract),
     "contract of 2": Rule(
@@ -186,7 +192,7 @@ RULES = {
         np.exp,
     ),
     "categorical": Rule(
-        lambda table, index: SCALED.categorical(xp, table, index),
+        lambda table, index: SCALED.from_weight(xp, normalised(table).map(lambda one: xp.lookup(one, index))),
         lambda rng: ([], [logits(rng), rng.integers(0, 5, (F, B))]),
         lambda table, index: np.exp(looked_up(log_softmax(table), index)),
     ),
@@ -240,9 +246,9 @@ def chain(rng: Numbers, length: int) -> tuple[Callable[..., Any], list[Array], A
         for place, kind in enumerate(kinds):
             other, weight = SCALED.from_log(xp, arrays[1 + place]), arrays[length + place]
             if kind == "mul":
-                result = SCALED.mul(xp, result, other)
+                result = SCALED.product(xp, result, other)
             elif kind == "sum":
-                result = SCALED.sum(xp, [result, other])
+                result = SCALED.total(xp, [result, other])
             elif kind == "contract":
                 result = SCALED.contract(xp, [result, other], weight[:, :, : 2 * K])
             else:
@@ -293,7 +299,7 @@ def test_a_factor_that_underflows_is_counted() -> None:
 
     def rule(a, b):
         large = (a, xp.full((1, 1, 1), -104.5, dtype=a.dtype), xp.full((1, 1, 1), 2.0**-126, dtype=a.dtype), a)
-        return SCALED.sum(xp, [large, SCALED.from_linear(xp, b)])
+        return SCALED.total(xp, [large, SCALED.from_linear(xp, b)])
 
     arrays = [torch.full((1, 1, 1), number) for number in (1e10, 1e-30)]
     mantissa, scale, bound, _ = run_torch(trace(rule, *[spec((1, 1, 1), "float32")] * 2), *arrays)
@@ -340,7 +346,7 @@ def test_zero_and_one_are_neutral(dtype: str) -> None:
     def rule(array):
         a = SCALED.from_linear(xp, array)
         one, zero = (make(xp, (F, 1, K), array.dtype) for make in (SCALED.one, SCALED.zero))
-        return [SCALED.to_linear(xp, result) for result in (SCALED.mul(xp, a, one), SCALED.sum(xp, [a, zero]))]
+        return [SCALED.to_linear(xp, result) for result in (SCALED.product(xp, a, one), SCALED.total(xp, [a, zero]))]
 
     for found in run_torch(trace(rule, spec(x.shape, dtype)), torch.from_numpy(x)):
         np.testing.assert_array_equal(found, x)

@@ -1,0 +1,35 @@
+"""State dicts of compiled circuits: folded tensors outside as unfolded ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plica.backend.torch.circuits import TorchCircuit
+
+_FOLDED = "leaves."  # where the tensors of a circuit are
+
+
+def unfold_states(circuit: TorchCircuit) -> None:
+    """Have `circuit` write and read state dicts with an entry for each tensor of the described circuit."""
+    circuit.register_state_dict_post_hook(_unfold_state)  # type: ignore[no-untyped-call]
+    circuit.register_load_state_dict_pre_hook(_fold_state)  # type: ignore[no-untyped-call]
+
+
+def _unfold_state(circuit: Any, state: dict[str, Any], prefix: str, _: object) -> None:
+    circuit.leaves.unfold(state, prefix, f"{prefix}{_FOLDED}")
+
+
+def _fold_state(
+    circuit: Any,
+    state: dict[str, Any],
+    prefix: str,
+    _local: object,
+    _strict: bool,
+    missing: list[str],
+    _unexpected: list[str],
+    errors: list[str],
+) -> None:
+    problems = circuit.leaves.fold(state, prefix, f"{prefix}{_FOLDED}")
+    missing.extend(problems.missing)
+    errors.extend(problems.shapes)

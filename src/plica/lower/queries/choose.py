@@ -1,0 +1,196 @@
+"""The policy that chooses: every sum one of its terms, every input layer one value for each of its variables.
+
+A message is a unit for each row, `(F, B)`, or -1 where the row does not come by. In a smooth and decomposable circuit
+a row comes by one layer of each variable, so that the values of all input layers make up rows of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from plica.ir.dtypes import DType
+from plica.lower.fold.groups import FoldedLayer
+from plica.lower.fold.read import read_folds
+from plica.lower.queries.filled import FilledRows
+from plica.lower.queries.top_down import Message
+from plica.lower.scope import LoweringScope
+from plica.symbolic.layers import Choice, InputRow, Layer, LayerRow, ProductRow, SumRow
+from plica.symbolic.semirings import Params, Value
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+# table: (F, K, N) logarithms, rows: (F, B) of K, uniforms: (F, B) in [0, 1) -> (F, B), one of N
+Term: TypeAlias = Callable[[Tracer, Tracer, Tracer | None], Tracer]
+# the row's column, layer, parameters, units: (F, B), uniforms: (F, B, num_variables) -> (F, B, num_variables)
+Fill: TypeAlias = Callable[[Any, Layer, Params, Tracer, Tracer | None], Tracer]
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """How one is chosen of several.
+
+    Args:
+        term: A term of a sum, from the logarithms of what its terms amount to.
+        fill: Values of an input layer's variables.
+        column: The column of input rows that `fill` takes.
+        draws: Whether chance plays a part: then sum layers take a uniform number, input layers one for each variable.
+    """
+
+    term: Term
+    fill: Fill
+    column: Literal["sample", "mode"]
+    draws: bool
+
+    def num_uniforms(self, row: LayerRow, layer: Layer) -> int:
+        """How many uniform numbers a layer takes for each row of data."""
+        if not self.draws or isinstance(row, ProductRow):
+            return 0
+        return layer.num_input_units if isinstance(row, InputRow) else 1
+
+
+@dataclass(slots=True)
+class Choices:
+    """The policy for one Program, and what was chosen.
+
+    Args:
+        scope: The Program under construction.
+        chooser: How it chooses.
+        up: The value of every group, `(F, B, K)`, or `(F, 1, K)` where nothing is known of any variable.
+        knows: Whether something is known of variables.
+        uniforms: `(U, B)`, in the order of the circuit's layers; None where chance plays no part.
+        filled: Takes what is chosen for variables.
+    """
+
+    scope: LoweringScope
+    chooser: Chooser
+    up: Sequence[Value]
+    knows: bool
+    uniforms: Tracer | None
+    filled: FilledRows
+    sums: list[Layer] = field(default_factory=list)
+    terms: list[Tracer] = field(default_factory=list)  # for each group of sums, (F, B), the term of each layer or -1
+    invalid: list[Tracer] = field(default_factory=list)  # for each group of sums, (), whether a weight has no logarithm
+    _first_uniform: dict[Layer, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        folded = self.scope.folded
+        counts = [self.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.layers]
+        starts = np.cumsum([0, *counts]).tolist()
+        self._first_uniform = dict(zip(folded.circuit.layers, starts, strict=False))
+
+    def start(self) -> Tracer:
+        """The one unit of the output."""
+        return xp.zeros((1, self.filled.count), dtype=DType.INT64)
+
+    def nothing(self, group: FoldedLayer) -> Tracer:  # noqa: ARG002
+        """No unit."""
+        return xp.full((1, self.filled.count), -1, dtype=DType.INT64)
+
+    def merge(self, one: Tracer, other: Tracer) -> Tracer:
+        """At most one of them is a unit."""
+        unit: Tracer = xp.maximum(one, other)
+        return unit
+
+    def visit(self, group: FoldedLayer, message: Message) -> Sequence[Message]:
+        """Choose for a group."""
+        row, layer = self.scope.folded.row(group.representative), group.representative
+        comes_by = None if message.always else xp.greater_equal(message.content, 0)
+        units = message.content if message.always else xp.maximum(message.content, 0)
+        if isinstance(row, InputRow):
+            column, params = getattr(row, self.chooser.column), self.scope.parameters(group)
+            self.filled.add(group, self.chooser.fill(column, layer, params, units, self._chance(group)), comes_by)
+            return ()
+        if isinstance(row, ProductRow):
+            routes = row.route(xp, layer, units)
+            return [Message(_only(comes_by, route), message.always) for route in routes]
+        assert isinstance(row, SumRow), "a query checks its rows first"
+        assert isinstance(row.choose, Choice), "a query checks its rows first"
+        return self._choose(group, row.choose, units, comes_by)
+
+    def _choose(self, group: FoldedLayer, choice: Choice, units: Tracer, comes_by: Tracer | None) -> list[Message]:
+        layer = group.representative
+        log_weights = choice.log_weights(xp, layer, self.scope.parameters(group))
+        self.invalid.append(xp.any(xp.isnan(log_weights)))
+        reads = _Reads(self.scope, np.asarray(choice.reads(layer)))
+        inputs = self._inputs(group)
+        chance = self._chance(group)
+        chance = None if chance is None else chance[:, :, 0]
+        if self.knows:
+            weights = xp.lookup(xp.matrix_transpose(log_weights), units)  # (F, B, N)
+            rows = xp.broadcast_to(xp.arange(self.filled.count), units.dims)
+            term = self.chooser.term(weights + reads.of_units(inputs, units), rows, chance)
+        else:
+            term = self.chooser.term(log_weights + reads.of_all(inputs), units, chance)
+        self.sums.extend(group.members)
+        self.terms.append(_only(comes_by, term))
+        read = reads.read(term, units)  # h*I + i
+        if layer.arity == 1:
+            return [Message(_only(comes_by, read), comes_by is None)]
+        place, unit = xp.floor_divide(read, layer.num_input_units), xp.remainder(read, layer.num_input_units)
+        told = [xp.where(xp.equal(place, number), unit, -1) for number in range(layer.arity)]
+        return [Message(_only(comes_by, one), always=False) for one in told]
+
+    def _inputs(self, group: FoldedLayer) -> Tracer:
+        """The logarithms of the units of all inputs, `(F, B, H*I)`."""
+        values = [
+            self.scope.read(list(self.up), [fold[place] for fold in group.in_fold_idx])
+            for place in range(group.representative.arity)
+        ]
+        return xp.concat([self.scope.semiring.to_log(xp, value) for value in values], axis=2)
+
+    def _chance(self, group: FoldedLayer) -> Tracer | None:
+        """The uniform numbers of a group, `(F, B, V)`."""
+        if self.uniforms is None:
+            return None
+        count = self.chooser.num_uniforms(self.scope.folded.row(group.representative), group.representative)
+        places = [(0, self._first_uniform[layer] + place) for layer in group.members for place in range(count)]
+        taken = read_folds([self.uniforms], places, self.scope.constant)
+        return xp.permute_dims(xp.reshape(taken, (group.num_folds, count, self.filled.count)), (0, 2, 1))
+
+
+def _only(comes_by: Tracer | None, units: Tracer) -> Tracer:
+    """`units`, and -1 in rows that do not come by."""
+    return units if comes_by is None else xp.where(comes_by, units, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """What the terms of a sum layer read: `table (O, N)`, or `(1, N)` for all output units, of numbers h*I + i."""
+
+    scope: LoweringScope
+    table: np.ndarray
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether term n reads unit n of all inputs."""
+        return len(self.table) == 1 and np.array_equal(self.table[0], np.arange(self.table.shape[1]))
+
+    def of_all(self, inputs: Tracer) -> Tracer:
+        """What each term of each output unit reads: from `(F, 1, H*I)`, `(F, O, N)` or `(F, 1, N)`."""
+        if self._in_order:
+            return inputs
+        flat = xp.take(inputs[:, 0], self._constant(self.table.ravel()), axis=1, nonnegative=True)
+        return xp.reshape(flat, (inputs.dims[0], *self.table.shape))
+
+    def of_units(self, inputs: Tracer, units: Tracer) -> Tracer:
+        """What each term of a chosen unit reads: from `(F, B, H*I)` and `(F, B)`, `(F, B, N)`."""
+        if self._in_order:
+            return inputs
+        if len(self.table) == 1:
+            return xp.take(inputs, self._constant(self.table[0]), axis=2, nonnegative=True)
+        return xp.take_along_axis(inputs, self._constant(self.table)[units], axis=2, nonnegative=True)
+
+    def read(self, term: Tracer, units: Tracer) -> Tracer:
+        """What a chosen term of a chosen unit reads, `(F, B)`."""
+        if self._in_order:
+            return term
+        if len(self.table) == 1:
+            return self._constant(self.table[0])[term]
+        return self._constant(self.table.ravel())[units * self.table.shape[1] + term]
+
+    def _constant(self, array: np.ndarray) -> Tracer:
+        return self.scope.constant(array.astype(np.int64), "reads")

@@ -1,0 +1,163 @@
+"""A query that chooses: a name, a walk up and a way to choose on the walk down; and the Program that it lowers to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plica.errors import ShapeError, UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.op import Unsupported
+from plica.ir.program import Program
+from plica.lower.data import InputData, input_width, samples_dtype
+from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.queries.bottom_up import layer_values
+from plica.lower.queries.choose import Choices, Chooser
+from plica.lower.queries.filled import FilledRows
+from plica.lower.queries.top_down import walk_down
+from plica.lower.scope import LoweringScope
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import FusedRow, InputRow, ProductRow, SumRow
+from plica.symbolic.semirings import Semiring
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of a circuit.
+
+    Args:
+        name: What messages call it.
+        semiring: What a sum and a product are on the way up, and what stands for variables that are not known.
+        chooser: How one is chosen of several, on the way down.
+    """
+
+    name: str
+    semiring: Semiring
+    chooser: Chooser
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredQuery:
+    """The Program of a query, and what stands behind its variables.
+
+    It takes uniform numbers `(U, B)` where the query draws, then data `(B, D)` if it was lowered for some. Its results:
+    rows of data `(B, D)`, the chosen terms `(S, B)`, the logarithm of the circuit's value `(B,)` (or `(1,)` without
+    data), and whether a weight has no logarithm `()`.
+
+    Args:
+        program: The Program.
+        captured: What stands behind each of its captured variables.
+        num_uniforms: U, how many uniform numbers one row takes; 0 where the query does not draw.
+        sums: The S sum layers, by topological index, in the order of the chosen terms.
+    """
+
+    program: Program
+    captured: tuple[Leaf | Constant, ...]
+    num_uniforms: int
+    sums: tuple[int, ...]
+
+
+def lower_query(
+    query: Query,
+    folded: FoldedCircuit,
+    dtype: DType,
+    *,
+    input_dtype: DType | None = None,
+    real_dtype: DType | None = None,
+    owners: Owners | None = None,
+) -> LoweredQuery:
+    """The Program that answers a query on a circuit as it was described.
+
+    Args:
+        query: The query.
+        folded: The circuit, with one output of one unit.
+        dtype: The dtype that it computes in.
+        input_dtype: The dtype of the data; None where nothing is known of any variable.
+        real_dtype: The dtype of real variables in the rows that are made up; by default that of the data if it is
+            floating, else `dtype`. Rows of nothing but states are int64.
+        owners: The leaves that exist already.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable.
+        ShapeError: More than one output or unit.
+        UnsupportedError: A layer does not say what the query needs.
+    """
+    check_query(query, folded)
+    scope = LoweringScope(folded, query.semiring, dtype, owners or {})
+    floating = input_dtype is not None and input_dtype.kind == "float"
+    reals = real_dtype or (input_dtype if floating and input_dtype else dtype)
+    with scope.trace.active():
+        results, choices = _lowered(scope, query, input_dtype, samples_dtype(folded.circuit, reals))
+    circuit = folded.circuit
+    return LoweredQuery(
+        scope.build(results),
+        tuple(scope.captured),
+        _num_uniforms(query, folded),
+        tuple(circuit.layer_index(layer) for layer in choices.sums),
+    )
+
+
+def _num_uniforms(query: Query, folded: FoldedCircuit) -> int:
+    return sum(query.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.layers)
+
+
+def _lowered(
+    scope: LoweringScope, query: Query, input_dtype: DType | None, dtype: DType
+) -> tuple[list[Tracer], Choices]:
+    uniforms = x = data = None
+    if query.chooser.draws:
+        uniforms = scope.argument("uniforms", (_num_uniforms(query, scope.folded), "b"), scope.dtype)
+    if input_dtype is not None:
+        x = scope.argument("x", ("b", input_width(scope.folded.described)), input_dtype)
+        data = InputData(scope, x)
+    count = uniforms.dims[1] if uniforms is not None else 1 if x is None else x.dims[0]
+    up = layer_values(scope, data)
+    choices = Choices(scope, query.chooser, up, data is not None, uniforms, FilledRows(scope, count, dtype))
+    walk_down(scope, choices)
+    ((group, fold),) = scope.folded.out_fold_idx
+    log_value = scope.semiring.to_log(xp, up[group])[fold, :, 0]
+    terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
+    invalid = xp.any(xp.stack(choices.invalid)) if choices.invalid else xp.zeros((), dtype=DType.BOOL)
+    return [_completed(x, choices.filled.rows()), terms, log_value, invalid], choices
+
+
+def _completed(x: Tracer | None, rows: Tracer) -> Tracer:
+    """`rows` with the entries of `x` that are there."""
+    if x is None:
+        return rows
+    if x.dtype.kind != "float":
+        return xp.astype(x, rows.dtype)
+    missing = xp.isnan(x)
+    return xp.where(missing, rows, xp.astype(xp.where(missing, 0.0, x), rows.dtype))
+
+
+def check_query(query: Query, folded: FoldedCircuit) -> None:
+    """Raise where a query cannot be answered on a circuit."""
+    circuit = folded.circuit
+    columns = {
+        InputRow: (query.semiring.algebra.reduction.value, query.chooser.column),
+        SumRow: ("choose",),
+        ProductRow: ("route",),
+        FusedRow: ("route",),
+    }
+    for layer in circuit.layers:
+        row = folded.row(layer)
+        for name in columns[type(row)]:
+            found = getattr(row, name)
+            if isinstance(found, Unsupported):
+                raise UnsupportedError(
+                    f"{query.name} does not know what to do with {circuit.layer_name(layer)}: {found.why}."
+                )
+    circuit.check_smooth_and_decomposable(query.name)
+    _check_output(query, circuit)
+
+
+def _check_output(query: Query, circuit: Circuit) -> None:
+    (output, *others) = circuit.outputs
+    if others or output.num_output_units != 1:
+        raise ShapeError(
+            f"{query.name} needs one output of one unit, found {len(circuit.outputs)} of {output.num_output_units}; "
+            "choose one with circuit.subgraph(...) and a SumLayer of one unit."
+        )

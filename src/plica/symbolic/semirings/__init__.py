@@ -1,0 +1,42 @@
+"""Semirings: algebras, and the carriers in which their numbers are kept. One row each.
+
+A further algebra or carrier is a row: in the table here, or given to `PipelineContext(semiring=row)`.
+
+>>> {row.name: row.algebra.name for row in SEMIRINGS.values()}["lse-sum"]
+'real'
+"""
+
+from plica.symbolic.semirings.algebra import LAWS_OF_SEMIRINGS, Algebra, Law, Reduction
+from plica.symbolic.semirings.real import LSE_SUM, SUM_PRODUCT
+from plica.symbolic.semirings.scaled import SCALED
+from plica.symbolic.semirings.selective import BOOLEAN, MAX_PRODUCT, MAX_SUM, MIN_PLUS
+from plica.symbolic.semirings.semiring import SEMIRINGS, Array, Attempt, Namespace, Semiring, Value
+from plica.symbolic.semirings.weights import Logs, Params, Weight
+
+SEMIRINGS.update((row.name, row) for row in (SUM_PRODUCT, LSE_SUM, MAX_PRODUCT, MAX_SUM, MIN_PLUS, BOOLEAN))
+
+ALGEBRAS = {row.algebra.name: row.algebra for row in SEMIRINGS.values()}
+
+__all__ = [
+    "ALGEBRAS",
+    "BOOLEAN",
+    "LAWS_OF_SEMIRINGS",
+    "LSE_SUM",
+    "MAX_PRODUCT",
+    "MAX_SUM",
+    "MIN_PLUS",
+    "SCALED",
+    "SEMIRINGS",
+    "SUM_PRODUCT",
+    "Algebra",
+    "Array",
+    "Attempt",
+    "Law",
+    "Logs",
+    "Namespace",
+    "Params",
+    "Reduction",
+    "Semiring",
+    "Value",
+    "Weight",
+]

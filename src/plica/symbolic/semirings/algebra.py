@@ -1,0 +1,108 @@
+"""Algebras: what + and x mean, and which laws hold. One row each.
+
+A rule that rewrites circuits names the laws that it needs, and is left out where the algebra does not grant them. The
+tests try every law on random values of every algebra: those that a row lists hold, and for each of the others there are
+values at which it fails.
+
+>>> sorted(law.name for law in LAWS_OF_SEMIRINGS - MAX_PRODUCT.laws), Law.WEIGHTS_ADD in MAX_PRODUCT.laws
+([], False)
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import final
+
+
+@final
+class Law(Enum):
+    """An equation on the numbers of an algebra; `w(u)` is what an ordinary number u >= 0, a weight, is there."""
+
+    ASSOCIATIVE_SUM = "a + (b + c) = (a + b) + c"
+    COMMUTATIVE_SUM = "a + b = b + a"
+    ASSOCIATIVE_PRODUCT = "a (b c) = (a b) c"
+    COMMUTATIVE_PRODUCT = "a b = b a"
+    DISTRIBUTIVE = "a (b + c) = a b + a c"
+    ZERO = "0 + a = a"
+    ONE = "1 a = a"
+    ZERO_ANNIHILATES = "0 a = 0"
+    IDEMPOTENT_SUM = "a + a = a"
+    SELECTIVE_SUM = "a + b = a or a + b = b"  # the numbers are ordered, and a sum is the largest in that order
+    NEGATIVES = "a + (-a) = 0"
+    WEIGHTS_UNITS = "w(0) = 0, w(1) = 1"
+    WEIGHTS_MULTIPLY = "w(u v) = w(u) w(v)"
+    WEIGHTS_ADD = "w(u + v) = w(u) + w(v)"
+
+
+@final
+class Reduction(Enum):
+    """How an input layer loses a variable whose value is missing; the name of the column of its row."""
+
+    INTEGRATE = "marginal"  # the sum of the layer's numbers over the variable's values, or the integral
+    MAXIMISE = "maximum"  # the largest of them; carried into truth values: whether any of them is possible
+
+
+LAWS_OF_SEMIRINGS = frozenset(
+    {
+        Law.ASSOCIATIVE_SUM,
+        Law.COMMUTATIVE_SUM,
+        Law.ASSOCIATIVE_PRODUCT,
+        Law.COMMUTATIVE_PRODUCT,
+        Law.DISTRIBUTIVE,
+        Law.ZERO,
+        Law.ONE,
+        Law.ZERO_ANNIHILATES,
+        Law.WEIGHTS_UNITS,
+        Law.WEIGHTS_MULTIPLY,
+    }
+)
+"""What every algebra here grants: a commutative semiring with a multiplicative map from the weights of circuits."""
+
+SELECTIVE = LAWS_OF_SEMIRINGS | {Law.IDEMPOTENT_SUM, Law.SELECTIVE_SUM}
+"""What algebras grant whose sum chooses one of its terms."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Algebra:
+    """What + and x mean, whatever the form in which numbers are carried.
+
+    Args:
+        name: By which messages call it.
+        meaning: What the value of a circuit is, in words.
+        laws: The laws that hold.
+        reduction: How input layers lose a variable.
+    """
+
+    name: str
+    meaning: str
+    laws: frozenset[Law]
+    reduction: Reduction
+
+
+REAL = Algebra(
+    "real",
+    "ordinary sums and products: probability, or the contraction of a tensor network",
+    LAWS_OF_SEMIRINGS | {Law.NEGATIVES, Law.WEIGHTS_ADD},
+    Reduction.INTEGRATE,
+)
+
+MAX_PRODUCT = Algebra(
+    "max-product",
+    "the largest product: the probability of the most probable explanation",
+    SELECTIVE,
+    Reduction.MAXIMISE,
+)
+
+MIN_PLUS = Algebra(
+    "min-plus",
+    "the least sum of costs, the cost of a number being minus its logarithm",
+    SELECTIVE,
+    Reduction.MAXIMISE,
+)
+
+BOOLEAN = Algebra(
+    "boolean",
+    "or, and: whether the value is possible at all",
+    SELECTIVE | {Law.WEIGHTS_ADD},
+    Reduction.MAXIMISE,
+)

@@ -1,0 +1,201 @@
+"""What a semiring is: an algebra, and a carrier that says in which form its numbers are kept. One row each.
+
+A value is a tuple of arrays, the carrier: one array of numbers in linear space, one of logarithms in log space. The
+bodies of layers call nothing but a row's functions, each of which takes the array namespace first.
+
+>>> from plica.symbolic.semirings import Semiring
+>>> Semiring.from_name("lse-sum").algebra.name
+'real'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, TypeAlias
+
+from plica.errors import ShapeError, UnsupportedError
+from plica.symbolic.semirings.algebra import Algebra
+from plica.symbolic.semirings.weights import Weight
+
+Array: TypeAlias = Any
+Namespace: TypeAlias = Any
+Value: TypeAlias = tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Another carrier of the same algebra that is tried first: faster, and not always right.
+
+    Args:
+        carrier: The carrier; it has a column `proven`.
+        devices: The kinds of devices on which a program may look at a result before it goes on.
+    """
+
+    carrier: Semiring
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Semiring:
+    """One way to carry the numbers of an algebra.
+
+    Args:
+        name: The name by which users choose it.
+        algebra: What + and x mean.
+        logarithmic: Whether the carrier is made of logarithms.
+        negative: Whether negative numbers can be carried.
+        from_linear: `(xp, array)` of ordinary numbers as a value.
+        from_log: `(xp, array)` of logarithms as a value.
+        from_weight: `(xp, weight)`: the numbers of a parameter as a value.
+        to_log: `(xp, value)` as logarithms of ordinary numbers.
+        to_linear: `(xp, value)` as ordinary numbers.
+        result: `(xp, value)` as the one array that a compiled circuit returns.
+        product: `(xp, a, b)`, the product, entry by entry.
+        outer: `(xp, a, b)`: products of all units of `a (F, B, I)` and `b (F, B, J)`, as `(F, B, I*J)`, J fastest.
+        total: `(xp, values)`, the sum, entry by entry.
+        contract: `(xp, values, weight)`: H values `(F, B, I)` and a weight `(F, O, H*I)` give `(F, B, O)`.
+        einsum: `(xp, equation, values, weight)`: values and, last, a weight multiplied and summed as an Einstein sum
+            says: `fbi,fbj,foij->fbo`.
+        normalise: `(xp, value)`: the same value in a form that later operations lose nothing of.
+        zero: `(xp, shape, dtype)`, the neutral element of the sum.
+        one: `(xp, shape, dtype)`, the neutral element of the product.
+        proven: `(xp, value)`: which entries are right to the precision of their dtype, as a mask `(F, B, K)`; None
+            where all are.
+        attempt: Another carrier that may be tried first; None where there is none.
+    """
+
+    name: str
+    algebra: Algebra
+    logarithmic: bool
+    negative: bool
+    from_linear: Callable[[Namespace, Array], Value]
+    from_log: Callable[[Namespace, Array], Value]
+    from_weight: Callable[[Namespace, Weight], Value]
+    to_log: Callable[[Namespace, Value], Array]
+    to_linear: Callable[[Namespace, Value], Array]
+    result: Callable[[Namespace, Value], Array]
+    product: Callable[[Namespace, Value, Value], Value]
+    outer: Callable[[Namespace, Value, Value], Value]
+    total: Callable[[Namespace, Sequence[Value]], Value]
+    contract: Callable[[Namespace, Sequence[Value], Array | Weight], Value]
+    einsum: Callable[[Namespace, str, Sequence[Value], Array | Weight], Value]
+    normalise: Callable[[Namespace, Value], Value]
+    zero: Callable[[Namespace, Any, Any], Value]
+    one: Callable[[Namespace, Any, Any], Value]
+    proven: Callable[[Namespace, Value], Array] | None = None
+    attempt: Attempt | None = None
+
+    # On tensors: what a user computes with results of circuits.
+
+    def add(self, *arrays: Array) -> Array:
+        """The sum of arrays in this semiring, entry by entry; they broadcast."""
+        xp = self._namespace()
+        return self.total(xp, [(array,) for array in xp.broadcast_arrays(*arrays)])[0]
+
+    def mul(self, *arrays: Array) -> Array:
+        """The product of arrays in this semiring, entry by entry; they broadcast."""
+        xp = self._namespace()
+        values = [(array,) for array in xp.broadcast_arrays(*arrays)]
+        return accumulate(partial(self.product, xp), values)[0]
+
+    def sum(self, x: Array, axis: int = -1, keepdims: bool = False) -> Array:
+        """The sum of `x` in this semiring along an axis; the neutral element where the axis is empty."""
+        return self._along(lambda xp, a, b: self.total(xp, [a, b]), self.zero, x, axis, keepdims)
+
+    def prod(self, x: Array, axis: int = -1, keepdims: bool = False) -> Array:
+        """The product of `x` in this semiring along an axis; the neutral element where the axis is empty."""
+        return self._along(self.product, self.one, x, axis, keepdims)
+
+    def map_from(self, x: Array, other: Semiring) -> Array:
+        """Numbers of another semiring in this one: `Semiring.from_name("lse-sum").map_from(0.5, linear)` is log 0.5."""
+        if other is self:
+            return x
+        xp = self._namespace()
+        if self.logarithmic or other.logarithmic:
+            return self.from_log(xp, other.to_log(xp, (x,)))[0]
+        return self.from_linear(xp, other.to_linear(xp, (x,)))[0]
+
+    def _along(
+        self, join: Callable[..., Value], neutral: Callable[..., Value], x: Array, axis: int, keep: bool
+    ) -> Array:
+        """Halves of an axis joined until one entry is left: rounding grows with the logarithm of its size."""
+        xp = self._namespace()
+        if not -x.ndim <= axis < x.ndim:
+            raise ShapeError(f"axis {axis} is outside an array of shape {tuple(x.shape)}.")
+        rest = xp.moveaxis(x, axis, 0)
+        if rest.shape[0] == 0:
+            rest = neutral(xp, (1, *rest.shape[1:]), x.dtype)[0]
+        while (size := rest.shape[0]) > 1:
+            half = size // 2
+            joined = join(xp, (rest[:half],), (rest[half : 2 * half],))[0]
+            rest = xp.concat([joined, rest[2 * half :]], axis=0) if size % 2 else joined
+        return xp.moveaxis(rest, 0, axis) if keep else rest[0]
+
+    def _namespace(self) -> Any:
+        """The array namespace over arrays of any library."""
+        if self.proven is not None:
+            raise UnsupportedError(f"a number of {self.name} is several arrays; compute in 'lse-sum' instead.")
+        assert _Arrays.namespace is not None, "`plica.numpy` is imported with plica"
+        return _Arrays.namespace
+
+    def map(self, xp: Namespace, fn: Callable[[Array], Array], value: Value) -> Value:  # noqa: ARG002
+        """A change of shape, applied to every array of the carrier alike."""
+        return tuple(fn(array) for array in value)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Rows of the table are pickled by name."""
+        if SEMIRINGS.get(self.name) is self:
+            return Semiring.from_name, (self.name,)
+        return Semiring, tuple(getattr(self, field.name) for field in fields(self))
+
+    @staticmethod
+    def from_name(name: str) -> Semiring:
+        """The row called `name`.
+
+        Raises:
+            UnsupportedError: There is none.
+        """
+        if name not in SEMIRINGS:
+            raise UnsupportedError(f"there is no semiring {name!r}; there are {', '.join(SEMIRINGS)}.")
+        return SEMIRINGS[name]
+
+
+class _Arrays:
+    """The array namespace over arrays of any library: `plica.numpy`, which stands above this folder and registers."""
+
+    namespace: Any = None
+
+
+def compute_with(namespace: Any) -> None:
+    """Give semirings the namespace in which they add and multiply arrays outside of circuits; called once."""
+    _Arrays.namespace = namespace
+
+
+SEMIRINGS: dict[str, Semiring] = {}
+"""The rows that users choose by name, filled once by the package; others, such as `scaled`, are attempts of these."""
+
+
+def accumulate(operation: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
+    """Values joined from the left."""
+    result = values[0]
+    for value in values[1:]:
+        result = operation(result, value)
+    return result
+
+
+def unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001
+    """The value as it is."""
+    return value
+
+
+def outer_of(combine: str) -> Callable[[Namespace, Value, Value], Value]:
+    """Units against units through one elementwise function of the namespace."""
+
+    def outer(xp: Namespace, a: Value, b: Value) -> Value:
+        (x,), (y,) = a, b
+        pairs = getattr(xp, combine)(xp.expand_dims(x, axis=3), xp.expand_dims(y, axis=2))  # (F, B, I, J)
+        return (xp.reshape(pairs, (*pairs.shape[:2], pairs.shape[2] * pairs.shape[3])),)
+
+    return outer

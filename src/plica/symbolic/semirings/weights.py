@@ -1,0 +1,145 @@
+"""Numbers that parameters give to semirings: each in linear space and as logarithms, computed where it is asked for.
+
+A softmax underflows where its logarithm is an ordinary number. So a layer hands a semiring not an array but a `Weight`,
+and a carrier of logarithms takes the logarithms.
+
+>>> import math
+>>> params = Params.of(math, {"weight": 3.0, "logits": 0.0})
+>>> params.weight("weight").linear, params.exp_weight("logits").linear
+(3.0, 1.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+from typing import Any, TypeAlias, final
+
+Array: TypeAlias = Any
+Namespace: TypeAlias = Any
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Logarithms of a weight `(F, O, N)`, or what they are computed from in little time.
+
+    Args:
+        form: `"log"` where `array` holds the logarithms, `"log_softmax"` where they are its log-softmax over the last
+            axis.
+        array: `(F, O, N)`.
+    """
+
+    form: str
+    array: Array
+
+
+@final
+@dataclass(frozen=True)
+class Weight:
+    """The numbers of a parameter.
+
+    Args:
+        in_linear: Computes them as ordinary numbers.
+        in_logs: Computes their logarithms, right where the ordinary number underflows; None where these are the
+            logarithms of the ordinary numbers.
+        from_logs: Whether the parameter holds logarithms, so that the ordinary numbers are derived from them.
+        exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
+            the ordinary numbers.
+        most: No number is larger.
+        lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
+    """
+
+    in_linear: Callable[[], Array]
+    in_logs: Callable[[], Array] | None = None
+    from_logs: bool = False
+    exact: Callable[[], Logs] | None = None
+    most: float = inf
+    lost: float = 1.0
+
+    @staticmethod
+    def of(array: Array | Weight) -> Weight:
+        """An array of ordinary numbers as a weight; a weight as it is."""
+        return array if isinstance(array, Weight) else Weight(lambda: array)
+
+    @cached_property
+    def linear(self) -> Array:
+        """The ordinary numbers."""
+        return self.in_linear()
+
+    def log(self, xp: Namespace) -> Array:
+        """The logarithms."""
+        return xp.safe_log(self.linear) if self.in_logs is None else self._logs
+
+    @cached_property
+    def _logs(self) -> Array:
+        assert self.in_logs is not None, "asked for by `log` where there are logarithms"
+        return self.in_logs()
+
+    @cached_property
+    def logs(self) -> Logs | None:
+        """What an exact way out needs; None where it is the ordinary numbers."""
+        return None if self.exact is None else self.exact()
+
+    def map(self, fn: Callable[[Array], Array]) -> Weight:
+        """A selection of the numbers, or the largest of some: the same for numbers and logarithms."""
+        logs = self.in_logs
+        return replace(
+            self,
+            in_linear=lambda: fn(self.linear),
+            in_logs=None if logs is None else lambda: fn(self._logs),
+            exact=None,
+        )
+
+    def laid_out(self, fn: Callable[[Array], Array]) -> Weight:
+        """The numbers of `(F, O, N)` with N as several axes, in the same order."""
+        return replace(self.map(fn), exact=self.exact)
+
+
+@final
+class Params(Mapping[str, Array]):
+    """The parameters of a group of layers, each `(F, *shape)`, evaluated where they are asked for.
+
+    Args:
+        names: Their names.
+        array: Computes the parameter of a name.
+        weight: The parameter of a name as a weight; the second argument tells whether it holds logarithms.
+    """
+
+    def __init__(
+        self, names: tuple[str, ...], array: Callable[[str], Array], weight: Callable[[str, bool], Weight]
+    ) -> None:
+        self._names = names
+        self._array = array
+        self._weight = weight
+
+    @staticmethod
+    def of(xp: Namespace, arrays: Mapping[str, Array]) -> Params:
+        """Parameters that are evaluated already."""
+
+        def weight(name: str, logs: bool) -> Weight:
+            array = arrays[name]
+            return Weight(lambda: xp.exp(array), lambda: array, from_logs=True) if logs else Weight.of(array)
+
+        return Params(tuple(arrays), arrays.__getitem__, weight)
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._array(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def weight(self, name: str) -> Weight:
+        """A parameter of ordinary numbers, for a semiring."""
+        return self._weight(name, False)
+
+    def exp_weight(self, name: str) -> Weight:
+        """A parameter of logarithms, for a semiring."""
+        return self._weight(name, True)

@@ -1,0 +1,104 @@
+"""Layers that are not Plica's own, for tests: each a class and a row, as a user would write them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.layers import Choice, InnerLayer, InputLayer, InputRow, SumRow
+from plica.symbolic.parameters import Parameter
+from plica.symbolic.scope import Scope
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourSum(InnerLayer):
+    """Unit k weighs unit k and the next one, cyclically, of each input by the squares of `root (K, 2 * arity)`."""
+
+    num_input_units: int
+    arity: int
+    root: Parameter
+
+    @property
+    def num_output_units(self) -> int:
+        return self.num_input_units
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"num_input_units": self.num_input_units, "arity": self.arity}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        return {"root": self.root}
+
+
+def _neighbours(layer: NeighbourSum) -> Any:
+    units = np.arange(layer.num_input_units)
+    both = np.stack([units, (units + 1) % layer.num_input_units], axis=1)
+    return np.concatenate([place * layer.num_input_units + both for place in range(layer.arity)], axis=1)
+
+
+def _neighbour_body(xp: Any, semiring: Any, layer: NeighbourSum, params: Any, inputs: Any) -> Any:  # noqa: ARG001
+    square = xp.permute_dims(params["root"] * params["root"], (0, 2, 1))  # (F, 2 * arity, K)
+    read = [one for value in inputs for one in (value, semiring.map(xp, lambda x: _shifted(xp, x), value))]
+    weights = [semiring.from_linear(xp, square[:, term : term + 1]) for term in range(len(read))]
+    return semiring.total(xp, [semiring.product(xp, *pair) for pair in zip(read, weights, strict=True)])
+
+
+def _shifted(xp: Any, x: Any) -> Any:
+    return xp.concat([x[:, :, 1:], x[:, :, :1]], axis=2)
+
+
+def _log_squares(xp: Any, layer: NeighbourSum, params: Any) -> Any:  # noqa: ARG001
+    return 2 * xp.log(xp.abs(params["root"]))
+
+
+NEIGHBOURS = SumRow(NeighbourSum, body=_neighbour_body, choose=Choice(_log_squares, _neighbours))
+NEIGHBOURS_WITHOUT_CHOICE = SumRow(NeighbourSum, body=_neighbour_body)
+
+
+@dataclass(frozen=True, eq=False)
+class PairLayer(InputLayer):
+    """Tables over two variables of S states: `table (K, S * S)`, the state of the first one slowest."""
+
+    scope: Scope
+    num_output_units: int
+    num_states: int
+    table: Parameter
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"scope": self.scope, "num_output_units": self.num_output_units, "num_states": self.num_states}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        return {"table": self.table}
+
+
+def _pair_body(xp: Any, semiring: Any, layer: PairLayer, params: Any, x: Any) -> Any:
+    index = xp.astype(x[:, :, 0] * layer.num_states + x[:, :, 1], xp.int64)
+    return semiring.from_linear(xp, xp.lookup(params["table"], index))
+
+
+def _pair_marginal(xp: Any, semiring: Any, layer: PairLayer, params: Any) -> Any:  # noqa: ARG001
+    return semiring.from_linear(xp, xp.expand_dims(xp.sum(params["table"], axis=-1), axis=1))
+
+
+def _pair_maximum(xp: Any, semiring: Any, layer: PairLayer, params: Any) -> Any:  # noqa: ARG001
+    return semiring.from_linear(xp, xp.expand_dims(xp.max(params["table"], axis=-1), axis=1))
+
+
+def _both(xp: Any, layer: PairLayer, index: Any) -> Any:
+    return xp.stack([xp.floor_divide(index, layer.num_states), xp.remainder(index, layer.num_states)], axis=-1)
+
+
+def _pair_sample(xp: Any, layer: PairLayer, params: Any, units: Any, uniforms: Any) -> Any:
+    table = xp.cumulative_sum(params["table"], axis=-1)
+    return _both(xp, layer, xp.search_cumulative(table, units, uniforms[:, :, 0]))
+
+
+def _pair_mode(xp: Any, layer: PairLayer, params: Any) -> Any:
+    return _both(xp, layer, xp.argmax(params["table"], axis=-1))
+
+
+PAIRS = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sample, mode=_pair_mode, maximum=_pair_maximum)
+PAIRS_WITHOUT_MODE = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sample)

@@ -1,0 +1,27 @@
+"""Statistical tests of samples."""
+
+import numpy as np
+from scipy import stats
+
+
+def frequencies(states: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """How often each of some states was drawn."""
+    place = {tuple(state): number for number, state in enumerate(states.tolist())}
+    return np.bincount([place[tuple(row)] for row in samples.tolist()], minlength=len(states))
+
+
+def assert_distribution(counts: np.ndarray, weights: np.ndarray, level: float = 1e-3) -> None:
+    """A chi-squared test of counts against weights; cells of fewer than 5 expected counts are joined.
+
+    Args:
+        counts: How often each state was drawn.
+        weights: What their probabilities are proportional to.
+        level: The probability of a false alarm; small where one test makes many comparisons.
+    """
+    assert not counts[weights == 0].any(), "a state of probability zero was drawn"
+    expected = counts.sum() * weights / weights.sum()
+    small = expected < 5
+    parts = [np.append(array[~small], array[small].sum()) for array in (counts, expected)]
+    counts, expected = (array[parts[1] > 0] for array in parts)
+    if len(counts) > 1:
+        assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > level

@@ -1,0 +1,133 @@
+"""The laws of algebras on random values, for every row of the table: those that are listed hold, and no other does."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from plica.errors import ShapeError, UnsupportedError
+from plica.symbolic.semirings import SCALED, SEMIRINGS, Law, Semiring
+
+Array = Any
+ROWS = pytest.mark.parametrize("row", list(SEMIRINGS.values()), ids=list(SEMIRINGS))
+
+
+def weights(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Ordinary numbers that are not negative; some are 0, some 1, some alike."""
+    drawn = np.where(rng.random(shape) < 0.3, rng.integers(0, 3, shape), rng.gamma(1.0, size=shape))
+    return torch.from_numpy(drawn)
+
+
+def of(row: Semiring, x: Array) -> Array:
+    """Ordinary numbers in the semiring."""
+    return row.map_from(x, SEMIRINGS["sum-product"])
+
+
+def zero(row: Semiring, like: Array) -> Array:
+    return row.sum(like.new_empty(*like.shape, 0))
+
+
+def one(row: Semiring, like: Array) -> Array:
+    return row.prod(like.new_empty(*like.shape, 0))
+
+
+def alike(a: Array, b: Array) -> Array:
+    return torch.isclose(a, b, rtol=1e-12, atol=1e-300, equal_nan=True)
+
+
+def negated(row: Semiring, a: Array) -> Array:
+    """What is added to a number for zero, in the carriers that have one."""
+    return row.add(a, -a if row.negative else a)
+
+
+# law: (semiring, its numbers a, b, c and the weights u, v) -> where it holds
+LAWS: dict[Law, Callable[..., Array]] = {
+    Law.ASSOCIATIVE_SUM: lambda s, n: alike(s.add(n.a, s.add(n.b, n.c)), s.add(s.add(n.a, n.b), n.c)),
+    Law.COMMUTATIVE_SUM: lambda s, n: alike(s.add(n.a, n.b), s.add(n.b, n.a)),
+    Law.ASSOCIATIVE_PRODUCT: lambda s, n: alike(s.mul(n.a, s.mul(n.b, n.c)), s.mul(s.mul(n.a, n.b), n.c)),
+    Law.COMMUTATIVE_PRODUCT: lambda s, n: alike(s.mul(n.a, n.b), s.mul(n.b, n.a)),
+    Law.DISTRIBUTIVE: lambda s, n: alike(s.mul(n.a, s.add(n.b, n.c)), s.add(s.mul(n.a, n.b), s.mul(n.a, n.c))),
+    Law.ZERO: lambda s, n: alike(s.add(zero(s, n.a), n.a), n.a),
+    Law.ONE: lambda s, n: alike(s.mul(one(s, n.a), n.a), n.a),
+    Law.ZERO_ANNIHILATES: lambda s, n: alike(s.mul(zero(s, n.a), n.a), zero(s, n.a)),
+    Law.IDEMPOTENT_SUM: lambda s, n: alike(s.add(n.a, n.a), n.a),
+    Law.SELECTIVE_SUM: lambda s, n: alike(s.add(n.a, n.b), n.a) | alike(s.add(n.a, n.b), n.b),
+    Law.NEGATIVES: lambda s, n: alike(negated(s, n.a), zero(s, n.a)),
+    Law.WEIGHTS_UNITS: lambda s, n: (
+        alike(of(s, 0 * n.u), zero(s, n.a)) & alike(of(s, torch.ones_like(n.u)), one(s, n.a))
+    ),
+    Law.WEIGHTS_MULTIPLY: lambda s, n: alike(of(s, n.u * n.v), s.mul(of(s, n.u), of(s, n.v))),
+    Law.WEIGHTS_ADD: lambda s, n: alike(of(s, n.u + n.v), s.add(of(s, n.u), of(s, n.v))),
+}
+
+
+@ROWS
+@pytest.mark.parametrize("law", list(Law), ids=lambda law: law.name)
+def test_the_laws_of_the_table_are_those_that_hold(row: Semiring, law: Law) -> None:
+    rng = np.random.default_rng(0)
+    numbers = [of(row, weights(rng, (400,))) for _ in range(3)]
+    if row.negative:
+        numbers = [number * torch.from_numpy(rng.choice([-1.0, 1.0], 400)) for number in numbers]
+    drawn = dict(zip("abcuv", [*numbers, weights(rng, (400,)), weights(rng, (400,))], strict=True))
+    holds = LAWS[law](row, SimpleNamespace(**drawn))
+    if law is Law.NEGATIVES and not row.negative:
+        return  # a carrier may keep fewer numbers than its algebra has
+    assert bool(holds.all()) == (law in row.algebra.laws)
+
+
+def test_no_law_is_without_a_check() -> None:
+    assert set(LAWS) == set(Law)
+
+
+@ROWS
+@pytest.mark.parametrize("other", list(SEMIRINGS.values()), ids=list(SEMIRINGS))
+def test_conversions_keep_the_number(row: Semiring, other: Semiring) -> None:
+    """From one carrier to another and back; truth values keep only whether it is zero."""
+    x = of(row, weights(np.random.default_rng(1), (50,)))
+    there = other.map_from(x, row)
+    back = row.map_from(there, other)
+    expected = x if "boolean" not in (row.name, other.name) else of(row, (of_linear(row, x) != 0).to(x.dtype))
+    np.testing.assert_allclose(back, expected, rtol=1e-12)
+    np.testing.assert_allclose(there, of(other, of_linear(row, x)), rtol=1e-12)
+
+
+def of_linear(row: Semiring, x: Array) -> Array:
+    return SEMIRINGS["sum-product"].map_from(x, row)
+
+
+@ROWS
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("size", [0, 1, 2, 5])
+def test_sums_and_products_along_an_axis(row: Semiring, axis: int, size: int) -> None:
+    shape = [2, 3]
+    shape[axis] = size
+    x = of(row, weights(np.random.default_rng(2), tuple(shape)))
+    for whole, pair, start in ((row.sum, row.add, zero), (row.prod, row.mul, one)):
+        expected = start(row, x.select(axis, 0) if size else x.sum(axis))
+        for part in x.unbind(axis):
+            expected = pair(expected, part)
+        np.testing.assert_allclose(whole(x, axis=axis), expected, rtol=1e-12)
+        np.testing.assert_allclose(whole(x, axis=axis, keepdims=True), expected.unsqueeze(axis), rtol=1e-12)
+
+
+def test_numbers_of_numpy_and_gradients_of_torch() -> None:
+    row = SEMIRINGS["lse-sum"]
+    assert row.add(np.log(0.25), np.log(np.asarray([0.25, 0.75]))).round(12).tolist() == [-0.693147180560, 0.0]
+    x = torch.tensor([-torch.inf, 0.0], requires_grad=True)
+    row.sum(x).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.0, 1.0]
+
+
+def test_illegal_neighbours() -> None:
+    with pytest.raises(ShapeError, match=r"axis 2 is outside an array of shape \(3,\)"):
+        SEMIRINGS["lse-sum"].sum(torch.zeros(3), axis=2)
+    with pytest.raises(UnsupportedError, match="a number of scaled is several arrays"):
+        SCALED.add(torch.zeros(3), torch.zeros(3))
+    with pytest.raises(
+        UnsupportedError, match="there is no semiring 'real'; there are sum-product, lse-sum, max-product"
+    ):
+        Semiring.from_name("real")

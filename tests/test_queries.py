@@ -1,0 +1,245 @@
+"""`plica.queries`: rows in, rows out, against brute force; seeds are fixed, so that tests are deterministic."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from scipy import stats
+
+import plica
+from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.queries import TorchQuery
+from plica.errors import InputError, ShapeError, UnsupportedError
+from plica.queries import sample
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+from plica.templates.region_graph import QuadGraph, RandomBinaryTree
+from tests.harness.circuits import (
+    CIRCUITS,
+    chain,
+    circuits,
+    coin,
+    constant,
+    gaussians,
+    graph_circuit,
+    mixing,
+    product_then_sum,
+    several_sizes,
+    unnormalised,
+)
+from tests.harness.oracle import Oracle, all_states, numbers
+from tests.harness.statistics import assert_distribution, frequencies
+
+CASES = {
+    "unnormalised": unnormalised,
+    "two trees": lambda: graph_circuit(RandomBinaryTree(4, num_repetitions=2), "cp"),
+    "quad graph, mixing": lambda: graph_circuit(QuadGraph((1, 2, 2)), "cp-t", nary_sum_weight_factory=mixing),
+    "quad graph, tucker": lambda: graph_circuit(QuadGraph((1, 2, 2)), "tucker", nary_sum_weight_factory=mixing),
+    "shared": CIRCUITS["shared"],
+}
+FLAGS = [(True, True), (True, False), (False, True), (False, False)]
+
+
+def evidence(circuit: Circuit, rows: int, seed: int) -> np.ndarray:
+    """Rows of states, half of which are missing; the first row lacks all, the second nothing."""
+    rng = np.random.default_rng(seed)
+    states = all_states(circuit)
+    x = states[rng.integers(len(states), size=rows)].astype(float)
+    x[rng.random(x.shape) < 0.5] = np.nan
+    x[0] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("name", CASES)
+def test_completions_follow_the_conditional_distribution(name: str, fold: bool) -> None:
+    circuit, number = CASES[name](), 4000
+    torch.manual_seed(1)
+    compiled = TorchCompiler(fold=fold, dtype="float64").compile(circuit)
+    x = evidence(circuit, 4, 2)
+    found = sample(compiled, number, torch.from_numpy(x), seed=3)
+    assert found.dtype == torch.int64
+    assert found.shape == (len(x) * number, x.shape[1])
+    states = all_states(circuit)
+    weights = Oracle(circuit, numbers(compiled)).linear(states)[:, 0, 0].astype(float)
+    for row, drawn in zip(x, found.numpy().reshape(len(x), number, -1), strict=True):
+        fits = (np.isnan(row) | (states == row)).all(axis=1)
+        assert_distribution(frequencies(states, drawn), np.where(fits, weights, 0.0))
+
+
+def test_gaussian_completions_by_kolmogorov_and_smirnov() -> None:
+    """A mixture whose shares depend on what is given."""
+    torch.manual_seed(4)
+    circuit = gaussians(3, num_variables=2)
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    oracle = Oracle(circuit, numbers(compiled))
+    weight = np.ravel(oracle.parameter(circuit.sum_layers[0].weight)).astype(float)
+    means, spreads = (
+        np.stack([oracle.parameter(layer.params[name]).astype(float) for layer in circuit.input_layers])
+        for name in ("mean", "stddev")
+    )
+    x = torch.tensor([[0.3, torch.nan], [-1.2, torch.nan]], dtype=torch.float64)
+    found = sample(compiled, 10_000, x, seed=5).reshape(2, 10_000, 2)
+    for row, drawn in zip(x, found, strict=True):
+        assert (drawn[:, 0] == row[0]).all()
+        shares = weight * stats.norm.pdf(float(row[0]), means[0], spreads[0])
+        shares /= shares.sum()
+
+        def distribution(y, shares=shares):
+            return (shares * stats.norm.cdf(y[:, None], means[1], spreads[1])).sum(axis=1)
+
+        assert stats.kstest(drawn[:, 1].numpy(), distribution).pvalue > 1e-3
+
+
+def test_what_is_given_stays_as_it_is() -> None:
+    compiled = TorchCompiler(dtype="float32").compile(several_sizes())
+    x = torch.tensor([[1.0, torch.nan, torch.nan, 0.1], [torch.nan, 3.0, 7.0, torch.nan]], dtype=torch.float64)
+    found = sample(compiled, 5, x, seed=6)
+    assert found.dtype == torch.float64  # 0.1 is no float32
+    repeated = x.repeat_interleave(5, 0)
+    assert torch.equal(found[~repeated.isnan()], repeated[~repeated.isnan()])
+    assert not found[:5, 2].any()  # no layer reads column 2
+    assert torch.isfinite(found).all()
+    complete = torch.tensor([[1, 2, 0, 5]])
+    assert torch.equal(sample(compiled, 2, complete), complete.float().repeat(2, 1))
+    states = TorchCompiler().compile(CIRCUITS["shared"]())
+    for dtype in (torch.uint8, torch.int32, torch.float16, torch.float64):
+        rows = torch.tensor([[0, 2, 1]], dtype=dtype)
+        assert torch.equal(sample(states, 2, rows), torch.tensor([[0, 2, 1]] * 2))
+
+
+def test_nothing_to_draw() -> None:
+    for build in (CIRCUITS["shared"], several_sizes):
+        compiled = TorchCompiler().compile(build())
+        width = max(compiled.scope) + 1
+        assert sample(compiled, 0).shape == (0, width)
+        assert sample(compiled, 0, torch.full((3, width), torch.nan)).shape == (0, width)
+        assert sample(compiled, 4, torch.full((0, width), torch.nan)).shape == (0, width)
+        assert sample(compiled).shape == (1, width)
+
+
+def assert_alike(circuit: Circuit) -> None:
+    """Samples of one seed, whatever the flags and whatever is computed at once."""
+    x = torch.full((3, max(circuit.scope) + 1), torch.nan, dtype=torch.float64)
+    torch.manual_seed(7)
+    first = TorchCompiler(dtype="float64").compile(circuit)
+    x[1] = sample(first, seed=8)[0].double()
+    expected = sample(first, 20, seed=9), sample(first, 20, x, seed=9)
+    for fold, optimize in FLAGS[1:]:
+        other = TorchCompiler(fold=fold, optimize=optimize, dtype="float64").compile(circuit)
+        other.load_state_dict(first.state_dict())
+        found = sample(other, 20, seed=9), sample(other, 20, x, seed=9)
+        for one, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, theirs, rtol=1e-9, atol=1e-9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TorchQuery, "rows_at_once", lambda _: 7)
+        assert torch.equal(sample(first, 20, seed=9), expected[0])
+        assert torch.equal(sample(first, 20, x, seed=9), expected[1])
+
+
+@pytest.mark.parametrize("name", ["two trees", "quad graph, mixing", "gaussian"])
+def test_a_seed_decides_whatever_the_flags(name: str) -> None:
+    assert_alike({**CASES, "gaussian": gaussians}[name]())
+
+
+@pytest.mark.full
+@settings(max_examples=30)
+@given(circuits())
+def test_a_seed_decides_on_random_circuits(circuit: Circuit) -> None:
+    assert_alike(one_unit(circuit))
+
+
+def one_unit(circuit: Circuit) -> Circuit:
+    """The first output of a circuit, or the sum of its units."""
+    output = circuit.outputs[0]
+    if output.num_output_units == 1:
+        return circuit.subgraph(output)
+    total = SumLayer(output.num_output_units, 1)
+    part = circuit.subgraph(output)
+    edges = {layer: part.layer_inputs(layer) for layer in part.inner_layers}
+    return Circuit([*part.layers, total], {**edges, total: [output]}, [total])
+
+
+@settings(max_examples=8)
+@given(circuits(finite=True))
+def test_completions_of_random_circuits(circuit: Circuit) -> None:
+    circuit, number = one_unit(circuit), 500
+    torch.manual_seed(12)
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    x = evidence(circuit, 3, 13)
+    found = sample(compiled, number, torch.from_numpy(x), seed=14).numpy().reshape(len(x), number, -1)
+    states = all_states(circuit)
+    weights = Oracle(circuit, numbers(compiled)).linear(states)[:, 0, 0].astype(float)
+    for row, drawn in zip(x, found, strict=True):
+        fits = (np.isnan(row) | (states == row)).all(axis=1)
+        assert_distribution(frequencies(states, drawn), np.where(fits, weights, 0.0), 1e-5)
+
+
+def test_tensors_are_read_at_each_call() -> None:
+    circuit = product_then_sum(HadamardLayer(2, 2), [coin([v], 2) for v in range(2)])
+    compiled = TorchCompiler(dtype="float32").compile(circuit)
+    x = torch.tensor([[torch.nan, 0.0]])
+
+    def always(state: int) -> dict[str, torch.Tensor]:
+        logits = torch.zeros(2, 2)
+        logits[:, state] = 1000.0
+        return {**compiled.state_dict(), "0.logits": logits}
+
+    for state, changed in itertools.product((0, 1), (compiled, copy.deepcopy(compiled))):
+        changed.load_state_dict(always(state))
+        assert (sample(changed, 20, x)[:, 0] == state).all()
+        changed.load_state_dict({key: value.double() for key, value in always(1 - state).items()}, assign=True)
+        assert (sample(changed, 20, x)[:, 0] == 1 - state).all()
+        changed.float()
+    named = {name: value.detach() for name, value in compiled.named_parameters()}
+    swapped = {name: value.flip(-1) if "logits" in name else value for name, value in named.items()}
+    before = sample(compiled, 20, x)
+
+    class Asks(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.circuit = compiled
+
+        def forward(self) -> torch.Tensor:
+            return sample(self.circuit, 20, x)
+
+    after = torch.func.functional_call(Asks(), {f"circuit.{name}": value for name, value in swapped.items()}, ())
+    assert torch.equal(after[:, 0], 1 - before[:, 0])
+
+
+def test_what_cannot_be_given() -> None:
+    first = CategoricalLayer([0], 2, num_categories=2, probs=constant([[0.0, 1.0], [0.0, 1.0]]))
+    compiled = TorchCompiler().compile(product_then_sum(HadamardLayer(2, 2), [first, coin([1], 2)]))
+    rows = torch.tensor([[1.0, torch.nan], [0.0, torch.nan]])
+    with pytest.raises(InputError, match="row 1: the logarithm of the probability of what is given is -inf"):
+        sample(compiled, 3, rows)
+    with pytest.raises(InputError, match="row 0, variable 1: the value 2 is none of the 2 states"):
+        sample(compiled, 3, torch.tensor([[1.0, 2.0]]))
+    with pytest.raises(InputError, match=r"expects data of shape \(B, 2\)"):
+        sample(compiled, 3, torch.zeros(2))
+    with pytest.raises(InputError, match="n is -1, expected at least 0"):
+        sample(compiled, -1)
+    with pytest.raises(InputError, match=r"n is 1.5, expected an integer"):
+        sample(compiled, 1.5)
+    with pytest.raises(UnsupportedError, match="sample takes a compiled circuit, found Circuit; compile it"):
+        sample(compiled.symbolic)
+    with pytest.raises(ShapeError, match="sampling needs one output of one unit"):
+        sample(plica.compile(chain(coin([0], 2))))
+
+
+def test_completions_of_float16_circuits_are_drawn_in_float32() -> None:
+    """A logarithm near -200 has steps of 1/8 in float16, and here adds 300 that differ by 1/100."""
+    table, weight = (torch.tensor(values).half().double() for values in ([[0.5, 0.5], [0.505, 0.495]], [[0.95, 0.05]]))
+    layers = [CategoricalLayer([0], 2, num_categories=2, probs=constant([[1.0, 0.0], [0.0, 1.0]]))]
+    layers += [CategoricalLayer([v], 2, num_categories=2, probs=constant(table.numpy())) for v in range(1, 300)]
+    circuit = product_then_sum(HadamardLayer(2, 300), layers, weight=constant(weight.numpy()))
+    compiled = TorchCompiler(dtype="float16").compile(circuit)
+    x = torch.zeros(1, 300, dtype=torch.float64)
+    x[0, 0] = torch.nan
+    found = sample(compiled, 4000, x, seed=11)
+    first, second = (weight[0] * table[:, 0] ** 299).tolist()
+    assert 0.3 < second / (first + second) < 0.7
+    assert stats.binomtest(int(found[:, 0].sum()), 4000, second / (first + second)).pvalue > 1e-3
