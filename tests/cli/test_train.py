@@ -271,16 +271,6 @@ BAD = {
         ("--input", "gaussian"),
         r"wild: the values of column 0 .* rescale them",
     ),
-    "values too small for the dtype": (
-        "tiny.csv",
-        ("--input", "gaussian"),
-        r"tiny: the values of column 1 .* differ by .*e-201, too little for float32; rescale them or .*--dtype float64",
-    ),
-    "values too close for the dtype": (
-        "near.csv",
-        ("--input", "gaussian"),
-        r"near: the values of column 1 .* differ by 0\.4\d+ around 1e\+09, which float32 rounds away; subtract",
-    ),
     "a device without values": (
         "toy.npy",
         ("--device", "meta"),
@@ -299,6 +289,16 @@ BAD = {
     ),
     "a width that is text": ("text.npz", (), r"text\.npz: num_variables must be one integer, found <U3 of shape \(\)"),
     "a size that is a lie": ("lie.npy", (), r"lie\.npy: not a readable \.npy file .*does not fit into 128 bytes"),
+    "values too small for the dtype": (
+        "tiny.csv",
+        ("--input", "gaussian"),
+        r"tiny: the values of column 1 .* differ by .*e-201, too little for float32; rescale them or .*--dtype float64",
+    ),
+    "values too close for the dtype": (
+        "near.csv",
+        ("--input", "gaussian"),
+        r"near: the values of column 1 .* differ by 0\.4\d+ around 1e\+09, which float32 rounds away; subtract",
+    ),
     "a step too large": ("toy.npy", ("--lr", 1e38), r"epoch \d+.*; try a smaller learning rate"),
 }
 
@@ -314,8 +314,6 @@ def test_wrong_input_is_one_line_and_leaves_nothing(plica: Plica, case: str) -> 
     Path("few.csv").write_text("1,0\n1,1\n")
     Path("table.csv").write_text("1,0\n" * 9)
     Path("wild.csv").write_text("1e300,-1e300\n-1e300,1e300\n" * 9)
-    Path("tiny.csv").write_text("1,1e-200\n0,-1e-200\n" * 9)
-    Path("near.csv").write_text("1,1000000000\n0,1000000001\n" * 9)
     Path("long.csv").write_text("x" * 200_000 + ",y\n1,2\n")
     os.mkfifo("pipe.csv")
     packed = dict.fromkeys(("train", "valid", "test"), np.zeros((9, 2), np.uint8))
@@ -324,6 +322,8 @@ def test_wrong_input_is_one_line_and_leaves_nothing(plica: Plica, case: str) -> 
     with Path("lie.npy").open("wb") as file:
         header = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 4)}
         np.lib.format.write_array_header_1_0(file, header)
+    Path("tiny.csv").write_text("1,1e-200\n0,-1e-200\n" * 9)
+    Path("near.csv").write_text("1,1000000000\n0,1000000001\n" * 9)
     left = names(".")
     data, options, message = BAD[case]
     result = plica("train", data, "--out", "runs/deep/out", "--quiet", *QUICK, *options)

@@ -105,7 +105,7 @@ def text_mutations(base: ModelParts) -> Iterator[Mutation]:
         yield f"value = {literal[:20]}", partial(base.content, text.replace(": 2", f": {literal}", 1))
         yield f"all of it = {literal[:20]}", partial(base.content, literal)
     yield "nested objects", partial(base.content, '{"a":' * 50_000 + "1" + "}" * 50_000)
-    yield "a key twice", partial(base.content, text.replace('"version": 1', '"version": 1, "version": 1', 1))
+    yield "a key twice", partial(base.content, text.replace('"version": ', '"version": 1, "version": ', 1))
     yield (
         "a setting twice",
         partial(base.content, text.replace('"config": {', '"config": {"arity": 1, "arity": 1, ', 1)),

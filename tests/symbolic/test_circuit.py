@@ -270,6 +270,15 @@ def test_copies_and_pickles() -> None:
     assert not any(layer in circuit.layers_inputs for layer in other.layers)
 
 
+def test_sums_of_ones_own_must_be_smooth_too() -> None:
+    inputs = [CategoricalLayer([v], 3, num_categories=2) for v in range(2)]
+    total = NeighbourSum(3, 2, Parameter.from_input(ConstantParameter(3, 4, value=0.5)))
+    circuit = Circuit([*inputs, total], {total: inputs}, [total])
+    assert not circuit.is_smooth
+    with pytest.raises(StructuralPropertyError, match=r"smooth circuit, but NeighbourSum\(2, .* sums inputs"):
+        circuit.check_smooth_and_decomposable("this")
+
+
 def test_domains_of_variables() -> None:
     inputs = [CategoricalLayer([0], 2, num_categories=size) for size in (5, 3)]
     real, total, product = GaussianLayer([2], 2), SumLayer(2, 2, 2), HadamardLayer(2, 2)
@@ -330,12 +339,3 @@ def test_layers_that_no_output_depends_on_keep_their_place_and_decide_nothing() 
     assert circuit.live.layers == (x, root)
     assert circuit.live.live is circuit.live
     assert circuit.layer_scope(far) == Scope([9])
-
-
-def test_sums_of_ones_own_must_be_smooth_too() -> None:
-    inputs = [CategoricalLayer([v], 3, num_categories=2) for v in range(2)]
-    total = NeighbourSum(3, 2, Parameter.from_input(ConstantParameter(3, 4, value=0.5)))
-    circuit = Circuit([*inputs, total], {total: inputs}, [total])
-    assert not circuit.is_smooth
-    with pytest.raises(StructuralPropertyError, match=r"smooth circuit, but NeighbourSum\(2, .* sums inputs"):
-        circuit.check_smooth_and_decomposable("this")

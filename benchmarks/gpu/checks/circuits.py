@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,9 +80,9 @@ def pair(
 ) -> tuple[TorchCircuit, TorchCircuit]:
     """The circuit on the CPU and on the device, with the same numbers in its tensors."""
     torch.manual_seed(0)
-    settings = {"fold": fold, "optimize": optimize, "dtype": dtype}
-    on_cpu = TorchCompiler(semiring, **settings).compile(circuit)  # type: ignore[arg-type]
-    on_device = TorchCompiler(semiring, **settings).compile(circuit).to(device.name)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"fold": fold, "optimize": optimize, "dtype": dtype}
+    on_cpu = TorchCompiler(semiring, **settings).compile(circuit)
+    on_device = TorchCompiler(semiring, **settings).compile(circuit).to(device.name)
     on_device.load_state_dict(on_cpu.state_dict())
     return on_cpu, on_device
 
@@ -105,7 +106,7 @@ def _compare(compiled: TorchCircuit, x: Tensor, expected: Mapping[str, Tensor], 
     def step() -> None:
         result = compiled(x)
         if result.requires_grad:
-            result.sum().backward()  # type: ignore[no-untyped-call]
+            result.sum().backward()
 
     require_no_waiting(device, step, f"{what}, forward and backward")
 
