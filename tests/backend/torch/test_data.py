@@ -277,7 +277,7 @@ def test_a_column_that_no_layer_reads_may_hold_anything() -> None:
 def test_the_program_of_the_check(name: str, dtype: torch.dtype) -> None:
     circuit = CIRCUITS[name]()
     model = TorchCompiler().compile(circuit)
-    program, constants = lower_check(model.folded, as_dtype(dtype))
+    program, constants = lower_check(model.folded, model.semiring, as_dtype(dtype))
     plica.verify(program)
     assert plica.parse(str(program)) == program
     x = torch.from_numpy(data(circuit, 5)).to(dtype)

@@ -78,9 +78,10 @@ class Choices:
 
     def __post_init__(self) -> None:
         folded = self.scope.folded
-        counts = [self.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.layers]
+        layers = folded.circuit.live.layers
+        counts = [self.chooser.num_uniforms(folded.row(layer), layer) for layer in layers]
         starts = np.cumsum([0, *counts]).tolist()
-        self._first_uniform = dict(zip(folded.circuit.layers, starts, strict=False))
+        self._first_uniform = dict(zip(layers, starts, strict=False))
 
     def start(self) -> Tracer:
         """The one unit of the output."""

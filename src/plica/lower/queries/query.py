@@ -100,7 +100,7 @@ def lower_query(
 
 
 def _num_uniforms(query: Query, folded: FoldedCircuit) -> int:
-    return sum(query.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.layers)
+    return sum(query.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.live.layers)
 
 
 def _lowered(
@@ -142,7 +142,7 @@ def check_query(query: Query, folded: FoldedCircuit) -> None:
         ProductRow: ("route",),
         FusedRow: ("route",),
     }
-    for layer in circuit.layers:
+    for layer in circuit.live.layers:
         row = folded.row(layer)
         for name in columns[type(row)]:
             found = getattr(row, name)
