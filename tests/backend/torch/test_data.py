@@ -288,6 +288,18 @@ def test_the_program_of_the_check(name: str, dtype: torch.dtype) -> None:
     assert not rows.any()
 
 
+@pytest.mark.parametrize("dtype", [*UNSIGNED, *FLOATS], ids=str)
+def test_queries_take_every_dtype(dtype: torch.dtype) -> None:
+    circuit = TorchCompiler().compile(product_then_sum(HadamardLayer(2, 2), [coin([0], 2, 3), GaussianLayer([1], 2)]))
+    x = torch.tensor([[2, 1], [0, 3]])
+    rows, value = plica.queries.mpe(circuit, x.to(dtype))
+    assert rows.tolist() == x.tolist()
+    torch.testing.assert_close(value, plica.queries.mpe(circuit, x)[1])
+    assert plica.queries.sample(circuit, 2, given=x.to(dtype)).tolist() == x.repeat_interleave(2, 0).tolist()
+    with pytest.raises(InputError, match="row 1, variable 0: the value 3 is none of the 3 states"):
+        plica.queries.mpe(circuit, x.flip(1).to(dtype))
+
+
 @pytest.mark.parametrize("rows", [0, 1])
 @pytest.mark.parametrize("dtype", [*UNSIGNED, torch.bfloat16, torch.bool], ids=str)
 def test_few_rows_of_rare_dtypes(rows: int, dtype: torch.dtype) -> None:

@@ -116,6 +116,7 @@ def _lowered(
     up = layer_values(scope, data)
     choices = Choices(scope, query.chooser, up, data is not None, uniforms, FilledRows(scope, count, dtype))
     walk_down(scope, choices)
+    choices.pass_by(layer for layer in scope.folded.circuit.sum_layers if layer not in choices.sums)
     ((group, fold),) = scope.folded.out_fold_idx
     log_value = scope.semiring.to_log(xp, up[group])[fold, :, 0]
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
