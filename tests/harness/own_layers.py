@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import Choice, InnerLayer, InputLayer, InputRow, SumRow
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
@@ -64,6 +65,10 @@ class PairLayer(InputLayer):
     num_output_units: int
     num_states: int
     table: Parameter
+
+    @property
+    def domain(self) -> Domain:
+        return finite(self.num_states)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None
         found = answer(circuit, SAMPLING, number, generator=generator)
         _check_total(found.log_value)
         return found.rows
-    circuit.check(given)
+    given = circuit.checked(given)
     found = answer(circuit, SAMPLING, len(given) * number, given, times=number, generator=generator)
     _check_rows(found.log_value, number)
     return found.rows
@@ -187,7 +187,7 @@ def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None
 
 def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
     """See `plica.queries.mpe`."""
-    circuit.check(x)
+    x = circuit.checked(x)
     found = answer(circuit, MPE, len(x), x)
     return found.rows, found.log_value
 

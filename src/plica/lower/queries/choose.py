@@ -6,7 +6,7 @@ a row comes by one layer of each variable, so that the values of all input layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -78,15 +78,16 @@ class Choices:
 
     def __post_init__(self) -> None:
         folded = self.scope.folded
-        counts = [self.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.layers]
+        layers = folded.circuit.live.layers
+        counts = [self.chooser.num_uniforms(folded.row(layer), layer) for layer in layers]
         starts = np.cumsum([0, *counts]).tolist()
-        self._first_uniform = dict(zip(folded.circuit.layers, starts, strict=False))
+        self._first_uniform = dict(zip(layers, starts, strict=False))
 
     def start(self) -> Tracer:
         """The one unit of the output."""
         return xp.zeros((1, self.filled.count), dtype=DType.INT64)
 
-    def nothing(self, group: FoldedLayer) -> Tracer:  # noqa: ARG002
+    def nothing(self, group: FoldedLayer | None = None) -> Tracer:  # noqa: ARG002
         """No unit."""
         return xp.full((1, self.filled.count), -1, dtype=DType.INT64)
 
@@ -94,6 +95,12 @@ class Choices:
         """At most one of them is a unit."""
         unit: Tracer = xp.maximum(one, other)
         return unit
+
+    def pass_by(self, sums: Iterable[Layer]) -> None:
+        """Note that no row comes by sum layers: no output depends on them."""
+        for layer in sums:
+            self.sums.append(layer)
+            self.terms.append(self.nothing())
 
     def visit(self, group: FoldedLayer, message: Message) -> Sequence[Message]:
         """Choose for a group."""
