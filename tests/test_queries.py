@@ -15,8 +15,7 @@ from plica.backend.torch.queries import TorchQuery
 from plica.errors import InputError, ShapeError, UnsupportedError
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
-from plica.templates.region_graph import QuadGraph, RandomBinaryTree
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer
 from tests.harness.circuits import (
     CIRCUITS,
     chain,
@@ -24,39 +23,20 @@ from tests.harness.circuits import (
     coin,
     constant,
     gaussians,
-    graph_circuit,
-    mixing,
     product_then_sum,
     several_sizes,
-    unnormalised,
 )
 from tests.harness.oracle import Oracle, all_states, numbers
+from tests.harness.queries import QUERIED, evidence, one_unit
 from tests.harness.statistics import assert_distribution, frequencies
 
-CASES = {
-    "unnormalised": unnormalised,
-    "two trees": lambda: graph_circuit(RandomBinaryTree(4, num_repetitions=2), "cp"),
-    "quad graph, mixing": lambda: graph_circuit(QuadGraph((1, 2, 2)), "cp-t", nary_sum_weight_factory=mixing),
-    "quad graph, tucker": lambda: graph_circuit(QuadGraph((1, 2, 2)), "tucker", nary_sum_weight_factory=mixing),
-    "shared": CIRCUITS["shared"],
-}
 FLAGS = [(True, True), (True, False), (False, True), (False, False)]
 
 
-def evidence(circuit: Circuit, rows: int, seed: int) -> np.ndarray:
-    """Rows of states, half of which are missing; the first row lacks all, the second nothing."""
-    rng = np.random.default_rng(seed)
-    states = all_states(circuit)
-    x = states[rng.integers(len(states), size=rows)].astype(float)
-    x[rng.random(x.shape) < 0.5] = np.nan
-    x[0] = np.nan
-    return x
-
-
 @pytest.mark.parametrize("fold", [True, False])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", QUERIED)
 def test_completions_follow_the_conditional_distribution(name: str, fold: bool) -> None:
-    circuit, number = CASES[name](), 4000
+    circuit, number = QUERIED[name](), 4000
     torch.manual_seed(1)
     compiled = TorchCompiler(fold=fold, dtype="float64").compile(circuit)
     x = evidence(circuit, 4, 2)
@@ -142,7 +122,7 @@ def assert_alike(circuit: Circuit) -> None:
 
 @pytest.mark.parametrize("name", ["two trees", "quad graph, mixing", "gaussian"])
 def test_a_seed_decides_whatever_the_flags(name: str) -> None:
-    assert_alike({**CASES, "gaussian": gaussians}[name]())
+    assert_alike({**QUERIED, "gaussian": gaussians}[name]())
 
 
 @pytest.mark.full
@@ -150,17 +130,6 @@ def test_a_seed_decides_whatever_the_flags(name: str) -> None:
 @given(circuits())
 def test_a_seed_decides_on_random_circuits(circuit: Circuit) -> None:
     assert_alike(one_unit(circuit))
-
-
-def one_unit(circuit: Circuit) -> Circuit:
-    """The first output of a circuit, or the sum of its units."""
-    output = circuit.outputs[0]
-    if output.num_output_units == 1:
-        return circuit.subgraph(output)
-    total = SumLayer(output.num_output_units, 1)
-    part = circuit.subgraph(output)
-    edges = {layer: part.layer_inputs(layer) for layer in part.inner_layers}
-    return Circuit([*part.layers, total], {**edges, total: [output]}, [total])
 
 
 @settings(max_examples=8)

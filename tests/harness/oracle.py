@@ -21,7 +21,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import Parameter
 from tests.harness.layer_cases import LAYER_CASES, num_states, references
-from tests.harness.spaces import LINEAR, LOG, WIDE, Space, safe_log
+from tests.harness.spaces import LARGEST, LINEAR, LOG, WIDE, Space, safe_log
 
 Array = Any
 
@@ -88,6 +88,10 @@ class Oracle:
     def linear(self, x: Array) -> Array:
         """Ordinary numbers `(B, outputs, units)`."""
         return self._outputs(self.layers(LINEAR, x))
+
+    def largest(self, x: Array) -> Array:
+        """Logarithms `(B, outputs, units)` where each sum is the largest of its terms."""
+        return safe_log(self._outputs(self.layers(LARGEST, x)))
 
     def parameter(self, parameter: Parameter) -> Array:
         """The value of one parameter."""

@@ -18,6 +18,7 @@ def assert_distribution(counts: np.ndarray, weights: np.ndarray, level: float = 
         weights: What their probabilities are proportional to.
         level: The probability of a false alarm; small where one test makes many comparisons.
     """
+    assert np.isfinite(weights).all()
     assert not counts[weights == 0].any(), "a state of probability zero was drawn"
     expected = counts.sum() * weights / weights.sum()
     small = expected < 5

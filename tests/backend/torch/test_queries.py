@@ -82,8 +82,8 @@ CIRCUITS = {
 
 def assert_samples(compiled, samples: torch.Tensor) -> None:
     states = all_states(compiled.symbolic)
-    weights = Oracle(compiled.symbolic, numbers(compiled)).linear(states)[:, 0, 0].astype(float)
-    assert_distribution(frequencies(states, samples.numpy()), weights)
+    logs = Oracle(compiled.symbolic, numbers(compiled)).log(states)[:, 0, 0]
+    assert_distribution(frequencies(states, samples.numpy()), np.exp(logs - logs.max()).astype(float))
 
 
 @pytest.mark.parametrize("fold", [True, False])
@@ -420,10 +420,9 @@ def test_samples_that_float16_does_not_have_are_its_largest_number() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_weights_of_extreme_scales(dtype: str) -> None:
     """Logits around -4000 and 4000, which no float holds as ordinary numbers."""
-    inputs = [
-        CategoricalLayer([v], 2, num_categories=2, logits=tensor([[-4000.0, -3999.0], [4000.0, -4000.0]]))
-        for v in range(2)
-    ]
-    weight = Parameter.from_unary(SoftmaxParameter((1, 2)), tensor([[-4000.0, -4002.0]]))
-    compiled = TorchCompiler(dtype=dtype).compile(product_then_sum(HadamardLayer(2, 2), inputs, weight=weight))
+    logits = [[-4000.0, -3999.0], [3996.0, 4000.0]]
+    inputs = [CategoricalLayer([v], 2, num_categories=2, logits=tensor(logits)) for v in range(2)]
+    inputs.append(CategoricalLayer([2], 2, num_categories=2, logits=tensor([[8000.0, 8000.0], [-8001.0, -8001.0]])))
+    weight = Parameter.from_unary(SoftmaxParameter((1, 2)), tensor([[-2000.0, -2000.0]]))
+    compiled = TorchCompiler(dtype=dtype).compile(product_then_sum(HadamardLayer(2, 3), inputs, weight=weight))
     assert_samples(compiled, SamplingQuery(compiled)(4000, generator=torch.Generator().manual_seed(32))[0])
