@@ -86,8 +86,9 @@ def _maximum(xp: Any, semiring: Semiring, layer: JointLayer, params: Params) -> 
 def _sample(xp: Any, layer: JointLayer, params: Params, units: Array, uniforms: Array) -> Array:
     table = xp.cumulative_sum(params["weight"], axis=-1)
     index = xp.search_cumulative(table, units, uniforms[:, :, 0])
-    powers = [layer.domain.num_states**place for place in reversed(range(layer.num_variables))]
-    return xp.stack([index // power % layer.domain.num_states for power in powers], axis=-1)
+    states = layer.num_states
+    powers = [states**place for place in reversed(range(layer.num_variables))]
+    return xp.stack([index // power % states for power in powers], axis=-1)
 
 
 JOINT_ROW = InputRow(JointLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum)
