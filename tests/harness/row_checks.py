@@ -14,13 +14,14 @@ from plica.symbolic.parameters import TensorParameter, normal
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS, Params
 from plica.tracing import namespace as xp
+from tests.harness.case_circuits import UNITS
 from tests.harness.layer_cases import InnerCase, InputCase, num_states
 from tests.harness.oracle import evaluate
 from tests.harness.run_rule import run_rule
 from tests.harness.spaces import LINEAR, LOG, SPACES, WIDE
 
 Array = Any
-F, B, UNITS = 2, 5, 3
+F, B = 2, 5
 EXACT = 1e-11  # of rules in float64
 REAL = [row for row in SEMIRINGS.values() if row.algebra.name == "real"]
 SAMPLES = 20_000

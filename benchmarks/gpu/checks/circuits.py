@@ -19,27 +19,18 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, UnsupportedError
 from plica.learn.fit import fit
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CPTLayer, FusedLayer, TensorDotLayer, TuckerLayer
 from plica.symbolic.semirings import SEMIRINGS
-from tests.harness.circuits import CIRCUITS, bag, coin, data
+from tests.harness.case_circuits import circuit_of
+from tests.harness.circuits import CIRCUITS, data
+from tests.harness.layer_cases import LAYER_CASES
 
 ROWS = 6
 FLAGS = tuple(product((False, True), repeat=2))  # fold, optimize
 
 
 def circuit_cases() -> Mapping[str, Callable[[], Circuit]]:
-    """The circuits that are checked, by name; among them is every layer row."""
-    fused: dict[str, Callable[[], FusedLayer]] = {
-        "tucker": lambda: TuckerLayer(2, 3, 2),
-        "cp-t": lambda: CPTLayer(3, 2, 2),
-        "tensor-dot": lambda: TensorDotLayer(2, 3, 2, 4),
-    }
-    return {**CIRCUITS, **{name: partial(_over_coins, make) for name, make in fused.items()}}
-
-
-def _over_coins(make: Callable[[], FusedLayer]) -> Circuit:
-    layer = make()
-    return bag(layer, *[coin([v], layer.num_input_units) for v in range(layer.arity)])
+    """The circuits that are checked, by name: those of the conformance cases, which every layer row has, and others."""
+    return {**{str(case): partial(circuit_of, case) for case in LAYER_CASES}, **CIRCUITS}
 
 
 def checks() -> Iterator[Check]:

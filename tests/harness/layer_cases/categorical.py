@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer
@@ -40,6 +39,8 @@ def totals(layer: Any, params: Params) -> Array:  # noqa: ARG001
 
 def distributions(layer: Any, params: Params) -> list[Any]:
     """A table each."""
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
     tables = np.exp(_log_table(params)).astype(float)
     return [stats.rv_discrete(values=(range(layer.num_categories), row / row.sum())) for row in tables]
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, GaussianLayer
@@ -32,6 +31,8 @@ def totals(layer: Any, params: Params) -> Array:
 
 def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
     """Normal distributions."""
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
     pairs = zip(params["mean"].astype(float), params["stddev"].astype(float), strict=True)
     return [stats.norm(mean, stddev) for mean, stddev in pairs]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy import stats
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
@@ -134,6 +133,8 @@ def _powers(layer: Any) -> Array:
 
 
 def _distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
     tables = params["weight"].astype(float)
     return [stats.rv_discrete(values=(range(len(row)), row / row.sum())) for row in tables]
 
