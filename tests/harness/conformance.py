@@ -29,7 +29,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, SumLayer
 from plica.symbolic.parameters import ReferenceParameter, normal
 from tests.harness.case_circuits import UNITS, circuit_of, data_of
-from tests.harness.comparison import WAYS, Way, compare
+from tests.harness.comparison import WAYS, Way, compare, compare_algebras
 from tests.harness.layer_cases import LAYER_CASES, InnerCase, InputCase, LayerCase, references
 from tests.harness.oracle import Oracle, numbers
 from tests.harness.random_circuits import Draw
@@ -93,7 +93,7 @@ def turns(ways: Sequence[Way]) -> dict[torch.dtype, list[Way]]:
 def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | None = None) -> None:
     """Values, missing entries and gradients of compiled circuits; each way of compiling in one dtype if not said."""
     circuit = circuit_of(case)
-    own = [case] if isinstance(case, InputCase) and case.row.layer not in LAYER_ROWS else []
+    own = [] if case.row.layer in LAYER_ROWS else [case]
     for dtype, some in (ways or turns(WAYS)).items():
         x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2))
         failures = compare(Draw(str(case), 0, circuit, dtype, x), some, own)
@@ -120,6 +120,15 @@ class Mixture:
     def var(self) -> Array:
         squares = [kind.var() + kind.mean() ** 2 for kind in self._kinds]
         return np.dot(self._shares, squares) - self.mean() ** 2
+
+
+def check_algebras(case: LayerCase) -> None:
+    """Values of compiled circuits in the algebras of other sums."""
+    circuit = circuit_of(case)
+    own = [] if case.row.layer in LAYER_ROWS else [case]
+    x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.0))
+    failures = compare_algebras(Draw(str(case), 0, circuit, torch.float64, x), own)
+    assert not failures, "\n".join(failures)
 
 
 def check_sampling(case: LayerCase) -> None:
@@ -153,11 +162,11 @@ def check_file(case: LayerCase) -> None:
     assert list(leaf_keys(again).values()) == list(leaf_keys(circuit).values())
 
 
-# What is checked beside the row.
+# What is checked beside the row; the constructors of layers of a user's own are the user's.
 BESIDE: tuple[Callable[[Any], None], ...] = (
     check_layer,
-    check_constructor,
     check_circuit,
+    check_algebras,
     check_sampling,
     check_file,
 )
@@ -176,4 +185,5 @@ def checks_of(case: LayerCase) -> dict[str, Callable[[Any], None]]:
         value = getattr(case.row, field.name)
         if check is not None and value is not None and not isinstance(value, Unsupported):
             found[field.name] = check
-    return found | {check.__name__.removeprefix("check_"): check for check in BESIDE}
+    beside = (check_constructor, *BESIDE) if case.row.layer in LAYER_ROWS else BESIDE
+    return found | {check.__name__.removeprefix("check_"): check for check in beside}

@@ -82,12 +82,16 @@ def _maximum(xp: Any, semiring: Semiring, layer: PoissonLayer, params: Params) -
     return semiring.from_log(xp, xp.expand_dims(xp.max(log_masses(xp, params), axis=-1), axis=1))
 
 
+def _mode(xp: Any, layer: PoissonLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(xp.argmax(log_masses(xp, params), axis=-1), axis=-1)
+
+
 def _sample(xp: Any, layer: PoissonLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     table = xp.cumulative_sum(xp.exp(log_masses(xp, params)), axis=-1)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
 
 
-POISSON_ROW = InputRow(PoissonLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum)
+POISSON_ROW = InputRow(PoissonLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum)
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
