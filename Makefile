@@ -1,15 +1,21 @@
-PYTHON ?= python3.11
+# Any Python from 3.11 to 3.14: the first of these that can make an environment; `make PYTHON=...` takes another.
+PYTHONS := python3.11 python3.12 python3.13 python3.14 python3 python
+FITS := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
+PYTHON ?= $(shell for one in $(PYTHONS); do $$one -c '$(FITS)' 2>/dev/null && echo $$one && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format bench clean
+.PHONY: help setup demo test test-all check format bench gpu clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml constraints.txt
+	@'$(or $(PYTHON),false)' -c '$(FITS)' 2>/dev/null || { \
+		echo 'Plica needs Python 3.11 to 3.14 with venv and pip, but found none in: $(or $(PYTHON),$(PYTHONS)).' \
+			'Install one, or name it: make PYTHON=/path/to/python ...' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
@@ -36,6 +42,11 @@ format: $(STAMP) ## format the code
 
 bench: $(STAMP) ## run the benchmarks (minutes)
 	$(BIN)/python -m benchmarks.run
+
+# No installation: a GPU is where some other Python has torch already. `make gpu PYTHON=... OUT=...`
+OUT ?= gpu.json
+gpu: ## check and measure Plica on a GPU, 8 minutes, with the torch of python3 (or PYTHON=) as it is
+	$(if $(filter file,$(origin PYTHON)),python3,$(PYTHON)) -m benchmarks.gpu --out $(OUT)
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,8 @@
 """Who is measured: ways to make a torch module of a circuit. A peer's library is one more row.
 
 A row has two steps, so that compiling is timed alone: `describe` makes the library's own description of the circuit,
-`compile` the module, which takes integers `(B, D)` and gives log-likelihoods.
+`compile` the module, which takes integers `(B, D)` and gives log-likelihoods. `equal` describes the circuit with the
+same numbers for every row (`agreement.py`), so that values can be compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.agreement import described
 from benchmarks.circuits import CircuitSpec
 
 if TYPE_CHECKING:
@@ -24,10 +26,12 @@ class Contender:
     Args:
         describe: From a named circuit to what `compile` takes.
         compile: From that to a module.
+        equal: From a named circuit to what `compile` takes, with given parameters.
     """
 
     describe: Callable[[CircuitSpec], Any]
     compile: Callable[[Any], nn.Module]
+    equal: Callable[[CircuitSpec], Any] = described
 
 
 def _plica(fold: bool = True, optimize: bool = True) -> Contender:
@@ -76,10 +80,10 @@ def _torch_compiled(contender: Contender) -> Contender:
 
         return torch.compile(contender.compile(description), dynamic=False)
 
-    return Contender(contender.describe, compile_)
+    return Contender(contender.describe, compile_, contender.equal)
 
 
-_CIRKIT = Contender(_describe_for_cirkit, _compile_with_cirkit)
+_CIRKIT = Contender(_describe_for_cirkit, _compile_with_cirkit, partial(described, package="cirkit"))
 
 CONTENDERS: dict[str, Contender] = {
     "plica": _plica(),

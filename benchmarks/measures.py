@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from benchmarks.agreement import compare_values, rows
 from benchmarks.circuits import FORWARD_BATCHES, CircuitSpec
 from benchmarks.contenders import CONTENDERS, Contender
 from benchmarks.harness import Settings, compare, summary, synchronise
@@ -27,9 +28,15 @@ TRAIN_BATCH = 128
 def measure_speed(
     spec: CircuitSpec, names: Sequence[str], settings: Settings, batches: Sequence[int] = FORWARD_BATCHES
 ) -> dict[str, Any]:
-    """Comparisons: `forward BATCH`, `forward and backward 128`, `training step 128`; compile times; parameters."""
+    """Comparisons: `forward BATCH`, `forward and backward 128`, `training step 128`; compile times; parameters.
+
+    Raises:
+        DisagreementError: A contender's values differ from those of the first; then nothing is timed.
+    """
+    agreement = check_agreement(spec, names, settings.device)
     modules = {name: _module(CONTENDERS[name], spec, settings.device) for name in names}
     report: dict[str, Any] = {
+        "agreement": agreement,
         "compile": {name: _compile_times(CONTENDERS[name], spec, settings) for name in names},
         "parameters": {name: sum(p.numel() for p in module.parameters()) for name, module in modules.items()},
     }
@@ -53,6 +60,15 @@ def measure_memory(spec: CircuitSpec, name: str, device: str) -> dict[str, float
         step()
     peaks[f"training step {TRAIN_BATCH}"] = peak_memory_mib(device)
     return peaks
+
+
+def check_agreement(spec: CircuitSpec, names: Sequence[str], device: str) -> dict[str, Any]:
+    """Compare the values of all contenders under equal parameters; modules are made for it and forgotten."""
+    if len(names) < 2:
+        return {}
+    contenders = {name: CONTENDERS[name] for name in names}
+    modules = {name: one.compile(one.equal(spec)).to(device) for name, one in contenders.items()}
+    return compare_values(modules, rows(spec).to(device))
 
 
 def forward(module: nn.Module, x: Tensor) -> Callable[[], Tensor]:

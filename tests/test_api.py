@@ -10,9 +10,19 @@ TEXT = "{ lambda w:f32[3] ; {n:i64[]} x:f32[n,3] . let a:f32[n,3] = multiply x w
 
 
 def test_public_names_exist_and_are_all() -> None:
-    ours = {name for name, value in vars(plica).items() if getattr(value, "__module__", "").startswith("plica")}
-    assert set(plica.__all__) == ours
+    for name in plica.__all__:
+        assert getattr(plica, name).__module__.startswith("plica.")  # loaded when it is first asked for
+    found = {name for name, value in vars(plica).items() if getattr(value, "__module__", "").startswith("plica")}
+    assert set(plica.__all__) == {name for name in found if not name.startswith("_")}
+    assert set(plica.__all__) < set(dir(plica))
     assert plica.__version__[0].isdigit()
+
+
+def test_modules_are_found_and_other_names_are_not() -> None:
+    assert plica.numpy.add.__module__ == "plica.numpy"
+    with pytest.raises(AttributeError, match="module 'plica' has no attribute 'nope'"):
+        _ = plica.nope
+    assert not hasattr(plica, "_nope")
 
 
 def test_a_function_goes_the_whole_way() -> None:

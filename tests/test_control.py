@@ -1,6 +1,8 @@
 """Loops and branches outside a trace: Python's own, on values of any kind, and refused where a trace refuses them."""
 # ruff: noqa: ARG005 - bodies are given what they need not use
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -106,13 +108,13 @@ REFUSED = (
     (
         lambda: plica.while_loop(lambda a: X > 0, lambda a: a, 0),
         TraceError,
-        r"a scalar bool, found an array of shape \(2,\)",
+        r"condition of a loop is a scalar bool, found bool\[2\]",
     ),
     (lambda: plica.while_loop(lambda a, b: True, lambda a, b: a, 0, 1), TraceError, "the body of while_loop is given"),
     (
         lambda: plica.cond(X > 0, lambda: 1, lambda: 2),
         TraceError,
-        "the predicate of cond is a scalar bool, found an array",
+        r"the predicate of cond is a scalar bool, found bool\[2\]",
     ),
     (lambda: plica.scan(lambda c, r: c, 0, X), TraceError, "the body of scan returns a pair"),
     (lambda: plica.scan(lambda c, r: (c, r), 0), TraceError, "scan needs arrays to run along, or a length"),
@@ -137,6 +139,76 @@ REFUSED = (
 def test_misuse_is_refused(call, error, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+# Conditions and arguments: the same is refused, with the same words, whether a function is traced or not
+
+NO_TRUTHS = (
+    # what is given, how the message shows it
+    (1, "i64[]"),
+    (0.0, "f64[]"),
+    (1j, "c128[]"),
+    (None, "NoneType None"),
+    ("yes", "str 'yes'"),
+    ([True], "list [True]"),
+    (np.asarray([True]), "bool[1]"),
+    (torch.tensor([True, False]), "bool[2]"),
+    (np.int8(1), "i8[]"),
+    (torch.tensor(1.0), "f32[]"),
+)
+LOOPS = (
+    lambda held: plica.cond(held, lambda: 1.0, lambda: 2.0),
+    lambda held: plica.cond(False)(lambda: 1.0).else_if(held)(lambda: 2.0).otherwise(lambda: 3.0)(),
+    lambda held: plica.while_loop(lambda a: held, lambda a: a, 1.0),
+)
+
+
+def _refusals(function) -> list[str]:
+    """What is said at once and while a function is traced, without the line."""
+    found = []
+    for run in (function, lambda: plica.trace(lambda x: function(), plica.spec((), "float32"))):
+        with pytest.raises(TraceError) as caught:
+            run()
+        assert "test_control.py:" in str(caught.value)
+        found.append(str(caught.value).split(": ", 1)[1])
+    return found
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=["cond", "else_if", "while_loop"])
+@pytest.mark.parametrize(("held", "shown"), NO_TRUTHS, ids=[row[1] for row in NO_TRUTHS])
+def test_what_is_no_truth_is_refused(loop, held, shown: str) -> None:
+    at_once, traced = _refusals(lambda: loop(held))
+    assert at_once == traced
+    assert f"is a scalar bool, found {shown}; write a comparison such as x > 0" in at_once
+
+
+@pytest.mark.parametrize(
+    "held", [True, np.bool_(True), np.asarray(True), torch.tensor(True)], ids=["bool", "bool_", "numpy", "torch"]
+)
+def test_truths_of_every_library_are_taken(held) -> None:
+    assert plica.cond(held, lambda: 1, lambda: 2) == 1
+    program = plica.trace(lambda x: plica.cond(held, lambda: x, lambda: -x), plica.spec((), "float32"))
+    assert [str(one.type) for one in program.results] == ["f32[]"]
+
+
+OTHER_ARITIES = (
+    (
+        lambda: plica.cond(True, lambda a: a, lambda a, b: b, 1.0),
+        r"the 1 argument\(s\) that every branch of its cond is given, .* missing a required argument: 'b'",
+    ),
+    (lambda: plica.cond(True, lambda a: a, lambda: 1.0, 1.0), "does not take: too many positional arguments"),
+    (lambda: plica.cond(False, lambda a, b: a, lambda a: a, 1.0), "missing a required argument: 'b'"),
+    (lambda: plica.while_loop(lambda: False, lambda a: a, 1.0), r"called with 1 carried value\(s\), .* too many"),
+    (lambda: plica.while_loop(lambda a: False, lambda a, b: a, 1.0), "missing a required argument: 'b'"),
+    (lambda: plica.for_loop(0, 2, 1, lambda a: a, 1.0), r"called with the index and 1 carried value\(s\)"),
+)
+
+
+@pytest.mark.parametrize(("function", "message"), OTHER_ARITIES, ids=range(len(OTHER_ARITIES)))
+def test_functions_that_do_not_take_their_arguments_are_refused(function, message: str) -> None:
+    at_once, traced = _refusals(function)
+    assert at_once == traced
+    assert re.search(message, at_once)
 
 
 def test_the_public_names() -> None:

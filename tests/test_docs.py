@@ -5,10 +5,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from plica.lower.optimise.__main__ import rules_table
 from plica.ops.__main__ import operations_table
 
 ROOT = Path(__file__).parents[1]
@@ -20,8 +22,14 @@ def test_examples_of_a_page_run(page: Path) -> None:
     assert failures == 0
 
 
-def test_the_table_of_operations_is_up_to_date() -> None:
-    assert operations_table() in (ROOT / "docs/ir.md").read_text()
+@pytest.mark.parametrize(("table", "page"), [(operations_table, "ir.md"), (rules_table, "optimise.md")])
+def test_generated_tables_are_up_to_date(table: Callable[[], str], page: str) -> None:
+    """Every line of the table, and no further line in it."""
+    expected = table().splitlines()
+    lines = (ROOT / "docs" / page).read_text().splitlines()
+    start = lines.index(expected[0])
+    end = next((place for place in range(start, len(lines)) if not lines[place].startswith("|")), len(lines))
+    assert lines[start:end] == expected
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:

@@ -1,7 +1,6 @@
 """`plica.numpy` called on arrays: which library runs it, what it makes of numbers, and what it refuses."""
 # ruff: noqa: ARG005 - the tables hold functions of two arrays
 
-import inspect
 import re
 from pathlib import Path
 
@@ -98,7 +97,12 @@ def test_from_dlpack_shares_memory() -> None:
 
 
 def test_results_have_the_structure_that_the_standard_gives_them() -> None:
-    assert isinstance(pnp.meshgrid(np.arange(2)), tuple)
+    seen = []
+    plica.trace(lambda x: seen.extend([pnp.meshgrid(x), pnp.broadcast_arrays(x, x), pnp.unstack(x)]), plica.spec(2))
+    arrays = np.arange(2), torch.arange(2)
+    lists = [function(array) for function in (pnp.meshgrid, pnp.broadcast_arrays) for array in arrays]
+    assert [type(one) for one in (*lists, *seen[:2])] == [list] * 6  # tuples from version 2025.12 on
+    assert [type(one) for one in (pnp.unstack(arrays[0]), pnp.unstack(arrays[1]), seen[2])] == [tuple] * 3
     assert len(pnp.unstack(np.zeros((1, 2)))) == 1
     assert pnp.unstack(np.zeros((0, 2))) == ()
     assert [one.shape for one in pnp.broadcast_arrays(np.zeros((2, 1)), np.zeros(3))] == [(2, 3)] * 2
@@ -145,8 +149,17 @@ def test_derivatives_are_limits_of_differences(number: int) -> None:
 
 
 def test_numpy_and_torch_do_not_mix() -> None:
-    with pytest.raises(TypeError, match=r"[Mm]ultiple namespaces"):
-        pnp.add(np.ones(2), torch.ones(2))
+    for call in (
+        lambda: pnp.add(np.ones(2), torch.ones(2)),
+        lambda: pnp.concat([torch.ones(2), np.ones(2)]),
+        lambda: pnp.asarray([torch.ones(2), np.ones(2)]),
+        lambda: pnp.take(torch.ones(2), np.asarray([1])),
+    ):
+        with pytest.raises(TraceError, match=r"test_numpy.py:\d+: \w+: arrays of several libraries meet: ") as caught:
+            call()
+        assert "numpy.ndarray" in str(caught.value)
+        assert "torch.Tensor" in str(caught.value)
+        assert "plica.numpy.from_dlpack" in str(caught.value)
 
 
 def test_types_without_a_name_here_are_refused() -> None:
@@ -174,6 +187,20 @@ def test_result_type() -> None:
         pnp.result_type()
     with pytest.raises(DTypeError, match="the number 300 does not fit uint8"):
         pnp.result_type(pnp.uint8, 300)
+
+
+@pytest.mark.parametrize("make", [np.ones, torch.ones], ids=["numpy", "torch"])
+def test_dtypes_of_arrays_are_those_of_the_namespace(make) -> None:
+    seen = []
+    for dtype in (pnp.float64, pnp.int32, pnp.bool, pnp.complex64, pnp.uint16):
+        found = pnp.asarray(make(2), dtype=dtype)
+        assert found.dtype == dtype
+        assert dtype == found.dtype
+        assert found.dtype != pnp.float16
+        assert pnp.astype(found, found.dtype).dtype == dtype
+        plica.trace(lambda x: seen.append(x.dtype) or x, plica.spec(2, found.dtype))
+        assert seen[-1] == found.dtype
+    assert pnp.ones(2).dtype == pnp.float64
 
 
 def test_can_cast() -> None:
@@ -261,7 +288,7 @@ def test_inspection_while_tracing_records_nothing() -> None:
     assert [str(one.type) for one in program.results] == ["f64[1,n]", "f64[n,n]"]
 
 
-# The standard's signatures
+# Places
 
 
 def test_devices_are_none_of_a_program() -> None:
@@ -270,26 +297,6 @@ def test_devices_are_none_of_a_program() -> None:
 
     with pytest.raises(UnsupportedError, match="runs wherever its arguments are"):
         plica.trace(function, plica.spec(("n",)))
-
-
-def test_functions_are_called_as_the_standard_says() -> None:
-    """Arrays by position alone; `axis`, `dtype`, ... by name alone."""
-    from plica.tracing import namespace
-
-    for name, positional in (
-        ("sum", ("x",)),
-        ("var", ("x",)),
-        ("reshape", ("x",)),
-        ("expand_dims", ("x",)),
-        ("sort", ("x",)),
-        ("searchsorted", ("x1", "x2")),
-        ("linspace", ("start", "stop")),
-        ("eye", ("n_rows", "n_cols")),
-        ("where", ("condition", "x1", "x2")),
-        ("astype", ("x", "dtype")),
-    ):
-        parameters = inspect.signature(getattr(namespace, name)).parameters.values()
-        assert tuple(one.name for one in parameters if one.kind is one.POSITIONAL_ONLY) == positional, name
 
 
 def test_calls_out_of_scope_are_refused() -> None:

@@ -1,19 +1,22 @@
-"""Plica compiles tractable models: circuits and array programs with sizes unknown until they run."""
+"""Plica compiles tractable models: circuits and array programs with sizes unknown until they run.
 
-from importlib.metadata import PackageNotFoundError, version
+Public names are imported when they are first used: a command that ends at once, or is stopped, has loaded nothing.
+"""
 
-from plica.api import interpret, parse, trace, verify
-from plica.control import cond, for_loop, scan, while_loop
-from plica.decorator import jit
-from plica.ir.types import spec
-from plica.pipeline import PipelineContext, compile  # noqa: A004 - the word of the field
-from plica.symbolic.circuit import Circuit
-from plica.symbolic.scope import Scope
+import importlib
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("plica")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0+unknown"
+if TYPE_CHECKING:
+    from plica.api import interpret, parse, trace, verify
+    from plica.control import cond, for_loop, scan, while_loop
+    from plica.decorator import jit
+    from plica.ir.types import spec
+    from plica.pipeline import PipelineContext, compile  # noqa: A004 - the word of the field
+    from plica.symbolic.circuit import Circuit
+    from plica.symbolic.scope import Scope
+
+    __version__: str
 
 __all__ = [
     "Circuit",
@@ -31,3 +34,41 @@ __all__ = [
     "verify",
     "while_loop",
 ]
+
+_MODULES = {
+    "plica.api": ("interpret", "parse", "trace", "verify"),
+    "plica.control": ("cond", "for_loop", "scan", "while_loop"),
+    "plica.decorator": ("jit",),
+    "plica.ir.types": ("spec",),
+    "plica.pipeline": ("PipelineContext", "compile"),
+    "plica.symbolic.circuit": ("Circuit",),
+    "plica.symbolic.scope": ("Scope",),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, the version, or a module of the package, loaded now and kept."""
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif not name.startswith("_") and find_spec(f"plica.{name}") is not None:
+        return importlib.import_module(f"plica.{name}")
+    else:
+        raise AttributeError(f"module 'plica' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("plica")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "0+unknown"

@@ -17,7 +17,7 @@ from plica.tracing.control import parameter_names, place_of
 from plica.tracing.namespace.operands import as_tracer, cast
 from plica.tracing.places import user_line
 from plica.tracing.scope import record, scope_of
-from plica.tracing.trace import NUMBERS, AbstractedAxes, axes_of_arguments, axis_names
+from plica.tracing.trace import NUMBERS, AbstractedAxes, abstracted, axes_of_arguments, axis_names
 from plica.tracing.trees import flatten, shown, unflatten
 
 PYTHON_NUMBERS = (bool, int, float, complex)
@@ -176,8 +176,13 @@ def _spec_of(leaf: Any, axes: Any) -> Any:
 # Annotations
 
 
-def annotated_specs(fn: Callable[..., Any]) -> list[Any] | None:
-    """What annotations say of the arguments, if they say it of all."""
+def annotated_specs(fn: Callable[..., Any], axes: AbstractedAxes = None) -> list[Any] | None:
+    """What annotations say of the arguments, if they say it of all, with the names that `axes` gives to sizes.
+
+    Raises:
+        ShapeError: Both name an axis, and differently.
+        TraceError: `axes` has another number of entries than there are arguments.
+    """
     signature = signature_of(fn)
     if signature is None:
         return None
@@ -187,7 +192,9 @@ def annotated_specs(fn: Callable[..., Any]) -> list[Any] | None:
     trees = [one.annotation for one in parameters]
     leaves, _ = flatten(trees)
     is_known = all(isinstance(leaf, Spec) or (isinstance(leaf, type) and leaf in NUMBERS) for leaf in leaves)
-    return trees if is_known and leaves else None
+    if not is_known or not leaves:
+        return None
+    return [abstracted(tree, one) for tree, one in zip(trees, axes_of_arguments(axes, len(trees)), strict=True)]
 
 
 def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:

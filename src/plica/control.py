@@ -27,8 +27,12 @@ from plica.tracing.control import (
     Body,
     as_pair,
     as_result,
+    carried_values,
     next_arguments,
     place_of,
+    require_arity,
+    require_branches,
+    require_scalar,
     trace_cond,
     trace_for,
     trace_scan,
@@ -85,6 +89,7 @@ def for_loop(
         def loop(*first: Any) -> Any:
             if _is_traced(lower, upper, step, first):
                 return trace_for((lower, upper, step), fn, first, shared=preserve_dimensions)
+            require_arity(fn, (0, *first), f"the index and {carried_values(len(first))}")
             state = first
             for place in steps(*(_integer("the bound of a loop", bound) for bound in (lower, upper, step))):
                 state = next_arguments("for_loop", place_of(fn), fn(place, *state), len(first))
@@ -119,6 +124,8 @@ def while_loop(
         def loop(*first: Any) -> Any:
             if _is_traced(first):
                 return trace_while(condition, fn, first, shared=preserve_dimensions)
+            for one in (condition, fn):
+                require_arity(one, first, carried_values(len(first)))
             state = first
             while _truth("the condition of a loop", condition(*state)):
                 state = next_arguments("while_loop", place_of(fn), fn(*state), len(first))
@@ -168,12 +175,14 @@ class Cond:
         """What the chosen branch returns for `args`.
 
         Raises:
-            TraceError: A predicate is no scalar bool, or the branches return different structures.
+            TraceError: A predicate is no scalar bool, a branch does not take `args`, or the branches return
+                different structures.
             DTypeError: They return different dtypes.
             ShapeError: They return different numbers of axes.
         """
         branches = [*self._branches, *([] if self._has_otherwise else [_nothing])]
         predicates = self._predicates
+        require_branches(branches, args)
         if not _is_traced(predicates):
             held = (place for place, one in enumerate(predicates) if _truth("the predicate of cond", one))
             return branches[next(held, len(predicates))](*args)
@@ -207,8 +216,7 @@ def _nothing(*_: Any) -> None:
 
 
 def _truth(what: str, value: Any) -> bool:
-    if getattr(value, "ndim", 0):
-        raise TraceError(f"{user_line()}: {what} is a scalar bool, found an array of shape {tuple(value.shape)}.")
+    require_scalar(what, value, "bool")
     return bool(value)
 
 
@@ -252,7 +260,7 @@ def scan(
     if not rows:  # what a step would make is known from tracing one
         return _scan_nothing(body, init, xs)
     rows = rows[::-1] if reverse else rows
-    stack = namespace.stack  # type: ignore[attr-defined]
+    stack = namespace.stack
     stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
     return carry, unflatten(rows[0][1], stacks)
 
@@ -297,7 +305,7 @@ def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
         return init, unflatten(made[-1], results)
     except (ShapeError, TraceError):  # the body does what only a run can tell: a step on zeros tells it
         empty, tree = flatten(as_pair(place_of(body), body(init, _zeros(xs)))[1])
-        return init, unflatten(tree, [namespace.stack([one])[:0] for one in empty])  # type: ignore[attr-defined]
+        return init, unflatten(tree, [namespace.stack([one])[:0] for one in empty])
 
 
 def _zeros(xs: Any) -> Any:

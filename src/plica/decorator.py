@@ -104,6 +104,7 @@ def jit(
             library, else torch. Arrays that the function closes over are captured by reference.
         abstracted_axes: Names of axes whose sizes are dynamic; sizes of one name are equal. `{axis: name}` for all
             arrays, or a sequence with one such mapping, a sequence of names, or None for each positional argument.
+            Where annotations give the types, these names take the place of their sizes.
         static_argnums: Places of arguments that are no arrays: hashable values, for each of which the function is
             compiled anew. A method counts without `self`, and is compiled for each object.
         backend: "torch" runs generated code; "interpreter" runs the definition of each operation in numpy.
@@ -147,7 +148,7 @@ class CompiledFunction:
         self._methods: WeakKeyDictionary[Any, CompiledFunction] = WeakKeyDictionary()
         self._signature = signature_of(fn)
         self._positional_count = _positional_count(self._signature)
-        self._annotated = None if self._static else annotated_specs(fn)
+        self._annotated = None if self._static else annotated_specs(fn, abstracted_axes)
         self._dynamic = dynamic_axes(abstracted_axes, self._annotated)
         if self._annotated is not None:
             self._compile_annotated(self._annotated)

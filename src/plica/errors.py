@@ -22,6 +22,10 @@ class ShapeError(PlicaError, ValueError):
     """Sizes or numbers of units that do not fit together."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that an array does not have."""
+
+
 class UndecidedSizeError(ShapeError):
     """Two sizes of which it is not known before the program runs whether they are equal."""
 

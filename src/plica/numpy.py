@@ -12,26 +12,28 @@ the interpreter), so that a function means the same whether it is traced or not.
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial, wraps
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import array_api_compat
 import numpy as np
 
-from plica.errors import DTypeError, ShapeError
+from plica.errors import DTypeError, ShapeError, TraceError
 from plica.ir.dtypes import as_dtype
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
-from plica.ir.types import Spec, spec
+from plica.ir.types import spec
 from plica.ops import OPS
 from plica.symbolic.semirings.semiring import compute_with
 from plica.tracing import namespace as _tracing
 from plica.tracing.namespace.results import Updates
 from plica.tracing.scope import current_trace
+from plica.tracing.signatures import signature_of, with_plain_settings
 from plica.tracing.trace import TracedFunction, trace_function
 from plica.tracing.tracer import Tracer, call_traced
 from plica.tracing.trees import unflatten
@@ -41,11 +43,18 @@ __array_api_version__ = _tracing.__array_api_version__
 __array_namespace_info__ = _tracing.__array_namespace_info__
 
 
-@cache
-def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name not in _NAMES:
-        raise AttributeError(f"plica.numpy has no {name!r}")
-    return _public(name, getattr(_tracing, name))
+if TYPE_CHECKING:
+    from plica.names import *  # noqa: F403 - what is found by name, for editors
+
+    def __getattr__(name: str) -> Any: ...
+
+else:
+
+    @cache
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_") or name not in _NAMES:
+            raise AttributeError(f"plica.numpy has no {name!r}")
+        return _public(name, getattr(_tracing, name))
 
 
 def __dir__() -> list[str]:
@@ -57,42 +66,51 @@ def _public(name: str, traced: Any) -> Any:
     if isinstance(traced, ModuleType):
         module = ModuleType(f"{__name__}.{name}", traced.__doc__)
         for one in traced.__all__:
-            setattr(module, one, _public(one, getattr(traced, one)))
+            setattr(module, one, _public(f"{name}.{one}", getattr(traced, one)))
         return module
-    return _function(name, traced) if callable(traced) and name not in _tracing.STATIC else traced
+    return _function(name, traced) if inspect.isfunction(traced) else traced
 
 
 def _function(name: str, traced: Callable[..., Any]) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return call_traced(traced, name, args, kwargs) if _is_traced(args, kwargs) else _eager(traced, args, kwargs)
+    run = traced if name in _tracing.STATIC else _AT_ONCE.get(name, partial(_eager, traced))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = traced.__doc__
-    return function
+    @wraps(traced)
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        return run(*args, **kwargs)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return call_traced(traced if _is_traced(args, kwargs) else eager, name, args, kwargs)
+
+    return _described(function, name, traced)
+
+
+def _described(function: Any, name: str, traced: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with the documentation and the signature of the traced one, and found by its name when unpickled."""
+    function.__module__, function.__qualname__, function.__name__ = __name__, name, name.rpartition(".")[2]
+    function.__doc__, function.__signature__ = traced.__doc__, signature_of(traced)
+    return function  # type: ignore[no-any-return]
 
 
 def _is_traced(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether a call is recorded."""
     if current_trace() is not None:  # arrays that the function closes over are captured: they may change later
         return True
-    return any(isinstance(one, Tracer) for one in _arrays((*args, *kwargs.values())))
+    return bool(any(isinstance(one, Tracer) for one in _arrays((*args, *kwargs.values()))))
 
 
-# Arrays of other libraries: these functions are about arrays as they are, so there is nothing to record.
+# Functions of arrays as they are, in which there is nothing to record
 
 
-def asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: bool | None = None) -> Any:
+def _asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: bool | None = None) -> Any:
     """A number, a nested list of numbers and arrays, or an array: as an array of its library, by default torch's."""
-    if _is_traced((obj,), {}):
-        return _tracing.asarray(obj, dtype=dtype, device=device, copy=copy)
     arrays = list(_arrays((obj,)))
     if arrays and not _is_array(obj):
-        return _eager(_tracing.asarray, (obj,), {"dtype": dtype, "device": device})
+        return _eager(_tracing.asarray, obj, dtype=dtype, device=device)
     if not arrays:
         obj = np.asarray(obj)
         if obj.dtype.kind not in "biufc":
             raise DTypeError(f"asarray needs numbers and arrays, found {obj.dtype}.")
-    library = array_api_compat.array_namespace(*arrays) if arrays else _torch()
+    library = _library(arrays) if arrays else _torch()
     wanted = getattr(library, as_dtype(obj.dtype if dtype is None else dtype).value)
     if copy is not False and array_api_compat.is_torch_array(obj):  # torch.asarray may lose the gradient
         tensor: Any = obj
@@ -100,32 +118,14 @@ def asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: b
     return library.asarray(obj, dtype=wanted, device=device, copy=copy)
 
 
-def from_dlpack(x: Any, /, *, device: object = None, copy: bool | None = None) -> Any:
+def _from_dlpack(x: Any, /, *, device: object = None, copy: bool | None = None) -> Any:
     """Anything with `__dlpack__` as a torch tensor, which shares its memory unless `copy` asks for one of its own."""
-    if _is_traced((x,), {}):
-        return _tracing.from_dlpack(x, device=device, copy=copy)
     library = _torch()
     return library.asarray(library.from_dlpack(x), device=device, copy=copy)
 
 
-def _torch() -> Any:
-    """The standard's functions over torch, imported where they are needed first."""
-    return importlib.import_module("array_api_compat.torch")
-
-
-# Updates: the object that stands for `x` at some places is made at once, what its methods do is recorded or run
-
-
-def at(x: Any) -> Updates:
-    """`at(x)[key].set(values)` and `.add`, `.multiply`, `.min`, `.max`: a new array with other elements at `key`.
-
-    A tracer has `x.at`; this is for functions that run on arrays too.
-    """
-    return Updates(x, _update)
-
-
-def updates(x: Any) -> Updates:
-    """The same as `at`."""
+def _at(x: Any) -> Updates:
+    """The object that stands for `x` at some places is made at once; what its methods do is recorded or run."""
     return Updates(x, _update)
 
 
@@ -143,11 +143,24 @@ def _as_array(key: Any, x: Any) -> Any:
     return array_api_compat.array_namespace(x).asarray(int(key))
 
 
+_AT_ONCE: Mapping[str, Callable[..., Any]] = {
+    "asarray": _asarray,
+    "at": _at,
+    "from_dlpack": _from_dlpack,
+    "updates": _at,
+}
+
+
+def _torch() -> Any:
+    """The standard's functions over torch, imported where they are needed first."""
+    return importlib.import_module("array_api_compat.torch")
+
+
 # Eager calls
 
 
 def _is_array(arg: object) -> bool:
-    return isinstance(arg, Tracer) or array_api_compat.is_array_api_obj(arg)
+    return isinstance(arg, Tracer) or (array_api_compat.is_array_api_obj(arg) and not isinstance(arg, type))
 
 
 def _arrays(args: Sequence[Any]) -> Iterator[Any]:
@@ -159,15 +172,49 @@ def _arrays(args: Sequence[Any]) -> Iterator[Any]:
             yield from _arrays(arg)
 
 
-def _eager(traced: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _library(arrays: list[Any]) -> Any:
+    """The library of arrays.
+
+    Raises:
+        TraceError: They are of several.
+    """
+    try:
+        return array_api_compat.array_namespace(*arrays)
+    except TypeError:
+        kinds = " and ".join(dict.fromkeys(f"{type(one).__module__}.{type(one).__name__}" for one in arrays))
+        raise TraceError(
+            f"arrays of several libraries meet: {kinds}; make them tensors with plica.numpy.from_dlpack(x)."
+        ) from None
+
+
+def _with_scalars(arrays: list[Any]) -> list[Any]:
+    """`arrays` with numbers of numpy in the library of the others."""
+    others = [one for one in arrays if not isinstance(one, np.generic)]
+    library = _library(others) if others else np
+    if len(others) == len(arrays) or array_api_compat.is_numpy_namespace(library):
+        return arrays
+    device = others[0].device
+    return [library.asarray(np.asarray(one), device=device) if isinstance(one, np.generic) else one for one in arrays]
+
+
+def _eager(traced: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     device = kwargs.pop("device", None)
     arrays = list(_arrays((*args, *kwargs.values())))
-    specs = tuple(spec(array.shape, array.dtype) for array in arrays)
+    if any(isinstance(one, np.generic) for one in arrays):
+        args, kwargs = with_plain_settings(traced, args, kwargs)
+        arrays = list(_arrays((*args, *kwargs.values())))
+    specs = tuple(_spec_of(array) for array in arrays)
     function = _traced(traced, specs, _Arguments(args, kwargs))
-    results = _run(function.bound, arrays, device)
+    results = _run(function.bound, _with_scalars(arrays), device)
     if arrays and device is not None:
         results = tuple(array_api_compat.to_device(result, device) for result in results)
     return unflatten(function.structure, results)
+
+
+def _spec_of(array: Any) -> Any:
+    """What an array is traced as; numpy's float64 and complex128 are Python numbers and take the dtype they meet."""
+    number = next((one for one in (float, complex) if isinstance(array, one)), None)
+    return number or spec(array.shape, array.dtype)
 
 
 def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
@@ -220,7 +267,7 @@ def _shown(arg: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _traced(traced: Callable[..., Any], specs: tuple[Spec, ...], arguments: _Arguments) -> TracedFunction:
+def _traced(traced: Callable[..., Any], specs: tuple[Any, ...], arguments: _Arguments) -> TracedFunction:
     function = trace_function(traced, specs, arguments.fill, ())
     return replace(function, bound=Bound(_unplaced(function.bound.program), function.bound.leaves))
 
@@ -234,12 +281,13 @@ def _run(bound: Bound, arrays: list[Any], device: object = None) -> tuple[Any, .
     """The results of a Program: of numpy arrays in the interpreter, else in torch."""
     program = bound.program
     if arrays:
-        library = array_api_compat.array_namespace(*arrays)
-        if not array_api_compat.is_torch_namespace(library):
+        if not array_api_compat.is_torch_namespace(_library(arrays)):
             return interpret_program(program, OPS, arrays, bound.leaves)
         device = arrays[0].device
+    attribute_of = importlib.import_module("plica.backend.torch.leaves").attribute_of
     leaves = {
-        var.name: _torch().asarray(leaf, device=device) for var, leaf in zip(program.consts, bound.leaves, strict=True)
+        attribute_of(var.name): _torch().asarray(leaf, device=device)
+        for var, leaf in zip(program.consts, bound.leaves, strict=True)
     }
     results = _emitted(program)(SimpleNamespace(device=device, **leaves), *arrays)
     return results if isinstance(results, tuple) else (results,)

@@ -33,7 +33,8 @@ def test_names_say_what_is_measured() -> None:
 def test_speed_of_a_tiny_circuit_has_all_figures() -> None:
     names = ["plica", "plica fold=False"]
     report = json.loads(json.dumps(measure_speed(tiny("cp"), names, ONCE, batches=(2,))))
-    assert set(report) == {"compile", "parameters", *STEPS}
+    assert set(report) == {"agreement", "compile", "parameters", *STEPS}
+    assert set(report["agreement"]["largest relative difference"]) == set(names)
     assert set(report["compile"]["plica"]) == {"describe", "compile", "first forward"}
     assert report["parameters"]["plica"] == report["parameters"]["plica fold=False"] > 0
     for step in STEPS:

@@ -7,9 +7,11 @@ import pytest
 from click.testing import Result
 
 from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import FileFormatError
 from plica.files.model import save_model
 from plica.symbolic.circuit import Circuit
 from tests.harness.circuits import CIRCUITS
+from tests.harness.model_mutations import ModelParts
 
 Plica = Callable[..., Result]
 
@@ -78,9 +80,23 @@ def test_what_is_no_model_is_one_line(plica: Plica, name: str, content: bytes | 
     assert re.fullmatch(rf"plica: error: {message}.*\n", result.stderr)
 
 
-def test_an_unknown_dtype_is_refused(plica: Plica) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("dtype", "int8", "options.dtype: expected float32 or float64, found 'int8'"),
+        ("semiring", [], r"options.semiring: expected text, found []"),
+        ("semiring", "max", "options.semiring: there is no semiring 'max'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(plica: Plica, option: str, value: object, message: str) -> None:
     circuit = CIRCUITS["one input"]()
-    save_model("m.plica", circuit, {"0.logits": np.zeros((3, 4))}, {"dtype": "int8"})
+    tensors = {"0.logits": np.zeros((3, 4))}
+    with pytest.raises(FileFormatError, match=re.escape(message)):
+        save_model("m.plica", circuit, tensors, {option: value})
+    save_model("m.plica", circuit, tensors, {})
+    parts = ModelParts.read(Path("m.plica"))
+    parts.description["options"][option] = value
+    Path("m.plica").write_bytes(parts.content())
     result = plica("show", "m.plica", "--stage", "code")
     assert result.exit_code == 2
-    assert "saved with dtype 'int8'; expected float32 or float64" in result.stderr
+    assert f"plica: error: m.plica: {message}" in result.stderr

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -256,6 +257,24 @@ BAD = {
         ("--input", "gaussian"),
         r"wild: the values of column 0 .* rescale them",
     ),
+    "a device without values": (
+        "toy.npy",
+        ("--device", "meta"),
+        r"--device meta: not available here .*try --device cpu",
+    ),
+    "a device without a module": ("toy.npy", ("--device", "hpu"), r"--device hpu: not available here"),
+    "more units than fit": ("toy.npy", ("--units", 10**6), r"the model would have 3\d,\d{3},.* choose smaller --units"),
+    "more values than fit": ("toy.npy", ("--num-values", 10**12), r"would have .* parameters, .*--num-values"),
+    "more units than can be counted": ("toy.npy", ("--units", 10**30), r"more entries than can be counted"),
+    "a pipe": ("pipe.csv", (), r"pipe\.csv: is a pipe or a device, expected a file"),
+    "a cell too long": ("long.csv", (), r"long\.csv, line 1: no row of cells \(field larger than field limit"),
+    "widths that are several": (
+        "several.npz",
+        (),
+        r"several\.npz: num_variables must be one integer, found int64 of shape",
+    ),
+    "a width that is text": ("text.npz", (), r"text\.npz: num_variables must be one integer, found <U3 of shape \(\)"),
+    "a size that is a lie": ("lie.npy", (), r"lie\.npy: not a readable \.npy file .*does not fit into 128 bytes"),
     "a step too large": ("toy.npy", ("--lr", 1e38), r"epoch \d+.*; try a smaller learning rate"),
 }
 
@@ -271,11 +290,50 @@ def test_wrong_input_is_one_line_and_leaves_nothing(plica: Plica, case: str) -> 
     Path("few.csv").write_text("1,0\n1,1\n")
     Path("table.csv").write_text("1,0\n" * 9)
     Path("wild.csv").write_text("1e300,-1e300\n-1e300,1e300\n" * 9)
+    Path("long.csv").write_text("x" * 200_000 + ",y\n1,2\n")
+    os.mkfifo("pipe.csv")
+    packed = dict.fromkeys(("train", "valid", "test"), np.zeros((9, 2), np.uint8))
+    np.savez("several.npz", **packed, num_variables=np.array([1, 2]))
+    np.savez("text.npz", **packed, num_variables="abc")
+    with Path("lie.npy").open("wb") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 4)}
+        np.lib.format.write_array_header_1_0(file, header)
     left = names(".")
     data, options, message = BAD[case]
     result = plica("train", data, "--out", "runs/deep/out", "--quiet", *QUICK, *options)
     assert result.exit_code == 2
     assert_fails(result, "^plica: error: .*" + message, left)
+
+
+def test_a_folder_in_the_way_of_a_result(plica: Plica, toy: str) -> None:
+    assert plica("train", toy, "--out", "out", *QUICK).exit_code == 0
+    Path("out/model.plica").unlink()
+    Path("out/model.plica").mkdir()
+    before = {name: Path("out", name).read_bytes() for name in NAMES if name != "model.plica"}
+    result = plica("train", toy, "--out", "out", "--seed", 9, *QUICK)
+    assert_fails(result, r"^plica: error: out/model\.plica: is a folder, .*choose another output folder$", ["out", toy])
+    assert {name: Path("out", name).read_bytes() for name in before} == before
+    assert names("out") == sorted(NAMES)
+
+
+def test_a_link_to_a_folder_is_filled(plica: Plica, toy: str) -> None:
+    Path("there").mkdir()
+    Path("out").symlink_to("there")
+    assert plica("train", toy, "--out", "out", *QUICK).exit_code == 0
+    assert names("there") == sorted(NAMES)
+    Path("out").unlink()
+    Path("out").symlink_to("nowhere")
+    result = plica("train", toy, "--out", "out/a", *QUICK)
+    assert_fails(result, r"out/a: out is a link to nowhere; choose another", ["out", "there", toy])
+
+
+def test_names_that_are_no_text_and_batches_beyond_all_rows(plica: Plica, toy: str) -> None:
+    strange = os.fsdecode(b"\xff.npy")
+    Path(toy).rename(strange)
+    result = plica("train", strange, "--out", os.fsdecode(b"\xfe"), "--batch", 10**30, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert report_of(os.fsdecode(b"\xfe"))["data"]["name"] == "\\udcff"
+    assert result.stdout.endswith("report.json to \\udcfe\n")
 
 
 def test_a_file_in_the_way_of_the_results(plica: Plica, toy: str) -> None:
@@ -292,6 +350,10 @@ def test_a_file_in_the_way_of_the_results(plica: Plica, toy: str) -> None:
         (("--region-graph", "forest"), r"'forest' is not one of 'quad-tree-2'"),
         (("--units", "0"), r"0 is not in the range x>=1"),
         (("--lr", "0"), r"0(\.0)? is not in the range x>0"),
+        (("--lr", "nan"), r"nan is not a finite number"),
+        (("--lr", "inf"), r"inf is not a finite number"),
+        (("--out", ""), r"the name of the folder is empty; write \. for the current one"),
+        (("--image-shape", "9" * 5000 + "x8"), r"'9+\.\.\.9+x8' is not an image shape"),
         (("--epochs", "many"), r"'many' is not a valid integer"),
     ],
 )

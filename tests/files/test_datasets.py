@@ -6,6 +6,7 @@ import pytest
 
 from plica.errors import FileFormatError, InputError, UnsupportedError
 from plica.files.datasets import digits, from_path
+from plica.symbolic.domains import REALS
 
 
 def save(path: Path, values: object) -> Path:
@@ -24,8 +25,8 @@ def test_digits_are_split_as_documented() -> None:
     rows = load_digits().data.astype(np.int64)[order]
     np.testing.assert_array_equal(np.concatenate([data.train, data.valid, data.test]), rows)
     assert data.train.dtype == np.int64
-    assert digits(real=True).train.dtype == np.float64
-    assert digits(real=True).num_values is None
+    assert digits(REALS).train.dtype == np.float64
+    assert digits(REALS).num_values is None
 
 
 def test_digits_name_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +80,7 @@ def test_values_become_categories_or_stay_real(tmp_path: Path) -> None:
     assert from_path(path).train.dtype == np.int64
     assert from_path(path).num_values == 3
     assert from_path(path, num_values=7).num_values == 7
-    real = from_path(path, real=True)
+    real = from_path(path, domain=REALS)
     assert real.train.dtype == np.float64
     assert real.num_values is None
     bits = from_path(save(tmp_path / "b.npy", np.zeros((9, 2), bool)))

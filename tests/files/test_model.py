@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import FileFormatError, UnsupportedError
 from plica.files.model import load_model, save_model
+from plica.files.versions import VERSION
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import NormalInitializer
@@ -103,26 +104,32 @@ DAMAGED = {
         r"tensors do not fit .*9\.x: not expected",
     ),
     "a later version": (
-        lambda f: f.description.update(version=2),
-        r"model format version 2, expected 1; .*save it anew",
+        lambda f: f.description.update(version=VERSION + 1),
+        rf"model format version {VERSION + 1}, expected .*{VERSION}; .*save it anew",
     ),
     "another format": (lambda f: vars(f).update(metadata={"format": "pt"}), r"not a model of Plica \(no 'plica-model'"),
     "no metadata": (lambda f: vars(f).update(metadata={}), r"not a model of Plica \(no 'plica-model'"),
-    "no circuit": (lambda f: f.description.pop("circuit"), r"the description of the model is damaged \(KeyError"),
+    "no circuit": (lambda f: f.description.pop("circuit"), r"the description of the model: 'circuit' is missing"),
     "no JSON": (lambda f: vars(f).update(metadata={"plica-model": "{"}), r"description of the model is damaged \(JSON"),
     "deep JSON": (
         lambda f: vars(f).update(metadata={"plica-model": "[" * 100_000}),
         r"the description of the model is damaged \(RecursionError",
     ),
-    "a list": (lambda f: vars(f).update(metadata={"plica-model": "[]"}), r"description of the model is damaged \(Type"),
-    "an unknown tensor": (lambda f: f.description.update(complex=["x"]), r"the description of the model is damaged"),
+    "a list": (
+        lambda f: vars(f).update(metadata={"plica-model": "[]"}),
+        r"the description of the model: expected dict, found \[\]",
+    ),
+    "an unknown tensor": (
+        lambda f: f.description.update(complex=["x"]),
+        r"complex: there is no tensor 'x' in the file",
+    ),
     "no pairs": (
         lambda f: (f.description.update(complex=["odd"]), f.tensors.update(odd=np.zeros(3))),
-        r"description of the model is damaged .*pairs of floats, found float64 \(3,\)",
+        r"tensor 'odd': .*pairs of floats, found float64 \(3,\)",
     ),
     "another structure": (
         lambda f: f.description["circuit"]["layers"][1].update({"class": "Popen"}),
-        r"m\.plica: the file names 'Popen', which is not a known Layer",
+        r"m\.plica: layer 1: the file names 'Popen', which is not a known Layer",
     ),
 }
 

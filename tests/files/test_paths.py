@@ -20,6 +20,13 @@ def write_half(target: AbstractContextManager[Path]) -> None:
         raise ZeroDivisionError
 
 
+def write_new(target: AbstractContextManager[Path], letters: str) -> None:
+    """Write a file for each letter."""
+    with target as temporary:
+        for name in letters:
+            (temporary / name).write_text("new")
+
+
 def test_replacing_is_all_or_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     with replacing(path) as temporary:
@@ -60,6 +67,57 @@ def test_filling_replaces_files_and_keeps_others(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "new"
 
 
+def test_filling_puts_back_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "c").symlink_to("a")
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if self.name == "c" and self.parent.name == "new":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(KeyboardInterrupt):
+        write_new(filling(tmp_path), "abc")
+    assert names(tmp_path) == ["a", "c"]
+    assert (tmp_path / "a").read_text() == "old"
+    assert (tmp_path / "c").is_symlink()
+
+
+def test_folders_in_the_way_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    message = re.escape(f"{tmp_path / 'a'}: is a folder, and a file")
+    with pytest.raises(FileFormatError, match=message):
+        check_can_create(tmp_path, ["b", "a"])
+    with pytest.raises(FileFormatError, match=message):
+        write_new(filling(tmp_path), "0a")
+    with pytest.raises(FileFormatError, match=message), replacing(tmp_path / "a"):
+        pass
+    missing = tmp_path / "nowhere" / "a"
+    with pytest.raises(FileFormatError, match=r"there is no folder .*nowhere; make it first"), replacing(missing):
+        pass
+    assert names(tmp_path) == ["a"]
+
+
+def test_replacing_writes_where_a_link_points(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there/file")
+    with replacing(tmp_path / "link") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "file").read_text() == "new"
+
+
+def test_temporary_files_lie_where_the_results_will(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with filling(tmp_path / "out") as temporary:  # the folder above may be another file system
+        assert temporary.is_relative_to(tmp_path / "out")
+    with replacing(tmp_path / ("n" * 200)) as file:
+        file.write_text("")
+    assert names(tmp_path) == ["n" * 200, "out"]
+
+
 def test_filling_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -78,6 +136,12 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
             check_can_create(path)
     check_can_create(tmp_path / "new" / "demo")
     assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a file system of Linux")
+def test_a_folder_that_takes_nothing() -> None:
+    with pytest.raises(FileFormatError, match=r"^/proc/demo: (cannot write|no permission to write) in /proc"):
+        check_can_create(Path("/proc/demo"))
 
 
 def test_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
+import contextlib
 import io
+import random
 import re
 import zipfile
 from pathlib import Path
@@ -167,6 +169,26 @@ def test_keys_belong_to_archives(tmp_path: Path) -> None:
         load_table(save(tmp_path, "a.npz", {"x": np.zeros((1, 1))}), key="z")
     with pytest.raises(FileFormatError, match=r"a\.csv: holds one table, so there is no array 'z' to choose"):
         load_table(save(tmp_path, "a.csv", "1,2\n"), key="z")
+
+
+@pytest.mark.parametrize("name", ["plain.npy", "plain.npz", "small.npz"])
+def test_damaged_arrays_are_refused_or_read(tmp_path: Path, name: str) -> None:
+    """Bytes flipped and files cut short: numpy and zipfile raise errors of many kinds for them."""
+    values = np.arange(12.0).reshape(4, 3)
+    np.save(tmp_path / "plain.npy", values)
+    np.savez(tmp_path / "plain.npz", values)
+    np.savez_compressed(tmp_path / "small.npz", values)
+    content = (tmp_path / name).read_bytes()
+    generator = random.Random(0)
+    damaged = [content[:cut] for cut in range(1, len(content), 23)]
+    for _ in range(80):
+        place = generator.randrange(len(content))
+        damaged.append(content[:place] + bytes([content[place] ^ 1 << generator.randrange(8)]) + content[place + 1 :])
+    path = tmp_path / f"damaged{Path(name).suffix}"
+    for content in damaged:
+        path.write_bytes(content)
+        with contextlib.suppress(FileFormatError, InputError):
+            assert load_table(path).size
 
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:

@@ -5,20 +5,20 @@ for name, build in CIRCUITS.items():
     x = data(circuit, 5)
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer, NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InputLayer, KroneckerLayer, SumLayer
 from plica.symbolic.parameters import (
     ConstantParameter,
-    ExpParameter,
     Parameter,
     SoftmaxParameter,
     TensorParameter,
@@ -29,9 +29,14 @@ from plica.symbolic.parameters import (
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
 from plica.templates.region_graph import LinearTree, QuadGraph, QuadTree, RandomBinaryTree
+from tests.harness.layer_cases import CASES, LAYER_CASES, InputCase, num_states
+from tests.harness.layer_cases.categorical import exp_normal
+from tests.harness.layer_cases.sum import mixing
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 Array = Any
-mixing = partial(mixing_weight_factory, param_factory=softmax_normal)
 
 
 def constant(value: Any) -> ConstantParameter:
@@ -43,11 +48,6 @@ def tensor(value: Any, **settings: Any) -> TensorParameter:
     """A learnable tensor that starts at `value`."""
     array = np.asarray(value, float)
     return TensorParameter(*array.shape, initializer=ConstantTensorInitializer(array), **settings)
-
-
-def exp_normal(shape: tuple[int, ...]) -> Parameter:
-    """Positive, unnormalised: the exponential of normal draws."""
-    return Parameter.from_unary(ExpParameter(shape), normal(shape))
 
 
 def coin(scope: Iterable[int], units: int, num_categories: int = 2) -> CategoricalLayer:
@@ -173,31 +173,35 @@ def data(circuit: Circuit, rows: int, seed: int = 0) -> Array:
     rng = np.random.default_rng(seed)
     columns: list[Array] = [np.zeros(rows, np.int64)] * (max(circuit.scope) + 1)
     for layer in circuit.input_layers:
-        (variable,) = layer.scope
-        columns[variable] = (
-            rng.normal(size=rows) if layer.num_states is None else rng.integers(0, layer.num_states, rows)
-        )
+        for variable, column in zip(layer.scope, _DRAW[type(layer)](layer, rng, rows).T, strict=True):
+            columns[variable] = column
     return np.stack(columns, axis=1)
 
 
 def is_finite(circuit: Circuit) -> bool:
     """Whether every variable has states."""
-    return all(layer.num_states is not None for layer in circuit.input_layers)
+    return all(num_states(layer) is not None for layer in circuit.input_layers)
 
 
-INPUTS: dict[str, Callable[[Scope, int], InputLayer]] = {
-    "logits": partial(CategoricalLayer, num_categories=3),
-    "more logits": partial(CategoricalLayer, num_categories=5),
-    "probs": partial(CategoricalLayer, num_categories=2, probs_factory=softmax_normal),
-    "unnormalised": partial(CategoricalLayer, num_categories=2, probs_factory=exp_normal),
-    "gaussian": GaussianLayer,
+INPUT_CASES = [case for case in LAYER_CASES if isinstance(case, InputCase)]
+_DRAW = {case.row.layer: case.draw for case in CASES if isinstance(case, InputCase)}
+INPUTS: dict[str, Callable[[Scope, int], InputLayer]] = {case.name: case.build for case in INPUT_CASES} | {
+    f"more {case.name}": case.alike[0] for case in INPUT_CASES if case.alike
 }
+FINITE = [name for name, build in INPUTS.items() if num_states(build(Scope([0]), 1)) is not None]
 WEIGHTS = {"softmax": softmax_normal, "unnormalised": exp_normal}
 
 
-@st.composite
-def circuits(draw: Any, finite: bool = False) -> Circuit:
+def circuits(finite: bool = False) -> SearchStrategy[Circuit]:
     """A small smooth and decomposable circuit; the last outputs may be interior layers, and tensors may be shared."""
+    from hypothesis import strategies as st  # where circuits are drawn alone: a machine with a GPU may lack it
+
+    return st.composite(_drawn)(finite)
+
+
+def _drawn(draw: Any, finite: bool) -> Circuit:
+    from hypothesis import strategies as st
+
     graph = draw(
         st.one_of(
             st.builds(
@@ -211,7 +215,7 @@ def circuits(draw: Any, finite: bool = False) -> Circuit:
             st.sampled_from([QuadGraph((1, 2, 2)), QuadTree((1, 2, 2), num_patch_splits=4)]),
         )
     )
-    names = [name for name in INPUTS if not (finite and name == "gaussian")]
+    names = FINITE if finite else list(INPUTS)
     kinds = draw(st.lists(st.sampled_from(names), min_size=graph.num_variables, max_size=graph.num_variables))
     weight = WEIGHTS[draw(st.sampled_from(list(WEIGHTS)))]
     dense = draw(st.booleans())

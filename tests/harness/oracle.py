@@ -2,7 +2,7 @@
 
 It shares no code with the compiler: layers and parameter operations are written here a second time, as plainly as
 possible, in extended precision and without broadcasting over folds. Totals and marginals come from enumerating every
-state, or from quadrature.
+state, or from quadrature; for speed, input layers also know their own sums over entries that are NaN.
 
     oracle = Oracle(circuit, numbers(compiled))  # a dict of arrays by key
     oracle.log(x)      # (B, outputs, units): logarithms, right where the probability underflows any float
@@ -11,9 +11,7 @@ state, or from quadrature.
 
 import copy
 import itertools
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,39 +20,10 @@ import scipy.integrate
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import Parameter
+from tests.harness.layer_cases import LAYER_CASES, num_states, references
+from tests.harness.spaces import LARGEST, LINEAR, LOG, WIDE, Space, safe_log
 
 Array = Any
-WIDE = np.longdouble
-
-
-@dataclass(frozen=True)
-class Space:
-    """How the oracle carries numbers: in linear space, or as logarithms."""
-
-    from_linear: Callable[[Array], Array]
-    from_log: Callable[[Array], Array]
-    multiply: Callable[[Array, Array], Array]
-    weighted_sum: Callable[[Array, Array], Array]  # (B, I), (O, I) linear -> (B, O)
-
-
-def _log(x: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.log(x)
-
-
-def _log_weighted_sum(x: Array, weight: Array) -> Array:
-    terms = x[:, None, :] + _log(weight)[None]
-    return np.logaddexp.reduce(terms, axis=-1)
-
-
-def _log_largest(x: Array, weight: Array) -> Array:
-    return (x[:, None, :] + _log(weight)[None]).max(axis=-1)
-
-
-LINEAR = Space(lambda x: x, np.exp, np.multiply, lambda x, weight: np.einsum("bi,oi->bo", x, weight))
-LOG = Space(_log, lambda x: x, np.add, _log_weighted_sum)
-LARGEST = Space(_log, lambda x: x, np.add, _log_largest)
-
 
 # Parameter operations: (config, *inputs) -> value, without a fold axis.
 
@@ -78,75 +47,22 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "HadamardParameter": lambda _, a, b: a * b,
     "KroneckerParameter": lambda _, a, b: np.kron(a, b),
     "ExpParameter": lambda _, x: np.exp(x),
-    "LogParameter": lambda _, x: _log(x),
+    "LogParameter": lambda _, x: safe_log(x),
     "SquareParameter": lambda _, x: x * x,
     "SoftplusParameter": lambda _, x: np.logaddexp(x, 0),
+    "ConjugateParameter": lambda _, x: np.conj(x),
     "SigmoidParameter": lambda _, x: 1 / (1 + np.exp(-x)),
     "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
     "LogSoftmaxParameter": lambda config, x: _log_softmax(x, config["axis"]),
     "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
+    "MatMulParameter": lambda _, a, b: a @ b,
     "ClampParameter": lambda config, x: np.clip(x, config["vmin"], config["vmax"]),
     "MixingWeightParameter": lambda _, x: _diagonals(x),
 }
 
 
-# Layers: (space, layer, params, x (B, D) or inputs) -> (B, K).
-
-
-def _categorical(space: Space, layer: Any, params: dict[str, Array], x: Array) -> Array:
-    (variable,) = layer.scope
-    states = x[:, variable].astype(int)
-    if "probs" in params:
-        return space.from_linear(params["probs"][:, states].T)
-    return space.from_log(params["logits"][:, states].T)
-
-
-def _gaussian(space: Space, layer: Any, params: dict[str, Array], x: Array) -> Array:
-    (variable,) = layer.scope
-    mean, stddev, scale = params["mean"], params["stddev"], params.get("log_partition", WIDE(0))
-    distance = (x[:, variable, None] - mean) / stddev
-    return space.from_log(scale - distance * distance / 2 - np.log(stddev * np.sqrt(2 * WIDE(math.pi))))
-
-
-def _hadamard(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:  # noqa: ARG001
-    result = inputs[0]
-    for one in inputs[1:]:
-        result = space.multiply(result, one)
-    return result
-
-
-def _kronecker(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:
-    columns = [[one[:, unit] for unit in range(one.shape[1])] for one in inputs]
-    choices = itertools.product(*columns)  # the first input changes slowest
-    return np.stack([_hadamard(space, layer, params, list(chosen)) for chosen in choices], axis=1)
-
-
-def _sum(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:  # noqa: ARG001
-    return space.weighted_sum(np.concatenate(inputs, axis=1), params["weight"])
-
-
-def _tucker(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:
-    return space.weighted_sum(_kronecker(space, layer, params, inputs), params["weight"])
-
-
-def _cp_t(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:
-    return space.weighted_sum(_hadamard(space, layer, params, inputs), params["weight"])
-
-
-def _tensor_dot(space: Space, layer: Any, params: dict[str, Array], inputs: list[Array]) -> Array:
-    left, right = np.eye(layer.num_left, dtype=WIDE), np.eye(layer.num_right, dtype=WIDE)
-    return space.weighted_sum(inputs[0], np.kron(np.kron(left, params["weight"]), right))
-
-
-INPUT_LAYERS = {"CategoricalLayer": _categorical, "GaussianLayer": _gaussian}
-INNER_LAYERS = {
-    "HadamardLayer": _hadamard,
-    "KroneckerLayer": _kronecker,
-    "SumLayer": _sum,
-    "TuckerLayer": _tucker,
-    "CPTLayer": _cp_t,
-    "TensorDotLayer": _tensor_dot,
-}
+References = Mapping[type[Layer], Callable[..., Array]]
+_REFERENCES = references(LAYER_CASES)
 
 
 class Oracle:
@@ -155,53 +71,43 @@ class Oracle:
     Args:
         circuit: The symbolic circuit.
         values: The arrays of a state dict: "<layer index>.<parameter>" of unfolded shapes, or the leaf's own name.
+        own: The references of further classes of layers.
     """
 
-    def __init__(self, circuit: Circuit, values: Mapping[str, Array]) -> None:
+    def __init__(self, circuit: Circuit, values: Mapping[str, Array], own: References | None = None) -> None:
         self.circuit = circuit
-        self._leaves = {leaf: np.asarray(values[key], WIDE) for leaf, key in keys(circuit).items()}
+        self._references = {**_REFERENCES, **(own or {})}
+        self._leaves = {leaf: np.asarray(values[key], WIDE) for leaf, key in keys(circuit).items() if key in values}
+        self._read = circuit.subgraph(*circuit.outputs).layers
         self._parameters: dict[Any, Array] = {}
 
     def log(self, x: Array) -> Array:
-        """Logarithms `(B, outputs, units)`; `x (B, D)` holds no NaN."""
-        return self._evaluate(LOG, x)
+        """Logarithms `(B, outputs, units)`; a variable that is NaN in `x (B, D)` is summed out by its input layers."""
+        return self._outputs(self.layers(LOG, x))
 
     def linear(self, x: Array) -> Array:
         """Ordinary numbers `(B, outputs, units)`."""
-        return self._evaluate(LINEAR, x)
+        return self._outputs(self.layers(LINEAR, x))
 
     def largest(self, x: Array) -> Array:
         """Logarithms `(B, outputs, units)` where each sum is the largest of its terms."""
-        return self._evaluate(LARGEST, x)
+        return safe_log(self._outputs(self.layers(LARGEST, x)))
 
     def parameter(self, parameter: Parameter) -> Array:
         """The value of one parameter."""
-        for node in parameter.nodes:
-            if node not in self._parameters:
-                self._parameters[node] = self._node(
-                    node, [self._parameters[one] for one in parameter.node_inputs(node)]
-                )
-        return self._parameters[parameter.output]
+        return evaluate(parameter, self._leaves, self._parameters)
 
-    def _node(self, node: Any, inputs: list[Array]) -> Array:
-        leaf = getattr(node, "parameter", node)  # a reference stands for what it points to
-        if leaf in self._leaves:
-            return self._leaves[leaf]
-        if type(leaf).__name__ == "ConstantParameter":
-            return np.broadcast_to(np.asarray(leaf.value, WIDE), leaf.shape)
-        return OPERATIONS[type(node).__name__](node.config, *inputs)
-
-    def _evaluate(self, space: Space, x: Array) -> Array:
+    def layers(self, space: Space, x: Array) -> dict[Layer, Array]:
+        """The values `(B, units)` of every layer that an output reads."""
         x = np.asarray(x, WIDE)
         values: dict[Layer, Array] = {}
-        for layer in self.circuit.layers:
+        for layer in self._read:
             params = {name: self.parameter(parameter) for name, parameter in layer.params.items()}
-            name = type(layer).__name__
-            if name in INPUT_LAYERS:
-                values[layer] = INPUT_LAYERS[name](space, layer, params, x)
-            else:
-                inputs = [values[one] for one in self.circuit.layer_inputs(layer)]
-                values[layer] = INNER_LAYERS[name](space, layer, params, inputs)
+            read = [values[one] for one in self.circuit.layer_inputs(layer)]
+            values[layer] = self._references[type(layer)](space, layer, params, read or x)
+        return values
+
+    def _outputs(self, values: dict[Layer, Array]) -> Array:
         return np.stack([values[layer] for layer in self.circuit.outputs], axis=1)
 
     def total(self) -> Array:
@@ -231,6 +137,24 @@ class Oracle:
         return float(scipy.integrate.nquad(density, [(-bound, bound)] * len(free), opts=options)[0])
 
 
+def evaluate(parameter: Parameter, leaves: Mapping[Any, Array], known: dict[Any, Array] | None = None) -> Array:
+    """The value of one parameter, from the values of its tensors; `known` gathers those of all nodes."""
+    values = {} if known is None else known
+    for node in parameter.nodes:
+        if node not in values:
+            values[node] = _node(node, leaves, [values[one] for one in parameter.node_inputs(node)])
+    return values[parameter.output]
+
+
+def _node(node: Any, leaves: Mapping[Any, Array], inputs: list[Array]) -> Array:
+    leaf = getattr(node, "parameter", node)  # a reference stands for what it points to
+    if leaf in leaves:
+        return leaves[leaf]
+    if type(leaf).__name__ == "ConstantParameter":
+        return np.broadcast_to(np.asarray(leaf.value, WIDE), leaf.shape)
+    return OPERATIONS[type(node).__name__](node.config, *inputs)
+
+
 def keys(circuit: Circuit) -> dict[Any, str]:
     """What a state dict calls each tensor: its name, or the topological index of its first owner and the parameter."""
     found: dict[Any, str] = {}
@@ -244,18 +168,18 @@ def keys(circuit: Circuit) -> dict[Any, str]:
     return found
 
 
-def num_states(circuit: Circuit) -> list[int]:
+def all_num_states(circuit: Circuit) -> list[int]:
     """The number of states of each variable; 1 for columns that no layer reads."""
     states = [1] * (max(circuit.scope) + 1)
     for layer in circuit.input_layers:
         for variable in layer.scope:
-            states[variable] = layer.num_states
+            states[variable] = num_states(layer)
     return states
 
 
 def all_states(circuit: Circuit) -> Array:
     """Every row of data of a circuit over finite variables."""
-    return np.array(list(itertools.product(*map(range, num_states(circuit)))), dtype=np.int64)
+    return np.array(list(itertools.product(*map(range, all_num_states(circuit)))), dtype=np.int64)
 
 
 def finite_differences(function: Callable[[dict[str, Array]], Array], values: Mapping[str, Array]) -> dict[str, Array]:

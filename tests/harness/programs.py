@@ -1,6 +1,6 @@
 """Programs of one operation for tests, how torch runs them, and when two results are the same."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,27 @@ Array = NDArray[Any]
 # 2**-23 = 1.2e-7 in float32, 2**-52 = 2.2e-16 in float64. Integers and truth values are exact.
 RELATIVE = {"float32": 2e-6, "float64": 1e-13, "complex64": 5e-6, "complex128": 1e-13}
 ABSOLUTE = {"float32": 1e-6, "float64": 1e-13, "complex64": 1e-6, "complex128": 1e-13}
+
+# A few functions of torch are less exact than numpy's near their zeros; units in the last place, times these.
+LOOSE = {"erfinv": 50.0, "erf": 2.0, "acosh": 10.0, "tan": 5.0, "pow": 5.0, "sinh": 2.0, "atanh": 5.0}
+
+# What does not depend on the phases of eigenvectors and singular vectors, which two libraries choose differently; of
+# numpy arrays and of tensors alike.
+UNIQUE: Mapping[str, Callable[..., tuple[Any, ...]]] = {
+    "eigh": lambda values, vectors: (values, (vectors * values[..., None, :]) @ vectors.conj().swapaxes(-2, -1)),
+    "qr": lambda q, r: (q @ r, abs(q @ q.conj().swapaxes(-2, -1))),
+    "svd": lambda left, values, right: (
+        values,
+        (left[..., : values.shape[-1]] * values[..., None, :]) @ right[..., : values.shape[-1], :],
+        abs(left @ left.conj().swapaxes(-2, -1)),
+        abs(right @ right.conj().swapaxes(-2, -1)),
+    ),
+}
+
+
+def unique(op: str, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What two libraries must agree on of the results of an operation."""
+    return UNIQUE[op](*results) if op in UNIQUE else results
 
 
 def literal(array: Array) -> Literal:
@@ -67,9 +88,9 @@ def run_region(program: Program, consts: Sequence[Array], inputs: Sequence[Array
     return tuple(read(one) for one in program.outputs)
 
 
-def run_torch(program: Program, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def run_torch(program: Program, *tensors: torch.Tensor, device: str = "cpu") -> tuple[torch.Tensor, ...]:
     """The results of a Program without leaves in torch."""
-    results = emit(program)(SimpleNamespace(device=torch.device("cpu")), *tensors)
+    results = emit(program)(SimpleNamespace(device=torch.device(device)), *tensors)
     return results if len(program.results) != 1 else (results,)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.lower.optimise import Optimized
+from plica.lower.optimise import DEFAULT_RULES, Optimized, Rules
 from plica.symbolic.circuit import Circuit
 from tests.harness.circuits import data
 
@@ -60,3 +60,9 @@ def fired(optimized: Optimized) -> dict[str, int]:
 def missed(optimized: Optimized) -> dict[str, str]:
     """Why each rule did not fire where it nearly did: its last reason."""
     return {one.rule: one.why for one in optimized.report.missed}
+
+
+def only(*names: str) -> Rules:
+    """The default rules of these names."""
+    tables = (DEFAULT_RULES.parameters, DEFAULT_RULES.shatter, DEFAULT_RULES.fuse)
+    return Rules(*(tuple(rule for rule in table if rule.name in names) for table in tables))

@@ -1,16 +1,20 @@
 """The cases of the tests over the table of operations: each row's samples, and what the samples alone do not say."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
 
 from plica.ir.dtypes import DType
 from plica.ops import OPS
 from tests.harness.programs import Array
+
+if TYPE_CHECKING:
+    import pytest
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,8 @@ def _noted(case: Case) -> Iterator[None]:
 
 def over(cases: Iterable[Case]) -> pytest.MarkDecorator:
     """Parametrizes a test by `each`: for every operation with some of `cases`, a function that runs a check on each."""
+    import pytest  # here alone: a machine with a GPU may lack it
+
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.op, []).append(case)

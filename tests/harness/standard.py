@@ -1,6 +1,8 @@
 """The names of the Array API standard, version 2024.12, in the groups of its table of contents."""
 
+import inspect
 from collections.abc import Mapping
+from typing import Any
 
 VERSION = "2024.12"
 GROUPS: Mapping[str, str] = {
@@ -61,4 +63,120 @@ KINDS: Mapping[str, str] = {
         "abs add conj isfinite isinf isnan multiply negative positive pow real round sign square subtract"
     ),
     "bool int float complex": "equal not_equal",
+}
+
+# The parameters of the functions, by name; elementwise functions that are not listed take (x, /) or (x1, x2, /).
+_UNARY = (
+    "abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan "
+    "log log1p log2 log10 logical_not negative positive real reciprocal round sign signbit sin sinh square sqrt tan "
+    "tanh trunc"
+)
+_LISTED = """
+arange(start, /, stop=None, step=1, *, dtype=None, device=None)
+asarray(obj, /, *, dtype=None, device=None, copy=None)
+empty(shape, *, dtype=None, device=None)
+empty_like(x, /, *, dtype=None, device=None)
+eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)
+from_dlpack(x, /, *, device=None, copy=None)
+full(shape, fill_value, *, dtype=None, device=None)
+full_like(x, /, fill_value, *, dtype=None, device=None)
+linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True)
+meshgrid(*arrays, indexing="xy")
+ones(shape, *, dtype=None, device=None)
+ones_like(x, /, *, dtype=None, device=None)
+tril(x, /, *, k=0)
+triu(x, /, *, k=0)
+zeros(shape, *, dtype=None, device=None)
+zeros_like(x, /, *, dtype=None, device=None)
+astype(x, dtype, /, *, copy=True, device=None)
+can_cast(from_, to, /)
+finfo(type, /)
+iinfo(type, /)
+isdtype(dtype, kind)
+result_type(*arrays_and_dtypes)
+clip(x, /, min=None, max=None)
+__array_namespace_info__()
+take(x, indices, /, *, axis=None)
+take_along_axis(x, indices, /, *, axis=-1)
+matmul(x1, x2, /)
+matrix_transpose(x, /)
+tensordot(x1, x2, /, *, axes=2)
+vecdot(x1, x2, /, *, axis=-1)
+broadcast_arrays(*arrays)
+broadcast_to(x, /, shape)
+concat(arrays, /, *, axis=0)
+expand_dims(x, /, *, axis=0)
+flip(x, /, *, axis=None)
+moveaxis(x, source, destination, /)
+permute_dims(x, /, axes)
+repeat(x, repeats, /, *, axis=None)
+reshape(x, /, shape, *, copy=None)
+roll(x, /, shift, *, axis=None)
+squeeze(x, /, axis)
+stack(arrays, /, *, axis=0)
+tile(x, repetitions, /)
+unstack(x, /, *, axis=0)
+argmax(x, /, *, axis=None, keepdims=False)
+argmin(x, /, *, axis=None, keepdims=False)
+count_nonzero(x, /, *, axis=None, keepdims=False)
+nonzero(x, /)
+searchsorted(x1, x2, /, *, side="left", sorter=None)
+where(condition, x1, x2, /)
+unique_all(x, /)
+unique_counts(x, /)
+unique_inverse(x, /)
+unique_values(x, /)
+argsort(x, /, *, axis=-1, descending=False, stable=True)
+sort(x, /, *, axis=-1, descending=False, stable=True)
+cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False)
+cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False)
+max(x, /, *, axis=None, keepdims=False)
+mean(x, /, *, axis=None, keepdims=False)
+min(x, /, *, axis=None, keepdims=False)
+prod(x, /, *, axis=None, dtype=None, keepdims=False)
+std(x, /, *, axis=None, correction=0.0, keepdims=False)
+sum(x, /, *, axis=None, dtype=None, keepdims=False)
+var(x, /, *, axis=None, correction=0.0, keepdims=False)
+all(x, /, *, axis=None, keepdims=False)
+any(x, /, *, axis=None, keepdims=False)
+diff(x, /, *, axis=-1, n=1, prepend=None, append=None)
+linalg.cholesky(x, /, *, upper=False)
+linalg.cross(x1, x2, /, *, axis=-1)
+linalg.det(x, /)
+linalg.diagonal(x, /, *, offset=0)
+linalg.eigh(x, /)
+linalg.eigvalsh(x, /)
+linalg.inv(x, /)
+linalg.matmul(x1, x2, /)
+linalg.matrix_norm(x, /, *, keepdims=False, ord="fro")
+linalg.matrix_power(x, n, /)
+linalg.matrix_rank(x, /, *, rtol=None)
+linalg.matrix_transpose(x, /)
+linalg.outer(x1, x2, /)
+linalg.pinv(x, /, *, rtol=None)
+linalg.qr(x, /, *, mode="reduced")
+linalg.slogdet(x, /)
+linalg.solve(x1, x2, /)
+linalg.svd(x, /, *, full_matrices=True)
+linalg.svdvals(x, /)
+linalg.tensordot(x1, x2, /, *, axes=2)
+linalg.trace(x, /, *, offset=0, dtype=None)
+linalg.vecdot(x1, x2, /, *, axis=-1)
+linalg.vector_norm(x, /, *, axis=None, keepdims=False, ord=2)
+"""
+
+
+def _signature(text: str) -> inspect.Signature:
+    """The signature of a function whose parameters are `text`."""
+    functions: dict[str, Any] = {}
+    exec(f"def function({text}): ...", functions)
+    return inspect.signature(functions["function"])
+
+
+SIGNATURES: Mapping[str, inspect.Signature] = {
+    **{name: _signature("x, /" if name in _UNARY.split() else "x1, x2, /") for name in GROUPS["elementwise"].split()},
+    **{
+        line.partition("(")[0]: _signature(line.partition("(")[2].removesuffix(")"))
+        for line in _LISTED.strip().splitlines()
+    },
 }

@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import product
 
 import pytest
 
@@ -36,6 +37,7 @@ def _program(operand: object = X, **params: object) -> Program:
     return Program((), (N, X), (Equation(OpRef("anything"), (X, operand), (out,), values),), (out,), 1)
 
 
+PARTS = (0.0, -0.0, 1.0, -1e-20, math.inf, -math.inf, math.nan)
 LITERALS = (
     (1.5, DType.FLOAT32),
     (-0.0, DType.FLOAT64),
@@ -54,6 +56,7 @@ LITERALS = (
     (1j, DType.COMPLEX128),
     (complex(-0.0, 1e-20), DType.COMPLEX128),
     (complex(math.nan, -math.inf), DType.COMPLEX128),
+    *((complex(real, imag), DType.COMPLEX128) for real, imag in product(PARTS, PARTS)),
 )
 
 
@@ -84,6 +87,7 @@ VALUES = (
     (),
     (1,),
     (1, (2.5, "a"), None, False, DType.INT8, (n,)),
+    *(complex(real, imag) for real, imag in product(PARTS, PARTS)),
     n,
     -n,
     n * n * 3 - 2 * n + 7,
@@ -101,6 +105,8 @@ def test_parameters(value: object) -> None:
     program = _program(first=value, second=1)
     again = parse_program(print_program(program), TABLE)
     assert again == program
+    if isinstance(value, float | complex):  # the signs of zeros, which equality ignores
+        assert repr(again.equations[0].params["first"]) == repr(value)
     assert print_program(again) == print_program(program)
     assert type(again.equations[0].params["first"]) is type(program.equations[0].params["first"])
 

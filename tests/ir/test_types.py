@@ -1,6 +1,8 @@
 """Data types and their promotion, array types, and specs."""
 
+import copy
 import itertools
+import pickle
 
 import array_api_compat.numpy
 import numpy as np
@@ -22,6 +24,42 @@ def test_one_type_has_one_name_everywhere(dtype: DType) -> None:
     assert FROM_SHORT[dtype.short] is dtype
     names = (dtype, dtype.value, dtype.short, dtype.numpy, dtype.numpy.type, getattr(torch, dtype.value))
     assert {as_dtype(name) for name in names} == {dtype}
+
+
+@pytest.mark.parametrize("dtype", DType, ids=str)
+def test_a_dtype_is_an_object_that_equals_those_of_libraries(dtype: DType) -> None:
+    assert not isinstance(dtype, str)
+    for other in (dtype.numpy, dtype.numpy.type, getattr(torch, dtype.value), dtype.value):
+        assert dtype == other
+        assert other == dtype
+    other = DType.INT8 if dtype is not DType.INT8 else DType.INT16
+    for one in (other, other.numpy, other.numpy.type, getattr(torch, other.value), other.value, None, 3, "f4", list):
+        assert dtype != one
+        assert one != dtype
+    assert (dtype == dtype.numpy.newbyteorder(">")) == (dtype.numpy.itemsize == 1)
+
+
+@pytest.mark.parametrize("dtype", DType, ids=str)
+def test_a_dtype_stands_where_that_of_numpy_does(dtype: DType) -> None:
+    assert hash(dtype) == hash(dtype.numpy)
+    assert {dtype.numpy: 1}[dtype] == {dtype: 1}[dtype.numpy] == 1
+    assert np.dtype(dtype) == np.zeros(1, dtype=dtype).dtype == dtype.numpy
+    for copied in (pickle.loads(pickle.dumps(dtype)), copy.deepcopy(dtype)):
+        assert copied is dtype
+    assert (str(dtype), f"{dtype}", repr(dtype)) == (dtype.value, dtype.value, f"plica.numpy.{dtype.value}")
+
+
+def test_dtypes_of_a_library_that_is_not_known_are_found_by_their_text() -> None:
+    class Dtype:
+        def __str__(self) -> str:
+            return "a.library.float32"
+
+    class Other(Dtype):
+        """Says the same, but is called something else."""
+
+    assert Dtype() == DType.FLOAT32
+    assert as_dtype(Dtype()) is DType.FLOAT32
+    assert Other() != DType.FLOAT32
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.symbolic.initializers import (
     ConstantTensorInitializer,
     DirichletInitializer,
@@ -65,8 +65,14 @@ def test_values_of_a_constant_are_kept_apart() -> None:
         (lambda: NormalInitializer(0.0, 0.0), r"needs a positive stddev, found 0\.0"),
         (lambda: DirichletInitializer(0.0), "needs positive concentrations"),
         (lambda: DirichletInitializer([1.0, -1.0]), "needs positive concentrations"),
+        (lambda: UniformInitializer(-np.inf, 1.0), "UniformInitializer needs a finite a, found -inf"),
+        (lambda: UniformInitializer(-1e308, 1e308), "UniformInitializer needs a finite b - a"),
+        (lambda: NormalInitializer(10**400), "NormalInitializer needs a finite mean, found 1000"),
+        (lambda: NormalInitializer(0.0, "1"), "stddev must be a number, found '1'"),
+        (lambda: DirichletInitializer([1.0, np.inf]), "DirichletInitializer needs a finite alpha"),
+        (lambda: ConstantTensorInitializer("1"), "ConstantTensorInitializer: expected numbers .*, found '1'"),
     ],
 )
 def test_refuses(make, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises((InputError, DTypeError), match=message):
         make()

@@ -61,6 +61,7 @@ def test_numpy_integers_and_copies() -> None:
         ([-1], InputError, "must not be negative, found -1"),
         ([1.5], DTypeError, r"must be an integer, found 1\.5 of type float"),
         (["x"], DTypeError, "must be an integer, found 'x'"),
+        ([2**60], InputError, "must be at most 134217727, found one of 61 bits; .* number the columns without gaps"),
         ([True], DTypeError, "must be an integer, found True"),
     ],
 )

@@ -234,7 +234,7 @@ REFUSED = (
     ),
     (lambda x: plica.cond(x[0], lambda: x, lambda: x), TraceError, r"found f32\[\]; write a comparison such as x > 0"),
     (lambda x: plica.cond(1, lambda: x, lambda: x), TraceError, r"is a scalar bool, found i64\[\]"),
-    (lambda x: plica.cond("yes", lambda: x, lambda: x), TraceError, "the predicate of cond needs an array, found str"),
+    (lambda x: plica.cond("yes", lambda: x, lambda: x), TraceError, "predicate of cond is a scalar bool, found str"),
 )
 
 

@@ -304,6 +304,27 @@ def test_masks_of_another_size_are_refused() -> None:
         interpret(program, array(3), np.asarray([True, True]))
 
 
+@pytest.mark.parametrize("mask_shape", [(0,), (0, 4), (3, 0), (0, 0)])
+@pytest.mark.parametrize("named", [(3, 4), ("n", 4), ("n", "m")])
+def test_an_axis_of_size_0_of_a_mask_fits_every_axis(mask_shape: tuple[int, ...], named: Any) -> None:
+    x, mask = array(3, 4), np.ones(mask_shape, bool)
+    specs = spec(named), spec(mask_shape, "bool")
+    read = read_back(trace(lambda x, b: x[b], *specs))
+    same_as_numpy(read, lambda: x[mask], [x, mask])
+    write = read_back(trace(lambda x, b: x.at[b].set(2.0), *specs))
+    same_as_numpy(write, lambda: x, [x, mask])
+    for convert in (np.asarray, to_torch):
+        assert_same(pnp.index(convert(x), convert(mask)), x[mask])
+        assert_same(pnp.at(convert(x))[convert(mask)].set(2.0), x)
+        assert_same(pnp.at(convert(x))[convert(mask)].set(convert(x[mask])), x)
+
+
+def test_a_mask_beside_an_axis_of_size_0_still_has_the_size_of_its_axis() -> None:
+    for convert in (np.asarray, to_torch):
+        with pytest.raises(IndexError, match="does not fit axes 0 to 1"):
+            pnp.index(convert(array(3, 4)), convert(np.ones((0, 3), bool)))
+
+
 def test_lists_and_arrays_of_the_surroundings_are_indices() -> None:
     x, kept = array(4, 3), np.asarray([True, False, True])
     functions = (

@@ -68,7 +68,7 @@ MISUSES = (
         r"the condition of a loop is a scalar bool, found bool\[n\]; .*plica.numpy.any",
     ),
     (_while(lambda a: a.shape[0]), TraceError, r"is a scalar bool, found i64\[\]; write a comparison such as x > 0"),
-    (_while(lambda a: None), TraceError, "the condition of a loop needs an array, found NoneType None"),
+    (_while(lambda a: None), TraceError, "the condition of a loop is a scalar bool, found NoneType None"),
     (_while(lambda a: True, lambda a: (a, a)), TraceError, "the body of while_loop is given"),
     (_scan(lambda c, row: c), TraceError, "the body of scan returns a pair: the next carry, and what this step makes"),
     (_scan(lambda c, row: (c, row, row)), TraceError, "the body of scan returns a pair"),

@@ -392,8 +392,9 @@ def test_arrays_are_updated_at_once() -> None:
             assert_same(at(given_)[convert(x > 3)].min(2.0), InNumpy(x)[x > 3]("min", 2.0))
             assert_same(at(given_)[::-1, np.int64(1)].max(5.0), InNumpy(x)[::-1, 1]("max", 5.0))
             assert_same(given_, x)
-            for place in (4, -5):  # no line of the first call
-                with pytest.raises(BoundsError, match=f"^index {place} does not lie within axis 0 of size 4"):
+            for place in (4, -5):  # the line of this call, not of the first one
+                message = rf"^{__file__}:\d+: update: index {place} does not lie within axis 0 of size 4"
+                with pytest.raises(BoundsError, match=message):
                     at(given_)[place].set(0)
 
 

@@ -1,5 +1,5 @@
 """`python -m plica.cli` is the command `plica`."""
 
-from plica.cli.main import main
+from plica.cli.entry import main
 
-main(prog_name="plica")
+main()

@@ -8,25 +8,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from plica.cli.columns import describe_columns
 from plica.cli.settings import Settings
 from plica.errors import InputError
 from plica.files.datasets import Dataset
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.initializers import NormalInitializer
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, InputLayer
-from plica.symbolic.parameters import (
-    ConstantParameter,
-    HadamardParameter,
-    Parameter,
-    Shape,
-    SoftplusParameter,
-    SumParameter,
-    TensorParameter,
-    mixing_weight_factory,
-    softmax_normal,
-)
+from plica.symbolic.layers import DISTRIBUTIONS, InputLayer
+from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
 from plica.templates.region_graph import LinearTree, RandomBinaryTree, RegionGraph
@@ -45,18 +33,16 @@ TABLE_REGION_GRAPHS: dict[str, Callable[[int, int], RegionGraph]] = {
 }
 REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS)))
 
-_LEAST_SPREAD = 0.01  # of a normal density, in units of the spread of the column: keeps likelihoods finite
-
 
 def build_circuit(settings: Settings, data: Dataset) -> tuple[Circuit, str]:
     """The untrained circuit and the name of its region graph.
 
     Raises:
-        InputError: The region graph does not fit the kind of data.
+        InputError: The region graph does not fit the kind of data, or its numbers do not fit the dtype.
     """
     name = settings.region_graph or ("random-binary-tree" if data.shape is None else "quad-tree-2")
     circuit = _region_graph(name, data, settings.seed).build_circuit(
-        input_factory=_gaussian(data) if data.num_values is None else _categorical(data.num_values),
+        input_factory=_input_factory(settings, data),
         sum_product=settings.layer,
         nary_sum_weight_factory=partial(mixing_weight_factory, param_factory=softmax_normal),
         num_input_units=settings.units,
@@ -76,40 +62,19 @@ def _region_graph(name: str, data: Dataset, seed: int) -> RegionGraph:
     )
 
 
-def _categorical(num_values: int) -> InputFactory:
-    return lambda scope, units: CategoricalLayer(scope, units, num_categories=num_values)
-
-
-def _gaussian(data: Dataset) -> InputFactory:
-    """Normal densities that start spread like their column, learned in units of its spread whatever its scale."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread = data.train.mean(axis=0), data.train.std(axis=0)
-    if not np.isfinite(spread).all():
-        column = int(np.isfinite(spread).argmin())
-        raise InputError(f"{data.name}: the values of column {column} (counted from 0) are too large; rescale them")
-    spread = np.where(spread > 0, spread, 1.0)
+def _input_factory(settings: Settings, data: Dataset) -> InputFactory:
+    """Layers of the distribution that was asked for; where it can, it starts where each column of the data lies."""
+    distribution = DISTRIBUTIONS[settings.input]
+    keywords, fitted = distribution.settings_for(data.num_values), distribution.fitted
+    if fitted is None:
+        return partial(distribution.layer, **keywords)
+    columns = describe_columns(data, settings.dtype)
 
     def factory(scope: Scope, units: int) -> InputLayer:
         (variable,) = scope
-        shape = (units,)
-        shift = ConstantParameter(*shape, value=float(mean[variable]))
-        scale, floor = (ConstantParameter(*shape, value=float(spread[variable]) * c) for c in (1.0, _LEAST_SPREAD))
-        scaled = Parameter.from_binary(HadamardParameter(shape, shape), scale, _normal(shape))
-        wide = Parameter.from_binary(
-            HadamardParameter(shape, shape), scale, Parameter.from_unary(SoftplusParameter(shape), _normal(shape))
-        )
-        return GaussianLayer(
-            scope,
-            units,
-            mean=Parameter.from_binary(SumParameter(shape, shape), scaled, shift),
-            stddev=Parameter.from_binary(SumParameter(shape, shape), wide, floor),
-        )
+        return distribution.layer(scope, units, **keywords, **fitted(columns[variable]))
 
     return factory
-
-
-def _normal(shape: Shape) -> TensorParameter:
-    return TensorParameter(*shape, initializer=NormalInitializer())
 
 
 def compile_circuit(circuit: Circuit, options: Mapping[str, Any]) -> "TorchCircuit":
@@ -134,8 +99,8 @@ def find_device(name: str) -> "torch.device":
 
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        torch.zeros(1, device=device).item()  # `meta` has no values
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise InputError(f"--device {name}: not available here ({reason}); try --device cpu") from error
     return device

@@ -1,42 +1,59 @@
-"""How the command line ends when something is wrong: one line on stderr and exit status 2."""
+"""How the command line ends when something is wrong: one line on stderr and an exit status."""
 
+import contextlib
 import functools
+import os
+import sys
 from collections.abc import Callable
 from typing import ParamSpec
 
 import click
 
+from plica.cli.signals import INTERRUPTED, INTERRUPTED_LINE, Terminated, ending_tidily
 from plica.errors import PlicaError
 
 BAD_INPUT = 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 _EXTRAS = {"torch": "torch", "matplotlib": "draw", "sklearn": "digits"}  # module -> extra that brings it
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "Invalid buffer size")  # torch's words
 
 P = ParamSpec("P")
 
 
 def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """A command that reports errors of Plica, of the file system and of missing extras without a traceback."""
+    """A command that reports errors of Plica, of the system and of missing extras without a traceback."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        _print_anything()
         try:
-            command(*args, **kwargs)
+            with ending_tidily():
+                command(*args, **kwargs)
         except PlicaError as error:
             fail(str(error))
+        except BrokenPipeError:
+            raise  # the reader has seen enough, as in `plica show ... | head`: click ends quietly
         except OSError as error:
-            if error.filename is None:
+            reason = (error.strerror or type(error).__name__).lower()
+            if error.filename is None:  # no file of ours: every one is opened by its name
+                _forget_output()
+                fail(f"cannot write the output: {reason}")
+            fail(f"{os.fsdecode(error.filename)}: {reason}")
+        except (MemoryError, RuntimeError) as error:
+            if not _is_memory(error):
                 raise
-            fail(f"{error.filename}: {(error.strerror or type(error).__name__).lower()}")
+            fail("out of memory; choose smaller --units, --batch or --num-values")
         except ModuleNotFoundError as error:
             missing = (error.name or "").partition(".")[0]
             if missing not in _EXTRAS:
                 raise
             fail(f"this command needs {missing}, which is not installed; try: pip install 'plica[{_EXTRAS[missing]}]'")
         except KeyboardInterrupt:
-            click.echo("plica: interrupted; nothing was written", err=True)
+            click.echo(INTERRUPTED_LINE, err=True)
             raise SystemExit(INTERRUPTED) from None
+        except Terminated as signal:
+            click.echo("plica: terminated; nothing was written", err=True)
+            raise SystemExit(128 + signal.number) from None
 
     return wrapped
 
@@ -45,3 +62,20 @@ def fail(message: str) -> None:
     """Print one line and exit."""
     click.echo(f"plica: error: {' '.join(message.split())}", err=True)
     raise SystemExit(BAD_INPUT)
+
+
+def _is_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)
+
+
+def _print_anything() -> None:
+    """Letters that the terminal has no code for are printed as their numbers: names of files may hold any bytes."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_output() -> None:
+    """Let what stdout still holds go nowhere: Python would try to write it once more as it ends."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

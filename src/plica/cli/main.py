@@ -20,7 +20,8 @@ Examples:
 def main() -> None:
     """Plica compiles tractable probabilistic circuits, trains them and shows what it made of them.
 
-    Exit status: 0 on success, 2 if the arguments or the data are wrong, 130 after Ctrl-C.
+    Exit status: 0 on success, 2 if the arguments or the data are wrong, 130 after Ctrl-C,
+    143 after SIGTERM.
     """
 
 

@@ -7,6 +7,7 @@ import click
 import numpy as np
 
 from plica.cli.build import build_circuit, compile_circuit, find_device
+from plica.cli.memory import check_fits
 from plica.cli.outputs import NAMES, write_outputs
 from plica.cli.progress import Progress
 from plica.cli.report import Figures, count_parameters, make_report
@@ -32,6 +33,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
     require_matplotlib()
     device = find_device(settings.device)
     circuit, graph = build_circuit(settings, data)
+    check_fits(count_parameters(circuit), settings.dtype)
     options: dict[str, Any] = {"semiring": "lse-sum", "dtype": settings.dtype}
     click.echo(
         f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "

@@ -1,15 +1,20 @@
 """The options of `plica train` as one value, and how an image shape is written on the command line."""
 
 import dataclasses
+import math
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from plica.symbolic.layers import DISTRIBUTIONS
+
 ImageShape = tuple[int, int, int]
 
-INPUTS = ("categorical", "gaussian")
+INPUTS = tuple(DISTRIBUTIONS)
+_MOST_DIGITS = 9  # of one size of an image
 DTYPES = ("float32", "float64")
 
 
@@ -23,7 +28,7 @@ class Settings:
         key: Which array of a `.npz`.
         image_shape: (channels, height, width), for flat rows that are images.
         num_values: Values of each variable, where they cannot be inferred.
-        input: The kind of input distribution.
+        input: The name of the input distribution.
         region_graph: How variables are split; None chooses by the data.
         layer: The kind of sum and product layers.
         units: In each layer.
@@ -56,6 +61,28 @@ class Settings:
         return dataclasses.asdict(self) | {"out": str(self.out)}
 
 
+def finite(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    """A number that is neither infinite nor NaN.
+
+    Raises:
+        click.BadParameter: It is one of them.
+    """
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number")
+    return value
+
+
+def parse_out(_context: click.Context, _option: click.Parameter, value: str) -> Path:
+    """A folder by its name.
+
+    Raises:
+        click.BadParameter: The name is empty, which a shell makes of a variable that is not set.
+    """
+    if not value:
+        raise click.BadParameter("the name of the folder is empty; write . for the current one")
+    return Path(value)
+
+
 def parse_image_shape(_context: click.Context, _option: click.Parameter, value: str | None) -> ImageShape | None:
     """`8x8` or `3x32x32` as (channels, height, width).
 
@@ -65,7 +92,10 @@ def parse_image_shape(_context: click.Context, _option: click.Parameter, value: 
     if value is None:
         return None
     parts = value.lower().split("x")
-    if len(parts) not in (2, 3) or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise click.BadParameter(f"{value!r} is not an image shape; write 8x8, or 3x32x32 with channels first")
-    *channels, height, width = (int(part) for part in parts)
+    sizes = [int(part) if part.isdecimal() and len(part) <= _MOST_DIGITS else 0 for part in parts]
+    if len(parts) not in (2, 3) or 0 in sizes:
+        raise click.BadParameter(
+            f"{reprlib.repr(value)} is not an image shape; write 8x8, or 3x32x32 with channels first"
+        )
+    *channels, height, width = sizes
     return (channels[0] if channels else 1, height, width)

@@ -1,23 +1,27 @@
 """`plica train`: fits a circuit to data by maximum likelihood and writes the model, pictures and a report."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
 
 from plica.cli.build import REGION_GRAPHS
-from plica.cli.errors import INTERRUPTED, one_line_errors
-from plica.cli.settings import DTYPES, INPUTS, Settings, parse_image_shape
+from plica.cli.errors import one_line_errors
+from plica.cli.outputs import NAMES
+from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
+from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
 from plica.files.datasets import Dataset, digits, from_path
 from plica.files.paths import check_can_create
+from plica.symbolic.layers import DISTRIBUTIONS
 from plica.templates.region_graph.build import FAMILIES
 
 
 @click.command(short_help="Train a circuit on a data set.")
 @click.argument("data")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the results; made if missing.")
+@click.option(
+    "--out", type=click.Path(), required=True, callback=parse_out, help="Folder for the results; made if missing."
+)
 @click.option(
     "--region-graph",
     type=click.Choice(REGION_GRAPHS),
@@ -33,7 +37,12 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Passes over the training rows.")
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Rows in one step.")
 @click.option(
-    "--lr", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True, help="Step size of Adam at first."
+    "--lr",
+    type=click.FloatRange(0, min_open=True),
+    default=0.1,
+    show_default=True,
+    callback=finite,
+    help="Step size of Adam at first.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of all that is drawn."
@@ -62,11 +71,12 @@ def train(quiet: bool, **options: Any) -> None:
     circuit.svg and report.json. Ctrl-C ends training early and still writes them.
     """
     settings = Settings(**options)
-    check_can_create(settings.out)
+    check_can_create(settings.out, NAMES)
     data = load_data(settings)
     # Threads that wait asleep: with other work on the cores, spinning ones made training ten times slower and more.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
-    from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
+    with leaving_at_once():
+        from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
 
     if run(settings, data, quiet=quiet):
         raise SystemExit(INTERRUPTED)
@@ -74,7 +84,8 @@ def train(quiet: bool, **options: Any) -> None:
 
 def load_data(settings: Settings) -> Dataset:
     """The data set that the settings name."""
-    real = settings.input == "gaussian"
+    distribution = DISTRIBUTIONS[settings.input]
+    domain = distribution.domain() if distribution.settings is None else None  # else as many values as the data has
     if settings.data != "digits":
         return from_path(
             settings.data,
@@ -82,9 +93,9 @@ def load_data(settings: Settings) -> Dataset:
             key=settings.key,
             image_shape=settings.image_shape,
             num_values=settings.num_values,
-            real=real,
+            domain=domain,
         )
     for name in ("key", "image_shape", "num_values"):
         if getattr(settings, name) is not None:
             raise InputError(f"digits: --{name.replace('_', '-')} is known for this data set; leave it out")
-    return digits(real=real)
+    return digits(domain)

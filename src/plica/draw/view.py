@@ -51,7 +51,8 @@ class CircuitView:
 
 
 def view_circuit(circuit: "Circuit") -> CircuitView:
-    """The facts of a circuit that a picture needs."""
+    """The facts of a circuit that a picture needs; layers that no output depends on are left out."""
+    circuit = circuit.live
     layers = tuple(circuit.topological_ordering())
     index = {layer: i for i, layer in enumerate(layers)}
     sums, products = set(circuit.sum_layers), set(circuit.product_layers)

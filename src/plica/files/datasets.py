@@ -17,7 +17,18 @@ from pathlib import Path
 import numpy as np
 
 from plica.errors import FileFormatError, InputError, UnsupportedError
-from plica.files.tables import Array, Table, check_table, first_index, npz_keys, read_table
+from plica.files.tables import (
+    Array,
+    Table,
+    check_table,
+    first_index,
+    npz_keys,
+    open_npz,
+    read_member,
+    read_table,
+)
+from plica.ir.dtypes import DType
+from plica.symbolic.domains import Domain, outside
 
 ImageShape = tuple[int, int, int]
 
@@ -32,9 +43,9 @@ class Dataset:
 
     Attributes:
         name: What to call it in reports.
-        train: (N, D), as are `valid` and `test`; integers if `num_values` is known, else floats.
+        train: (N, D), as are `valid` and `test`; integers or floats.
         shape: (channels, height, width) if the rows are images, else None.
-        num_values: Values lie in 0 .. num_values - 1; None for real values.
+        num_values: Values lie in 0 .. num_values - 1; None where they are not counted.
     """
 
     name: str
@@ -50,11 +61,11 @@ class Dataset:
         return int(self.train.shape[1])
 
 
-def digits(*, real: bool = False) -> Dataset:
+def digits(domain: Domain | None = None) -> Dataset:
     """scikit-learn's 1797 handwritten digits of 8x8 pixels with values 0 .. 16, split 1297 / 250 / 250.
 
     Args:
-        real: Whether to give the values as floats, for densities.
+        domain: What the values are taken for, if not for 17 states: floats unless they are whole.
 
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998 (its test part).
     """
@@ -65,10 +76,10 @@ def digits(*, real: bool = False) -> Dataset:
             "the digits data set comes with scikit-learn, which is not installed; try: pip install 'plica[digits]'"
         ) from error
     rows = np.asarray(load_digits().data)
-    rows = rows.astype(np.float64 if real else np.int64)
+    rows = rows.astype(np.int64 if domain is None else domain.dtype(DType.FLOAT64).numpy)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     train, valid, test = np.split(rows, (1297, 1547))
-    return Dataset("digits", train, valid, test, (1, 8, 8), None if real else 17)
+    return Dataset("digits", train, valid, test, (1, 8, 8), 17 if domain is None else None)
 
 
 def from_path(
@@ -78,7 +89,7 @@ def from_path(
     key: str | None = None,
     image_shape: ImageShape | None = None,
     num_values: int | None = None,
-    real: bool = False,
+    domain: Domain | None = None,
 ) -> Dataset:
     """Read a file and split its rows at random 72 / 14 / 14, or as the file does.
 
@@ -91,7 +102,7 @@ def from_path(
         key: Which array of a `.npz` to read and split.
         image_shape: (channels, height, width), for images stored as flat rows.
         num_values: Number of values of each variable; by default one more than the largest.
-        real: Whether values are real numbers rather than categories.
+        domain: What values are legal; by default categories, as many as `num_values`.
 
     Raises:
         FileFormatError: The file cannot be read.
@@ -101,14 +112,15 @@ def from_path(
     given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
     tables = _read_splits(path) if given else (read_table(path, key=key),)
     shape = _image_shape(tables[0], image_shape)
-    if real:
-        rows, num_values = [table.values.astype(np.float64) for table in tables], None
+    if domain is not None:
+        rows, num_values = [_of_domain(table, domain) for table in tables], None
     else:
         rows = [_as_categories(table) for table in tables]
         num_values = _check_range(tables, rows, num_values)
     flat = [part.reshape(len(part), -1) for part in rows]
     train, valid, test = flat if given else _split(flat[0], tables[0].source, seed)
-    return Dataset(path.stem, train, valid, test, shape, num_values)
+    name = path.stem.encode("utf-8", "backslashreplace").decode("utf-8")  # a name of a file may hold any bytes
+    return Dataset(name, train, valid, test, shape, num_values)
 
 
 def _read_splits(path: Path) -> tuple[Table, ...]:
@@ -125,9 +137,14 @@ def _read_splits(path: Path) -> tuple[Table, ...]:
 
 
 def _unpack_bits(table: Table, path: Path) -> Table:
-    with np.load(path, allow_pickle=False) as archive:
-        width = int(archive["num_variables"])
-    values = table.values
+    with open_npz(path) as archive:
+        found = read_member(path, archive, "num_variables")
+    if found.ndim != 0 or found.dtype.kind not in "iu":
+        raise FileFormatError(
+            f"{path}: num_variables must be one integer, found {found.dtype} of shape {found.shape}; leave it out if "
+            "the rows are not packed bits"
+        )
+    width, values = int(found), table.values
     if values.dtype != np.uint8 or values.ndim != 2 or not 0 < width <= 8 * values.shape[1]:
         raise FileFormatError(
             f"{table.source}: with num_variables = {width}, expected (N, {-(-width // 8)}) bytes of packed bits, "
@@ -156,6 +173,14 @@ def _image_shape(table: Table, wanted: ImageShape | None) -> ImageShape | None:
     return wanted
 
 
+def _of_domain(table: Table, domain: Domain) -> Array:
+    wrong = outside(np, table.values.reshape(1, -1), [domain])
+    bad = None if wrong is None else first_index(wrong.reshape(table.values.shape))
+    if bad is not None:
+        raise InputError(f"{table.where(bad)}: {table.values[bad]} is {domain.refusal}; {domain.advice}")
+    return table.values.astype(domain.dtype(DType.FLOAT64).numpy)
+
+
 def _as_categories(table: Table) -> Array:
     values = table.values
     if values.dtype.kind == "f":
@@ -165,7 +190,7 @@ def _as_categories(table: Table) -> Array:
                 f"{table.where(bad)}: {values[bad]} is not an integer, as categories must be; "
                 "for real values use a density (--input gaussian)"
             )
-        bad = first_index(np.abs(values) >= 2.0**62)
+        bad = first_index(np.abs(values.astype(np.float64)) >= 2.0**62)
     else:
         bad = first_index(values >= 2**62)
     if bad is not None:

@@ -16,26 +16,52 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from plica.errors import FileFormatError, UnsupportedError
+from plica.errors import FileFormatError, PlicaError, UnsupportedError
+from plica.files.budget import Budget, default_limit
 from plica.files.paths import check_is_file, replacing
-from plica.files.structure import CLASSES, Array, class_table, decode_circuit, encode_circuit
+from plica.files.schema import cannot_rebuild, check
+from plica.files.structure import CLASSES, Array, CircuitRecord, class_table, decode_circuit, encode_circuit
+from plica.files.versions import VERSION, upgraded
+from plica.lower.checks import check_semiring
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
+from plica.symbolic.semirings import Semiring
 
 KEY = "plica-model"  # of the description in the metadata of the file
-VERSION = 1
 
 _WEIGHT = "weight/"  # prefixes of the names of tensors in the file
 _SETTING = "setting/"
 _DTYPE_KINDS = {DataType.INTEGER: "iu", DataType.REAL: "f", DataType.COMPLEX: "c"}
 _SHOWN = 6  # problems that one message lists
+_MAX_AXES = 32  # of a tensor; numpy and torch have 64, and folding and products of shapes add some
+# The dtypes that are written; complex numbers are pairs of floats.
+_STORED = ("BOOL", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
+
+
+class FileRecord(TypedDict):
+    """What stands in the header of a file, beside the names, dtypes and shapes of the tensors."""
+
+    version: int
+    options: dict[str, Any]
+    circuit: CircuitRecord
+    complex: list[str]
+
+
+class KnownOptions(TypedDict, total=False):
+    """The options that have a meaning here; a file may hold others."""
+
+    semiring: str
+    dtype: Literal["float32", "float64"]
+    image_shape: list[int] | None
+    num_values: int | None
+    data: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +101,7 @@ def save_model(
         FileFormatError: The tensors do not fit the circuit.
     """
     tensors = {name: np.asarray(value) for name, value in tensors.items()}
-    _check_tensors("save_model", circuit, tensors)
+    _check_tensors("save_model: tensors", circuit, tensors)
     structure, arrays = encode_circuit(circuit, _classes(classes))
     stored = {_WEIGHT + name: value for name, value in tensors.items()}
     stored |= {_SETTING + name: value for name, value in arrays.items()}
@@ -89,44 +115,55 @@ def save_model(
         text = json.dumps(description, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UnsupportedError(f"the options cannot be saved as JSON ({error}); use numbers, text and lists") from error
+    _check_options(
+        json.loads(json.dumps(description["options"])), circuit
+    )  # as they will be read: tuples are lists then
     plain = {name: _to_storable(value) for name, value in stored.items()}
     with replacing(path) as temporary:
         save_file(plain, temporary, metadata={KEY: text})  # one key, because the format keeps no order of keys
 
 
-def load_model(path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> ModelFile:
-    """Read and check a model file.
+def load_model(
+    path: str | os.PathLike[str], *, classes: Iterable[type] = (), max_bytes: int | None = None
+) -> ModelFile:
+    """Read and check a model file; what is returned can be compiled.
 
     Args:
         path: The file.
         classes: Classes of one's own that the circuit may use.
+        max_bytes: The memory that the sizes declared in the file may ask for; by default 1 GiB, and 1 KiB for each byte
+            of the file.
 
     Raises:
-        FileFormatError: The file is missing, damaged, of another kind or version, or its tensors do not fit.
+        FileFormatError: The file is missing, damaged, of another kind or version, or its tensors do not fit; the
+            message names the place in the file.
     """
     path = Path(path)
     check_is_file(path)
     try:
-        with safe_open(path, framework="numpy") as file:
-            description = _description(path, file.metadata() or {})
-            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
-    except (SafetensorError, OSError) as error:
+        return _load(path, _classes(classes), Budget(max_bytes or default_limit(path.stat().st_size)))
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from error
+    except (SafetensorError, OSError, MemoryError) as error:
         raise FileFormatError(
             f"{path}: not a readable model file ({' '.join(str(error).split())}); cut short, or of another kind?"
         ) from error
-    try:
-        structure, options = description["circuit"], dict(description["options"])
-        for name in description["complex"]:
-            stored[name] = _from_pairs(stored[name])
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise FileFormatError(f"{path}: the description of the model is damaged ({error!r})") from error
+
+
+def _load(path: Path, classes: Mapping[str, type], budget: Budget) -> ModelFile:
+    with safe_open(path, framework="numpy") as file:
+        description = _description(file.metadata() or {})
+        stored = {name: _read_tensor(file, name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
+    for name in description["complex"]:
+        if name not in stored:
+            raise FileFormatError(f"complex: there is no tensor {name!r} in the file")
+        stored[name] = _from_pairs(name, stored[name])
     arrays = {name.removeprefix(_SETTING): value for name, value in stored.items() if name.startswith(_SETTING)}
     tensors = {name.removeprefix(_WEIGHT): value for name, value in stored.items() if name.startswith(_WEIGHT)}
-    try:
-        circuit = decode_circuit(structure, arrays, _classes(classes))
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}: {error}") from error
-    _check_tensors(str(path), circuit, tensors)
+    circuit = decode_circuit(description["circuit"], arrays, classes, budget=budget)
+    options = dict(description["options"])
+    _check_options(options, circuit)
+    _check_tensors("tensors", circuit, tensors)
     return ModelFile(circuit, tensors, options)
 
 
@@ -134,27 +171,75 @@ def _classes(extra: Iterable[type]) -> Mapping[str, type]:
     return class_table((*CLASSES.values(), *extra))
 
 
-def _description(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What the file says of itself, after checking that it is a model of this version."""
+def _description(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """What the file says of itself, checked and brought to the version of today."""
     if KEY not in metadata:
-        raise FileFormatError(f"{path}: a safetensors file, but not a model of Plica (no {KEY!r} in its metadata)")
+        raise FileFormatError(f"a safetensors file, but not a model of Plica (no {KEY!r} in its metadata)")
     try:
-        description = json.loads(metadata[KEY])
-        version = description["version"]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path}: the description of the model is damaged ({type(error).__name__})") from error
-    if version != VERSION:
+        description = json.loads(metadata[KEY], object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"the description of the model is damaged ({type(error).__name__}: {error})") from error
+    check(description, dict[str, Any], "the description of the model")
+    version = description.get("version")
+    check(version, int, "version")
+    if not 1 <= version <= VERSION:
         raise FileFormatError(
-            f"{path}: model format version {version}, expected {VERSION}; "
+            f"model format version {version}, expected {'' if VERSION == 1 else '1 to '}{VERSION}; "
             "read it with the version of Plica that wrote it, or save it anew"
         )
-    found: dict[str, Any] = description
+    check(description, FileRecord, "the description of the model")
+    try:
+        found: dict[str, Any] = upgraded(description, VERSION)
+    except (KeyError, TypeError, AttributeError) as error:  # among settings, which are checked when they are rebuilt
+        raise cannot_rebuild(f"a model of version {version}", error) from error
     return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _read_tensor(file: Any, name: str) -> Array:
+    where = f"tensor {name!r}"
+    declared = file.get_slice(name)
+    dtype, shape = declared.get_dtype(), declared.get_shape()
+    if dtype not in _STORED:
+        raise FileFormatError(f"{where}: expected one of {', '.join(_STORED)}, found {dtype}")
+    if len(shape) > _MAX_AXES:
+        raise FileFormatError(f"{where}: expected at most {_MAX_AXES} axes, found {len(shape)}")
+    try:
+        found: Array = file.get_tensor(name)
+    except (ValueError, TypeError, OverflowError) as error:  # sizes of an empty tensor that numpy cannot count
+        raise cannot_rebuild(where, error) from error
+    return found
+
+
+def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
+    """Raise unless the options that are known here fit the circuit."""
+    known = {name: value for name, value in options.items() if name in KnownOptions.__annotations__}
+    check(known, KnownOptions, "options")
+    if "semiring" in known:
+        try:
+            check_semiring(circuit, Semiring.from_name(known["semiring"]))
+        except PlicaError as error:
+            raise FileFormatError(f"options.semiring: {error}") from error
 
 
 def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) -> None:
     """Raise unless there is one tensor for each leaf, of its shape and kind of number."""
-    leaves = {key: leaf for leaf, key in leaf_keys(circuit).items()}
+    try:
+        keys = leaf_keys(circuit)
+    except PlicaError as error:
+        raise FileFormatError(f"{source}: {error}") from error
+    leaves = {key: leaf for leaf, key in keys.items()}
     problems = [f"{name}: not expected" for name in tensors if name not in leaves]
     for name, leaf in leaves.items():
         expected = f"{name}: expected {leaf.dtype.name.lower()} {leaf.shape}"
@@ -166,7 +251,7 @@ def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) 
             problems.append(f"{expected}, found {found.dtype} {found.shape}")
     if problems:
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        raise FileFormatError(f"{source}: tensors do not fit the circuit: {'; '.join(problems[:_SHOWN])}{more}")
+        raise FileFormatError(f"{source} do not fit the circuit: {'; '.join(problems[:_SHOWN])}{more}")
 
 
 def _to_storable(value: Array) -> Array:
@@ -175,9 +260,11 @@ def _to_storable(value: Array) -> Array:
     return np.stack((value.real, value.imag), axis=-1) if value.dtype.kind == "c" else value
 
 
-def _from_pairs(pairs: Array) -> Array:
+def _from_pairs(name: str, pairs: Array) -> Array:
     if pairs.ndim == 0 or pairs.shape[-1] != 2 or pairs.dtype.kind != "f":
-        raise ValueError(f"complex numbers are stored as pairs of floats, found {pairs.dtype} {pairs.shape}")
+        raise FileFormatError(
+            f"tensor {name!r}: complex numbers are stored as pairs of floats, found {pairs.dtype} {pairs.shape}"
+        )
     joined = np.empty(pairs.shape[:-1], dtype=np.result_type(pairs.dtype, np.complex64))
     joined.real, joined.imag = pairs[..., 0], pairs[..., 1]
     return joined

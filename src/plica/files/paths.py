@@ -4,10 +4,13 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from plica.errors import FileFormatError
+
+_HIDDEN = ".plica-"  # how temporary folders begin
+_PREFIX = 40  # letters of a name that its temporary file begins with: names have a length at most
 
 
 def check_is_file(path: Path) -> None:
@@ -16,6 +19,8 @@ def check_is_file(path: Path) -> None:
         raise FileFormatError(f"{path}: is a folder, expected a file")
     if not path.exists():
         raise FileFormatError(f"{path}: no such file; check the path (current folder: {Path.cwd()})")
+    if not path.is_file():
+        raise FileFormatError(f"{path}: is a pipe or a device, expected a file; write what it gives to a file first")
     if path.stat().st_size == 0:
         raise FileFormatError(f"{path}: the file is empty (0 bytes)")
 
@@ -24,6 +29,11 @@ def check_is_file(path: Path) -> None:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path in the same folder that takes the place of `path` when the block ends without an error.
 
+    Where `path` is a link, what it points to is replaced.
+
+    Raises:
+        FileFormatError: A folder is in the way, or there is no folder to write to.
+
     >>> target = Path(tempfile.mkdtemp()) / "note.txt"
     >>> with replacing(target) as temporary:
     ...     _ = temporary.write_text("whole")
@@ -31,7 +41,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ('whole', 1)
     """
     path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    if path.is_dir():
+        raise FileFormatError(f"{path}: is a folder, and a file is to be written there; choose another name")
+    path = path.resolve()
+    if not path.parent.is_dir():
+        raise FileFormatError(f"{path}: there is no folder {path.parent}; make it first, or choose another path")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -48,26 +63,44 @@ def _umask() -> int:
     return current
 
 
-def check_can_create(folder: Path) -> None:
-    """Raise unless `folder` is a folder, or could be made, and files could be written there.
+def check_can_create(folder: Path, names: Iterable[str] = ()) -> None:
+    """Raise unless `folder` is a folder, or could be made, and files of `names` could be written there.
 
     Raises:
-        FileFormatError: A file is in the way, or the folder may not be written to.
+        FileFormatError: A file is in the way of the folder or a folder in the way of a file, or nothing may be written.
     """
     found = folder
     while not found.exists():
+        if found.is_symlink():
+            raise FileFormatError(f"{folder}: {found} is a link to nowhere; choose another output folder")
         found = found.parent
     if not found.is_dir():
         raise FileFormatError(f"{folder}: cannot be a folder, because {found} is a file; choose another output folder")
+    _check_no_folders(folder, names)
     if not os.access(found, os.W_OK | os.X_OK):
         raise FileFormatError(f"{folder}: no permission to write in {found}; choose another output folder")
+    try:  # some folders allow everything and take nothing, those of /proc among them
+        Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=found)).rmdir()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise FileFormatError(f"{folder}: cannot write in {found} ({reason}); choose another output folder") from error
+
+
+def _check_no_folders(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        if (folder / name).is_dir():
+            raise FileFormatError(
+                f"{folder / name}: is a folder, and a file of that name is to be written; move it, or choose another "
+                "output folder"
+            )
 
 
 @contextlib.contextmanager
 def filling(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder` whose files move there when the block ends without an error.
+    """A temporary folder whose files move to `folder` together when the block ends without an error.
 
-    A folder that exists keeps its other files. After an error nothing is left behind, new parent folders included.
+    A folder that exists keeps its other files. After an error nothing is left behind, new parent folders included, and
+    what was there before is there again.
 
     >>> target = Path(tempfile.mkdtemp()) / "runs" / "demo"
     >>> with filling(target) as temporary:
@@ -75,30 +108,58 @@ def filling(folder: Path) -> Iterator[Path]:
     >>> [path.name for path in target.iterdir()], len(list(target.parent.iterdir()))
     (['note.txt'], 1)
     """
-    folder = folder.absolute()
-    made = _make_parents(folder)
+    folder = folder.resolve()
+    made: list[Path] = []
     temporary = None
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        yield temporary
-        temporary.chmod(0o777 & ~_umask())
+        _make_parents(folder, made)
+        # Within a folder that exists: the one above it may be another file system, or closed.
+        inside = folder if folder.exists() else folder.parent
+        temporary = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=inside))
+        new = temporary / "new"
+        new.mkdir()
+        yield new
         if folder.exists():
-            for path in sorted(temporary.iterdir()):
-                path.replace(folder / path.name)
+            _check_no_folders(folder, (path.name for path in new.iterdir()))
+            _move_in(new, folder, temporary)
         else:
-            temporary.rename(folder)
+            new.rename(folder)
     except BaseException:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
         for parent in reversed(made):
             parent.rmdir()
         raise
-    shutil.rmtree(temporary, ignore_errors=True)
+    _remove(temporary)
 
 
-def _make_parents(folder: Path) -> list[Path]:
-    """Make the missing folders above `folder`; the ones made, outermost first."""
-    missing = [parent for parent in folder.parents if not parent.exists()][::-1]
-    for parent in missing:
+def _move_in(new: Path, folder: Path, temporary: Path) -> None:
+    """Move the files of `new` to `folder`; where one fails, put back what was there before."""
+    old = temporary / "old"
+    old.mkdir()
+    names = sorted(path.name for path in new.iterdir())
+    try:
+        for name in names:
+            target = folder / name
+            if os.path.lexists(target):
+                target.rename(old / name)
+            (new / name).rename(target)
+    except BaseException:
+        for name in names:
+            target = folder / name
+            if os.path.lexists(old / name):
+                (old / name).replace(target)
+            elif not os.path.lexists(new / name):
+                target.unlink(missing_ok=True)
+        raise
+
+
+def _make_parents(folder: Path, made: list[Path]) -> None:
+    """Make the missing folders above `folder`, outermost first, and note each in `made`."""
+    for parent in [parent for parent in folder.parents if not parent.exists()][::-1]:
         parent.mkdir()
-    return missing
+        made.append(parent)
+
+
+def _remove(temporary: Path | None) -> None:
+    if temporary is not None:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -10,23 +10,68 @@
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 
 from plica.errors import FileFormatError, PlicaError, UnsupportedError
+from plica.files.budget import Budget
+from plica.files.schema import cannot_rebuild, check, construct
 from plica.symbolic import initializers, parameters
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer
 from plica.symbolic.layers import LAYER_ROWS, Layer
-from plica.symbolic.parameters import Parameter, ParameterInput, ParameterNode, ParameterOp, ReferenceParameter
+from plica.symbolic.parameters import (
+    Parameter,
+    ParameterInput,
+    ParameterNode,
+    ParameterOp,
+    ReferenceParameter,
+    TensorParameter,
+)
 from plica.symbolic.scope import Scope
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Json: TypeAlias = Any
 Classes: TypeAlias = Mapping[str, type]
+
+# The records of a structure. Settings are values as `_KINDS` lists them, checked against constructors when rebuilt.
+ObjectRecord = TypedDict("ObjectRecord", {"class": str, "config": dict[str, Any]})
+NodeRecord = TypedDict(
+    "NodeRecord",
+    {"class": str, "config": dict[str, Any], "inputs": NotRequired[list[int]], "shape": NotRequired[list[int]]},
+)
+
+
+class ParameterRecord(TypedDict):
+    """A parameter: its nodes in the table of nodes, and which of them it is the value of."""
+
+    nodes: list[int]
+    output: int
+
+
+class ParameterValue(TypedDict):
+    """The value that a layer has for a parameter."""
+
+    parameter: ParameterRecord
+
+
+LayerRecord = TypedDict("LayerRecord", {"class": str, "config": dict[str, Any], "params": dict[str, ParameterValue]})
+
+
+class CircuitRecord(TypedDict):
+    """A circuit: layers with the numbers of their inputs, and the parameter nodes of all."""
+
+    layers: list[LayerRecord]
+    inputs: list[list[int]]
+    outputs: list[int]
+    nodes: list[NodeRecord]
+
+
+_VARIABLES_PER_NUMBER = 64  # a scope has one bit for each variable up to its highest
+_NUMBERS_PER_COLUMN = 8  # that lowering keeps for each column of the data: the range of its states among them
 
 
 def class_table(classes: Iterable[type]) -> dict[str, type]:
@@ -72,32 +117,44 @@ def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, 
     return structure, encoder.arrays
 
 
-def decode_circuit(structure: Json, arrays: Mapping[str, Array], classes: Classes = CLASSES) -> Circuit:
+def decode_circuit(
+    structure: Json, arrays: Mapping[str, Array], classes: Classes = CLASSES, *, budget: Budget | None = None
+) -> Circuit:
     """The circuit that `encode_circuit` was given.
 
+    Args:
+        structure: JSON values, of which nothing is taken for granted.
+        arrays: The arrays that settings name.
+        classes: Every class that may be named.
+        budget: How much memory declared sizes may ask for; as much as they like where it is left out.
+
     Raises:
-        FileFormatError: A class that is not in `classes`, or values that do not make up a circuit.
+        FileFormatError: A class that is not in `classes`, or values that do not make up a circuit; it names the place.
     """
-    decoder = _Decoder(classes, arrays)
-    where = "the structure of the circuit"
-    try:
-        for number, node in enumerate(structure["nodes"]):
-            where = f"parameter node {number}"
-            decoder.add_node(node)
-        layers = []
-        for number, layer in enumerate(structure["layers"]):
-            where = f"layer {number}"
-            layers.append(decoder.layer(layer))
-        where = "the circuit"
-        inputs = {layer: [layers[i] for i in row] for layer, row in zip(layers, structure["inputs"], strict=True)}
-        return Circuit(layers, inputs, [layers[i] for i in structure["outputs"]])
-    except FileFormatError:
-        raise
-    except (PlicaError, KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+    check(structure, CircuitRecord, "circuit")
+    decoder = _Decoder(classes, arrays, budget or Budget(math.inf))
+    for number, node in enumerate(structure["nodes"]):
+        decoder.add_node(node, f"parameter node {number}")
+    layers = [decoder.layer(layer, f"layer {number}") for number, layer in enumerate(structure["layers"])]
+    if len(structure["inputs"]) != len(layers):
         raise FileFormatError(
-            f"{where} cannot be rebuilt ({type(error).__name__}: {reason}); the file is damaged"
-        ) from error
+            f"circuit.inputs: expected the inputs of {len(layers)} layers, found {len(structure['inputs'])}"
+        )
+    inputs = {
+        layer: [layers[_index(i, len(layers), f"circuit.inputs[{number}]", "layer")] for i in row]
+        for number, (layer, row) in enumerate(zip(layers, structure["inputs"], strict=True))
+    }
+    outputs = [layers[_index(i, len(layers), "circuit.outputs", "layer")] for i in structure["outputs"]]
+    try:
+        return Circuit(layers, inputs, outputs)
+    except (PlicaError, ValueError) as error:  # ValueError: a number of too many digits for the message
+        raise cannot_rebuild("the circuit", error) from error
+
+
+def _index(number: int, length: int, where: str, what: str) -> int:
+    if not 0 <= number < length:
+        raise FileFormatError(f"{where}: there is no {what} {number}; expected 0 to {length - 1}")
+    return number
 
 
 class _Encoder:
@@ -186,77 +243,116 @@ class _Encoder:
 class _Decoder:
     """Rebuilds parameter nodes in the order of the table, each once."""
 
-    def __init__(self, classes: Classes, arrays: Mapping[str, Array]) -> None:
+    def __init__(self, classes: Classes, arrays: Mapping[str, Array], budget: Budget) -> None:
         self._classes = classes
         self._arrays = arrays
+        self._budget = budget
         self._nodes: list[ParameterInput | ParameterOp] = []
         self._inputs: list[tuple[int, ...]] = []
 
-    def layer(self, encoded: Json) -> Layer:
-        params = {name: self.value(parameter) for name, parameter in encoded["params"].items()}
-        layer = self._class(encoded["class"], Layer)(**self._items(encoded["config"]), **params)
+    def layer(self, encoded: Json, where: str) -> Layer:
+        check(encoded, LayerRecord, where)
+        settings = self._items(encoded["config"], where)
+        params = self._items(encoded["params"], where)
+        twice = next((name for name in params if name in settings), None)
+        if twice is not None:
+            raise FileFormatError(f"{where}: {twice!r} is both a setting and a parameter")
+        layer = construct(self._class(encoded["class"], Layer, where), where, (), settings | params)
         assert isinstance(layer, Layer), "the class was checked to be a layer"
+        self._budget.spend(where, "its units", layer.num_output_units)
         return layer
 
-    def add_node(self, encoded: Json) -> None:
-        cls = self._class(encoded["class"], ParameterNode)
-        config = self._items(encoded["config"])
+    def add_node(self, encoded: Json, where: str) -> None:
+        cls = self._class(encoded["class"], ParameterNode, where)
+        config = self._items(encoded["config"], where)
         inputs = tuple(encoded.get("inputs", ()))
-        if issubclass(cls, ParameterOp):
-            shapes: tuple[Any, ...] = tuple(self._at(i).shape for i in inputs)
-        else:
-            shapes = tuple(encoded.get("shape", ()))
-        self._nodes.append(cls(*shapes, **config))
+        shapes = [self._at(i, f"{where}.inputs").shape for i in inputs]
+        node = construct(cls, where, shapes if issubclass(cls, ParameterOp) else encoded.get("shape", ()), config)
+        if not isinstance(node, TensorParameter):  # a tensor is in the file: it must fit what is declared
+            self._budget.spend(where, f"shape {_short_shape(node.shape)}", math.prod(node.shape))
+        self._nodes.append(node)
         self._inputs.append(inputs)
 
-    def value(self, encoded: Json) -> Any:
+    def value(self, encoded: Json, where: str) -> Any:
         if isinstance(encoded, list):
-            return [self.value(item) for item in encoded]
+            return [self.value(item, f"{where}[{i}]") for i, item in enumerate(encoded)]
         if not isinstance(encoded, dict):
             return encoded
-        ((kind, content),) = encoded.items()
-        match kind:
-            case "float":
-                return float(content)
-            case "complex":
-                return complex(*self.value(content))
-            case "array":
-                return self._arrays[content]
-            case "tuple":
-                return tuple(self.value(item) for item in content)
-            case "scope":
-                return Scope(content)
-            case "kind":
-                return DataType[content]
-            case "initializer":
-                return self._class(content["class"], Initializer)(**self._items(content["config"]))
-            case "node":
-                return self._at(content)
-            case "parameter":
-                return self._parameter(content)
-            case "layer":
-                return self.layer(content)
-            case _:
-                raise FileFormatError(f"unknown kind of value {kind!r}")
+        kind = next(iter(encoded), None)
+        if len(encoded) != 1 or kind not in _KINDS:
+            raise FileFormatError(
+                f"{where}: unknown kind of value {', '.join(encoded)!r}; expected {', '.join(_KINDS)}"
+            )
+        hint, decode = _KINDS[kind]
+        check(encoded[kind], hint, f"{where}.{kind}")
+        return decode(self, encoded[kind], where)
 
-    def _parameter(self, encoded: Json) -> Parameter:
-        nodes = [self._at(i) for i in encoded["nodes"]]
-        inputs = {self._at(i): [self._at(child) for child in self._inputs[i]] for i in encoded["nodes"]}
-        return Parameter(nodes, inputs, [self._at(encoded["output"])])
+    def complex_number(self, parts: list[Json], where: str) -> complex:
+        found = tuple(self.value(parts, where))
+        check(found, tuple[float, float], where)
+        return complex(*found)
 
-    def _at(self, number: int) -> ParameterInput | ParameterOp:
+    def array(self, name: str, where: str) -> Array:
+        if name not in self._arrays:
+            raise FileFormatError(f"{where}: there is no array {name!r} in the file")
+        return self._arrays[name]
+
+    def scope(self, variables: list[int], where: str) -> Scope:
+        highest = max(variables, default=0)
+        self._budget.spend(where, "a scope", highest // _VARIABLES_PER_NUMBER)
+        self._budget.reserve(where, f"data with a column {highest}", highest * _NUMBERS_PER_COLUMN)
+        return Scope(variables)
+
+    def initializer(self, encoded: Json, where: str) -> Initializer:
+        cls = self._class(encoded["class"], Initializer, where)
+        found: Initializer = construct(cls, where, (), self._items(encoded["config"], where))
+        return found
+
+    def node(self, number: int, where: str) -> ParameterInput | ParameterOp:
+        return self._at(number, where)
+
+    def parameter(self, encoded: Json, where: str) -> Parameter:
+        nodes = [self._at(i, where) for i in encoded["nodes"]]
+        inputs = {self._at(i, where): [self._at(child, where) for child in self._inputs[i]] for i in encoded["nodes"]}
+        return Parameter(nodes, inputs, [self._at(encoded["output"], where)])
+
+    def _at(self, number: int, where: str) -> ParameterInput | ParameterOp:
         if not 0 <= number < len(self._nodes):
-            raise FileFormatError(f"parameter node {number} is named before it is defined")
+            raise FileFormatError(f"{where}: parameter node {number} is named before it is defined")
         return self._nodes[number]
 
-    def _items(self, encoded: Mapping[str, Json]) -> dict[str, Any]:
-        return {name: self.value(value) for name, value in encoded.items()}
+    def _items(self, encoded: Mapping[str, Json], where: str) -> dict[str, Any]:
+        try:
+            return {name: self.value(value, f"{where}.{name}") for name, value in encoded.items()}
+        except FileFormatError:
+            raise
+        except (PlicaError, ValueError, RecursionError) as error:  # a scope or a parameter refuses its contents
+            raise cannot_rebuild(where, error) from error
 
-    def _class(self, name: str, base: type) -> type[Any]:
+    def _class(self, name: str, base: type, where: str) -> type[Any]:
         cls = self._classes.get(name)
         if cls is None or not issubclass(cls, base):
             raise FileFormatError(
-                f"the file names {name!r}, which is not a known {base.__name__}; "
+                f"{where}: the file names {name!r}, which is not a known {base.__name__}; "
                 "a class of your own must be passed in `classes`"
             )
         return cls
+
+
+def _short_shape(shape: tuple[int, ...]) -> str:
+    return str(shape) if len(shape) <= 6 else f"({', '.join(map(str, shape[:6]))}, ...)"
+
+
+# What a value of a file that is an object may be: its only key, what stands there, and how it is decoded.
+_KINDS: dict[str, tuple[Any, Callable[[_Decoder, Any, str], Any]]] = {
+    "float": (Literal["inf", "-inf", "nan"], lambda _, content, __: float(content)),
+    "complex": (list[Any], _Decoder.complex_number),
+    "array": (str, _Decoder.array),
+    "tuple": (list[Any], lambda decoder, content, where: tuple(decoder.value(content, where))),
+    "scope": (list[int], _Decoder.scope),
+    "kind": (Literal[tuple(DataType.__members__)], lambda _, content, __: DataType[content]),
+    "initializer": (ObjectRecord, _Decoder.initializer),
+    "node": (int, _Decoder.node),
+    "parameter": (ParameterRecord, _Decoder.parameter),
+    "layer": (LayerRecord, _Decoder.layer),
+}

@@ -10,8 +10,13 @@ Nothing is unpickled. Values are checked to be numbers, finite and at least one;
 """
 
 import csv
+import math
 import os
+import struct
+import tokenize
 import zipfile
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,7 +91,7 @@ def read_table(path: str | os.PathLike[str], *, key: str | None = None) -> Table
 def npz_keys(path: Path) -> tuple[str, ...]:
     """The names of the arrays in a `.npz` file."""
     check_is_file(path)
-    with _open_npz(path) as archive:
+    with open_npz(path) as archive:
         return tuple(archive.files)
 
 
@@ -121,18 +126,29 @@ def first_index(mask: Array) -> tuple[int, ...] | None:
 def _read_npy(path: Path, _key: str | None) -> Table:
     try:
         with path.open("rb") as file:
-            np.lib.format.read_magic(file)
+            _check_declared_size(file, path.stat().st_size)
             file.seek(0)
             values = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except _UNREADABLE as error:
         raise FileFormatError(f"{path}: not a readable .npy file ({_one_line(error)})") from error
     return Table(values, str(path))
 
 
-def _open_npz(path: Path) -> Any:
+def _check_declared_size(file: Any, size: int) -> None:
+    """Raise where an array has more bytes by its header than its file has: they would be allocated all the same."""
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"version {version} of the format is not known")
+    shape, _, dtype = _HEADERS[version](file)
+    if math.prod(shape) * dtype.itemsize > size:
+        raise ValueError(f"an array {dtype} {shape} does not fit into {size} bytes; cut short?")
+
+
+def open_npz(path: Path) -> Any:
+    """An archive of arrays, to be closed after use."""
     try:
         archive = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise FileFormatError(f"{path}: not a readable .npz file ({_one_line(error)})") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise FileFormatError(f"{path}: ends in .npz but holds a single .npy array; rename it to .npy")
@@ -140,13 +156,29 @@ def _open_npz(path: Path) -> Any:
 
 
 def _read_npz(path: Path, key: str | None) -> Table:
-    with _open_npz(path) as archive:
+    with open_npz(path) as archive:
         chosen = _choose_key(path, tuple(archive.files), key)
-        try:
-            values = archive[chosen]
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-            raise FileFormatError(f"{path}: array {chosen!r} cannot be read ({_one_line(error)})") from error
+        values = read_member(path, archive, chosen)
     return Table(values, f"{path}[{chosen}]")
+
+
+def read_member(path: Path, archive: Any, name: str) -> Array:
+    """One array of an open `.npz` file.
+
+    Raises:
+        FileFormatError: It is damaged, or no array.
+    """
+    try:
+        member = name if name in archive.zip.namelist() else f"{name}.npy"
+        with archive.zip.open(member) as file:
+            if file.peek(6)[:6] == np.lib.format.MAGIC_PREFIX:
+                _check_declared_size(file, archive.zip.getinfo(member).file_size)
+        values = archive[name]
+    except _UNREADABLE as error:
+        raise FileFormatError(f"{path}: array {name!r} cannot be read ({_one_line(error)})") from error
+    if not isinstance(values, np.ndarray):
+        raise FileFormatError(f"{path}: {name!r} is no array; write the file with numpy.savez")
+    return values
 
 
 def _choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
@@ -166,13 +198,13 @@ def _choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
 
 
 def _read_csv(path: Path, _key: str | None) -> Table:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    try:  # at line ends alone: other marks that Python splits at may stand in names
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path}: not UTF-8 text ({_one_line(error)})") from error
+        raise FileFormatError(f"{path}: not UTF-8 text ({_one_line(error)}); save it as UTF-8") from error
     while lines and not lines[-1].strip():
         lines.pop()
-    first = 1 if lines and _is_header(lines[0]) else 0
+    first = 1 if lines and _is_header(_cells(path, lines[0], 1)) else 0
     if len(lines) == first:
         raise FileFormatError(f"{path}: the file holds no rows of numbers")
     rows = lines[first:]
@@ -186,9 +218,17 @@ def _read_csv(path: Path, _key: str | None) -> Table:
     return Table(values, str(path), first + 1)
 
 
-def _is_header(line: str) -> bool:
+def _cells(path: Path, line: str, number: int) -> list[str]:
+    """The cells of one line."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error as error:
+        raise FileFormatError(f"{path}, line {number}: no row of cells ({_one_line(error)})") from error
+
+
+def _is_header(cells: list[str]) -> bool:
     """Whether no cell of the line is a number; a line with some numbers is a row with something wrong in it."""
-    return not any(_is_number(cell) or not cell.strip() for cell in next(csv.reader([line]), []))
+    return not any(_is_number(cell) or not cell.strip() for cell in cells)
 
 
 def _is_number(cell: str) -> bool:
@@ -201,9 +241,9 @@ def _is_number(cell: str) -> bool:
 
 def _find_bad_cell(path: Path, rows: list[str], first_line: int) -> None:
     """Raise for the first cell that is no number and the first row of another width."""
-    width = len(next(csv.reader(rows[:1]), []))
+    width = len(_cells(path, rows[0], first_line))
     for number, line in enumerate(rows, start=first_line):
-        cells = next(csv.reader([line]), [])
+        cells = _cells(path, line, number)
         if not line.strip():
             raise FileFormatError(f"{path}, line {number}: the line is empty, expected {width} numbers")
         for column, cell in enumerate(cells, start=1):
@@ -224,5 +264,17 @@ def _find_bad_cell(path: Path, rows: list[str], first_line: int) -> None:
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
+
+# What numpy and zipfile raise for damaged bytes; a header is Python text, which they parse.
+_UNREADABLE = (
+    *(ValueError, TypeError, KeyError, IndexError, EOFError, OSError, SyntaxError, MemoryError, RecursionError),
+    *(OverflowError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, struct.error),
+    tokenize.TokenError,
+)
+# By the version of the format; of the third numpy has no reader that is public, and it differs from the second in text.
+_HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 _READERS = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv}

@@ -21,7 +21,7 @@ from plica.errors import PlicaError, ShapeError, UndecidedSizeError
 from plica.ir.dtypes import DType
 from plica.ir.op import OpTable
 from plica.ir.program import RESERVED, Equation, Literal, Operand, OpRef, Program, Var, is_name, size_value
-from plica.ir.sizes import Dim, Opaque, Size, as_size, atoms, single_atom, sorted_terms
+from plica.ir.sizes import Dim, Opaque, Size, as_size, atoms, halves, is_light, single_atom, sorted_terms
 from plica.ir.types import SCALAR_SIZE, ArrayType, OutDBIdx, array_type, resolve
 
 
@@ -123,11 +123,24 @@ class Builder:
             self._computed[size] = var
         return self._computed[size]
 
+    def light(self, size: Dim) -> Dim:
+        """`size` in few terms: where it has many, equations compute some of them, and variables stand for those."""
+        if is_light(size):
+            return size
+        operand = self.size_operand(size)
+        found = self.size_of(operand)
+        assert isinstance(found, Size), "a scalar of 64 bits that an equation computes is a size"
+        self._computed.setdefault(found, operand)  # type: ignore[arg-type]  # no literal: an equation computes it
+        return found
+
     def _opaque(self, application: Opaque) -> Operand:
         operation = {"floordiv": "floor_divide", "mod": "remainder", "max": "maximum", "min": "minimum"}
         return self.add(operation[application.function], *map(self.size_operand, application.arguments))[0]
 
     def _polynomial(self, size: Size) -> Operand:
+        first, second = (size, 0) if is_light(size) else halves(size)
+        if second != 0:  # each of them light, if they can be, so that their sum is the one variable
+            return self.add("add", self.size_operand(first), self.size_operand(second))[0]
         result: Operand | None = None
         for term, factor in sorted_terms(size):
             factors = [self.size_operand(Size.of(atom)) for atom in term]
@@ -160,7 +173,14 @@ class Builder:
         meaning = size_value(equation, self.size_of)
         if meaning is not None:
             self._meanings[outputs[0]] = meaning
-        return equation.outputs
+        return tuple(map(self._with_light_sizes, outputs))
+
+    def _with_light_sizes(self, var: Var) -> Var:
+        if all(map(is_light, var.type.shape)) or "assert_shape" not in self.table:
+            return var
+        found = self.assert_dims(var, [self.light(dim) for dim in var.type.shape])
+        assert isinstance(found, Var), "what has an axis is a variable"
+        return found
 
     def _typed(
         self, op: str, inputs: tuple[Operand, ...], params: dict[str, Any]

@@ -1,21 +1,36 @@
 """Data types: the names of the Array API standard, their short names in Program text, and promotion.
 
->>> DType.FLOAT32 == "float32", DType.FLOAT32.short
-(True, 'f32')
->>> promote(DType.INT64, DType.FLOAT32).value
-'float32'
+>>> import numpy as np
+>>> DType.FLOAT32, DType.FLOAT32.short
+(plica.numpy.float32, 'f32')
+>>> DType.FLOAT32 == np.dtype("float32"), np.float32 == DType.FLOAT32, DType.FLOAT32 == "float32"
+(True, True, True)
+>>> promote(DType.INT64, DType.FLOAT32)
+plica.numpy.float32
 """
 
-from enum import StrEnum
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from plica.errors import DTypeError
 
+_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 
-class DType(StrEnum):
-    """An element type; equal to its name as a string."""
+
+class DType(Enum):
+    """An element type; equal to that of numpy, torch and other libraries, and to its name, whichever side it is on.
+
+    Its hash is that of numpy's dtype: dictionaries and sets find one for the other. A name and torch's dtype are equal
+    to it but have hashes of their own, as they have beside numpy's.
+
+    Attributes:
+        kind: One of `bool`, `int`, `float`, `complex`.
+        short: The name in Program text: `f32`, `i64`, `bool` ...
+        numpy: The numpy dtype of the same name.
+        dtype: The same, where numpy looks for it: `np.zeros(2, dtype=DType.FLOAT32)`.
+    """
 
     BOOL = "bool"
     INT8 = "int8"
@@ -32,50 +47,57 @@ class DType(StrEnum):
     COMPLEX64 = "complex64"
     COMPLEX128 = "complex128"
 
-    @property
-    def kind(self) -> str:
-        """One of `bool`, `int`, `float`, `complex`."""
-        return _KIND[self]
+    def __init__(self, name: str) -> None:
+        self.numpy: np.dtype[Any] = np.dtype(name)
+        self.dtype = self.numpy
+        self.kind = _KINDS[self.numpy.kind]
+        self.short = name if name == "bool" else f"{self.numpy.kind}{8 * self.numpy.itemsize}"
+        self._hash = hash(self.numpy)
 
-    @property
-    def short(self) -> str:
-        """The name in Program text: `f32`, `i64`, `bool` ..."""
-        return _SHORT[self]
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self is other
+        if isinstance(other, str):
+            return self.value == other
+        if isinstance(other, type | np.dtype):
+            return bool(self.numpy == other)
+        return self.value == _name_elsewhere(other) or NotImplemented
 
-    @property
-    def numpy(self) -> "np.dtype[Any]":
-        """The numpy dtype of the same name."""
-        return np.dtype(self.value)
+    def __hash__(self) -> int:
+        return self._hash
 
+    def __str__(self) -> str:
+        return str(self.value)
 
-_KIND = {
-    dtype: {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}[np.dtype(dtype.value).kind]
-    for dtype in DType
-}
-_LETTERS = (("uint", "u"), ("int", "i"), ("float", "f"), ("complex", "c"), ("bool", "bool"))
-
-
-def _short(name: str) -> str:
-    word, letter = next(pair for pair in _LETTERS if name.startswith(pair[0]))
-    return letter + name.removeprefix(word)
+    def __repr__(self) -> str:
+        return f"plica.numpy.{self.value}"
 
 
-_SHORT = {dtype: _short(dtype.value) for dtype in DType}
-FROM_SHORT = {short: dtype for dtype, short in _SHORT.items()}
+def _name_elsewhere(value: object) -> str | None:
+    """The name of a dtype of another library than numpy (`torch.float32`); None of what is no dtype."""
+    is_dtype = type(value).__name__.lower().endswith("dtype")
+    return str(value).rpartition(".")[2] if is_dtype else None
+
+
+FROM_SHORT = {dtype.short: dtype for dtype in DType}
 _KIND_ORDER = ("bool", "int", "float", "complex")
 _PYTHON = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT64, complex: DType.COMPLEX128}
 
 
 def as_dtype(value: object) -> DType:
-    """The `DType` of a name, a numpy or torch dtype, or a Python scalar type (`float` is float64).
+    """The `DType` of a name, a dtype of numpy, torch or another library, or a Python scalar type (`float` is float64).
 
     Raises:
         DTypeError: `value` names no supported type.
     """
+    if isinstance(value, DType):
+        return value
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
-    is_numpy = isinstance(value, type | np.dtype)  # whatever the order of its bytes
-    name = np.dtype(value).name if is_numpy else str(value).removeprefix("torch.")  # type: ignore[call-overload]
+    if isinstance(value, type | np.dtype):  # whatever the order of its bytes
+        name = np.dtype(value).name
+    else:
+        name = value if isinstance(value, str) else _name_elsewhere(value) or ""
     if name in FROM_SHORT:
         return FROM_SHORT[name]
     try:
@@ -106,14 +128,19 @@ def scalar_dtype(value: complex, meets: DType) -> DType:
     """
     own = as_dtype(type(value))
     if _KIND_ORDER.index(own.kind) <= _KIND_ORDER.index(meets.kind):
-        _check_range(value, meets)
+        check_range(value, meets)
         return meets
     if own.kind == "complex" and meets.kind == "float":
         return as_dtype(np.result_type(meets.value, np.complex64))
     return {"int": DType.INT64, "float": DType.FLOAT64, "complex": DType.COMPLEX128}[own.kind]
 
 
-def _check_range(value: complex, dtype: DType) -> None:
+def check_range(value: complex, dtype: DType) -> None:
+    """Check that an integer fits an integer type.
+
+    Raises:
+        DTypeError: It does not.
+    """
     if dtype.kind == "int" and isinstance(value, int):
         info = np.iinfo(dtype.value)
         if not info.min <= value <= info.max:

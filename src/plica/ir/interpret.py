@@ -103,7 +103,7 @@ def _resolve(value: Any, values: Mapping[Var, Array], precise: bool) -> Any:
     if isinstance(value, tuple):
         return tuple(_resolve(entry, values, precise) for entry in value)
     if precise and isinstance(value, DType):
-        return DType(_WIDE.get(value, value))
+        return DType(_WIDE.get(value.value, value.value))
     return value
 
 

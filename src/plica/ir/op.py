@@ -7,6 +7,7 @@ for what they do faster; the verifier, the printer, the interpreter and the test
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,14 @@ def unsupported(why: str) -> Unsupported:
 PRIMITIVE = unsupported("a primitive: every backend implements it")
 
 
+class Memory(Enum):
+    """Where the results of an operation lie."""
+
+    NEW = "memory of their own"
+    COPY = "memory of their own, for numbers that were only moved there"
+    VIEW = "the memory of the first operand"
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One array operation.
@@ -62,6 +71,7 @@ class Op:
         regions: Whether parameters hold Programs that it runs. Then the type rule is given, before the types, the size
             that each operand stands for (None where it is none), and the reference a function
             `run(program, consts, inputs)` that gives all outputs of a nested Program.
+        memory: Where its results lie, for the memory plan; numpy's reference may copy where others need not.
 
     A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """
@@ -73,6 +83,7 @@ class Op:
     decompose: Callable[..., Any] | Unsupported = PRIMITIVE
     pure: bool = True
     regions: bool = False
+    memory: Memory = Memory.NEW
 
     def types(
         self, inputs: Iterable[ArrayType], params: Mapping[str, Any], sizes: Sequence[Dim | None] = ()

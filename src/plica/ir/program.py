@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from plica.ir.dtypes import FROM_SHORT
-from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, substitute
+from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
 
 
@@ -47,7 +47,7 @@ class Literal:
 
 Operand = Var | Literal
 
-RESERVED = frozenset({"lambda", "let", "in", "True", "False", "None", "inf", "nan", *FROM_SHORT})
+RESERVED = frozenset({"lambda", "let", "in", "True", "False", "None", "inf", "nan", "infj", "nanj", *FROM_SHORT})
 
 
 def is_name(text: str, *, reserved: bool = True) -> bool:
@@ -182,14 +182,18 @@ def _refer(type_: ArrayType, entries: Mapping[Dim, Hashable], places: Mapping[An
 
 
 def size_value(equation: Equation, size_of: Callable[[Operand], Dim | None]) -> Dim | None:
-    """The size that the result of an equation stands for, if it is arithmetic on scalars that are sizes."""
+    """The size that the result of an equation stands for, if it is arithmetic on scalars that are sizes.
+
+    One that is not light stands for itself, so that no size grows without bound.
+    """
     function = SIZE_ARITHMETIC.get(equation.op.name)
     if function is None or len(equation.outputs) != 1 or equation.outputs[0].type != SCALAR_SIZE:
         return None
     operands = [size_of(one) for one in equation.inputs]
     if any(one is None for one in operands) or (equation.op.name in _DIVISIONS and operands[1] == 0):
         return None
-    return function(*operands)
+    found = function(*operands)
+    return found if is_light(found) else None
 
 
 _DIVISIONS = ("floor_divide", "remainder")
@@ -216,6 +220,7 @@ def size_variables(value: Any) -> Iterator[Var]:
 
 def _key(program: Program) -> Hashable:
     numbers: dict[Var, int] = {}
+    known: dict[Size, Dim] = {}
 
     def define(variables: tuple[Var, ...]) -> Hashable:
         for var in variables:
@@ -230,7 +235,7 @@ def _key(program: Program) -> Hashable:
 
     def value_key(value: Any) -> Hashable:
         if isinstance(value, Size):
-            return substitute(value, number)
+            return substitute(value, number, known)
         if isinstance(value, tuple):
             return tuple(value_key(entry) for entry in value)
         if isinstance(value, float | complex):  # NaN equals NaN here, and 0.0 differs from -0.0
@@ -271,6 +276,7 @@ def rewrite(
     """
     values = values or {}
     new: dict[Hashable, Var] = {}
+    known: dict[Size, Dim] = {}
 
     def size(atom: Any) -> Dim:
         if atom in sizes:
@@ -279,7 +285,7 @@ def rewrite(
 
     def move(value: Any) -> Any:
         if isinstance(value, Size):
-            return substitute(value, size)
+            return substitute(value, size, known)
         if isinstance(value, Program):
             return rename(value, name)
         return tuple(move(entry) for entry in value) if isinstance(value, tuple) else value

@@ -2,7 +2,8 @@
 
 An atom is a variable of the Program (anything hashable with a `name`), a reference into a signature, or an `Opaque`
 application of what is no polynomial (floor division, minimum, maximum). Two sizes are the same object of mathematics
-exactly if they compare equal; a constant is always a plain `int`.
+exactly if they compare equal; a constant is always a plain `int`. Sizes are hash-consed: equal ones are one object,
+which keeps its text and the order of its terms, so that to compare two nested sizes never goes into them.
 
 >>> from plica.ir.types import DBIdx
 >>> n = Size.of(DBIdx(0))
@@ -11,16 +12,19 @@ exactly if they compare equal; a constant is always a plain `int`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from math import gcd
 from operator import add, index, mul, neg, sub
 from typing import Any
+from weakref import WeakValueDictionary
 
 from plica.errors import ShapeError
 
 Atom = Hashable
 Monomial = frozenset[tuple[Atom, int]]
+Terms = frozenset[tuple[Monomial, int]]
+Ordered = tuple[tuple[tuple[tuple[Atom, int], ...], int], ...]
 ONE: Monomial = frozenset()
 
 
@@ -50,16 +54,43 @@ _OPAQUE: Mapping[str, Callable[..., int]] = {
 SIZE_FUNCTIONS = tuple(_OPAQUE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class Size:
     """A polynomial that is not constant; build one with `Size.of` and arithmetic."""
 
-    terms: frozenset[tuple[Monomial, int]]
+    terms: Terms
+    _ordered: Ordered = field(default=(), init=False)
+    _text: str = field(default="", init=False)
+    _weight: int = field(default=0, init=False)
 
     @staticmethod
     def of(atom: Atom) -> "Size":
         """The size that is `atom` itself."""
-        return Size(frozenset({(frozenset({(atom, 1)}), 1)}))
+        return _consed(frozenset({(frozenset({(atom, 1)}), 1)}))
+
+    def __eq__(self, other: object) -> bool:  # two threads may make one size at once
+        return self is other or (isinstance(other, Size) and self.terms == other.terms)
+
+    def __hash__(self) -> int:
+        return hash(self.terms)  # which a frozenset computes once
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _consed, (self.terms,)
+
+    @property
+    def ordered(self) -> Ordered:
+        """The terms as they are written: by degree, then by text; each with the powers of its atoms, and its factor."""
+        if not self._ordered:
+            ordered = tuple(_sorted_terms(self.terms))
+            object.__setattr__(self, "_ordered", ordered)
+        return self._ordered
+
+    @property
+    def weight(self) -> int:
+        """How much there is to write: one for each atom or number, and some more for each opaque application."""
+        if not self._weight:
+            object.__setattr__(self, "_weight", sum(_term_weight(monomial) for monomial, _ in self.terms))
+        return self._weight
 
     def __add__(self, other: "Dim") -> "Dim":
         return _add(self, other)
@@ -92,15 +123,44 @@ class Size:
         raise ShapeError(f"the size {self} is not known before the program runs, so it cannot be a Python integer.")
 
     def __str__(self) -> str:
-        text = ""
-        for term in _sorted_text(self.terms):
-            text += term if not text or term.startswith("-") else f"+{term}"
-        return text
+        if not self._text:
+            terms = [_term_text(powers, factor) for powers, factor in self.ordered]
+            signed = [f"+{term}" if place and not term.startswith("-") else term for place, term in enumerate(terms)]
+            object.__setattr__(self, "_text", "".join(signed))
+        return self._text
 
     __repr__ = __str__
 
 
 Dim = int | Size
+_SIZES: WeakValueDictionary[Terms, Size] = WeakValueDictionary()  # those in use: none is kept for being in here
+
+
+def _consed(terms: Terms) -> Size:
+    """The size of these terms."""
+    found = _SIZES.get(terms)
+    return _SIZES.setdefault(terms, Size(terms)) if found is None else found
+
+
+# Sizes stay small: what weighs more becomes a variable of its own (`Builder.light`). Otherwise the text of
+# concat([x, x[1:]]), whose size has that of x twice, would double with each step.
+MOST_WEIGHT = 64
+_OPAQUE_WEIGHT = 4  # so that applications are nested 12 deep at most, well within what Python's parser takes
+
+
+def is_light(size: Dim) -> bool:
+    """Whether `size` may stand in types as it is."""
+    return isinstance(size, int) or size.weight <= MOST_WEIGHT
+
+
+def _term_weight(monomial: Monomial) -> int:
+    return sum(power * _atom_weight(atom) for atom, power in monomial) or 1
+
+
+def _atom_weight(atom: Atom) -> int:
+    if not isinstance(atom, Opaque):
+        return 1
+    return _OPAQUE_WEIGHT + sum(1 if isinstance(one, int) else one.weight for one in atom.arguments)
 
 
 def _terms(size: Dim) -> dict[Monomial, int]:
@@ -118,7 +178,7 @@ def _normal(terms: Mapping[Monomial, int]) -> Dim:
         ((monomial, factor),) = kept
         if monomial == ONE:
             return factor
-    return Size(kept)
+    return _consed(kept)
 
 
 def _add(first: Dim, second: Dim) -> Dim:
@@ -156,6 +216,10 @@ def floor_divide(first: Dim, second: Dim) -> Dim:
 
 def _exact_quotient(first: Dim, second: Dim) -> Dim | None:
     """The polynomial q with `q * second == first`, if there is one: long division by leading terms."""
+    if isinstance(second, int):
+        terms = _terms(first)
+        divides = all(factor % second == 0 for factor in terms.values())
+        return _normal({monomial: factor // second for monomial, factor in terms.items()}) if divides else None
     variables = sorted(
         {atom for size in (first, second) for monomial in _terms(size) for atom, _ in monomial}, key=_name
     )
@@ -199,10 +263,10 @@ def _positive_part(size: Dim) -> Dim:
     if is_nonnegative(size):
         return size
     content = gcd(*(factor for _, factor in size.terms))
-    leading = _sorted_terms(size.terms)[0][1]
+    leading = size.ordered[0][1]
     if leading < 0:
         return size + _positive_part(-size)
-    primitive = floor_divide(size, content)
+    primitive = floor_divide(size, content) if content != 1 else size
     return content * Size.of(Opaque("max", (primitive, 0)))
 
 
@@ -257,8 +321,8 @@ def atoms(size: Dim) -> Iterator[Atom]:
     if single is not None and not isinstance(single, Opaque):  # most sizes are one variable
         yield single
         return
-    for monomial, _ in _sorted_terms(size.terms):
-        for atom, _ in sorted(monomial, key=lambda item: _name(item[0])):
+    for powers, _ in size.ordered:
+        for atom, _ in powers:
             if isinstance(atom, Opaque):
                 for argument in atom.arguments:
                     yield from atoms(argument)
@@ -279,32 +343,59 @@ def single_atom(size: Size) -> Atom | None:
 
 def sorted_terms(size: Size) -> Iterator[tuple[list[Atom], int]]:
     """The terms in the order of the text: the atoms, each as often as its power says, and the factor."""
-    for monomial, factor in _sorted_terms(size.terms):
-        yield [atom for atom, power in sorted(monomial, key=lambda one: _name(one[0])) for _ in range(power)], factor
+    for powers, factor in size.ordered:
+        yield [atom for atom, power in powers for _ in range(power)], factor
 
 
-def substitute(size: Dim, values: Callable[[Atom], Dim]) -> Dim:
-    """`size` with every variable replaced by `values(variable)`."""
+def halves(size: Size) -> tuple[Dim, Dim]:
+    """Two sizes of about half the weight each, whose sum is `size`; the second is 0 where it has but one term."""
+    first: dict[Monomial, int] = {}
+    weight = 0
+    for powers, factor in size.ordered:
+        monomial = frozenset(powers)
+        if first and 2 * (weight + _term_weight(monomial)) > size.weight + 1:
+            break
+        first[monomial] = factor
+        weight += _term_weight(monomial)
+    part = _normal(first)
+    return part, size - part
+
+
+def substitute(size: Dim, values: Callable[[Atom], Dim], known: dict[Size, Dim] | None = None) -> Dim:
+    """`size` with every variable replaced by `values(variable)`, which is asked in the order of the text.
+
+    Args:
+        size: The size.
+        values: What stands in the place of each variable.
+        known: Results for these `values`; new ones are added, those of sizes within `size` too.
+    """
     if isinstance(size, int):
         return size
+    known = {} if known is None else known
+    if size not in known:
+        known[size] = _substituted(size, values, known)
+    return known[size]
+
+
+def _substituted(size: Size, values: Callable[[Atom], Dim], known: dict[Size, Dim]) -> Dim:
     atom = single_atom(size)
     if atom is not None:  # most sizes are one variable
-        return _substitute_atom(atom, values)
+        return _substitute_atom(atom, values, known)
     result: Dim = 0
-    for monomial, factor in size.terms:
+    for powers, factor in size.ordered:
         term: Dim = factor
-        for atom, power in monomial:
-            replaced = _substitute_atom(atom, values)
+        for atom, power in powers:
+            replaced = _substitute_atom(atom, values, known)
             for _ in range(power):
                 term = term * replaced
         result = result + term
     return result
 
 
-def _substitute_atom(atom: Atom, values: Callable[[Atom], Dim]) -> Dim:
+def _substitute_atom(atom: Atom, values: Callable[[Atom], Dim], known: dict[Size, Dim]) -> Dim:
     if not isinstance(atom, Opaque):
         return values(atom)
-    arguments = [substitute(argument, values) for argument in atom.arguments]
+    arguments = [substitute(argument, values, known) for argument in atom.arguments]
     if atom.function == "floordiv":
         return floor_divide(*arguments)
     return opaque(atom.function, *arguments)
@@ -343,21 +434,19 @@ def _name(atom: Atom) -> str:
     return str(getattr(atom, "name", atom))
 
 
-def _monomial_text(monomial: Monomial) -> str:
-    parts = [(_name(atom), power) for atom, power in monomial]
-    return "*".join(name if power == 1 else f"{name}^{power}" for name, power in sorted(parts))
+def _powers_text(powers: Iterable[tuple[Atom, int]]) -> str:
+    return "*".join(_name(atom) if power == 1 else f"{_name(atom)}^{power}" for atom, power in powers)
 
 
-def _sorted_terms(terms: Iterable[tuple[Monomial, int]]) -> list[tuple[Monomial, int]]:
-    return sorted(terms, key=lambda term: (-sum(power for _, power in term[0]), _monomial_text(term[0])))
+def _sorted_terms(terms: Terms) -> list[tuple[tuple[tuple[Atom, int], ...], int]]:
+    ordered = [(tuple(sorted(monomial, key=lambda one: _name(one[0]))), factor) for monomial, factor in terms]
+    return sorted(ordered, key=lambda term: (-sum(power for _, power in term[0]), _powers_text(term[0])))
 
 
-def _sorted_text(terms: Iterable[tuple[Monomial, int]]) -> Iterator[str]:
-    for monomial, factor in _sorted_terms(terms):
-        text = _monomial_text(monomial)
-        if not text:
-            yield str(factor)
-        elif abs(factor) == 1:
-            yield text if factor == 1 else f"-{text}"
-        else:
-            yield f"{factor}*{text}"
+def _term_text(powers: Iterable[tuple[Atom, int]], factor: int) -> str:
+    text = _powers_text(powers)
+    if not text:
+        return str(factor)
+    if abs(factor) == 1:
+        return text if factor == 1 else f"-{text}"
+    return f"{factor}*{text}"

@@ -77,7 +77,7 @@ def _value(value: Any, indent: str) -> str:
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
     |(?P<complex>\([+-]?(?:[\d.]+(?:e[+-]?\d+)?|inf|nan)[+-](?:[\d.]+(?:e[+-]?\d+)?|inf|nan)j\)
-        |(?:\d+\.?\d*(?:e[+-]?\d+)?)j)
+        |(?:\d+\.?\d*(?:e[+-]?\d+)?|\binf|\bnan)j\b)
     |(?P<float>(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|\binf\b|\bnan\b))
     |(?P<int>\d+)
     |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
@@ -291,13 +291,12 @@ class _Parser:
     def _number(self) -> bool | int | float | complex:
         if self._peek() in ("True", "False"):
             return self._next() == "True"
-        negative = self._accept("-")
+        sign = "-" if self._accept("-") else ""  # goes to the constructor: -(1j) would have a real part of -0.0
         kinds: dict[str, Callable[[str], int | float | complex]] = {"int": int, "float": float, "complex": complex}
         kind = self._kind()
         if kind not in kinds:
             self._fail("expected a number")
-        value = kinds[kind](self._next())
-        return -value if negative else value
+        return kinds[kind](f"{sign}{self._next()}")
 
     def _params(self) -> dict[str, Any]:
         params = {}
@@ -325,7 +324,8 @@ class _Parser:
             return {"None": None, "True": True, "False": False}[self._next()]
         if self._peek() in FROM_SHORT:
             return self._dtype()
-        if self._kind() in ("float", "complex") or (self._peek() == "-" and self._tokens[self._at + 1][0] == "float"):
+        numbers = ("float", "complex")
+        if self._kind() in numbers or (self._peek() == "-" and self._tokens[self._at + 1][0] in numbers):
             return self._number()
         return self._size()
 

@@ -101,6 +101,7 @@ def fit(
     """
     place = _first_parameter(model)
     train, valid = _to_tensor(train, place), _to_tensor(valid, place)
+    batch_size = min(batch_size, max(len(train), 1))  # torch counts sizes in 64 bits
     optimizer = _adam(model, learning_rate)
     steps = max(1, epochs * math.ceil(len(train) / batch_size))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -134,7 +135,7 @@ def mean_log_likelihood(model: nn.Module, rows: Rows, batch_size: int) -> float:
     rows = _to_tensor(rows, place)
     total = torch.zeros((), dtype=torch.float64, device=place.device)
     with torch.no_grad():
-        for batch in torch.split(rows, batch_size):
+        for batch in torch.split(rows, min(batch_size, max(len(rows), 1))):
             total += _log_likelihood(model, batch).sum(dtype=torch.float64)
     return float(total) / len(rows)
 

@@ -1,16 +1,25 @@
-"""What is refused before lowering: circuits whose numbers the semiring cannot carry."""
+"""Negative weights in semirings that cannot carry them: constants are refused, learned weights are looked at."""
 
-from typing import Any
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.program import Program
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.optimise.ranges import never_negative
+from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import ConstantParameter, Parameter, ReferenceParameter, TensorParameter
 from plica.symbolic.semirings import Semiring
+from plica.tracing import namespace as xp
 
 _LINEAR_PARAMETERS = ("weight", "probs")
 
@@ -23,11 +32,40 @@ def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
     """
     if semiring.negative:
         return
-    for layer in circuit.layers:
+    for layer in circuit.live.layers:
         for name in _LINEAR_PARAMETERS:
             parameter = layer.evaluated_params.get(name)
             if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():
                 raise UnsupportedError(_message(circuit, layer, name, semiring, float(value.min())))
+
+
+def is_never_negative(group: FoldedLayer, name: str) -> bool:
+    """Whether no layer of a group can have a negative number in its parameter `name`."""
+    parameters = [layer.evaluated_params[name] for layer in group.members]
+    return all(never_negative(parameter.output, parameter.node_inputs) for parameter in parameters)
+
+
+def lower_least(
+    folded: FoldedCircuit,
+    semiring: Semiring,
+    dtype: DType,
+    weights: Sequence[tuple[FoldedLayer, str]],
+    owners: Owners,
+) -> tuple[Program, tuple[Leaf | Constant, ...]]:
+    """The Program of the least number of each layer's weight, `(layers,)`, in the order of groups and folds."""
+    scope = LoweringScope(folded, semiring, dtype, owners)
+    with scope.trace.active():
+        least = []
+        for group, name in weights:
+            numbers = scope.parameters(group)[name]
+            least.append(xp.min(xp.reshape(numbers, (group.num_folds, prod(numbers.shape[1:]))), axis=1))
+        result = xp.concat(least)
+    return scope.build([result]), tuple(scope.captured)
+
+
+def refuse_weight(circuit: Circuit, layer: Layer, name: str, semiring: Semiring, value: float) -> NoReturn:
+    """Raise on a weight that has become negative."""
+    raise UnsupportedError(_message(circuit, layer, name, semiring, value))
 
 
 def _known(parameter: Parameter) -> NDArray[Any] | None:

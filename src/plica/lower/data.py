@@ -1,21 +1,29 @@
-"""The data of a lowered circuit as its layers read it: columns, states, and what is missing or wrong."""
+"""The data of a lowered circuit as its layers read it: columns, safe values, and what is missing or wrong.
 
-from collections.abc import Sequence
+Data is integers, or floats where NaN means missing: the variable is then summed out, and its layers need a smooth and
+decomposable circuit. An entry outside the domain of its variable makes its row NaN, and so does a row that lacks some
+variables of a layer that is only summed out whole; nothing indexes out of range. The same masks are a Program of their
+own (`lower_check`), with which a backend finds the entry that an error names.
+"""
+
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plica.ir.dtypes import DType
-from plica.lower.fold.groups import FoldedLayer
+from plica.ir.program import Program
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import Constant
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import InputLayer
-from plica.symbolic.semirings import Value
+from plica.symbolic.domains import REALS, Domain, by_row, either, outside
+from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.semirings import Params, Reduction, Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
-Limits = NDArray[np.float64]
+# Backends lack operations on these; uint64 has no wider integer, and states and counts are far below 2**53.
+_WIDER = {DType.UINT16: DType.INT32, DType.UINT32: DType.INT64, DType.UINT64: DType.FLOAT64}
 
 
 def input_width(circuit: Circuit) -> int:
@@ -23,8 +31,44 @@ def input_width(circuit: Circuit) -> int:
     return max(circuit.scope) + 1 if circuit.scope else 0
 
 
+def column_domains(circuit: Circuit) -> tuple[Domain, ...]:
+    """The domain of each column of the data; a column that no layer reads holds any number."""
+    return tuple(circuit.domains.get(variable, REALS) for variable in range(input_width(circuit)))
+
+
+def samples_dtype(circuit: Circuit, real: DType) -> DType:
+    """The dtype of rows that hold a value of every variable."""
+    whole = all(domain.dtype(real) == DType.INT64 for domain in circuit.domains.values())
+    return DType.INT64 if whole else real
+
+
+def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
+    """Whether a row of data has all variables of a layer or lacks all of them: `partial` knows sums alone."""
+    partial = row.partial is not None and semiring.algebra.reduction is Reduction.INTEGRATE
+    return layer.num_variables > 1 and not partial
+
+
+def lower_check(folded: FoldedCircuit, semiring: Semiring, input_dtype: DType) -> tuple[Program, tuple[Constant, ...]]:
+    """The Program `x (B, D) -> entries (B, D), rows (B,)`, and the constants that it captures.
+
+    `entries` are those outside their domain, and what is missing and cannot be summed out; `rows` lack some variables
+    of a layer but not all, where its row has no `partial`.
+    """
+    scope = LoweringScope(folded, semiring, DType.FLOAT32)
+    with scope.trace.active():
+        x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
+        data = InputData(scope, x)
+        none = xp.zeros((*x.dims,), dtype=DType.BOOL)
+        entries = none if data.wrong is None else xp.permute_dims(data.wrong, (1, 0))
+        rows = xp.any(none, axis=1) if data.incomplete is None else data.incomplete
+    program = scope.build([entries, rows])
+    constants = [constant for constant in scope.captured if isinstance(constant, Constant)]
+    assert len(constants) == len(scope.captured), "no parameter says what data is legal"
+    return program, tuple(constants)
+
+
 class InputData:
-    """The data as layers read it: columns in front, integers for states, what is missing or wrong aside.
+    """The data as layers read it: columns in front, legal values everywhere, what is missing or wrong aside.
 
     Args:
         scope: The Program under construction.
@@ -33,75 +77,67 @@ class InputData:
 
     def __init__(self, scope: LoweringScope, x: Tracer) -> None:
         self._scope = scope
-        self._columns = xp.permute_dims(x, (1, 0))  # (D, B)
+        columns = xp.permute_dims(x, (1, 0))  # (D, B)
+        columns = xp.astype(columns, _WIDER.get(x.dtype, x.dtype))
         circuit = scope.folded.described
-        absent = xp.isnan(self._columns) if x.dtype.kind == "float" else None
+        domains = column_domains(circuit)
+        absent = xp.isnan(columns) if columns.dtype.kind == "float" else None
         summable = circuit.is_smooth and circuit.is_decomposable
         self.missing = absent if summable else None
-        self._wrong = self._no_state(x.dtype, state_limits(circuit), absent)
-        if not summable:
-            self._wrong = _either(self._wrong, absent)
-        self._states: Tracer | None = None
-        self._reals: Tracer | None = None
+        self.wrong: Tracer | None = outside(xp, columns, domains, lambda array: scope.constant(array, "limits"))
+        if absent is not None and not summable:
+            self.wrong = either(self.wrong, self._of_variables(absent, circuit))
+        unusable = either(self.missing, self.wrong)
+        self._safe = columns
+        if unusable is not None:
+            inside = by_row([domain.inside for domain in domains], columns.dtype, scope.constant)
+            self._safe = xp.where(unusable, inside, columns)
+        self._cast: dict[DType, Tracer] = {}
+        self.incomplete = self._incomplete()
 
-    def _no_state(self, dtype: DType, limits: Limits, absent: Tracer | None) -> Tracer | None:
-        """Which entries are no state of their variable; None if none can be."""
-        states = np.isfinite(limits)
-        if not states.any():
+    def _of_variables(self, mask: Tracer, circuit: Circuit) -> Any:
+        """`mask (D, B)` without the columns that no layer reads."""
+        read = np.asarray([variable in circuit.domains for variable in range(input_width(circuit))])
+        return mask if read.all() else mask & self._scope.constant(read[:, None], "variables")
+
+    def _incomplete(self) -> Tracer | None:
+        """Which rows `(B,)` lack some variables of a layer that they need to have or to lack as a whole."""
+        found: Tracer | None = None
+        if self.missing is None:
             return None
-        if dtype.kind == "float":
-            assert absent is not None, "floating data has a mask of what is missing"
-            present: Tracer = xp.logical_not(absent)
-            return present & self._no_real_state(dtype, limits, states)
-        x = self._columns
-        if dtype.kind == "bool":
-            x, dtype = xp.astype(x, DType.UINT8), DType.UINT8
-        range_ = np.iinfo(dtype.value)
-        # Python's integers: the largest int64 is no float64.
-        last = [min(int(limit) - 1, range_.max) if np.isfinite(limit) else range_.max for limit in limits]
-        wrong: Tracer | None = xp.greater(x, self._each(last, dtype)) if min(last) < range_.max else None
-        if range_.min == 0:
-            return wrong
-        negative: Tracer = xp.less(x, self._each(np.where(states, 0, range_.min), dtype))
-        return negative if wrong is None else wrong | negative
+        for group in self._scope.folded.groups:
+            layer, row = group.representative, self._scope.folded.row(group.representative)
+            if (
+                isinstance(layer, InputLayer)
+                and isinstance(row, InputRow)
+                and reads_whole(layer, row, self._scope.semiring)
+            ):
+                missing = self._gather(self.missing, group)  # (F, B, num_variables)
+                some = xp.any(missing, axis=-1) & xp.logical_not(xp.all(missing, axis=-1))
+                found = either(found, xp.any(some, axis=0))
+        return found
 
-    def _no_real_state(self, dtype: DType, limits: Limits, states: NDArray[np.bool_]) -> Tracer:
-        x = self._columns
-        high = self._each(limits, dtype)
-        wrong: Tracer = xp.less(x, 0.0) | xp.greater_equal(x, high) | xp.not_equal(xp.floor(x), x)
-        return wrong if states.all() else wrong & self._scope.constant(states[:, None], "states")
+    def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
+        """The value of a group of input layers, with what is missing summed out: `(F, B, K)`."""
+        layer, semiring = group.representative, self._scope.semiring
+        assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        x = self._columns(group, layer)
+        if self.missing is None:
+            return row.body(xp, semiring, layer, params, x)
+        missing = self._gather(self.missing, group)
+        if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
+            return row.partial(xp, semiring, layer, params, x, missing)
+        reduced = row.reduced(xp, semiring, layer, params)
+        value = row.body(xp, semiring, layer, params, x)
+        whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
+        return tuple(xp.where(whole, other, one) for one, other in zip(value, reduced, strict=True))
 
-    def _each(self, values: Sequence[int] | NDArray[Any], dtype: DType) -> Tracer:
-        """One number for each column, `(D, 1)`; a scalar where all are alike."""
-        array = np.asarray(values, dtype=dtype.value)
-        if (array == array[0]).all():
-            return self._scope.number(array[0].item(), dtype)
-        return self._scope.constant(array[:, None], "limits")
-
-    def columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
-        """The variables of a group, `(F, B, num_variables)`: states as int64, reals in the dtype of parameters."""
-        source = self._as_states() if layer.num_states is not None else self._as_reals()
-        return self._gather(source, group)
-
-    def _as_states(self) -> Tracer:
-        if self._states is None:
-            safe = self._columns
-            unusable = _either(self.missing, self._wrong)
-            if unusable is not None:
-                safe = xp.where(unusable, self._zero(safe.dtype), safe)
-            self._states = xp.astype(safe, DType.INT64)
-        return self._states
-
-    def _as_reals(self) -> Tracer:
-        if self._reals is None:
-            safe = self._columns
-            if self.missing is not None:
-                safe = xp.where(self.missing, self._zero(safe.dtype), safe)
-            self._reals = xp.astype(safe, self._scope.dtype)
-        return self._reals
-
-    def _zero(self, dtype: DType) -> Tracer:
-        return self._scope.number(0, dtype)
+    def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
+        """The variables of a group, `(F, B, num_variables)`, in the dtype of their domain."""
+        dtype = layer.domain.dtype(self._scope.dtype)
+        if dtype not in self._cast:
+            self._cast[dtype] = xp.astype(self._safe, dtype)
+        return self._gather(self._cast[dtype], group)
 
     def _gather(self, source: Tracer, group: FoldedLayer) -> Tracer:
         folds = group.scope_idx
@@ -115,33 +151,10 @@ class InputData:
         shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.dims[1]))
         return xp.permute_dims(shaped, (0, 2, 1))
 
-    def choose(self, group: FoldedLayer, value: Value, marginal: Value | None) -> Value:
-        """`value`, or `marginal` where every variable of the layer is missing."""
-        if self.missing is None or marginal is None:
-            return value
-        missing = xp.all(self._gather(self.missing, group), axis=-1, keepdims=True)  # (F, B, 1)
-        return tuple(xp.where(missing, other, one) for one, other in zip(value, marginal, strict=True))
-
     def poison(self, result: Tracer) -> Tracer:
-        """`result (B, outputs, units)` with rows of NaN where an entry was no state of its variable."""
-        if self._wrong is None:
+        """`result (B, outputs, units)` with rows of NaN where the data cannot be read."""
+        bad = either(None if self.wrong is None else xp.any(self.wrong, axis=0), self.incomplete)  # (B,)
+        if bad is None:
             return result
-        bad = xp.any(self._wrong, axis=0)  # (B,)
         bad = xp.expand_dims(xp.expand_dims(bad, axis=-1), axis=-1)
         return xp.where(bad, float("nan"), result)
-
-
-def _either(first: Tracer | None, second: Tracer | None) -> Any:
-    if first is None or second is None:
-        return first if second is None else second
-    return first | second
-
-
-def state_limits(circuit: Circuit) -> Limits:
-    """For each column of the data, the smallest number of states of its layers; infinite where they are real."""
-    limits = np.full(input_width(circuit), np.inf)
-    for layer in circuit.input_layers:
-        if layer.num_states is not None:
-            for variable in layer.scope:
-                limits[variable] = min(limits[variable], layer.num_states)
-    return limits

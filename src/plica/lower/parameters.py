@@ -16,7 +16,14 @@ from plica.ir.dtypes import DType
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Leaf, Owners
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterOp, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    Parameter,
+    ParameterOp,
+    ReferenceParameter,
+    TensorParameter,
+    setting_key,
+)
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -77,11 +84,11 @@ class ParameterValues:
         if node in self._place:
             return "known"
         if isinstance(node, ParameterOp):
-            return (type(node), repr(sorted(node.config.items())), node.in_shapes)
+            return (type(node), setting_key(node.config), node.in_shapes)
         if isinstance(node, TensorParameter):
             return ("tensor", node.shape, node.dtype, node.learnable)
         kind = "complex" if node.dtype == DataType.COMPLEX else "real"
-        return (kind, node.shape, repr(node.value) if np.ndim(node.value) == 0 else "array")
+        return (kind, node.shape, setting_key(node.value) if np.ndim(node.value) == 0 else "array")
 
     def _value(self, group: Sequence[Node], inputs: Callable[[Node], tuple[Node, ...]]) -> Tracer:
         first = group[0]
@@ -89,7 +96,7 @@ class ParameterValues:
             arity = len(first.in_shapes)
             operands = [self._read([self._place[inputs(node)[place]] for node in group]) for place in range(arity)]
             result: Tracer = first.evaluate(xp, *operands)
-            return result
+            return xp.astype(result, real_width(result.dtype, self._dtype))
         return self._leaf(Leaf(tuple(group))) if isinstance(first, TensorParameter) else self._constants(group)
 
     def _constants(self, group: Sequence[ConstantParameter]) -> Tracer:
@@ -117,3 +124,8 @@ def wide_dtype(kind: DataType, real: DType) -> DType:
     """The dtype of a leaf of one kind beside real leaves of `real`."""
     complex_ = DType.COMPLEX128 if real == DType.FLOAT64 else DType.COMPLEX64
     return {DataType.REAL: real, DataType.INTEGER: DType.INT64, DataType.COMPLEX: complex_}[kind]
+
+
+def real_width(dtype: DType, real: DType) -> DType:
+    """`dtype`, floats and complex numbers as wide as `real`."""
+    return {"float": real, "complex": wide_dtype(DataType.COMPLEX, real)}.get(dtype.kind, dtype)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.errors import TraceError
 from plica.graph.fold import FoldIndex
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
@@ -22,13 +23,14 @@ from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
 from plica.lower.logs import exp_form, is_better, log_form
 from plica.lower.optimise.ranges import known_range, underflow
-from plica.lower.parameters import ParameterValues, wide_dtype
+from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
 from plica.passes.clean import clean
 from plica.symbolic.layers import InputRow
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
 from plica.tracing import namespace as xp
+from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer, literal
 
@@ -42,6 +44,9 @@ class LoweringScope:
         semiring: How its numbers are carried.
         dtype: The dtype of real parameters.
         owners: The leaves that exist already.
+
+    Attributes:
+        weights: The parameters, by group and name, that layers took as weights which may not be negative.
     """
 
     folded: FoldedCircuit
@@ -50,14 +55,15 @@ class LoweringScope:
     owners: Owners = field(default_factory=dict)
     builder: Builder = field(default_factory=lambda: Builder(OPS))
     captured: list[Leaf | Constant] = field(default_factory=list)
+    weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
     trace: Trace = field(init=False)
     _keys: dict[TensorParameter, str] = field(init=False)
     _values: ParameterValues = field(init=False)
     _constants: dict[str, Tracer] = field(default_factory=dict)
-    _derived: dict[Parameter, Parameter] = field(default_factory=dict)
+    _derived: dict[tuple[Parameter, bool], Parameter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.trace = Trace(self.builder)
+        self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
         self._values = ParameterValues(self.dtype, self._leaf, self.owners, self.constant)
 
@@ -79,6 +85,22 @@ class LoweringScope:
             self._constants[key] = Tracer(var, self.trace)
         return self._constants[key]
 
+    def _array(self, array: Any) -> Tracer:
+        """An array that an operation or a layer of one's own closes over: as it is now, and floats as wide as here.
+
+        Raises:
+            TraceError: It is no array of numbers at hand, such as a tensor with gradients.
+        """
+        try:
+            value = np.asarray(array)
+        except (TypeError, RuntimeError) as error:
+            raise TraceError(
+                f"{user_line()}: a circuit keeps the arrays that its operations close over as constants, and this one "
+                f"cannot be ({error}); give what is learned, or lies on another device, as a parameter of its own."
+            ) from None
+        dtype = real_width(as_dtype(value.dtype), self.dtype)
+        return self.constant(value.astype(dtype.value), "constant")
+
     def build(self, results: Iterable[Tracer]) -> Program:
         """The Program that returns `results`, without what they do not need."""
         return clean(self.builder.build([result.operand for result in results]))
@@ -93,14 +115,15 @@ class LoweringScope:
             return self._padded([params[name] for params in evaluated], padding.get(name))
 
         def weight(name: str, logs: bool) -> Weight:
+            if not logs and not self.semiring.negative:
+                self.weights.setdefault((group, name))
             return self._weight([params[name] for params in evaluated], padding.get(name), logs)
 
         return Params(tuple(evaluated[0]), array, weight)
 
     def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool) -> Weight:
         """Parameters of ordinary numbers, or of logarithms, in both forms."""
-        form = exp_form if from_logs else log_form
-        derived = [self._derived.setdefault(one, form(one)) for one in parameters]
+        derived = [self._derive(one, from_logs) for one in parameters]
         linear, logs = (derived, parameters) if from_logs else (parameters, derived)
         fills = (fill, fill) if fill is None else (exp(fill), fill) if from_logs else (fill, _log(fill))
         better = from_logs or any(map(is_better, logs, linear))
@@ -112,6 +135,13 @@ class LoweringScope:
             max(known_range(one.output, one.node_inputs)[1] for one in linear),
             max(underflow(one.output, one.node_inputs) for one in linear),
         )
+
+    def _derive(self, parameter: Parameter, from_logs: bool) -> Parameter:
+        """The other form of a parameter, made once."""
+        key = (parameter, from_logs)
+        if key not in self._derived:
+            self._derived[key] = (exp_form if from_logs else log_form)(parameter)
+        return self._derived[key]
 
     def _logs(self, logs: list[Parameter]) -> Logs:
         """Logarithms of weights, or the arrays of which they are the log-softmax."""
@@ -145,6 +175,15 @@ class LoweringScope:
         key = next(self._keys[member] for member in leaf.members if member in self._keys)
         name = const_key("_".join(reversed(key.split(".", 1))))
         return Tracer(self.builder.const(name, array_type(leaf.shape, wide_dtype(leaf.kind, self.dtype))), self.trace)
+
+    def keep_unread(self) -> None:
+        """Capture the tensors of layers that no output depends on: state dicts have them, though nothing reads them."""
+        held = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members}
+        for tensor in self._keys:
+            if tensor not in held:
+                leaf = self.owners.get(tensor) or Leaf((tensor,))
+                held.update(leaf.members)
+                self._leaf(leaf)
 
     def read(self, values: list[Value], places: list[FoldIndex]) -> Value:
         """The folds at `places` of the groups' values, joined along the fold axis: `(len(places), B, K)`."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType
-from plica.ir.op import PRIMITIVE, Array, Op, Sample, Unsupported, sample
+from plica.ir.op import PRIMITIVE, Array, Memory, Op, Sample, Unsupported, sample
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, real_dtype, require_kind, require_operands, require_same_dtype
 
@@ -99,6 +99,14 @@ def _softplus(x: Array) -> Any:
     return np.logaddexp(x, np.zeros((), x.dtype))
 
 
+def _pow(x: Array, y: Array) -> Any:
+    """Powers; those of integers to a negative integer are rounded towards 0."""
+    if np.result_type(x, y).kind != "i" or not np.any(np.less(y, 0)):
+        return np.power(x, y)
+    units = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y % 2), 0))
+    return np.where(y < 0, units, np.power(x, np.maximum(y, 0))).astype(np.result_type(x, y))
+
+
 def _each(function: Callable[[float], float]) -> Callable[[Array], Any]:
     """A function of one number, applied to each element in float64."""
     vectorized = np.vectorize(function, otypes=[np.float64])
@@ -174,7 +182,7 @@ _BINARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
     ("minimum", np.minimum, REAL, "any"),
     ("multiply", np.multiply, NUMERIC, "any"),
     ("nextafter", np.nextafter, ("float",), "any"),
-    ("pow", np.power, NUMERIC, "positive"),
+    ("pow", _pow, NUMERIC, "positive"),
     ("remainder", np.remainder, REAL, "above_one"),
     ("subtract", np.subtract, NUMERIC, "any"),
 )
@@ -305,6 +313,7 @@ ELEMENTWISE = (
         lambda x: x,
         lambda x: x,
         lambda: [sample(_array("any", "float32")), sample(_array("any", "int64"))],
+        memory=Memory.VIEW,
     ),
     Op("where", _where_type, np.where, _where_samples),
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
@@ -318,3 +327,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "logaddexp": ("float",),
 }
 """The kinds of dtype that the rows which take operands of one dtype, and nothing else, accept."""
+
+ARITIES: Mapping[str, int] = {
+    name: 1 if name in (*(row[0] for row in (*_UNARY, *_PREDICATES)), "abs") else 2 for name in KINDS
+}
+"""How many operands these rows take; `logaddexp` takes further ones."""

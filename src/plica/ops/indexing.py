@@ -10,7 +10,7 @@ import numpy as np
 
 from plica.errors import BoundsError, DTypeError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
-from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.op import Array, Memory, Op, Sample, sample
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, normal_axis, require_equal_sizes, require_kind, require_same_dtype
 
@@ -155,7 +155,13 @@ def _search_samples() -> list[Sample]:
 _I = np.asarray([[1, -1], [0, 1]])
 
 INDEXING = (
-    Op("index", _index_type, _index, lambda: [sample(_X, np.int64(-2), axis=1), sample(_X, np.int64(1), axis=0)]),
+    Op(
+        "index",
+        _index_type,
+        _index,
+        lambda: [sample(_X, np.int64(-2), axis=1), sample(_X, np.int64(1), axis=0)],
+        memory=Memory.VIEW,
+    ),
     Op(
         "gather",
         _gather_type,
@@ -165,8 +171,15 @@ INDEXING = (
             sample(_X, _I[1], axes=(1,)),
             sample(_X.reshape(1, 2, 3), np.asarray([-3, 2]), _I, axes=(2, 1)),
         ],
+        memory=Memory.COPY,
     ),
-    Op("take", _take_type, _take, lambda: [sample(_X, np.asarray([2, 0, 0]), axis=1), sample(_X, [1], axis=0)]),
+    Op(
+        "take",
+        _take_type,
+        _take,
+        lambda: [sample(_X, np.asarray([2, 0, 0]), axis=1), sample(_X, [1], axis=0)],
+        memory=Memory.COPY,
+    ),
     Op("take_along_axis", _along_type, _along, lambda: [sample(_X, np.asarray([[2], [0]]), axis=1)]),
     Op("lookup", _lookup_type, _lookup, lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]]))]),
     Op("search_cumulative", _search_type, _search, _search_samples),

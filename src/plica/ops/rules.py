@@ -1,8 +1,9 @@
 """Pieces of type rules that several tables share: broadcasting, axes, and checks of kinds."""
 
+import operator
 from collections.abc import Sequence
 
-from plica.errors import DTypeError, ShapeError, UndecidedSizeError, VerifyError
+from plica.errors import AxisError, DTypeError, ShapeError, UndecidedSizeError, VerifyError
 from plica.ir.dtypes import DType, promote
 from plica.ir.sizes import Dim, same
 from plica.ir.types import ArrayType
@@ -94,18 +95,24 @@ def normal_axis(axis: int, rank: int) -> int:
     """`axis` counted from the front.
 
     Raises:
-        ShapeError: There is no such axis.
+        AxisError: There is no such axis.
+        ShapeError: It is no integer that is known before the program runs.
     """
-    if not -rank <= axis < rank:
-        raise ShapeError(f"axis {axis} does not exist in an array of {rank} dimension(s).")
-    return int(axis) % rank
+    try:
+        place = operator.index(axis)
+    except TypeError:
+        raise ShapeError(f"an axis is an integer that is known before the program runs, found {axis!r}.") from None
+    if not -rank <= place < rank:
+        raise AxisError(f"axis {place} does not exist in an array of {rank} dimension(s).")
+    return place % rank
 
 
 def normal_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Axes counted from the front, ascending; `None` means all.
 
     Raises:
-        ShapeError: An axis does not exist or is named twice.
+        AxisError: An axis does not exist.
+        ShapeError: An axis is named twice, or is no integer that is known before the program runs.
     """
     if axis is None:
         return tuple(range(rank))

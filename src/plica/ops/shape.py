@@ -7,7 +7,7 @@ import numpy as np
 
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
-from plica.ir.op import Op, Sample, sample
+from plica.ir.op import Memory, Op, Sample, sample
 from plica.ir.sizes import Dim, Size, floor_divide, product, total
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import normal_axes, normal_axis, require_equal_sizes, require_operands, require_same_dtype
@@ -187,48 +187,56 @@ SHAPE = (
         _reshape_type,
         lambda x, *, shape: np.reshape(x, shape),
         lambda: [sample(_X, shape=(3, 2)), sample(_X, shape=(6,)), sample(_X[:0], shape=(3, 0))],
+        memory=Memory.VIEW,
     ),
     Op(
         "permute_dims",
         _permute_type,
         lambda x, *, axes: np.transpose(x, axes),
         lambda: [sample(_X, axes=(1, 0)), sample(_X.reshape(1, 2, 3), axes=(2, 0, 1))],
+        memory=Memory.VIEW,
     ),
     Op(
         "broadcast_to",
         _broadcast_to_type,
         lambda x, *, shape: np.broadcast_to(x, shape),
         lambda: [sample(_X, shape=(4, 2, 3)), sample(_X[:, :1], shape=(2, 5))],
+        memory=Memory.VIEW,
     ),
     Op(
         "expand_dims",
         _expand_type,
         lambda x, *, axis: np.expand_dims(x, axis),
         lambda: [sample(_X, axis=0), sample(_X, axis=-1)],
+        memory=Memory.VIEW,
     ),
     Op(
         "squeeze",
         _squeeze_type,
         lambda x, *, axis: np.squeeze(x, axis),
         lambda: [sample(_X[:1], axis=(0,)), sample(_X.reshape(1, 6, 1), axis=(0, 2))],
+        memory=Memory.VIEW,
     ),
     Op(
         "concat",
         _concat_type,
         lambda *xs, axis: np.concatenate(xs, axis=axis),
         lambda: [sample(_X, _X[:1], axis=0), sample(_X, _X, _X, axis=1)],
+        memory=Memory.COPY,
     ),
     Op(
         "stack",
         _stack_type,
         lambda *xs, axis: np.stack(xs, axis=axis),
         lambda: [sample(_X, _X, axis=0), sample(_X, _X, _X, axis=-1)],
+        memory=Memory.COPY,
     ),
     Op(
         "unstack",
         _unstack_type,
         lambda x, *, axis: tuple(np.moveaxis(x, axis, 0)),
         lambda: [sample(_X, axis=0), sample(_X, axis=-1), sample(_X[:1], axis=0), sample(_X[:0], axis=1)],
+        memory=Memory.VIEW,
     ),
     Op(
         "roll",
@@ -245,7 +253,13 @@ SHAPE = (
     Op("tril", _triangle_type, np.tril, _triangle_samples, _triangle(lower=True)),
     Op("triu", _triangle_type, np.triu, _triangle_samples, _triangle(lower=False)),
     Op("flip", _flip_type, np.flip, lambda: [sample(_X, axis=(0,)), sample(_X, axis=(0, 1))]),
-    Op("slice", _slice_type, _slice, lambda: [sample(_X, axis=1, start=0, stop=3, step=2)]),
+    Op(
+        "slice",
+        _slice_type,
+        _slice,
+        lambda: [sample(_X, axis=1, start=0, stop=3, step=2)],
+        memory=Memory.VIEW,
+    ),
     Op(
         "full",
         _full_type,

@@ -147,7 +147,7 @@ def _real_not_negative(match: Match) -> str | None:
 
 def _no_negative_zero(match: Match) -> str | None:
     """-0.0 + 0.0 is 0.0: for floats, x must come from an operation that gives no -0.0."""
-    if _kind(match["x"]) == "int" or copysign(1.0, match["zero"].value.real) < 0:
+    if _kind(match["x"]) == "int" or all(copysign(1.0, part) < 0 for part in _parts(match["zero"].value)):
         return _same_type(match)
     return _real_not_negative(match)
 
@@ -180,7 +180,11 @@ def _permuted_twice(match: Match) -> New:
 
 
 def _is_positive_zero(value: complex) -> bool:
-    return value == 0 and copysign(1.0, value.real) > 0
+    return value == 0 and all(copysign(1.0, part) > 0 for part in _parts(value))
+
+
+def _parts(value: complex) -> tuple[float, ...]:
+    return (value.real, value.imag) if isinstance(value, complex) else (value,)
 
 
 def _in_place(axes: tuple[int, ...]) -> bool:

@@ -11,17 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from plica.ir.program import Operand, Program, Var
+from plica.ir.op import Memory
+from plica.ir.program import Equation, Operand, Program, Var
 from plica.ir.sizes import evaluate
 from plica.ir.types import ArrayType
-
-VIEWS = frozenset(
-    {"slice", "index", "permute_dims", "expand_dims", "squeeze", "broadcast_to", "reshape", "stop_gradient"}
-)
-"""Operations whose result shares the memory of their operand."""
-
-COPIES = frozenset({"concat", "gather", "take", "stack"})
-"""Operations that compute nothing and copy."""
+from plica.ops import OPS
+from plica.ops.regions import regions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +35,59 @@ class MemoryPlan:
 
 
 def plan_memory(program: Program, rows: int) -> MemoryPlan:
-    """The plan for arguments whose symbolic sizes are all `rows`."""
+    """The plan for arguments whose symbolic sizes are all `rows`.
+
+    Results of control flow count as memory of their own. A loop is planned as one iteration beside the arrays that the
+    iteration before it left, so a loop that grows its arrays has the peak of its last sizes only where these are
+    known; `total` and `copied` count each loop once.
+
+    Assumes:
+        A reshape copies nothing. Torch copies where the axes of the array were permuted or broadcast before.
+    """
     owner: dict[Operand, Var] = {}
     size: dict[Var, int] = {}
+    inside: dict[Equation, MemoryPlan] = {}
     copied = 0
     for equation in program.equations:
-        for output in equation.outputs:
-            source = equation.inputs[0] if equation.op.name in VIEWS else output
-            owner[output] = owner.get(source, output)
-            if owner[output] is output and source is output:
-                size[output] = _bytes(output.type, rows)
-                copied += size[output] if equation.op.name in COPIES else 0
-    return MemoryPlan(_peak(program, owner, size), sum(size.values()), copied)
+        memory = OPS[equation.op.name].memory
+        if memory is Memory.VIEW:
+            source = equation.inputs[0]
+            owner.update((output, owner[source]) for output in equation.outputs if source in owner)
+            continue
+        for output in _made(equation):
+            owner[output] = output
+            size[output] = _bytes(output.type, rows)
+            copied += size[output] if memory is Memory.COPY else 0
+        if regions := [plan_memory(region, rows) for region, _ in regions_of(equation)]:
+            inside[equation] = _together(equation, regions, rows)
+    total, copied = (
+        own + sum(getattr(plan, what) for plan in inside.values())
+        for what, own in (("total", sum(size.values())), ("copied", copied))
+    )
+    return MemoryPlan(_peak(program, owner, size, inside), total, copied)
 
 
-def _peak(program: Program, owner: dict[Operand, Var], size: dict[Var, int]) -> int:
+def _together(equation: Equation, regions: list[MemoryPlan], rows: int) -> MemoryPlan:
+    """What control flow holds while it runs beside the values outside: one region at a time, and what is carried."""
+    peak, params = max(plan.peak for plan in regions), equation.params
+    if "body" in params:  # the results of the iteration before, which are as large as its own
+        made = [_bytes(output.type, rows) for output in _made(equation)]
+        stacks = made[params["num_carries"] :] if "num_carries" in params else ()
+        peak = sum(made) + max(peak, sum(stacks))  # the rows of a stack are alive while it is made of them
+    return MemoryPlan(peak, sum(plan.total for plan in regions), sum(plan.copied for plan in regions))
+
+
+def _made(equation: Equation) -> tuple[Var, ...]:
+    """The results that take memory: those of control flow that are sizes are Python numbers."""
+    return equation.outputs[equation.params.get("num_implicit_outputs", 0) :]
+
+
+def _peak(program: Program, owner: dict[Operand, Var], size: dict[Var, int], inside: dict[Equation, MemoryPlan]) -> int:
     dying = list(_dying(program, owner))
     alive = peak = 0
     for equation, dead in zip(program.equations, dying, strict=True):
+        if equation in inside:
+            peak = max(peak, alive + inside[equation].peak)
         alive += sum(size.get(output, 0) for output in equation.outputs)
         peak = max(peak, alive)
         alive -= sum(size.get(one, 0) for one in dead)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias, final
 
-from plica.errors import DTypeError, GraphError, ShapeError, StructuralPropertyError
+from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
+from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
+from plica.symbolic.domains import Domain
 from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.scope import Scope
 
@@ -48,7 +50,9 @@ class Circuit:
     """A directed acyclic graph of layers with one or more outputs; immutable, compared by identity.
 
     Args:
-        layers: Every layer. Their order decides the topological order, which names layers and parameters.
+        layers: Every layer. Their order decides the topological order, which names layers and parameters. Layers that
+            no output depends on keep their names and their tensors, and nothing else: the circuit's scope, domains,
+            properties and values are those of its outputs.
         in_layers: The inputs of each inner layer, in order; input layers may be left out. A layer may be read twice.
         outputs: The layers whose values the circuit returns, all of one number of units.
         operation: The operator and the circuits from which this one was made, if any.
@@ -56,6 +60,7 @@ class Circuit:
     Raises:
         GraphError: A cycle, a layer that is not listed, an inner layer without inputs, an input layer with inputs.
         ShapeError: A layer of another arity or number of units than its neighbour expects.
+        InputError: No value of a variable is legal for all layers that read it.
     """
 
     def __init__(
@@ -77,6 +82,8 @@ class Circuit:
             self._check_layer(layer)
         self._check_outputs()
         self._scopes = _layer_scopes(self._layers, self._inputs)
+        self._live = _live_layers(self._layers, self._inputs, self._outputs)
+        self._domains = self._meet_domains()
 
     @classmethod
     def from_operation(
@@ -95,14 +102,19 @@ class Circuit:
         return self
 
     @property
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> Listing[Layer]:
         """Every layer, each after its inputs; the position of a layer here is its number."""
-        return self._layers
+        return Listing(self._layers)
 
     @property
-    def outputs(self) -> tuple[Layer, ...]:
+    def inputs(self) -> Listing[InputLayer]:
+        """The layers without inputs: those that read variables, in order."""
+        return self.input_layers
+
+    @property
+    def outputs(self) -> Listing[Layer]:
         """The output layers."""
-        return self._outputs
+        return Listing(self._outputs)
 
     @property
     def operation(self) -> CircuitOperation | None:
@@ -120,35 +132,49 @@ class Circuit:
         return len(self.scope)
 
     @property
-    def input_layers(self) -> tuple[InputLayer, ...]:
+    def domains(self) -> dict[int, Domain]:
+        """The values that each variable of the scope takes: those in the domains of all layers that read it."""
+        return dict(self._domains)
+
+    @cached_property
+    def live(self) -> "Circuit":
+        """The circuit of the layers that the outputs depend on; itself where that is every layer."""
+        if len(self._live) == len(self._layers):
+            return self
+        return Circuit(self._live, {layer: self._inputs[layer] for layer in self._live}, self._outputs)
+
+    @property
+    def input_layers(self) -> Listing[InputLayer]:
         """The layers that read variables, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, InputLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, InputLayer))
 
     @property
-    def inner_layers(self) -> tuple[InnerLayer, ...]:
+    def inner_layers(self) -> Listing[InnerLayer]:
         """The layers that read other layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, InnerLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, InnerLayer))
 
     @property
-    def sum_layers(self) -> tuple[SumLayer, ...]:
+    def sum_layers(self) -> Listing[SumLayer]:
         """The sum layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, SumLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, SumLayer))
 
     @property
-    def product_layers(self) -> tuple[ProductLayer, ...]:
+    def product_layers(self) -> Listing[ProductLayer]:
         """The product layers, in order."""
-        return tuple(layer for layer in self._layers if isinstance(layer, ProductLayer))
+        return Listing(layer for layer in self._layers if isinstance(layer, ProductLayer))
 
     @cached_property
     def _multiplying(self) -> tuple[Layer, ...]:
-        """The layers that multiply their inputs: products, and what the optimiser makes of a product and a sum."""
-        fused = (layer for layer in self._layers if isinstance(layer, FusedLayer) and layer.arity > 1)
-        return (*self.product_layers, *fused)
+        """The live layers that multiply their inputs: products, and what the optimiser makes of a product and a sum."""
+        products = (layer for layer in self._live if isinstance(layer, ProductLayer))
+        fused = (layer for layer in self._live if isinstance(layer, FusedLayer) and layer.arity > 1)
+        return (*products, *fused)
 
     @cached_property
     def _summing(self) -> tuple[Layer, ...]:
-        """The layers that add their inputs, sum layers of a class of one's own among them."""
-        return tuple(layer for layer in self.inner_layers if not isinstance(layer, ProductLayer | FusedLayer))
+        """The live layers that add their inputs, sum layers of a class of one's own among them."""
+        inner = (layer for layer in self._live if isinstance(layer, InnerLayer))
+        return tuple(layer for layer in inner if not isinstance(layer, ProductLayer | FusedLayer))
 
     @property
     def layers_inputs(self) -> dict[Layer, tuple[Layer, ...]]:
@@ -223,7 +249,7 @@ class Circuit:
         return (
             self.is_smooth
             and self.is_decomposable
-            and all(layer.num_variables <= 1 for layer in self.input_layers)
+            and all(layer.num_variables <= 1 for layer in self._live if isinstance(layer, InputLayer))
             and all(
                 isinstance(child, ProductLayer) or len(self._scopes[child]) <= 1
                 for layer in self._multiplying
@@ -286,6 +312,11 @@ class Circuit:
     def _check_layer(self, layer: Layer) -> None:
         inputs = self._inputs[layer]
         if isinstance(layer, InputLayer):
+            if not isinstance(getattr(layer, "domain", None), Domain):
+                raise DTypeError(
+                    f"Circuit: {self.layer_name(layer)} does not say which values its variables take; give "
+                    f"{type(layer).__name__} a `domain` of plica.symbolic.domains, such as REALS or finite(3)"
+                )
             if inputs:
                 raise GraphError(
                     f"Circuit: {self.layer_name(layer)} is an input layer but is given {len(inputs)} input(s), first "
@@ -308,6 +339,22 @@ class Circuit:
                     f"{child.num_output_units} in {self.layer_name(child)}; change either number, or put a "
                     "SumLayer between"
                 )
+
+    def _meet_domains(self) -> dict[int, Domain]:
+        domains: dict[int, Domain] = {}
+        first: dict[int, InputLayer] = {}
+        for layer in self._live:
+            if isinstance(layer, InputLayer):
+                for variable in layer.scope:
+                    other = first.setdefault(variable, layer)
+                    try:
+                        domains[variable] = domains.get(variable, layer.domain).meet(layer.domain)
+                    except InputError as error:
+                        raise InputError(
+                            f"Circuit: variable {variable} is read by {self.layer_name(other)} and by "
+                            f"{self.layer_name(layer)}, but {error}; give one of them another variable"
+                        ) from error
+        return domains
 
     def _check_outputs(self) -> None:
         first = self._outputs[0]
@@ -381,6 +428,17 @@ def _check_listed(
     for layer in outputs:
         if layer not in listed:
             raise GraphError(f"Circuit: the output {layer} is not among the layers; add it to `layers`")
+
+
+def _live_layers(
+    layers: Sequence[Layer], inputs: Mapping[Layer, Sequence[Layer]], outputs: Iterable[Layer]
+) -> tuple[Layer, ...]:
+    """The layers that the outputs depend on, in order."""
+    live = dict.fromkeys(outputs)
+    for layer in reversed(layers):
+        if layer in live:
+            live.update(dict.fromkeys(inputs[layer]))
+    return tuple(layer for layer in layers if layer in live)
 
 
 def _layer_scopes(layers: Sequence[Layer], inputs: Mapping[Layer, Sequence[Layer]]) -> dict[Layer, Scope]:

@@ -9,6 +9,8 @@ An initializer is data: its `config` says how to draw, its method `draw` is the 
     False
 """
 
+import math
+import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import Any, final
@@ -16,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError, ShapeError
 
 Shape = tuple[int, ...]
 
@@ -48,8 +50,8 @@ class ConstantTensorInitializer(Initializer):
     value: complex | NDArray[Any]
 
     def __post_init__(self) -> None:
-        if np.ndim(self.value) > 0:
-            frozen = np.array(self.value)
+        frozen = numbers_of("ConstantTensorInitializer", self.value)
+        if frozen.ndim > 0:
             frozen.setflags(write=False)
             object.__setattr__(self, "value", frozen)
 
@@ -76,6 +78,9 @@ class UniformInitializer(Initializer):
     b: float = 1.0
 
     def __post_init__(self) -> None:
+        _check_finite(self, "a", self.a)
+        _check_finite(self, "b", self.b)
+        _check_finite(self, "b - a", self.b - self.a)
         if not self.a < self.b:
             raise InputError(f"UniformInitializer needs a < b, found a={self.a} and b={self.b}; swap them")
 
@@ -102,6 +107,8 @@ class NormalInitializer(Initializer):
     stddev: float = 1.0
 
     def __post_init__(self) -> None:
+        _check_finite(self, "mean", self.mean)
+        _check_finite(self, "stddev", self.stddev)
         if not self.stddev > 0:
             raise InputError(
                 f"NormalInitializer needs a positive stddev, found {self.stddev}; "
@@ -138,6 +145,8 @@ class DirichletInitializer(Initializer):
     def __post_init__(self) -> None:
         if np.ndim(self.alpha) > 0:
             object.__setattr__(self, "alpha", tuple(float(value) for value in np.asarray(self.alpha)))
+        for value in np.ravel(self.alpha).tolist():
+            _check_finite(self, "alpha", value)
         if not np.all(np.asarray(self.alpha) > 0):
             raise InputError(f"DirichletInitializer needs positive concentrations, found alpha={self.alpha}")
 
@@ -157,6 +166,38 @@ class DirichletInitializer(Initializer):
         rest = [size for axis, size in enumerate(shape) if axis != self.axis % len(shape)]
         alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (shape[self.axis],))
         return np.ascontiguousarray(np.moveaxis(generator.dirichlet(alpha, rest), -1, self.axis))
+
+
+def numbers_of(owner: str, value: Any) -> NDArray[Any]:
+    """A copy of `value` as an array, which must hold booleans, integers of 64 bits, floats or complex numbers.
+
+    Raises:
+        DTypeError: It holds something else.
+        ShapeError: Its rows have several lengths.
+    """
+    try:
+        array = np.array(value)
+    except ValueError as error:
+        raise ShapeError(f"{owner}: the value is no array ({error}); give every row the same length") from error
+    if array.dtype.kind not in "biufc":
+        raise DTypeError(
+            f"{owner}: expected numbers that fit 64 bits, found {reprlib.repr(value)}; "
+            "pass a number, or an array of them"
+        )
+    return array
+
+
+def _check_finite(initializer: Initializer, name: str, value: float) -> None:
+    """Raise unless a setting is a number that a float can hold, and finite."""
+    owner = type(initializer).__name__
+    try:
+        finite = math.isfinite(value)
+    except TypeError:
+        raise DTypeError(f"{owner}: {name} must be a number, found {value!r}") from None
+    except OverflowError:
+        finite = False
+    if not finite:
+        raise InputError(f"{owner} needs a finite {name}, found {reprlib.repr(value)}")
 
 
 def _config(initializer: Any) -> dict[str, Any]:

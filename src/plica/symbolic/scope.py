@@ -12,6 +12,8 @@ from typing import SupportsIndex, final
 
 from plica.errors import DTypeError, InputError
 
+MAX_VARIABLE = 2**27 - 1  # a scope has a bit for each variable up to its highest: 16 MiB at most
+
 
 @final
 class Scope:
@@ -25,7 +27,7 @@ class Scope:
 
     Raises:
         DTypeError: A variable is not an integer.
-        InputError: A variable is negative.
+        InputError: A variable is negative, or above `MAX_VARIABLE`.
     """
 
     __slots__ = ("_mask",)
@@ -155,5 +157,10 @@ def _checked(variable: int) -> int:
     if number < 0:
         raise InputError(
             f"a variable of a scope must not be negative, found {number}; variable v is column v of the data"
+        )
+    if number > MAX_VARIABLE:
+        raise InputError(
+            f"a variable of a scope must be at most {MAX_VARIABLE}, found one of {number.bit_length()} bits; "
+            "variable v is column v of the data, so number the columns without gaps"
         )
     return number

@@ -13,12 +13,12 @@ from typing import Any
 
 from plica.errors import InputError, UnsupportedError
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import DISTRIBUTIONS
 from plica.symbolic.parameters import mixing_weight_factory
 from plica.templates.region_graph import QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
 from plica.templates.region_graph.build import FAMILIES
 from plica.templates.region_graph.quad import image_shape as checked_image_shape
 from plica.templates.utils import (
-    INPUT_LAYERS,
     Parameterization,
     name_to_input_layer_factory,
     named_parameterizations_to_factories,
@@ -32,12 +32,6 @@ IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = 
     "random-binary-tree": lambda shape: RandomBinaryTree(math.prod(shape)),
 }
 UNSUPPORTED_REGION_GRAPHS = ("poon-domingos",)
-
-# The parameters that input_params may name, and the settings that follow from the number of values of a pixel.
-IMAGE_INPUTS: dict[str, tuple[tuple[str, ...], Callable[[int], dict[str, Any]]]] = {
-    "categorical": (("logits", "probs"), lambda num_values: {"num_categories": num_values}),
-    "gaussian": (("mean", "stddev"), lambda num_values: {}),  # noqa: ARG005 (a density has no number of values)
-}
 
 
 def image_data(
@@ -59,7 +53,7 @@ def image_data(
     Args:
         image_shape: (channels, height, width).
         region_graph: quad-tree-2, quad-tree-4, quad-graph or random-binary-tree.
-        input_layer: categorical or gaussian.
+        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`: categorical or gaussian.
         num_input_units: The units of each input layer.
         sum_product_layer: cp, cp-t or tucker.
         num_sum_units: The units of each sum layer but the last.
@@ -103,12 +97,13 @@ def _region_graph(name: str) -> Callable[[tuple[int, int, int]], RegionGraph]:
 
 
 def _input_settings(name: str, num_values: int, params: Mapping[str, Parameterization]) -> dict[str, Any]:
-    if name not in INPUT_LAYERS:
+    distribution = DISTRIBUTIONS.get(name)
+    if distribution is None:
         return {}  # refused, with its reason, where the layer is looked up
-    allowed, settings = IMAGE_INPUTS[name]
-    unknown = [key for key in params if key not in allowed]
+    unknown = [key for key in params if key not in distribution.parameters]
     if unknown:
         raise InputError(
-            f"input layer {name!r} has no parameter {unknown[0]!r}; input_params may name {', '.join(allowed)}"
+            f"input layer {name!r} has no parameter {unknown[0]!r}; input_params may name "
+            f"{', '.join(distribution.parameters)}"
         )
-    return {**settings(num_values), **named_parameterizations_to_factories(params)}
+    return {**distribution.settings_for(num_values), **named_parameterizations_to_factories(params)}

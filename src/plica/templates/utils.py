@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, final
 from plica.errors import InputError, UnsupportedError
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import DirichletInitializer, Initializer, NormalInitializer, UniformInitializer
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, InputLayer
+from plica.symbolic.layers import DISTRIBUTIONS, InputLayer
 from plica.symbolic.parameters import (
     ClampParameter,
     Parameter,
@@ -53,7 +53,6 @@ ACTIVATIONS: dict[str, Callable[..., ParameterOp] | None] = {
 
 DTYPES: dict[str, DataType] = {"integer": DataType.INTEGER, "real": DataType.REAL, "complex": DataType.COMPLEX}
 
-INPUT_LAYERS: dict[str, Callable[..., InputLayer]] = {"categorical": CategoricalLayer, "gaussian": GaussianLayer}
 UNSUPPORTED_INPUT_LAYERS = ("binomial", "embedding")
 
 
@@ -132,12 +131,12 @@ def name_to_input_layer_factory(name: str, **settings: Any) -> InputFactory:
     """The function from a scope and a number of units to an input layer of that name.
 
     Args:
-        name: categorical or gaussian.
+        name: One of `plica.symbolic.layers.DISTRIBUTIONS`, such as categorical.
         settings: Keywords of the layer's constructor, such as `num_categories` or `logits_factory`.
     """
     if name in UNSUPPORTED_INPUT_LAYERS:
-        raise UnsupportedError(f"input layer {name!r} is not available yet; use one of {_listed(INPUT_LAYERS)}")
-    layer = _looked_up("input layer", name, INPUT_LAYERS)
+        raise UnsupportedError(f"input layer {name!r} is not available yet; use one of {_listed(DISTRIBUTIONS)}")
+    layer = _looked_up("input layer", name, DISTRIBUTIONS).layer
     _check_settings("input layer", name, layer, settings, Scope([0]), 1)
     return partial(layer, **settings)
 

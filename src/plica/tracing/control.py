@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from plica.errors import InputError, TraceError
-from plica.ir.dtypes import DType
+from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Operand, Var
 from plica.ir.sizes import Dim
 from plica.ir.types import SCALAR_SIZE, array_type
 from plica.tracing.agree import Agree
 from plica.tracing.carry import Carry
-from plica.tracing.namespace.operands import as_dim, as_tracer, cast
+from plica.tracing.namespace.operands import as_dim, as_tracer, cast, is_array, is_number
 from plica.tracing.nested import Expanded, Function, Region, bind_nested
 from plica.tracing.places import user_line
 from plica.tracing.scope import Trace, scope_of
@@ -44,19 +44,28 @@ def parameter_names(fn: Any) -> list[str]:
     return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
 
 
-def _scalar(what: str, value: Any, dtype: DType) -> Tracer:
-    """A bound or a predicate.
+def require_scalar(what: str, value: Any, kind: str) -> None:
+    """Check that a bound or a predicate is a scalar, traced or not.
 
     Raises:
         TraceError: It is no scalar of its kind.
     """
-    found = as_tracer(what, value)
-    if found.ndim or found.dtype.kind != dtype.kind:
-        raise TraceError(
-            f"{user_line()}: {what} is a scalar {dtype.kind}, found {found.aval}"
-            + ("; write a comparison such as x > 0, or reduce it with plica.numpy.any." if dtype is DType.BOOL else ".")
-        )
-    return cast(found, dtype)
+    if isinstance(value, Tracer):
+        found: Any = value.aval
+    elif is_number(value) or is_array(value):
+        found = array_type(getattr(value, "shape", ()), as_dtype(getattr(value, "dtype", type(value))))
+    else:
+        found = None
+    if found is None or found.shape or found.dtype.kind != kind:
+        shown = f"{type(value).__name__} {value!r}" if found is None else found
+        hint = "; write a comparison such as x > 0, or reduce it with plica.numpy.any" if kind == "bool" else ""
+        raise TraceError(f"{user_line()}: {what} is a scalar {kind}, found {shown}{hint}.")
+
+
+def _scalar(what: str, value: Any, dtype: DType) -> Tracer:
+    """A bound or a predicate as a tracer."""
+    require_scalar(what, value, dtype.kind)
+    return cast(as_tracer(what, value), dtype)
 
 
 def _names(fn: Any, leading: int, trees: Sequence[Any]) -> tuple[str | None, ...]:
@@ -103,23 +112,35 @@ class _Carried:
         return as_result(unflatten(self.structure, leaves))
 
 
-def call_body(fn: Body, args: Sequence[Any], what: str = "") -> Any:
-    """`fn` at its arguments.
+def require_arity(fn: Body, args: Sequence[Any], what: str) -> None:
+    """Check that a body, a condition or a branch takes `args`; `what` says what they are.
 
     Raises:
-        TraceError: It does not take as many.
+        TraceError: It does not.
     """
     try:
         inspect.signature(fn).bind(*args)
     except ValueError:  # Python does not know the signature
         pass
     except TypeError as error:
-        count = len(args) - bool(what)
         raise TraceError(
-            f"{place_of(fn)}: the function is called with {what}{count} carried value(s), which it does not take: "
-            f"{error}."
+            f"{place_of(fn)}: the function is called with {what}, which it does not take: {error}."
         ) from None
-    return fn(*args)
+
+
+def carried_values(count: int) -> str:
+    """What a loop gives its functions, for messages."""
+    return f"{count} carried value(s)"
+
+
+def require_branches(branches: Sequence[Body], args: Sequence[Any]) -> None:
+    """Check that every branch of a cond, also one that is not chosen, takes `args`.
+
+    Raises:
+        TraceError: One does not.
+    """
+    for branch in branches:
+        require_arity(branch, args, f"the {len(args)} argument(s) that every branch of its cond is given")
 
 
 def next_arguments(what: str, place: str, results: Any, count: int) -> tuple[Any, ...]:
@@ -167,9 +188,10 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
     if isinstance(bounds[2], int) and bounds[2] == 0:
         raise InputError(f"{user_line()}: the step of a loop is 0; take a positive or a negative step.")
     carried, place = _Carried("for_loop", init), place_of(fn)
+    require_arity(fn, (0, *init), f"the index and {carried_values(len(init))}")
 
     def call(index: Tracer, *leaves: Tracer) -> Any:
-        return carried.returned(place, call_body(fn, (index, *unflatten(carried.structure, leaves)), "the index and "))
+        return carried.returned(place, fn(index, *unflatten(carried.structure, leaves)))
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
@@ -193,13 +215,15 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
 def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], *, shared: bool) -> Any:
     """Record `while_loop`."""
     carried, place = _Carried("while_loop", init), place_of(fn)
+    for one in (condition, fn):
+        require_arity(one, init, carried_values(len(init)))
 
     def ask(*leaves: Tracer) -> Any:
-        held = call_body(condition, unflatten(carried.structure, leaves))
+        held = condition(*unflatten(carried.structure, leaves))
         return _scalar("the condition of a loop", held, DType.BOOL)
 
     def call(*leaves: Tracer) -> Any:
-        return carried.returned(place, call_body(fn, unflatten(carried.structure, leaves)))
+        return carried.returned(place, fn(*unflatten(carried.structure, leaves)))
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         asked, region = regions

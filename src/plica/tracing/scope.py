@@ -5,7 +5,7 @@ Scopes nest: a tracer of an enclosing scope that is used within becomes a captur
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from plica.errors import TraceError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Operand, Var
-from plica.ir.sizes import Size, atoms, substitute
+from plica.ir.sizes import Size, substitute
 from plica.ir.types import array_type
 from plica.tracing.places import user_line
 from plica.tracing.tracer import Tracer
@@ -55,11 +55,20 @@ class Trace:
         locate: Whether equations carry the line of the user's code (costs a walk up the stack for each).
         parent: The scope around this one, whose tracers are captured where they are used.
         place: `file:line` of the function.
+        constant: Makes a tracer of an array that the function closes over; by default it is captured by reference.
     """
 
-    __slots__ = ("_arrays", "builder", "captured", "is_open", "leaves", "locate", "parent", "place")
+    __slots__ = ("_arrays", "_constant", "builder", "captured", "is_open", "leaves", "locate", "parent", "place")
 
-    def __init__(self, builder: Builder, *, locate: bool = False, parent: Trace | None = None, place: str = "") -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        *,
+        locate: bool = False,
+        parent: Trace | None = None,
+        place: str = "",
+        constant: Callable[[Any], Tracer] | None = None,
+    ) -> None:
         self.builder = builder
         self.locate = locate
         self.parent = parent
@@ -68,6 +77,7 @@ class Trace:
         self.is_open = True
         self.leaves: list[Any] = []
         self._arrays: dict[Hashable, Var] = {}
+        self._constant = constant
 
     def apply(self, op: str, *operands: Tracer | Operand, **params: Any) -> tuple[Tracer, ...]:
         """Record `op`; its results."""
@@ -113,8 +123,7 @@ class Trace:
         if isinstance(value, Var):
             return self._lift_variable(value, owner)
         if isinstance(value, Size):
-            lifted = {atom: Size.of(self._lift_variable(atom, owner)) for atom in atoms(value)}  # type: ignore[arg-type]
-            return substitute(value, lifted.__getitem__)  # which goes through the terms in no order
+            return substitute(value, lambda atom: Size.of(self._lift_variable(atom, owner)))  # type: ignore[arg-type]
         return value
 
     def _lift_variable(self, var: Var, owner: Trace) -> Var:
@@ -133,6 +142,8 @@ class Trace:
         root = self
         while root.parent is not None:
             root = root.parent
+        if root._constant is not None:
+            return self.receive(root._constant(array))
         key: Hashable = array if isinstance(array, Reference) else id(array)
         if key not in root._arrays:
             root.leaves.append(array)  # keeps the array alive, so that its id stays its own

@@ -25,6 +25,7 @@ from plica.ir.types import Spec, spec
 from plica.ops import OPS
 from plica.tracing.control import parameter_names, place_of
 from plica.tracing.namespace.operands import as_tracer
+from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
@@ -146,13 +147,23 @@ def axes_of_arguments(abstracted_axes: AbstractedAxes, count: int) -> list[Any]:
 
 
 def abstracted(tree: Any, axes: Any) -> Any:
-    """A tree of specs with names in the place of sizes."""
+    """A tree of specs with names in the place of sizes.
+
+    Raises:
+        ShapeError: A size has a name already, and another one.
+    """
     leaves, structure = flatten(tree)
     return unflatten(structure, [_named(leaf, axes) if isinstance(leaf, Spec) else leaf for leaf in leaves])
 
 
 def _named(one: Spec, axes: Any) -> Spec:
     names = axis_names(axes, len(one.shape))
+    for axis, (name, size) in enumerate(zip(names, one.shape, strict=True)):
+        if name and isinstance(size, str) and size != name:
+            raise ShapeError(
+                f"{user_line()}: axis {axis} of an array of shape {one.shape} is called {size!r} there and {name!r} in "
+                "abstracted_axes; give it one name."
+            )
     return replace(one, shape=spec([name or size for name, size in zip(names, one.shape, strict=True)]).shape)
 
 

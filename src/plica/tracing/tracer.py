@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from plica.errors import PlicaError, ShapeError, TraceError, UndecidedSizeError
-from plica.ir.dtypes import DType, as_dtype
+from plica.errors import DTypeError, PlicaError, ShapeError, TraceError, UndecidedSizeError
+from plica.ir.dtypes import DType, as_dtype, check_range
 from plica.ir.program import Literal, Operand, Var
 from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
 from plica.tracing.places import has_word, statement, user_line, user_place
+from plica.tracing.signatures import refuse_misfit
 
 if TYPE_CHECKING:
     from plica.tracing.scope import Trace
@@ -22,9 +23,11 @@ def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kw
     """A function of the namespace at its arguments; its errors say which it was, and the user's line."""
     try:
         return function(*args, **kwargs)
-    except PlicaError as error:
+    except (PlicaError, TypeError) as error:
+        if isinstance(error, TypeError):
+            refuse_misfit(function, name, args, kwargs)
         line = user_line()
-        if line in str(error):
+        if not isinstance(error, PlicaError) or line in str(error):
             raise
         kind = ShapeError if isinstance(error, UndecidedSizeError) else type(error)
         raise kind(f"{line}: {name}: {error}") from None
@@ -259,9 +262,20 @@ def namespace() -> ModuleType:
 
 
 def literal(value: complex, dtype: DType) -> Literal:
-    """A scalar of the Program's own text."""
-    casts = {"bool": bool, "int": int, "float": float, "complex": complex}
-    return Literal(casts[dtype.kind](value), ShapedArray((), dtype))
+    """A scalar of the Program's own text.
+
+    Raises:
+        DTypeError: `dtype` has no such number.
+    """
+    try:
+        number = _CASTS[dtype.kind](value)
+    except (TypeError, ValueError, OverflowError):
+        raise DTypeError(f"the number {value} does not fit {dtype.value}; choose another dtype.") from None
+    check_range(number, dtype)
+    return Literal(number, ShapedArray((), dtype))
+
+
+_CASTS: Mapping[str, Callable[..., complex]] = {"bool": bool, "int": int, "float": float, "complex": complex}
 
 
 def default_dtype(value: complex) -> DType:

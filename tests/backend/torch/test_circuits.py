@@ -13,7 +13,7 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, StructuralPropertyError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, SumLayer
 from tests.harness.circuits import (
     CIRCUITS,
     bag,
@@ -378,3 +378,14 @@ def test_a_shared_graph_of_60_doublings() -> None:
         squares.append(layer)
     compiled = TorchCompiler(dtype="float64").compile(Circuit(squares, edges, [squares[-1]]))
     assert compiled(torch.tensor([[1]])).item() == pytest.approx(2**60 * np.log(0.5), rel=1e-12)
+
+
+@pytest.mark.parametrize("layer", [HadamardLayer(2, 3000), SumLayer(2, 2, 3000)], ids=["product", "sum"])
+def test_layers_of_thousands_of_inputs_are_no_nested_expression(layer: Layer) -> None:
+    first, last = coin([0], 2), SumLayer(2, 1)
+    circuit = Circuit([first, layer, last], {layer: [first] * 3000, last: [layer]}, [last])
+    compiled = TorchCompiler().compile(circuit)
+    x = torch.tensor([[0], [1]])
+    value = compiled(x)
+    value.sum().backward()
+    np.testing.assert_allclose(value.detach().numpy(), Oracle(circuit, numbers(compiled)).log(x.numpy()), 1e-4, 1e-4)

@@ -2,6 +2,7 @@
 
 import inspect
 import traceback
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,9 +15,11 @@ from plica.api import interpret, parse
 from plica.backend.torch.emit import emit, source
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, OpRef, Program
+from plica.passes.clean import clean
 from tests.harness.programs import assert_same, run_torch, to_torch
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
+PARTS = (0.0, -0.0, 1.5, -np.inf, np.nan)
 
 
 def _agrees(program: Program, *arrays: np.ndarray) -> None:
@@ -387,3 +390,45 @@ def test_arguments_that_loops_update_stay_as_they_are() -> None:
     x = torch.arange(3.0)
     assert function(x).tolist() == [1.0, 3.0, 5.0]
     assert x.tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("value", [complex(real, imag) for real, imag in product(PARTS, PARTS)], ids=repr)
+def test_complex_constants_keep_their_parts(value: complex) -> None:
+    """Not compared as numbers: the signs of zeros count, and infinity and NaN are parts like others."""
+
+    def constant(x):
+        @plica.for_loop(0, 2)
+        def carried(_i, y):
+            return pnp.where(y == y, value, value)
+
+        @plica.cond(pnp.sum(x) > 0)
+        def chosen():
+            return pnp.full((2,), value)
+
+        @chosen.otherwise
+        def chosen():
+            return pnp.full((2,), value, dtype="complex128")
+
+        found = pnp.where(x > 0, value, pnp.asarray(value)), carried(pnp.astype(x, "complex128")), chosen()
+        return *found, pnp.stack([pnp.asarray(value)] * 2), pnp.full((x.shape[0],), value)
+
+    def parts(one) -> list[str]:
+        return [repr(complex(entry)) for entry in np.asarray(one)]
+
+    arguments = np.asarray([1.0, -1.0]), np.asarray([-1.0, 0.5])
+    program = plica.trace(constant, plica.spec("n", "float64"))
+    assert parse(str(program)) == program
+    for x in arguments:
+        for results in (interpret(program, x), run_torch(program, to_torch(x)), plica.jit(constant)(to_torch(x))):
+            assert [parts(one) for one in results] == [[repr(value)] * 2] * 5
+        for library in (np.asarray, to_torch):
+            assert parts(pnp.where(library(x > 0), value, value)) == [repr(value)] * 2
+            assert parts(pnp.full((2,), value)) == [repr(value)] * 2
+
+
+@pytest.mark.parametrize("zero", [complex(real, imag) for real, imag in product((0.0, -0.0), repeat=2)], ids=repr)
+def test_complex_zeros_are_cleaned_away_only_where_they_change_no_sign(zero: complex) -> None:
+    entries = np.asarray([complex(real, imag) for real, imag in product((0.0, -0.0, 1.0), repeat=2)])
+    program = plica.trace(lambda x: (x + zero, x - zero, zero + x), plica.spec("n", "complex128"))
+    for one, other in zip(interpret(clean(program), entries), interpret(program, entries), strict=True):
+        assert list(map(repr, one)) == list(map(repr, other))

@@ -2,21 +2,18 @@
 
 import copy
 import itertools
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CPTLayer, HadamardLayer, TensorDotLayer, TuckerLayer
+from plica.symbolic.layers import HadamardLayer
 from plica.symbolic.parameters import mixing_weight_factory
 from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree
 from tests.harness.circuits import (
@@ -25,27 +22,24 @@ from tests.harness.circuits import (
     WEIGHTS,
     bag,
     chain,
-    circuits,
     coin,
     data,
     share_sums,
     with_interior_outputs,
 )
-from tests.harness.oracle import Oracle, gradients, keys, numbers
+from tests.harness.comparison import WAYS, Way, compare
+from tests.harness.conformance import circuit_of, turns
+from tests.harness.layer_cases import LAYER_CASES
+from tests.harness.oracle import Oracle, keys, numbers
 from tests.harness.pairwise import pairwise
+from tests.harness.random_circuits import Draw
 
-WIDE = np.longdouble
 FLAGS = {
     "": (False, False),
     "fold": (True, False),
     "optimise": (False, True),
     "fold, optimise": (True, True),
 }
-# How numbers are carried: "scaled" is lse-sum on data of any size, whose few rows would otherwise not be worth it.
-SEMIRINGS = ["lse-sum", "scaled", "sum-product"]
-# Of results of about 10, and of derivatives: float32 rounds by 6e-8 in each of some tens of operations.
-BOUND = {torch.float64: 1e-9, torch.float32: 2e-5}
-GRADIENT_BOUND = {torch.float64: 1e-7, torch.float32: 2e-4}  # of directional derivatives by differences
 GRAPHS: dict[str, Callable[[], Any]] = {
     "factorized": lambda: FullyFactorized(3, num_repetitions=2),
     "binary tree": lambda: RandomBinaryTree(4, num_repetitions=2),
@@ -78,90 +72,29 @@ def template(
     return VARIANTS[variant](circuit)
 
 
-def fused(layer: Any) -> Circuit:
-    """A layer that the optimiser makes, written by hand."""
-    return bag(layer, *[coin([v], layer.num_input_units) for v in range(layer.arity)])
-
-
 KINDS: dict[str, Callable[[], Circuit]] = {
     **CIRCUITS,
-    "tucker": lambda: fused(TuckerLayer(2, 3, 2)),
-    "tucker of 3": lambda: fused(TuckerLayer(2, 3, 3)),
-    "cp-t": lambda: fused(CPTLayer(3, 2, 2)),
-    "tensor-dot": lambda: fused(TensorDotLayer(2, 3, 2, 4)),
-    "tensor-dot, alone": lambda: fused(TensorDotLayer(1, 3, 1, 2)),
+    **{str(case): partial(circuit_of, case) for case in LAYER_CASES},
 }
 
 
-class Expected:
-    """Numbers for the tensors of a circuit, data, and what the oracle makes of them."""
-
-    def __init__(self, circuit: Circuit) -> None:
-        self.circuit = circuit
-        compiled = TorchCompiler(fold=False, optimize=False, dtype="float32").compile(circuit)
-        self.state = numbers(compiled)  # of float32, so that each dtype holds them
-        self.x = data(circuit, 4)
-        oracle = Oracle(circuit, self.state)
-        self.values = {"log": oracle.log(self.x), "linear": oracle.linear(self.x)}
-        rng = np.random.default_rng(1)
-        self.weights = rng.normal(size=self.values["log"].shape)
-        self.directions = [{key: rng.normal(size=value.shape) for key, value in self.state.items()} for _ in range(3)]
-        self.slopes = [self._slope(direction) for direction in self.directions]
-
-    def _slope(self, direction: dict[str, Any]) -> float:
-        """The derivative along a direction of the weighted sum of log-likelihoods."""
-        step, sides = WIDE(1e-5), []
-        for sign in (1, -1):
-            moved = {key: value.astype(WIDE) + sign * step * direction[key] for key, value in self.state.items()}
-            sides.append((Oracle(self.circuit, moved).log(self.x) * self.weights).sum())
-        return float((sides[0] - sides[1]) / (2 * step))
-
-    def check(self, monkeypatch: pytest.MonkeyPatch, semiring: str, flags: str, dtype: torch.dtype) -> None:
-        """Compare values and gradients under some flags."""
-        if semiring == "scaled":
-            monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0)
-            semiring = "lse-sum"
-        fold, optimize = FLAGS[flags]
-        compiled = TorchCompiler(semiring, fold=fold, optimize=optimize, dtype=dtype).compile(self.circuit)
-        compiled.load_state_dict({key: torch.from_numpy(value) for key, value in self.state.items()})
-        result = compiled(torch.from_numpy(self.x))
-        logs = result if semiring == "lse-sum" else result.log()
-        found, expected = result.detach().numpy(), self.values["log" if semiring == "lse-sum" else "linear"]
-        np.testing.assert_allclose(found, expected.astype(float), rtol=BOUND[dtype], atol=BOUND[dtype])
-        # the logarithm of a linear number that has lost digits, or itself, has no right derivative
-        lost = semiring == "sum-product" and (found < torch.finfo(dtype).tiny / torch.finfo(dtype).eps).any()
-        if lost or not self.state:
-            return
-        (logs * torch.from_numpy(self.weights)).sum().backward()
-        slopes = gradients(compiled)
-        for direction, expected in zip(self.directions, self.slopes, strict=True):
-            found = sum(float((slopes[key] * direction[key]).sum()) for key in slopes)
-            size = sum(float(np.abs(slopes[key] * direction[key]).sum()) for key in slopes)
-            assert found == pytest.approx(expected, rel=0, abs=GRADIENT_BOUND[dtype] * (1 + size))
+def check(name: str, circuit: Circuit, dtype: torch.dtype, ways: Iterable[Way]) -> None:
+    """Values and gradients of a circuit in some ways."""
+    draw = Draw(name, 1, circuit, dtype, torch.from_numpy(data(circuit, 4)))
+    failures = compare(draw, ways)
+    assert not failures, "\n".join(failures[:3])
 
 
-@cache
-def expected_kind(name: str) -> Expected:
-    torch.manual_seed(0)
-    return Expected(KINDS[name]())
-
-
-@cache
-def expected_template(*settings_: Any) -> Expected:
-    torch.manual_seed(0)
-    return Expected(template(*settings_))
-
-
-HOW = {"semiring": SEMIRINGS, "flags": list(FLAGS), "dtype": list(BOUND)}
 PRODUCT = {"graph": list(GRAPHS), "sum_product": ["cp", "cp-t", "tucker"], "inputs": list(INPUTS)}
 REST = {"weight": list(WEIGHTS), "mixes": [True, False], "variant": list(VARIANTS)}
+HOW = {"way": list(WAYS), "dtype": [torch.float32, torch.float64]}
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_layers_of_every_kind(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for case in pairwise(HOW):
-        expected_kind(name).check(monkeypatch, **case)
-        monkeypatch.undo()
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_circuits_of_every_kind(name: str) -> None:
+    circuit = CIRCUITS[name]()
+    for dtype, ways in turns(WAYS).items():
+        check(name, circuit, dtype, ways)
 
 
 @pytest.mark.parametrize(
@@ -169,51 +102,27 @@ def test_layers_of_every_kind(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     list(pairwise({**PRODUCT, **REST, **HOW})),
     ids=lambda case: "-".join(map(str, case.values())).replace(" ", "_"),
 )
-def test_templates(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    what, how = [case[name] for name in (*PRODUCT, *REST)], {name: case[name] for name in HOW}
-    expected_template(*what).check(monkeypatch, **how)
+def test_templates(case: dict[str, Any]) -> None:
+    circuit = template(*[case[name] for name in (*PRODUCT, *REST)])
+    check("template", circuit, case["dtype"], [case["way"]])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_templates_in_full(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_in_full(graph: str) -> None:
     """The product of templates and of flags; weights, mixing and variants take turns."""
     rest = itertools.cycle(itertools.product(*REST.values()))
     for sum_product, inputs in itertools.product(*list(PRODUCT.values())[1:]):
-        torch.manual_seed(0)
-        expected = Expected(template(graph, sum_product, inputs, *next(rest)))
-        for how in itertools.product(*HOW.values()):
-            expected.check(monkeypatch, *how)
-            monkeypatch.undo()
+        circuit = template(graph, sum_product, inputs, *next(rest))
+        for dtype in HOW["dtype"]:
+            check(f"{graph}, {sum_product}, {inputs}", circuit, dtype, WAYS)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", KINDS)
-def test_layers_in_full(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for how in itertools.product(*HOW.values()):
-        expected_kind(name).check(monkeypatch, *how)
-        monkeypatch.undo()
-
-
-def check_random(circuit: Circuit, cases: Any) -> None:
-    torch.manual_seed(2)
-    expected = Expected(circuit)
-    for case in cases:
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            expected.check(monkeypatch, **case)
-
-
-@settings(max_examples=15)
-@given(circuits(), st.sampled_from(list(pairwise(HOW))))
-def test_random_circuits(circuit: Circuit, case: dict[str, Any]) -> None:
-    check_random(circuit, [case])
-
-
-@pytest.mark.full
-@settings(max_examples=50)
-@given(circuits())
-def test_random_circuits_in_full(circuit: Circuit) -> None:
-    check_random(circuit, [dict(zip(HOW, how, strict=True)) for how in itertools.product(*HOW.values())])
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_circuits_in_full(name: str) -> None:
+    for dtype in HOW["dtype"]:
+        check(name, CIRCUITS[name](), dtype, WAYS)
 
 
 # Initial values and checkpoints.
@@ -264,7 +173,7 @@ def test_checkpoints_load_under_any_flags(name: str, saved: str, loaded: str) ->
 def family() -> tuple[Circuit, Circuit, Circuit]:
     """A whole, one of its parts, and a circuit that shares one leaf with the part."""
     whole = GRAPHS["binary tree"]().build_circuit(
-        input_factory=INPUTS["logits"], sum_product="cp", num_input_units=2, num_sum_units=2
+        input_factory=INPUTS["categorical by logits"], sum_product="cp", num_input_units=2, num_sum_units=2
     )
     part = whole.subgraph(next(layer for layer in whole.inner_layers if len(whole.layer_scope(layer)) == 2))
     first, *_ = part.input_layers

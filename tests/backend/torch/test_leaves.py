@@ -1,10 +1,15 @@
 """State dicts: unfolded names and shapes whatever was folded, and messages that name them."""
 
+import copy
+from keyword import kwlist
+
 import numpy as np
 import pytest
 import torch
 
+import plica
 from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.leaves import Leaves, attribute_of
 from plica.errors import GraphError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer, UniformInitializer
@@ -154,3 +159,26 @@ def test_a_name_of_ones_own_is_the_key() -> None:
     edges = {sums[0]: [inputs[0]], sums[1]: [inputs[1]], product: sums}
     compiled = TorchCompiler().compile(Circuit([*inputs, *sums, product], edges, [product]))
     assert sorted(compiled.state_dict()) == ["0.logits", "1.logits", "shared.weight"]
+
+
+TAKEN = ("if", "__debug__", "device", "training", "items", "_keys", "state_dict", "leaves", "torch", "range", "x", "b")
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_tensors_may_have_any_name(name: str) -> None:
+    table = TensorParameter(1, 2, initializer=UniformInitializer(), name=name)
+    compiled = TorchCompiler().compile(chain(coin([0], 2), SumLayer(2, 1, weight=table)))
+    x = torch.tensor([[0], [1]])
+    value = compiled(x)
+    assert sorted(compiled.state_dict()) == sorted(["0.logits", name])
+    compiled.load_state_dict(compiled.state_dict())
+    assert torch.equal(copy.deepcopy(compiled)(x), value)
+    assert torch.equal(plica.jit(lambda rows: compiled(rows))(x), value)
+
+
+def test_no_two_leaves_get_one_attribute() -> None:
+    taken = {*kwlist, *(name for name in dir(Leaves()) if not name.startswith("___"))}  # those are torch.compile's
+    names = {f"{name}{'_' * count}" for name in (*taken, "w", "w_", "_") for count in range(4)}
+    attributes = {attribute_of(name) for name in names}
+    assert len(attributes) == len(names)
+    assert not attributes & taken

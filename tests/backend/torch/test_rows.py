@@ -8,26 +8,11 @@ from plica.api import interpret
 from plica.backend.torch.rows import ROWS
 from plica.ir.op import Unsupported
 from plica.ops import OPS
-from tests.harness.programs import assert_same, one_equation, run_torch, to_torch
+from tests.harness.programs import LOOSE, assert_same, one_equation, run_torch, to_torch, unique
 from tests.harness.samples import CASES, SAMPLES, SCALARS, Case, over
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
 
-# A few functions of torch are less exact than numpy's near their zeros; units in the last place, times these.
-LOOSE = {"erfinv": 50.0, "erf": 2.0, "acosh": 10.0, "tan": 5.0, "pow": 5.0, "sinh": 2.0, "atanh": 5.0}
-
-
-# What does not depend on the phases of eigenvectors and singular vectors, which two libraries choose differently.
-UNIQUE = {
-    "eigh": lambda values, vectors: (values, (vectors * values[..., None, :]) @ vectors.conj().swapaxes(-2, -1)),
-    "qr": lambda q, r: (q @ r, np.abs(q @ q.conj().swapaxes(-2, -1))),
-    "svd": lambda left, values, right: (
-        values,
-        (left[..., : values.shape[-1]] * values[..., None, :]) @ right[..., : values.shape[-1], :],
-        np.abs(left @ left.conj().swapaxes(-2, -1)),
-        np.abs(right @ right.conj().swapaxes(-2, -1)),
-    ),
-}
 # Rows that read one triangle of a matrix: the derivative is along symmetric ones.
 HERMITIAN = frozenset({"cholesky", "eigh", "eigvalsh"})
 
@@ -36,9 +21,9 @@ def _compare(case: Case, tensors: list[torch.Tensor], literals: tuple[int, ...] 
     program = one_equation(case.op, case.inputs, case.params, literals)
     arguments = [array for place, array in enumerate(case.inputs) if place not in literals]
     given = [tensor for place, tensor in enumerate(tensors) if place not in literals]
-    unique = UNIQUE.get(case.op, lambda *results: results)
-    results = [one.detach().resolve_conj().numpy() for one in run_torch(program, *given)]
-    for found, expected in zip(unique(*results), unique(*interpret(program, *arguments)), strict=True):
+    results = tuple(one.detach().resolve_conj().numpy() for one in run_torch(program, *given))
+    expected_ones = unique(case.op, interpret(program, *arguments))
+    for found, expected in zip(unique(case.op, results), expected_ones, strict=True):
         assert_same(found, expected, LOOSE.get(case.op, 1.0))
 
 

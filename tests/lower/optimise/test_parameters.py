@@ -1,4 +1,4 @@
-"""Rules on parameters: on random values before = after, as values and gradients; and what they leave alone."""
+"""Rules on parameters: what they make, and which nodes are shared; that they fire is tested by their cases."""
 
 import numpy as np
 import pytest
@@ -20,12 +20,9 @@ from plica.symbolic.parameters import (
     LogSoftmaxParameter,
     MatMulParameter,
     OuterProductParameter,
-    OuterSumParameter,
     Parameter,
-    ReduceProductParameter,
     ReduceSumParameter,
     ReferenceParameter,
-    ScaledSigmoidParameter,
     SigmoidParameter,
     SoftmaxParameter,
     SoftplusParameter,
@@ -128,36 +125,6 @@ def assert_same_parameter(before: Parameter, after: Parameter) -> None:
             torch.testing.assert_close(second, first, rtol=1e-9, atol=1e-9)
 
 
-def shared_log() -> Parameter:
-    """log(softmax(x)) + softmax(x): the softmax has another reader."""
-    softmax = of(normal(S), SoftmaxParameter(S))
-    return pair(SumParameter(S, S), of(softmax, LogParameter(S)), softmax)
-
-
-FIRES = {
-    "log-softmax": lambda: of(normal(S), SoftmaxParameter(S, axis=0), LogParameter(S)),
-    "log-softmax, shared": shared_log,
-    "log-exp": lambda: of(normal(S), ExpParameter(S), LogParameter(S)),
-    "exp-log of softmax": lambda: of(normal(S), SigmoidParameter(S), LogParameter(S), ExpParameter(S)),
-    "exp-log of a product": lambda: of(
-        pair(HadamardParameter(S, S), of(normal(S), ExpParameter(S)), of(normal(S), SoftplusParameter(S))),
-        LogParameter(S),
-        ExpParameter(S),
-    ),
-    "clamp of softmax": lambda: of(normal(S), SoftmaxParameter(S), ClampParameter(S, vmin=0.0, vmax=1.0)),
-    "clamp of scaled sigmoid": lambda: of(normal(S), ScaledSigmoidParameter(S, 0.5, 2.0), ClampParameter(S, vmin=0.1)),
-    "clamp-clamp": lambda: of(
-        normal(S), ClampParameter(S, vmin=-1.0, vmax=0.8), ClampParameter(S, vmin=-0.5, vmax=2.0)
-    ),
-    "clamp-clamp, apart": lambda: of(normal(S), ClampParameter(S, vmax=-0.5), ClampParameter(S, vmin=0.5)),
-    "clamp-clamp, one side": lambda: of(normal(S), ClampParameter(S, vmin=-0.5), ClampParameter(S, vmin=0.1)),
-    "constant-product": lambda: pair(HadamardParameter(S, S), array(0), array(1)),
-    "constant-product of numbers": lambda: pair(HadamardParameter(S, S), fixed(2), fixed(3)),
-    "constant-sum": lambda: pair(SumParameter(S, S), array(0), fixed(1)),
-    "times-one": lambda: pair(HadamardParameter(S, S), normal(S), fixed(1)),
-    "times-one, turned": lambda: pair(HadamardParameter(S, S), fixed(1.0), normal(S)),
-    "plus-zero": lambda: pair(SumParameter(S, S), ConstantParameter(*S, value=np.zeros(S)), normal(S)),
-}
 EINSUMS = [
     (first, second, outer, reduced)
     for first, second, outer in (
@@ -169,40 +136,6 @@ EINSUMS = [
     )
     for reduced in range(-1, len(first))
 ]
-STAYS = {
-    "exp of log of anything": lambda: of(normal(S), LogParameter(S), ExpParameter(S)),
-    "exp of log of a difference": lambda: of(
-        pair(SumParameter(S, S), of(normal(S), SoftmaxParameter(S)), fixed(-1)), LogParameter(S), ExpParameter(S)
-    ),
-    "exp of softmax": lambda: of(normal(S), SoftmaxParameter(S), ExpParameter(S)),
-    "a clamp within the range": lambda: of(normal(S), SoftmaxParameter(S), ClampParameter(S, vmin=0.01)),
-    "times two": lambda: pair(HadamardParameter(S, S), normal(S), fixed(2)),
-    "times one here and there": lambda: pair(
-        HadamardParameter(S, S), normal(S), ConstantParameter(*S, value=np.eye(2, 3))
-    ),
-    "plus one": lambda: pair(SumParameter(S, S), normal(S), fixed(1)),
-    "a complex one": lambda: pair(HadamardParameter(S, S), normal(S), fixed(1 + 0j)),
-    "a constant Kronecker product": lambda: pair(KroneckerParameter(S, S), array(0), array(1)),
-    "an outer product that two read": lambda: two_sums_of_one_outer(),
-    "an outer sum": lambda: of(pair(OuterSumParameter(S, S), normal(S), normal(S)), ReduceSumParameter((2, 9))),
-    "the product along an axis": lambda: of(
-        pair(OuterProductParameter(S, S), normal(S), normal(S)), ReduceProductParameter((2, 9))
-    ),
-}
-
-
-def two_sums_of_one_outer() -> Parameter:
-    outer = pair(OuterProductParameter(S, S), normal(S), normal(S))
-    return pair(SumParameter((2,), (2,)), of(outer, ReduceSumParameter((2, 9))), of(outer, ReduceSumParameter((2, 9))))
-
-
-@pytest.mark.parametrize("name", FIRES)
-def test_a_rule_fires_and_changes_no_number(name: str) -> None:
-    before = FIRES[name]()
-    after, done = rewritten(before)
-    assert done[0] == name.partition(",")[0].partition(" of ")[0]
-    assert len(after.nodes) <= len(before.nodes)
-    assert_same_parameter(before, after)
 
 
 @pytest.mark.parametrize(("first", "second", "outer", "reduced"), EINSUMS)
@@ -216,12 +149,6 @@ def test_the_sum_of_an_outer_product_is_an_einstein_sum(first, second, outer, re
     assert_same_parameter(before, after)
 
 
-@pytest.mark.parametrize("name", STAYS)
-def test_what_looks_alike_stays(name: str) -> None:
-    before = STAYS[name]()
-    assert rewritten(before)[1] == []
-
-
 def test_the_logarithm_of_a_softmax_stays_finite() -> None:
     before = of(
         ConstantParameter(1, 2, value=np.array([[0.0, 5000.0]])), SoftmaxParameter((1, 2)), LogParameter((1, 2))
@@ -232,7 +159,7 @@ def test_the_logarithm_of_a_softmax_stays_finite() -> None:
 
 
 def test_two_numbers_stay_one_number() -> None:
-    after, _ = rewritten(FIRES["constant-product of numbers"]())
+    after, _ = rewritten(pair(HadamardParameter(S, S), fixed(2), fixed(3)))
     assert after.output.value == 6.0
 
 

@@ -9,8 +9,9 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError
 from plica.ir.builder import Names
-from plica.lower.data import input_width, state_limits
+from plica.lower.data import column_domains, input_width
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import REALS, finite
 from plica.symbolic.layers import CategoricalLayer, SumLayer
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, constant, data, is_finite, several_sizes, tensor
 from tests.harness.oracle import Oracle, numbers
@@ -143,10 +144,10 @@ GOLDEN = """\
 
 def test_limits_are_those_of_the_narrowest_layer() -> None:
     circuit = several_sizes()
-    assert state_limits(circuit).tolist() == [2, 4, np.inf, np.inf]
+    assert column_domains(circuit) == (finite(2), finite(4), REALS, REALS)
     assert input_width(circuit) == 4
     wide, narrow = coin([0], 1, 5), coin([0], 1, 3)
-    assert state_limits(Circuit([wide, narrow], {}, [wide, narrow])).tolist() == [3]
+    assert column_domains(Circuit([wide, narrow], {}, [wide, narrow])) == (finite(3),)
 
 
 def test_sizes_are_checked_on_entry() -> None:

@@ -1,17 +1,15 @@
 """Construction of layers: sizes, config, parameters, references and the keys for folding."""
 
-import copy
-import pickle
 from dataclasses import dataclass
 from functools import partial
 
 import pytest
 
-from plica.errors import DTypeError, InputError, ShapeError
+from plica.errors import ShapeError
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import REALS, Domain, finite
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import (
-    LAYER_ROWS,
     CategoricalLayer,
     CPTLayer,
     GaussianLayer,
@@ -27,7 +25,6 @@ from plica.symbolic.parameters import (
     ConstantParameter,
     MixingWeightParameter,
     Parameter,
-    ReferenceParameter,
     SoftmaxParameter,
     TensorParameter,
     mixing_weight_factory,
@@ -56,39 +53,12 @@ TABLE: list[tuple[Layer, tuple[int, int, int], str]] = [
     (CPTLayer(4, 2, 3), (4, 2, 3), "CPTLayer(arity=3, 4 -> 2)"),
     (TensorDotLayer(2, 3, 4, 5), (24, 40, 1), "TensorDotLayer(arity=1, 24 -> 40)"),
 ]
-LAYERS = [layer for layer, _, _ in TABLE]
-
-
-def test_every_layer_is_in_the_table() -> None:
-    assert {type(layer) for layer in LAYERS} == set(LAYER_ROWS)
 
 
 @pytest.mark.parametrize(("layer", "sizes", "text"), TABLE)
 def test_sizes_and_text(layer: Layer, sizes: tuple[int, int, int], text: str) -> None:
     assert (layer.num_input_units, layer.num_output_units, layer.arity) == sizes
     assert repr(layer) == text
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_rebuilds_from_config_and_params(layer: Layer) -> None:
-    for other in (type(layer)(**layer.config, **layer.params), copy.copy(layer)):
-        assert other != layer, "layers are compared by identity"
-        assert other.config == layer.config
-        assert other.params == layer.params
-        assert other.fold_settings() == layer.fold_settings()
-    loaded = pickle.loads(pickle.dumps(layer))
-    assert loaded.fold_settings() == layer.fold_settings()
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_copyref_shares_tensors(layer: Layer) -> None:
-    other = layer.copyref()
-    assert type(other) is type(layer)
-    assert other is not layer
-    assert other.fold_settings() == layer.fold_settings()
-    for name, parameter in other.params.items():
-        for mine, theirs in zip(parameter.leaves, layer.params[name].leaves, strict=True):
-            assert mine is theirs or (isinstance(mine, ReferenceParameter) and mine.deref() is theirs)
 
 
 def test_default_parameters() -> None:
@@ -98,9 +68,9 @@ def test_default_parameters() -> None:
     assert weight.output.axis == -1
     categorical = CategoricalLayer([0], 4, num_categories=5)
     assert list(categorical.params) == ["logits"]
-    assert categorical.num_states == 5
+    assert categorical.domain == finite(5)
     gaussian = GaussianLayer([0], 4)
-    assert gaussian.num_states is None
+    assert gaussian.domain == REALS
     assert gaussian.params["stddev"].shape == (4,)
 
 
@@ -163,7 +133,7 @@ class Shifted(InputLayer):
     num_output_units: int
     mean: Parameter
     shift: float = 0.5
-    num_states: None = None
+    domain: Domain = REALS
 
     @property
     def config(self) -> dict[str, object]:
@@ -190,44 +160,8 @@ def test_scope_may_be_any_iterable() -> None:
     assert GaussianLayer({4}, 1).scope == Scope([4])
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: SumLayer(3, 2, weight=normal(2, 4)), ShapeError, r"expected weight of shape \(2, 3\), found \(2, 4\)"),
-        (lambda: SumLayer(3, 2, weight=normal(2, 3), weight_factory=softmax_normal), InputError, "exclude each other"),
-        (lambda: SumLayer(0, 2), ShapeError, "SumLayer: num_input_units must be at least 1, found 0"),
-        (lambda: SumLayer(3, 2, arity=1.5), DTypeError, "arity must be an integer, found 1.5"),
-        (lambda: SumLayer(3, 2, weight=3.0), DTypeError, "expected a Parameter or a leaf of one, found float"),
-        (lambda: SumLayer(3, 4, weight_factory=MIXING), ShapeError, r"expected a shape \(K, H\*K\), found \(4, 3\)"),
-        (lambda: HadamardLayer(2, 0), ShapeError, "HadamardLayer: arity must be at least 1"),
-        (lambda: KroneckerLayer(-1), ShapeError, "KroneckerLayer: num_input_units must be at least 1"),
-        (
-            lambda: CategoricalLayer([0, 1], 2, num_categories=2),
-            ShapeError,
-            r"expected a scope of 1 variable\(s\), found \{0, 1\}",
-        ),
-        (lambda: CategoricalLayer([0], 2, num_categories=0), ShapeError, "num_categories must be at least 1"),
-        (
-            lambda: CategoricalLayer([0], 2, num_categories=3, logits=normal(3, 2)),
-            ShapeError,
-            r"expected logits of shape \(2, 3\), found \(3, 2\)",
-        ),
-        (
-            lambda: CategoricalLayer([0], 2, num_categories=3, logits=normal(2, 3), probs=normal(2, 3)),
-            InputError,
-            "logits and probs exclude each other",
-        ),
-        (lambda: GaussianLayer([], 2), ShapeError, r"found \{\}"),
-        (lambda: GaussianLayer([0], 2, stddev=normal(3)), ShapeError, r"expected stddev of shape \(2,\)"),
-        (lambda: GaussianLayer([0], 2, mean=normal(2), mean_factory=normal), InputError, "mean and mean_factory"),
-        (
-            lambda: SumLayer(3, 2).with_params({"weight": Parameter.from_input(ConstantParameter(3, 2))}),
-            ShapeError,
-            "with_params: expected parameters of shapes",
-        ),
-        (lambda: HadamardLayer(2).with_params({"w": Parameter.from_input(normal(1))}), ShapeError, "with_params"),
-    ],
-)
-def test_refuses(make, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make()
+def test_with_params_keeps_names_and_shapes() -> None:
+    with pytest.raises(ShapeError, match="with_params: expected parameters of shapes"):
+        SumLayer(3, 2).with_params({"weight": Parameter.from_input(ConstantParameter(3, 2))})
+    with pytest.raises(ShapeError, match="with_params"):
+        HadamardLayer(2).with_params({"w": Parameter.from_input(normal(1))})

@@ -42,6 +42,8 @@ def test_nodes_come_in_topological_order() -> None:
     assert parameter.node_inputs(softmax) == (exp,)
     assert parameter.leaves == (tensor,)
     assert parameter.outputs == (softmax,)
+    assert parameter.inputs == (tensor,)
+    assert (next(parameter.nodes), next(parameter.inputs), next(parameter.outputs)) == (tensor, tensor, softmax)
 
 
 def test_sequence_and_binary_share_what_is_shared() -> None:

@@ -62,6 +62,9 @@ def test_references_lead_to_the_leaf() -> None:
             "integers cannot be learned; pass learnable=False",
         ),
         (lambda: ConstantParameter(2, 3, value=np.zeros((3, 2))), ShapeError, r"shape \(2, 3\), found \(3, 2\)"),
+        (lambda: ConstantParameter(2, value=["a", "b"]), DTypeError, r"expected numbers .*, found \['a', 'b'\]"),
+        (lambda: ConstantParameter(2, value=10**30), DTypeError, "numbers that fit 64 bits, found 10000"),
+        (lambda: ConstantParameter(2, value=[[1], [1, 2]]), ShapeError, "give every row the same length"),
         (lambda: ReferenceParameter(ExpParameter((2,))), DTypeError, "expected a leaf of a parameter, found Exp"),
     ],
 )

@@ -6,10 +6,11 @@ import inspect
 import numpy as np
 import pytest
 
-from plica.errors import InputError, PlicaError, ShapeError
+from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConjugateParameter,
     EinsumParameter,
     ExpParameter,
     FlattenParameter,
@@ -71,6 +72,7 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (LogParameter((2, 3)), np.log),
     (SquareParameter((2, 3)), np.square),
     (SoftplusParameter((2, 3)), lambda x: np.log1p(np.exp(x))),
+    (ConjugateParameter((2, 3)), np.conj),
     (SigmoidParameter((2, 3)), lambda x: 1 / (1 + np.exp(-x))),
     (ScaledSigmoidParameter((2, 3), 0.5, 2.0), lambda x: 0.5 + 1.5 / (1 + np.exp(-x))),
     (ClampParameter((2, 3), vmin=0.3), lambda x: np.maximum(x, 0.3)),
@@ -114,6 +116,10 @@ def _bound(op: ParameterOp):
     return lambda *arrays: op.evaluate(namespace, *arrays)
 
 
+def test_conjugates_of_complex_numbers(run_rule) -> None:
+    assert run_rule(_bound(ConjugateParameter((1,))), np.array([[1 - 2j]])).tolist() == [[1 + 2j]]
+
+
 @pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
 def test_rebuilds_from_shapes_and_config(op: ParameterOp, reference) -> None:  # noqa: ARG001
     again = type(op)(*op.in_shapes, **op.config)
@@ -153,6 +159,12 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: FlattenParameter((2, 3), start=1, end=2), ShapeError, "axes 1 to 2 are outside"),
         (lambda: ClampParameter((2,)), InputError, "at least one bound"),
         (lambda: ClampParameter((2,), vmin=2.0, vmax=1.0), InputError, "needs vmin <= vmax"),
+        (lambda: ClampParameter((2,), vmin="0"), DTypeError, "ClampParameter: vmin must be a number, found '0'"),
+        (lambda: ClampParameter((2,), vmax=float("nan")), InputError, "ClampParameter: vmax is NaN"),
+        (lambda: ScaledSigmoidParameter((2,), [0.0], 1.0), DTypeError, r"vmin must be a number, found \[0\.0\]"),
+        (lambda: EinsumParameter((2,), (2,), equation="é,é->é"), ShapeError, "write one small letter"),
+        (lambda: ExpParameter((1,) * 70), ShapeError, "at most 30 axes, found 70"),
+        (lambda: ExpParameter((2**40, 2**40)), ShapeError, "more entries than can be counted in 64 bits"),
     ],
 )
 def test_refuses(make, error: type[Exception], message: str) -> None:

@@ -4,8 +4,9 @@ from functools import partial
 import pytest
 
 from plica.errors import InputError
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
+from plica.symbolic.scope import Scope
 from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree
 
 COIN = partial(CategoricalLayer, num_categories=2)
@@ -99,6 +100,21 @@ def test_multivariate_inputs_can_be_left_to_the_factory() -> None:
     graph = QuadTree((2, 1, 2))
     graph.build_circuit(input_factory=factory, sum_product="cp", factorize_multivariate=False)
     assert asked == [region.scope for region in graph.inputs]
+
+
+def test_factories_may_be_given_by_scope() -> None:
+    def reals(scope, units):
+        return GaussianLayer(scope, units)
+
+    graph = QuadTree((2, 1, 2))  # input regions {0, 2} and {1, 3}
+    by_scope = {Scope([0, 2]): COIN, Scope([1]): reals, Scope([3]): COIN}
+    circuit = graph.build_circuit(input_factory=by_scope, sum_product="cp", num_input_units=2, num_sum_units=2)
+    kinds = {layer.scope: type(layer) for layer in circuit.input_layers}
+    assert kinds == {Scope([v]): GaussianLayer if v == 1 else CategoricalLayer for v in range(4)}
+    with pytest.raises(
+        InputError, match=r"no entry for the input region \{1, 3\}; it has \{0, 2\}; the keys are scopes"
+    ):
+        graph.build_circuit(input_factory={Scope([0, 2]): COIN}, sum_product="cp")
 
 
 @pytest.mark.parametrize("name", ["cp", "cp-t", "tucker"])

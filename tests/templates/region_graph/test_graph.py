@@ -30,6 +30,10 @@ def test_views() -> None:
     assert graph.partition_outputs(SPLIT) == (AB,)
     assert graph.inputs == (A, B)
     assert graph.outputs == (AB,)
+    assert graph.inner_nodes == (SPLIT, AB)
+    assert graph.inner_region_nodes == (AB,)
+    assert (next(graph.nodes), next(graph.region_nodes), next(graph.partition_nodes)) == (A, A, SPLIT)
+    assert (next(graph.inputs), next(graph.outputs)) == (A, AB)
     assert (graph.scope, graph.num_variables) == (Scope([0, 1]), 2)
     assert repr(A) == "RegionNode({0})"
 

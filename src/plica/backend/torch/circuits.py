@@ -15,6 +15,7 @@ from plica.backend.torch.leaves import LeafStore, Leaves, initialize, new_tensor
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.record import record_call
 from plica.backend.torch.state import unfold_states
+from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
@@ -53,7 +54,8 @@ class TorchCircuit(nn.Module):
         self._semiring = semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._report = report
-        self._data = DataCheck(folded.described)
+        self._data = DataCheck(folded, semiring)
+        self._weights: WeightCheck | None = None  # made where the Program is known
         self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
@@ -138,7 +140,9 @@ class TorchCircuit(nn.Module):
             return record_call(self, x)
         if x is None or self._data.width == 0:
             return self._constant(x)
-        self._data.check_shape(x)
+        x = self._data.take(x)
+        if x.device.type == "cpu" and not is_abstract(x):
+            self._check_weights()
         result = self._score(x)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
@@ -183,9 +187,16 @@ class TorchCircuit(nn.Module):
 
         Raises:
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
+            UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
-        self._data.check_shape(x)
+        self.readable(x)
+        self._check_weights()
+
+    def readable(self, x: Tensor) -> Tensor:
+        """`x` in a dtype that Programs have; raises as `check` does."""
+        x = self._data.take(x)
         self._check_states(x)
+        return x
 
     def reset_parameters(self, seed: int | None = None) -> None:
         """Fill every tensor anew from its initializer.
@@ -225,6 +236,7 @@ class TorchCircuit(nn.Module):
             **self.__dict__,
             "_runs": {},
             "_lowered": {},
+            "_weights": None,
             "queries": {},
         }  # generated functions are made again where they are needed
 
@@ -280,3 +292,9 @@ class TorchCircuit(nn.Module):
 
     def _check_states(self, x: Tensor) -> None:
         self._data.check(x)
+
+    def _check_weights(self) -> None:
+        if self._weights is None:
+            weights = self.lowered(self.usual_input()).weights
+            self._weights = WeightCheck(self._folded, self._semiring, weights)
+        self._weights.check(self.leaves)

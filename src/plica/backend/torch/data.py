@@ -1,13 +1,23 @@
-"""Data at hand, checked against a circuit: its shape, and the entries that are no state of their variable."""
+"""Data at hand, checked against a circuit: its shape and dtype, and the entries that no layer can read."""
 
-from typing import final
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, final
 
 import torch
 from torch import Tensor
 
+from plica.backend.torch.emit import emit
+from plica.backend.torch.leaves import Leaves
 from plica.errors import DTypeError, InputError
-from plica.lower.data import input_width, state_limits
-from plica.symbolic.circuit import Circuit
+from plica.ir.dtypes import as_dtype
+from plica.lower.data import column_domains, input_width, lower_check, reads_whole
+from plica.lower.fold.groups import FoldedCircuit
+from plica.symbolic.layers import InputRow
+from plica.symbolic.semirings import Semiring
+
+_WIDER = {torch.bfloat16: torch.float32}  # dtypes that Programs do not have
 
 
 @final
@@ -15,13 +25,18 @@ class DataCheck:
     """What data a circuit takes.
 
     Args:
-        circuit: The circuit as it was described.
+        folded: The folded circuit.
+        semiring: What stands for missing values there.
     """
 
-    def __init__(self, circuit: Circuit) -> None:
-        self._circuit = circuit
-        self._width = input_width(circuit)
-        self._limits = _limit_tensor(circuit)
+    def __init__(self, folded: FoldedCircuit, semiring: Semiring) -> None:
+        self._folded = folded
+        self._semiring = semiring
+        self._width = input_width(folded.described)
+        self._runs: dict[torch.dtype, tuple[Callable[..., Any], Leaves]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runs": {}}  # generated functions are made again where they are needed
 
     @property
     def width(self) -> int:
@@ -30,11 +45,21 @@ class DataCheck:
 
     @property
     def has_states(self) -> bool:
-        """Whether some variable has states."""
-        return self._limits is not None
+        """Whether some variable takes whole numbers."""
+        return any(domain.whole for domain in self._folded.described.domains.values())
+
+    def take(self, x: Tensor) -> Tensor:
+        """`x` in a dtype that Programs have; raises as `check_shape` does."""
+        self.check_shape(x)
+        return x.to(_WIDER[x.dtype]) if x.dtype in _WIDER else x
 
     def check_shape(self, x: Tensor) -> None:
-        """Raise where `x` is no real tensor of one column for each variable."""
+        """Raise where `x` is no tensor of real numbers with one column for each variable.
+
+        Raises:
+            DTypeError: It is no tensor, or has complex numbers.
+            InputError: It has another shape.
+        """
         if not isinstance(x, Tensor):
             raise DTypeError(f"a circuit takes a torch tensor, found {type(x).__name__}; try torch.as_tensor(x).")
         if x.is_complex():
@@ -46,37 +71,58 @@ class DataCheck:
             )
 
     def check(self, x: Tensor) -> None:
-        """Raise where an entry of `x` is no state of its variable, or is missing and cannot be summed out."""
-        wrong = self._wrong_entries(x)
-        if wrong is None or not bool(wrong.any()):
-            return
-        row, column = (int(place) for place in wrong.nonzero()[0])
+        """Raise where some entry of `x` cannot be read; `x` as `take` gives it. This waits for the device.
+
+        Raises:
+            InputError: An entry is outside the domain of its variable, or a layer lacks some of its variables.
+            StructuralPropertyError: An entry is missing and the circuit cannot sum it out.
+        """
+        if x.is_meta:
+            raise InputError("data on the meta device has no values to check; check it before it goes there.")
+        entries, rows = self._masks(x)
+        if bool(entries.any()):
+            row, column = (int(place) for place in entries.nonzero()[0])
+            self._refuse_entry(x, row, column)
+        if bool(rows.any()):
+            self._refuse_row(x, int(rows.nonzero()[0]))
+
+    def _masks(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if x.dtype not in self._runs:
+            program, constants = lower_check(self._folded, self._semiring, as_dtype(x.dtype))
+            leaves = Leaves()
+            for var, constant in zip(program.consts, constants, strict=True):
+                leaves.keep(var.name, constant)
+            self._runs[x.dtype] = (emit(program, "check"), leaves)
+        run, leaves = self._runs[x.dtype]
+        entries, rows = run(leaves.to(x.device), x)
+        return entries, rows
+
+    def _refuse_entry(self, x: Tensor, row: int, column: int) -> NoReturn:
+        circuit = self._folded.described
         value = x[row, column].item()
-        if isinstance(value, float) and value != value:
-            self._circuit.check_smooth_and_decomposable("a missing value (NaN)")
-        assert self._limits is not None, "only states can be wrong"
+        if value != value:
+            circuit.check_smooth_and_decomposable("a missing value (NaN)")
+        domain = column_domains(circuit)[column]
+        or_missing = ", or NaN where it is missing" if x.is_floating_point() else ""
         raise InputError(
-            f"row {row}, variable {column}: the value {value:g} is none of the {int(self._limits[column])} states "
-            f"0 to {int(self._limits[column]) - 1}; encode the data as these integers"
-            f"{', or NaN where it is missing' if isinstance(value, float) else ''}."
+            f"row {row}, variable {column}: the value {_shown(value)} is {domain.refusal}; {domain.advice}{or_missing}."
         )
 
-    def _wrong_entries(self, x: Tensor) -> Tensor | None:
-        limits = self._limits
-        properties = self._circuit.properties
-        missing = torch.isnan(x) if x.is_floating_point() else None
-        wrong = None
-        if limits is not None:
-            x = x.byte() if x.dtype == torch.bool else x
-            limits = limits.to(x.device)
-            state = limits.isfinite()
-            wrong = state & ((x < 0) | (x >= limits) | (x != x.floor() if x.is_floating_point() else False))
-            wrong = wrong if missing is None else wrong & ~missing
-        if missing is not None and not (properties.smooth and properties.decomposable):
-            wrong = missing if wrong is None else wrong | missing
-        return wrong
+    def _refuse_row(self, x: Tensor, row: int) -> NoReturn:
+        circuit = self._folded.circuit
+        for layer in circuit.live.input_layers:
+            missing = [variable for variable in layer.scope if bool(x[row, variable].isnan())]
+            found = self._folded.row(layer)
+            assert isinstance(found, InputRow), "input layers have input rows"
+            if reads_whole(layer, found, self._semiring) and 0 < len(missing) < layer.num_variables:
+                raise InputError(
+                    f"row {row}: variable {missing[0]} is missing, but {circuit.layer_name(layer)} sums out all of its "
+                    f"variables {layer.scope!s} or none; give the value, make all of them missing, or write "
+                    f"`partial` in the row of {type(layer).__name__}."
+                )
+        raise AssertionError("the Program of the check found a layer")
 
 
-def _limit_tensor(circuit: Circuit) -> Tensor | None:
-    limits = torch.from_numpy(state_limits(circuit))
-    return limits if bool(limits.isfinite().any()) else None
+def _shown(value: float) -> str:
+    """A number as messages write it: 2, not 2.0."""
+    return str(int(value)) if value == value and abs(value) < 2**63 and value == int(value) else str(value)

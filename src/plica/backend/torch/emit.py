@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from plica.backend.torch import kernels
+from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.plan import (
     Plan,
     bounds_of,
@@ -25,7 +26,15 @@ from plica.backend.torch.plan import (
     size_places,
 )
 from plica.backend.torch.rows import ROWS
-from plica.backend.torch.rows.call import Call, axis_source, dtype_source, scalar_source, shape_source, size_source
+from plica.backend.torch.rows.call import (
+    Call,
+    axis_source,
+    dtype_source,
+    number_source,
+    scalar_source,
+    shape_source,
+    size_source,
+)
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
@@ -38,7 +47,7 @@ _INDENT = "    "
 def emit(
     program: Program, name: str = "forward", *, is_checked: bool = False, numbers: frozenset[int] = frozenset()
 ) -> Callable[..., Any]:
-    """The Python function of `program`: `run(leaves, *arguments)`, leaves by attribute.
+    """The Python function of `program`: `run(leaves, *arguments)`, leaves by attribute (`attribute_of`).
 
     It returns the result, or a tuple where there are several. Arguments that are scalars may be Python numbers.
 
@@ -58,7 +67,7 @@ def source(
     program: Program, name: str = "forward", *, is_checked: bool = False, numbers: frozenset[int] = frozenset()
 ) -> str:
     """The text of the function of `program`."""
-    leaves = [f"leaves.{var.name}" for var in program.consts]
+    leaves = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     plan = Plan.of(program, numbers)
     named = plan.program
     return "\n".join(_Emitter(plan, dict(zip(named.consts, leaves, strict=True))).function(name, is_checked)) + "\n"
@@ -220,7 +229,7 @@ class _Emitter:
     # Operands
 
     def _text(self, operand: Operand) -> str:
-        return repr(operand.value) if isinstance(operand, Literal) else operand.name
+        return number_source(operand.value) if isinstance(operand, Literal) else operand.name
 
     def _tensor(self, operand: Operand) -> str:
         text = self._text(operand)

@@ -13,6 +13,7 @@ import torch.utils.dlpack
 from torch import Tensor
 
 from plica.backend.torch.emit import emit, number_arguments, source
+from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.plan import RESERVED
 from plica.ir.program import Bound
 from plica.passes.clean import clean
@@ -35,7 +36,7 @@ class TorchFunction:
         self._name = name if name.isidentifier() and name not in RESERVED else "function"  # a lambda has no name
         self._run = emit(self.program, self._name, is_checked=True, numbers=numbers)
         self._described = numbers
-        named = zip((var.name for var in self.program.consts), bound.leaves, strict=True)
+        named = zip((attribute_of(var.name) for var in self.program.consts), bound.leaves, strict=True)
         leaves = dict(named)
         self._tensors = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Tensor)}
         self._read = {key: leaf for key, leaf in leaves.items() if not isinstance(leaf, Tensor)}

@@ -216,5 +216,5 @@ def unique(x: Tensor, *parts: str) -> tuple[Any, ...]:
         order = torch.arange(x.numel(), device=x.device)
         start = torch.full_like(counts, x.numel())
         found["indices"] = start.scatter_reduce(0, inverse.reshape(-1), order, "amin")
-        found["values"] = x.reshape(-1).index_select(0, found["indices"])
+        found["values"] = x.reshape(-1)[found["indices"]]
     return (values.shape[0], *(found[part] for part in parts))

@@ -38,6 +38,7 @@ __all__ = [
     "sign",
     "slice_axis",
     "steps",
+    "total",
     "tucker",
     "unique",
     "update",
@@ -86,6 +87,11 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None) -> T
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return safe_log(total).add_(shift)
     return log_of_sum(total, shift, lambda: [x for _, x in factors], weight.flatten(2), given, logs)
+
+
+def total(*arrays: Tensor) -> Tensor:
+    """The sum of arrays of one shape, added from the left."""
+    return reduce(torch.add, arrays)
 
 
 def log_tucker(*arrays: Tensor, logs: str | None = None) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from keyword import kwlist
 from typing import Any, final
 from weakref import WeakSet
 
@@ -19,9 +20,9 @@ from plica.symbolic.parameters import TensorParameter
 class Leaves(nn.Module):
     """The tensors that a Program captures, as attributes named like its variables.
 
-    Learnable leaves are parameters and the others buffers, `(F, *shape)` each. In a state dict each fold is an entry of
-    its own: `3.weight` of shape `(*shape,)`. Constants are plain attributes that follow the module from device to
-    device but never change their dtype.
+    Where a name is taken the attribute has another (`attribute_of`). Learnable leaves are parameters and the others
+    buffers, `(F, *shape)` each. In a state dict each fold is an entry of its own: `3.weight` of shape `(*shape,)`.
+    Constants are plain attributes that follow the module from device to device but never change their dtype.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,8 @@ class Leaves(nn.Module):
         """Hold one constant under the name of its variable, on the device of the module."""
         self._constants[name] = constant
         with torch.inference_mode(False):  # a constant of the first call is there for training too
-            object.__setattr__(self, name, torch.from_numpy(np.array(constant.value)).to(self.device))
+            tensor = torch.from_numpy(np.array(constant.value)).to(self.device)
+            object.__setattr__(self, attribute_of(name), tensor)
 
     def share(self, store: LeafStore) -> None:
         """Have the tensors of `store` from now on, whichever circuit replaces one."""
@@ -77,6 +79,7 @@ class Leaves(nn.Module):
             tensor: `(F, *shape)`.
             keys: What a state dict calls the tensors of the circuit; folds of other circuits are left out there.
         """
+        name = attribute_of(name)
         self._leaves[name] = leaf
         self._keys[name] = tuple(keys.get(member) for member in leaf.members)
         if len(self._order) != len(keys):
@@ -139,6 +142,19 @@ class LeafStore:
 def _publish(leaves: Leaves, _: object = None) -> None:
     if leaves._store is not None:
         leaves._store.publish(leaves)
+
+
+def attribute_of(name: str) -> str:
+    """The attribute that holds the leaf of the variable `name`, by which generated code reads it.
+
+    That is `name`, unless it is a word of Python or something that a module has already: then `_` is added. No two
+    names get one attribute, since `_` is added to `if_` too.
+    """
+    is_taken = any(name[:end] in _TAKEN for end in range(len(name.rstrip("_")), len(name) + 1))
+    return f"{name}_" if is_taken else name
+
+
+_TAKEN = frozenset({*kwlist, "__debug__", *dir(Leaves())})
 
 
 @dataclass(frozen=True, slots=True)

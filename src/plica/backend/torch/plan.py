@@ -15,7 +15,7 @@ from plica.ir.sizes import Size
 from plica.ops.regions import regions_of
 
 _RESERVED = frozenset({*kwlist, "torch", "kernels", "leaves", "inf", "nan", "min", "max", "int", "bool", "float"})
-RESERVED = _RESERVED | {"device", "range", "zip", "reversed", "abs", "_"}
+RESERVED = _RESERVED | {"device", "range", "zip", "abs", "complex", "_", "__debug__"}
 """Names that mean something in generated code."""
 
 # Operations on Python numbers that mean what they mean on scalars of 64-bit integers and truth values.
@@ -56,7 +56,7 @@ def host_row(equation: Equation) -> str | None:
     if any(one.type.dtype not in _COUNTING for one in equation.inputs):
         return None
     if equation.op.name == "astype":
-        return _CASTS.get(equation.outputs[0].type.dtype)
+        return _CASTS.get(equation.outputs[0].type.dtype.value)
     return HOST_ROWS.get(equation.op.name) if equation.outputs[0].type.dtype in _COUNTING else None
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from plica.backend.torch.leaves import attribute_of
 from plica.errors import InputError
 from plica.lower.data import input_width
 from plica.tracing.call import call_program
@@ -26,6 +27,6 @@ def record_call(circuit: TorchCircuit, x: Tracer) -> Any:
     if x.ndim != 2 or x.dims[1] != width:
         raise InputError(f"{user_line()}: the circuit expects data of shape (B, {width}), found {x.aval}.")
     program = circuit.prepared(getattr(torch, x.dtype.value)).program
-    leaves = [Reference(circuit.leaves, var.name) for var in program.consts]
+    leaves = [Reference(circuit.leaves, attribute_of(var.name)) for var in program.consts]
     (result,) = call_program(program, leaves, [x], "circuit")
     return result

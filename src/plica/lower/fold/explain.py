@@ -8,8 +8,10 @@ from plica.symbolic.layers import InputLayer, Layer
 
 def explain_folds(folded: FoldedCircuit) -> str:
     """One line for each group, and one for each pair of groups that differ in little."""
-    layers = len(folded.circuit.layers)
-    lines = [f"folded: {layers} layers became {len(folded.groups)} groups"]
+    live, layers = len(folded.circuit.live.layers), len(folded.circuit.layers)
+    lines = [f"folded: {live} layers became {len(folded.groups)} groups"]
+    if live < layers:
+        lines.append(f"  {layers - live} layers that no output depends on are left out")
     if folded.folds:
         lines += [f"  {number:3} {_line(group)}" for number, group in enumerate(folded.groups)]
         lines += list(_apart(folded))

@@ -81,7 +81,7 @@ class FoldedCircuit:
     Args:
         circuit: What was folded.
         described: The circuit as it was described, before rules were applied; it names tensors and has the properties.
-        groups: In topological order.
+        groups: Of the layers that the outputs depend on, in topological order.
         out_fold_idx: For each output of the circuit, its group and fold.
         folds: Whether alike layers were to be one group.
         rows: The rows of layers that are not Plica's own.
@@ -120,14 +120,14 @@ class FoldedCircuit:
 
 def fold_circuit(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """The circuit with layers of equal `fold_settings` computed together where their inputs allow it."""
-    groups = schedule(circuit.layers, circuit.layer_inputs, lambda layer: layer.fold_settings())
+    groups = schedule(circuit.live.layers, circuit.layer_inputs, lambda layer: layer.fold_settings())
     ordering = order_folds(groups, circuit.outputs, circuit.layer_inputs)
     return _folded(circuit, described, rows, ordering, folds=True)
 
 
 def single_groups(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """Every layer a group of its own."""
-    return _folded(circuit, described, rows, tuple((layer,) for layer in circuit.layers), folds=False)
+    return _folded(circuit, described, rows, tuple((layer,) for layer in circuit.live.layers), folds=False)
 
 
 def _folded(

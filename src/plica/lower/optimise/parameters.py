@@ -37,6 +37,7 @@ from plica.symbolic.parameters import (
     ReferenceParameter,
     SoftmaxParameter,
     SumParameter,
+    setting_key,
 )
 
 __all__ = ["PARAMETER_RULES", "optimize_graph", "parameter_view", "share_nodes"]
@@ -270,17 +271,7 @@ def _key(node: Any) -> Hashable:
     """What alike nodes share beside their inputs; operations of one's own are alike if type and config are."""
     target = node.deref() if isinstance(node, ReferenceParameter) else node
     if isinstance(target, ConstantParameter):
-        return (ConstantParameter, target.shape, _setting_key(target.value))
+        return (ConstantParameter, target.shape, setting_key(target.value))
     if not isinstance(target, ParameterOp):
         return target  # a leaf is like no other
-    return (type(target), target.in_shapes, tuple((k, _setting_key(v)) for k, v in sorted(target.config.items())))
-
-
-def _setting_key(value: Any) -> Hashable:
-    """What alike settings share; a setting of an unknown kind is like itself alone."""
-    if isinstance(value, np.ndarray):
-        return (value.shape, value.dtype.str, value.tobytes())
-    if isinstance(value, tuple):
-        return tuple(map(_setting_key, value))
-    plain = value is None or isinstance(value, bool | int | float | complex | str)
-    return (type(value), repr(value)) if plain else (object, id(value))
+    return (type(target), target.in_shapes, tuple((k, setting_key(v)) for k, v in sorted(target.config.items())))

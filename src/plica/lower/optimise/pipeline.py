@@ -155,7 +155,7 @@ class _Loop:
         self._original, self._rules, self._strategy, self._facts = circuit, rules, strategy, facts
         self._nodes: tuple[Layer, ...] = circuit.layers
         self._inputs = circuit.layers_inputs
-        self._outputs = circuit.outputs
+        self._outputs: tuple[Layer, ...] = circuit.outputs
         self._names: dict[Layer, str] = {}
         self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}

@@ -13,8 +13,8 @@ def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
     """The value of every group, in order: `(F, B, K)`, or `(F, 1, K)` without data, where no variable is known.
 
     Args:
-        scope: The Program under construction; its semiring says what a sum and a product are, and how input layers
-            lose variables that are not known.
+        scope: The Program under construction; its semiring says what a sum and a product are, and what stands for
+            variables that are not known: they are summed out, or take their largest value.
         data: What is known of the variables.
     """
     values: list[Value] = []
@@ -39,11 +39,6 @@ def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, val
     params = scope.parameters(group)
     if isinstance(row, InputRow):
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
-        complete = data is not None and data.missing is None
-        reduced = None if complete else row.reduced(xp, semiring, layer, params)
-        if data is None:
-            assert reduced is not None, "computed just above"
-            return reduced
-        return data.choose(group, row.body(xp, semiring, layer, params, data.columns(group, layer)), reduced)
+        return row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
     inputs = [scope.read(values, [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)]
     return row.body(xp, semiring, layer, params, inputs)

@@ -8,7 +8,7 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported
 from plica.ir.program import Program
-from plica.lower.data import InputData, input_width
+from plica.lower.data import InputData, input_width, samples_dtype
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.queries.bottom_up import layer_values
@@ -29,7 +29,7 @@ class Query:
 
     Args:
         name: What messages call it.
-        semiring: What a sum and a product are on the way up, and how input layers lose variables that are not known.
+        semiring: What a sum and a product are on the way up, and what stands for variables that are not known.
         chooser: How one is chosen of several, on the way down.
     """
 
@@ -88,9 +88,8 @@ def lower_query(
     scope = LoweringScope(folded, query.semiring, dtype, owners or {})
     floating = input_dtype is not None and input_dtype.kind == "float"
     reals = real_dtype or (input_dtype if floating and input_dtype else dtype)
-    states = all(layer.num_states is not None for layer in folded.circuit.input_layers)
     with scope.trace.active():
-        results, choices = _lowered(scope, query, input_dtype, DType.INT64 if states else reals)
+        results, choices = _lowered(scope, query, input_dtype, samples_dtype(folded.circuit, reals))
     circuit = folded.circuit
     return LoweredQuery(
         scope.build(results),
@@ -101,7 +100,7 @@ def lower_query(
 
 
 def _num_uniforms(query: Query, folded: FoldedCircuit) -> int:
-    return sum(query.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.layers)
+    return sum(query.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.live.layers)
 
 
 def _lowered(
@@ -119,6 +118,7 @@ def _lowered(
     walk_down(scope, choices)
     ((group, fold),) = scope.folded.out_fold_idx
     log_value = scope.semiring.to_log(xp, up[group])[fold, :, 0]
+    choices.skip(layer for layer in scope.folded.circuit.layers if layer not in scope.folded.circuit.live.layers)
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
     invalid = xp.any(xp.stack(choices.invalid)) if choices.invalid else xp.zeros((), dtype=DType.BOOL)
     return [_completed(x, choices.filled.rows()), terms, log_value, invalid], choices
@@ -143,7 +143,7 @@ def check_query(query: Query, folded: FoldedCircuit) -> None:
         ProductRow: ("route",),
         FusedRow: ("route",),
     }
-    for layer in circuit.layers:
+    for layer in circuit.live.layers:
         row = folded.row(layer)
         for name in columns[type(row)]:
             found = getattr(row, name)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
+from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width
-from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.scope import LoweringScope
@@ -20,10 +21,17 @@ from plica.tracing.tracer import Tracer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A Program with what stands behind each of its captured variables."""
+    """A Program with what stands behind each of its captured variables.
+
+    Args:
+        program: The Program.
+        captured: What stands behind each captured variable.
+        weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
+    """
 
     program: Program
     captured: tuple[Leaf | Constant, ...]
+    weights: tuple[tuple[FoldedLayer, str], ...] = ()
 
 
 def lower_score(
@@ -36,7 +44,8 @@ def lower_score(
     scope = LoweringScope(folded, semiring, dtype, owners or {})
     with scope.trace.active():
         results = _score(scope, input_dtype)
-    return Lowered(scope.build(results), tuple(scope.captured))
+    weights = tuple(one for one in scope.weights if not is_never_negative(*one))
+    return Lowered(scope.build(results), tuple(scope.captured), weights)
 
 
 def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:
@@ -47,6 +56,8 @@ def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:
     outputs = scope.read(layer_values(scope, data), list(scope.folded.out_fold_idx))
     result = xp.permute_dims(scope.semiring.result(xp, outputs), (1, 0, 2))  # (B, outputs, units)
     results = [result if data is None else data.poison(result)]
+    if scope.folded.described.live is not scope.folded.described:
+        scope.keep_unread()
     if scope.semiring.proven is not None:
         results.append(xp.all(scope.semiring.proven(xp, outputs), axis=(0, 2)))
     return results

@@ -4,11 +4,14 @@
 ['CPT', 'Categorical', 'Gaussian', 'Hadamard', 'Kronecker', 'Sum', 'TensorDot', 'Tucker']
 """
 
+from collections.abc import Mapping
+
 from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, tensordot, tucker
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.cpt import CPTLayer
+from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
 from plica.symbolic.layers.gaussian import GaussianLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.kronecker import KroneckerLayer
@@ -30,11 +33,19 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     )
 )
 
+# What templates, data files and the command line ask for by name.
+DISTRIBUTIONS: Mapping[str, Distribution] = distribution_table(
+    row.distribution for row in LAYER_ROWS.values() if isinstance(row, InputRow) and row.distribution is not None
+)
+
 __all__ = [
+    "DISTRIBUTIONS",
     "LAYER_ROWS",
     "CPTLayer",
     "CategoricalLayer",
     "Choice",
+    "Column",
+    "Distribution",
     "FusedLayer",
     "FusedRow",
     "GaussianLayer",
@@ -51,5 +62,6 @@ __all__ = [
     "SumRow",
     "TensorDotLayer",
     "TuckerLayer",
+    "distribution_table",
     "layer_table",
 ]

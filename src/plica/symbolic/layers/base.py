@@ -10,14 +10,18 @@ parameters are attributes of the names in `params`, together with a row (see `pl
 """
 
 import copy
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from plica.errors import DTypeError, InputError, ShapeError
-from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape
+from plica.symbolic.domains import Domain
+from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape, setting_key
 from plica.symbolic.scope import Scope
+
+_MAX_BITS = 62  # of a number of units
 
 
 class Layer(ABC):
@@ -90,8 +94,8 @@ class InputLayer(Layer):
             """The variables that it reads."""
 
         @property
-        def num_states(self) -> int | None:
-            """The variables take the values 0 to `num_states` - 1; None where they are real."""
+        def domain(self) -> Domain:
+            """The values that each of its variables takes; layers of one variable narrow each other's."""
 
     @property
     def num_variables(self) -> int:
@@ -168,7 +172,7 @@ def layer_details(layer: Layer) -> str:
 
 def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
     """The config without the scope, and the shapes of the evaluated parameters."""
-    config = tuple((name, value) for name, value in layer.config.items() if name != "scope")
+    config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name != "scope")
     return config, tuple((name, parameter.shape) for name, parameter in layer.evaluated_params.items())
 
 
@@ -181,6 +185,15 @@ def positive(owner: str, name: str, value: int) -> int:
     if number < 1:
         raise ShapeError(f"{owner}: {name} must be at least 1, found {number}")
     return number
+
+
+def check_power(owner: str, units: int, arity: int) -> None:
+    """Raise where a layer would have one unit for each of more choices than can be counted."""
+    if units > 1 and arity * math.log2(units) > _MAX_BITS:
+        raise ShapeError(
+            f"{owner}: one unit for every choice of {units} units from {arity} inputs is more than can be counted; use "
+            "fewer inputs or units, or a HadamardLayer"
+        )
 
 
 def input_scope(owner: str, scope: Iterable[int], num_variables: int | None = None) -> Scope:

@@ -2,14 +2,15 @@
 
 >>> from plica.symbolic.scope import Scope
 >>> layer = CategoricalLayer(Scope([2]), 8, num_categories=256)
->>> layer, layer.num_states, layer.params["logits"].shape
-(CategoricalLayer(scope={2}, 8), 256, (8, 256))
+>>> layer, layer.domain, layer.params["logits"].shape
+(CategoricalLayer(scope={2}, 8), Domain('256 states'), (8, 256))
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers.base import (
     InputLayer,
     assign,
@@ -19,6 +20,7 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
+from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.parameters import (
     Array,
@@ -93,6 +95,11 @@ class CategoricalLayer(InputLayer):
         return isinstance(output, LogSoftmaxParameter) and output.axis in (-1, 1)
 
     @property
+    def domain(self) -> Domain:
+        """The categories, counted from 0."""
+        return finite(self.num_categories)
+
+    @property
     def num_states(self) -> int:
         """The number of categories."""
         return self.num_categories
@@ -159,4 +166,7 @@ ROW = InputRow(
     maximum=_maximum,
     mode=_mode,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
+    distribution=Distribution(
+        "categorical", CategoricalLayer, ("logits", "probs"), lambda num_values: {"num_categories": num_values}
+    ),
 )

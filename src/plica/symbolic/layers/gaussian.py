@@ -12,11 +12,14 @@ from typing import Any, final
 
 import numpy as np
 
+from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
+    HadamardParameter,
     Namespace,
     Parameter,
     ParameterFactory,
@@ -29,6 +32,7 @@ from plica.symbolic.parameters import (
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
 
+_LEAST_SPREAD = 0.01  # of a density fitted to a column, in units of its spread: keeps likelihoods finite
 MIN_STDDEV = 1e-5  # the default stddev is at least this, far from where its square leaves float32
 
 
@@ -83,9 +87,9 @@ class GaussianLayer(InputLayer):
         )
 
     @property
-    def num_states(self) -> None:
+    def domain(self) -> Domain:
         """The variable is real."""
-        return
+        return REALS
 
     @property
     def config(self) -> dict[str, Any]:
@@ -147,4 +151,31 @@ def _mode(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa
     return xp.expand_dims(params["mean"], axis=-1)  # (F, K, 1)
 
 
-ROW = InputRow(GaussianLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum, mode=_mode)
+def _fitted(column: Column) -> dict[str, ParameterFactory]:
+    """Densities spread like their column, learned in units of its spread whatever its scale."""
+
+    def mean(shape: Shape) -> Parameter:
+        shift = ConstantParameter(*shape, value=column.mean)
+        return Parameter.from_binary(SumParameter(shape, shape), _scaled(shape, normal(shape)), shift)
+
+    def stddev(shape: Shape) -> Parameter:
+        width = Parameter.from_unary(SoftplusParameter(shape), normal(shape))
+        floor = ConstantParameter(*shape, value=column.spread * _LEAST_SPREAD)
+        return Parameter.from_binary(SumParameter(shape, shape), _scaled(shape, width), floor)
+
+    def _scaled(shape: Shape, parameter: Parameter) -> Parameter:
+        scale = ConstantParameter(*shape, value=column.spread)
+        return Parameter.from_binary(HadamardParameter(shape, shape), scale, parameter)
+
+    return {"mean_factory": mean, "stddev_factory": stddev}
+
+
+ROW = InputRow(
+    GaussianLayer,
+    body=_body,
+    marginal=_marginal,
+    sample=_sample,
+    mode=_mode,
+    maximum=_maximum,
+    distribution=Distribution("gaussian", GaussianLayer, ("mean", "stddev"), fitted=_fitted),
+)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from plica.symbolic.layers.base import ProductLayer, assign, positive
+from plica.symbolic.layers.base import ProductLayer, assign, check_power, positive
 from plica.symbolic.layers.rows import ProductRow
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -30,6 +30,7 @@ class KroneckerLayer(ProductLayer):
     def __init__(self, num_input_units: int, arity: int = 2) -> None:
         name = "KroneckerLayer"
         units, inputs = positive(name, "num_input_units", num_input_units), positive(name, "arity", arity)
+        check_power(name, units, inputs)
         assign(self, num_input_units=units, arity=inputs)
 
     @property

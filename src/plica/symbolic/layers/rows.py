@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 from plica.errors import GraphError, UnsupportedError
 from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
+from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Semiring, Value
 
-# x: (F, B, num_variables), integer or floating, present and in range -> (F, B, K)
+# x: (F, B, num_variables), of the domain of the layer, in its dtype -> (F, B, K)
 InputBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array], Value]
 # -> (F, 1, K): the layer summed, integrated or maximised over all its variables
 Reduced: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
+# x as above, missing: (F, B, num_variables) booleans -> (F, B, K): summed or integrated over what is missing
+Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
 # units: (F, B) integers >= 0, uniforms: (F, B, num_variables) in [0, 1) -> (F, B, num_variables)
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
 # -> (F, K, num_variables): where each unit has its largest value
@@ -60,22 +63,27 @@ class InputRow:
 
     Args:
         layer: The class.
-        body: The numbers of the units at given data.
-        marginal: The body summed or integrated over the variables.
-        sample: Draws of the variables.
+        body: The value of each unit at given data.
+        marginal: The value of each unit, summed or integrated over all variables.
+        sample: Draws the variables from the distributions of chosen units.
+        mode: Where each unit has its largest value.
+        maximum: What that value is.
         padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold
             though they differ in its length.
-        maximum: The largest number of the body over all values of the variables.
-        mode: Values of the variables at which each unit has that number.
+        partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
+            value in their place). Without it, a row lacks all variables of a layer or none.
+        distribution: How templates and the command line ask for it, if they do.
     """
 
     layer: type[InputLayer]
     body: InputBody
     marginal: Reduced
     sample: Sample | Unsupported
-    padding: Mapping[str, float] = field(default_factory=dict)
     maximum: Reduced | Unsupported = _NO_MAXIMUM
     mode: Mode | Unsupported = _NO_MODE
+    padding: Mapping[str, float] = field(default_factory=dict)
+    partial: Partial | None = None
+    distribution: Distribution | None = None
 
     def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
         """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.

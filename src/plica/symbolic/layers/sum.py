@@ -126,8 +126,7 @@ def _column(xp: Namespace, place: int, weight: Array) -> Array:
 
 
 def _log_weights(xp: Namespace, layer: SumLayer, params: Params) -> Array:  # noqa: ARG001
-    log_weights: Array = params.weight("weight").log(xp)
-    return log_weights  # (F, O, H*I), or (F, K, H) where the layer mixes
+    return params.weight("weight").log(xp)  # (F, O, H*I), or (F, K, H) where the layer mixes
 
 
 def _reads(layer: SumLayer) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any, final
 
-from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, fields_of, positive
+from plica.symbolic.layers.base import FusedLayer, assign, check_power, choose_parameter, fields_of, positive
 from plica.symbolic.layers.rows import FusedRow
 from plica.symbolic.parameters import Namespace, Parameter, ParameterLike, softmax_normal
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -41,6 +41,7 @@ class TuckerLayer(FusedLayer):
         name = "TuckerLayer"
         units, inputs = positive(name, "num_input_units", num_input_units), positive(name, "arity", arity)
         sums = positive(name, "num_output_units", num_output_units)
+        check_power(name, units, inputs)
         assign(self, num_input_units=units, num_output_units=sums, arity=inputs)
         assign(self, weight=choose_parameter(name, "weight", (sums, units**inputs), weight, softmax_normal))
 

@@ -13,6 +13,7 @@ from plica.symbolic.parameters.contract import (
 )
 from plica.symbolic.parameters.elementwise import (
     ClampParameter,
+    ConjugateParameter,
     ExpParameter,
     HadamardParameter,
     LogParameter,
@@ -34,6 +35,7 @@ from plica.symbolic.parameters.nodes import (
     ParameterOp,
     Shape,
     UnaryOp,
+    setting_key,
 )
 from plica.symbolic.parameters.products import (
     KroneckerParameter,
@@ -54,6 +56,7 @@ __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
+    "ConjugateParameter",
     "ConstantParameter",
     "EinsumParameter",
     "ExpParameter",
@@ -92,5 +95,6 @@ __all__ = [
     "log_softmax_normal",
     "mixing_weight_factory",
     "normal",
+    "setting_key",
     "softmax_normal",
 ]

@@ -7,6 +7,7 @@
 """
 
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import final
 
 from plica.errors import ShapeError
@@ -70,7 +71,7 @@ class EinsumParameter(BinaryOp):
         fits = bool(arrow) and [len(term) for term in letters] == [len(shape) for shape in shapes]
         for term, shape in zip(letters, shapes, strict=False):
             for letter, size in zip(term, shape, strict=False):
-                fits = fits and letter.islower() and sizes.setdefault(letter, size) == size
+                fits = fits and letter in ascii_lowercase and sizes.setdefault(letter, size) == size
         if not fits or any(letter not in sizes for letter in result) or len(dict.fromkeys(result)) != len(result):
             raise ShapeError(
                 f"EinsumParameter: the equation {self.equation!r} does not fit inputs of shape {shapes[0]} and "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from plica.errors import InputError, ShapeError
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound
 
 
 def _same_shape(op: BinaryOp) -> Shape:
@@ -109,6 +109,16 @@ class SigmoidParameter(EntrywiseOp):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
+class ConjugateParameter(EntrywiseOp):
+    """The complex conjugate; real numbers are their own."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The input with the opposite imaginary part."""
+        return xp.conj(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
 class ScaledSigmoidParameter(UnaryOp):
     """A sigmoid stretched to lie between `vmin` and `vmax`."""
 
@@ -117,6 +127,8 @@ class ScaledSigmoidParameter(UnaryOp):
 
     def infer_shape(self) -> Shape:
         """The shape of the input."""
+        check_bound(self, "vmin", self.vmin)
+        check_bound(self, "vmax", self.vmax)
         if not self.vmin < self.vmax:
             raise InputError(f"ScaledSigmoidParameter needs vmin < vmax, found vmin={self.vmin} and vmax={self.vmax}")
         return self.in_shape
@@ -136,6 +148,9 @@ class ClampParameter(UnaryOp):
 
     def infer_shape(self) -> Shape:
         """The shape of the input."""
+        for name, value in (("vmin", self.vmin), ("vmax", self.vmax)):
+            if value is not None:
+                check_bound(self, name, value)
         if self.vmin is None and self.vmax is None:
             raise InputError("ClampParameter needs at least one bound; pass vmin=, vmax= or both")
         if self.vmin is not None and self.vmax is not None and self.vmin > self.vmax:

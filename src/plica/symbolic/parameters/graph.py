@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, final
 
 from plica.errors import DTypeError, GraphError, ShapeError
+from plica.graph.listing import Listing
 from plica.graph.order import topological_order
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter
@@ -47,14 +48,19 @@ class Parameter:
             _check_inputs(node, self._in_nodes[node])
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> Listing[Node]:
         """Every node, each after its inputs."""
-        return self._nodes
+        return Listing(self._nodes)
 
     @property
-    def leaves(self) -> tuple[ParameterInput, ...]:
+    def inputs(self) -> Listing[ParameterInput]:
+        """The leaves, by another name."""
+        return self.leaves
+
+    @property
+    def leaves(self) -> Listing[ParameterInput]:
         """The nodes without inputs, in the order of `nodes`."""
-        return tuple(node for node in self._nodes if isinstance(node, ParameterInput))
+        return Listing(node for node in self._nodes if isinstance(node, ParameterInput))
 
     @property
     def output(self) -> Node:
@@ -62,9 +68,9 @@ class Parameter:
         return self._output
 
     @property
-    def outputs(self) -> tuple[Node, ...]:
+    def outputs(self) -> Listing[Node]:
         """The output, alone."""
-        return (self._output,)
+        return Listing((self._output,))
 
     @property
     def shape(self) -> Shape:

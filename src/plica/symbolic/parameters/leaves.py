@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plica.errors import DTypeError, ShapeError
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.initializers import Initializer
+from plica.symbolic.initializers import Initializer, numbers_of
 from plica.symbolic.parameters.nodes import ParameterInput, Shape, as_shape
 
 
@@ -73,10 +73,10 @@ class ConstantParameter(ParameterInput):
 
     def __init__(self, *shape: int, value: complex | Iterable[Any] | NDArray[Any] = 0.0) -> None:
         sizes = as_shape(shape, self)
-        if np.ndim(value) == 0:  # type: ignore[arg-type]  # numpy accepts any nested sequence
+        array = numbers_of("ConstantParameter", value)
+        if array.ndim == 0:
             _set(self, shape=sizes, value=value)
             return
-        array = np.array(value)
         if array.shape != sizes:
             raise ShapeError(
                 f"ConstantParameter: expected a value of shape {sizes}, found {array.shape}; "

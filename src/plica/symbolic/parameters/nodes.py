@@ -8,17 +8,24 @@ Nodes are compared by identity and do not know their inputs: the edges are in `P
     ((2, 3), ((2, 3),), {'axis': 0})
 """
 
+import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from plica.errors import DTypeError, ShapeError
+import numpy as np
+
+from plica.errors import DTypeError, InputError, ShapeError
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = Any  # an array of whichever namespace a rule is given
 Namespace: TypeAlias = Any  # Array-API names and the few more that the architecture document lists
+
+MAX_AXES = 30  # of a declared shape: numpy and torch have 64, a fold axis is added, and Kronecker products double them
+MAX_ENTRIES = 2**62  # of an array, so that its bytes can be counted
 
 SHAPE_FIELDS = ("in_shape", "in_shape1", "in_shape2", "shape")
 
@@ -111,6 +118,42 @@ class BinaryOp(ParameterOp):
         return (self.in_shape1, self.in_shape2)
 
 
+def setting_key(value: Any) -> Hashable:
+    """What alike settings share: type and contents of numbers, texts, arrays and of tuples, lists and mappings of them.
+
+    Other settings are alike where they are equal, and where they cannot be hashed like themselves alone.
+    """
+    if isinstance(value, np.ndarray):
+        whole = value.dtype.kind != "O"
+        return (value.shape, value.dtype.str, value.tobytes() if whole else tuple(map(setting_key, value.flat)))
+    if isinstance(value, tuple | list):
+        return (type(value), tuple(map(setting_key, value)))
+    if isinstance(value, Mapping):
+        return (type(value), tuple((setting_key(key), setting_key(one)) for key, one in value.items()))
+    if isinstance(value, float | complex | np.generic):
+        return (type(value), repr(value))  # tells -0.0 from 0.0, and a NaN is like another
+    try:
+        hash(value)
+    except TypeError:
+        return _Alone(value)
+    return (type(value), value)
+
+
+class _Alone:
+    """A value that equals itself alone; it is kept alive, so that its identity is not given to another."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Alone) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 def as_shape(sizes: Iterable[int], owner: object) -> Shape:
     """`sizes` as a tuple of positive integers; `owner` is named where they are not."""
     name = type(owner).__name__
@@ -120,6 +163,10 @@ def as_shape(sizes: Iterable[int], owner: object) -> Shape:
         raise DTypeError(f"{name}: a shape must be a sequence of integers, found {sizes!r}") from None
     if any(size < 1 for size in shape):
         raise ShapeError(f"{name}: every size of a shape must be at least 1, found {shape}")
+    if len(shape) > MAX_AXES:
+        raise ShapeError(f"{name}: a shape has at most {MAX_AXES} axes, found {len(shape)}; flatten some of them")
+    if math.prod(shape) > MAX_ENTRIES:
+        raise ShapeError(f"{name}: an array of shape {shape} has more entries than can be counted in 64 bits")
     return shape
 
 
@@ -130,6 +177,14 @@ def check_axis(op: ParameterOp, shape: Shape, axis: int) -> None:
             f"{type(op).__name__}: axis {axis} is outside the input of shape {shape}; "
             f"use an axis in [{-len(shape)}, {len(shape) - 1}]"
         )
+
+
+def check_bound(op: ParameterOp, name: str, value: float) -> None:
+    """Raise unless a bound of an operation is a number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise DTypeError(f"{type(op).__name__}: {name} must be a number, found {value!r}")
+    if value != value:  # NaN alone differs from itself
+        raise InputError(f"{type(op).__name__}: {name} is NaN; pass a number, or leave it out")
 
 
 def fold_axis(axis: int) -> int:

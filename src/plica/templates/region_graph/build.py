@@ -8,7 +8,7 @@
 Circuit(10 layers, 4 variables, 1 output(s) of 1 unit(s))
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -22,6 +22,7 @@ from plica.symbolic.scope import Scope
 if TYPE_CHECKING:
     from plica.templates.region_graph.graph import RegionGraph, RegionNode
 
+InputFactory: TypeAlias = Callable[[Scope, int], InputLayer]
 LayerFactory: TypeAlias = Callable[[int, int], Layer]
 
 
@@ -73,7 +74,7 @@ def choose_family(
 class BuildOptions:
     """What `RegionGraph.build_circuit` was asked for."""
 
-    input_factory: Callable[[Scope, int], InputLayer]
+    input_factory: InputFactory | Mapping[Scope, InputFactory]
     family: Family
     sum_weight_factory: ParameterFactory | None
     nary_sum_weight_factory: ParameterFactory | None
@@ -114,11 +115,24 @@ class _Stack:
         """One input layer, or a product of one per variable; a sum above it where it is the root."""
         units = self.options.num_input_units
         if self.options.factorize_multivariate and len(scope) > 1:
-            inputs = [self.push(self.options.input_factory(Scope([variable]), units)) for variable in scope]
+            inputs = [self.input_layer(Scope([variable]), scope) for variable in scope]
             layer = self.push(HadamardLayer(units, len(inputs)), *inputs)
         else:
-            layer = self.push(self.options.input_factory(scope, units))
+            layer = self.input_layer(scope, scope)
         return self.summed(layer, self.options.num_classes) if root else layer
+
+    def input_layer(self, scope: Scope, region: Scope) -> Layer:
+        """The input layer of a scope within an input region, made by the factory of the scope, else of the region."""
+        factory = self.options.input_factory
+        if isinstance(factory, Mapping):
+            found = factory.get(scope) or factory.get(region)
+            if found is None:
+                raise InputError(
+                    f"build_circuit: input_factory has no entry for the input region {region!s}; it has "
+                    f"{', '.join(map(str, factory)) or 'none'}; the keys are scopes, as in {{Scope([0]): ...}}"
+                )
+            factory = found
+        return self.push(factory(scope, self.options.num_input_units))
 
     def sums_first_region(self, partitions: list[list[Layer]], root: bool) -> Layer:
         """A Hadamard product of sums for each partition, and a sum over them where there are several or at the root."""

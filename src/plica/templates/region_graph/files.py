@@ -63,7 +63,7 @@ def _json(path: Path) -> Any:
         raise FileFormatError(f"{path}: the file is empty; write it with RegionGraph.dump")
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: numbers of thousands of digits too
         raise FileFormatError(f"{path}: the file is not JSON ({error}); write it with RegionGraph.dump") from error
 
 

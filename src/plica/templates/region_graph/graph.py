@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from plica.errors import DTypeError, GraphError
+from plica.graph.listing import Listing
 from plica.graph.order import consumers, topological_order
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import InputLayer, Layer
+from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import build, files
@@ -91,29 +92,39 @@ class RegionGraph:
                 )
 
     @property
-    def nodes(self) -> tuple[RegionGraphNode, ...]:
+    def nodes(self) -> Listing[RegionGraphNode]:
         """Every node, each after its inputs."""
-        return self._nodes
+        return Listing(self._nodes)
 
     @property
-    def outputs(self) -> tuple[RegionNode, ...]:
+    def outputs(self) -> Listing[RegionNode]:
         """The root regions."""
-        return self._outputs
+        return Listing(self._outputs)
 
     @property
-    def inputs(self) -> tuple[RegionNode, ...]:
+    def inputs(self) -> Listing[RegionNode]:
         """The regions without partitions."""
-        return tuple(region for region in self.region_nodes if not self._in_nodes[region])
+        return Listing(region for region in self.region_nodes if not self._in_nodes[region])
 
     @property
-    def region_nodes(self) -> tuple[RegionNode, ...]:
+    def inner_nodes(self) -> Listing[RegionGraphNode]:
+        """The partitions, and the regions that they split, each after its parts."""
+        return Listing(node for node in self._nodes if self._in_nodes[node])
+
+    @property
+    def inner_region_nodes(self) -> Listing[RegionNode]:
+        """The regions with partitions, each after its parts."""
+        return Listing(region for region in self.region_nodes if self._in_nodes[region])
+
+    @property
+    def region_nodes(self) -> Listing[RegionNode]:
         """The regions, each after its parts."""
-        return tuple(node for node in self._nodes if isinstance(node, RegionNode))
+        return Listing(node for node in self._nodes if isinstance(node, RegionNode))
 
     @property
-    def partition_nodes(self) -> tuple[PartitionNode, ...]:
+    def partition_nodes(self) -> Listing[PartitionNode]:
         """The partitions, each after its parts."""
-        return tuple(node for node in self._nodes if isinstance(node, PartitionNode))
+        return Listing(node for node in self._nodes if isinstance(node, PartitionNode))
 
     def region_inputs(self, region: RegionNode) -> tuple[PartitionNode, ...]:
         """The partitions of a region."""
@@ -205,7 +216,7 @@ class RegionGraph:
     def build_circuit(
         self,
         *,
-        input_factory: Callable[[Scope, int], InputLayer],
+        input_factory: build.InputFactory | Mapping[Scope, build.InputFactory],
         sum_product: str | None = None,
         sum_weight_factory: ParameterFactory | None = None,
         nary_sum_weight_factory: ParameterFactory | None = None,
@@ -219,7 +230,8 @@ class RegionGraph:
         """The circuit of this region graph.
 
         Args:
-            input_factory: Makes an input layer from a scope and a number of units.
+            input_factory: Makes an input layer from a scope and a number of units; or one such factory for each scope.
+                For an input layer of a region of several variables, that of the layer's own scope or of the region.
             sum_product: "cp" (a sum for each part, then a Hadamard product), "cp-t" (a Hadamard product, then a sum) or
                 "tucker" (a Kronecker product, then a sum).
             sum_weight_factory: Makes the weight of sums; softmax of normal draws by default.

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from string import ascii_letters
-from typing import Any
 
 from plica.errors import ShapeError
 from plica.ops.rules import normal_axis
 from plica.tracing.namespace.elementwise import conj
-from plica.tracing.namespace.operands import as_tracer, promoted
+from plica.tracing.namespace.operands import Array, as_count, as_tracer, promoted
 from plica.tracing.namespace.shapes import expand_dims, moveaxis, squeeze
 from plica.tracing.places import user_line
 from plica.tracing.scope import record
 from plica.tracing.tracer import Tracer
 
 
-def matmul(x1: Any, x2: Any, /) -> Tracer:
+def matmul(x1: Array, x2: Array, /) -> Tracer:
     """The matrix product; the axes before the last two broadcast.
 
     An array of one axis is a row on the left and a column on the right, whose axis of size 1 is not in the result.
@@ -24,7 +23,7 @@ def matmul(x1: Any, x2: Any, /) -> Tracer:
     return record("matmul", *promoted("matmul", [x1, x2]))
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tracer:
+def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Tracer:
     """The sum of products along `axis`, of `x1` conjugated where it is complex; the other axes broadcast."""
     first, second = as_tracer("vecdot", x1), as_tracer("vecdot", x2)
     if axis >= 0 and first.ndim != second.ndim:
@@ -36,7 +35,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tracer:
     return squeeze(matmul(expand_dims(conj(row), axis=-2), expand_dims(column, axis=-1)), (-2, -1))
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tracer:
+def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tracer:
     """Products summed over pairs of axes: the last `axes` of `x1` and the first of `x2`, or those of two sequences."""
     first, second = as_tracer("tensordot", x1), as_tracer("tensordot", x2)
     left, right = _paired_axes(first, second, axes)
@@ -51,7 +50,8 @@ def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[
 def _paired_axes(
     first: Tracer, second: Tracer, axes: int | tuple[Sequence[int], Sequence[int]]
 ) -> tuple[list[int], list[int]]:
-    if isinstance(axes, int):
+    if not isinstance(axes, Sequence):
+        axes = as_count("the number of axes of tensordot", axes)
         if not 0 <= axes <= min(first.ndim, second.ndim):
             raise ShapeError(f"{user_line()}: tensordot over {axes} axes of {first.aval} and {second.aval}.")
         return list(range(first.ndim - axes, first.ndim)), list(range(axes))
@@ -62,7 +62,7 @@ def _paired_axes(
     return pair
 
 
-def einsum(equation: str, *arrays: Any) -> Tracer:
+def einsum(equation: str, *arrays: Array) -> Tracer:
     """An Einstein sum.
 
     A letter that occurs twice in a term is a diagonal; `...` stands for further axes, which broadcast. Without `->`

@@ -13,6 +13,7 @@ from plica.ir.sizes import Dim, Size, floor_divide, opaque
 from plica.ops.rules import real_dtype
 from plica.tracing.namespace.elementwise import FUNCTIONS, astype, where
 from plica.tracing.namespace.operands import (
+    Array,
     as_dim,
     as_dims,
     as_floating,
@@ -38,10 +39,11 @@ def _no_device(device: object) -> None:
         )
 
 
-def asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: bool | None = None) -> Tracer:  # noqa: ARG001
+def asarray(obj: Array, /, *, dtype: object = None, device: object = None, copy: bool | None = None) -> Tracer:  # noqa: ARG001
     """A number, a nested list of numbers and arrays, or an array of any library as an array.
 
-    An array that the function closes over is captured by reference, lists of numbers alone are constants.
+    At once: an array of its library, by default torch's. In a traced function, an array that the function closes over
+    is captured by reference, and lists of numbers alone are constants.
     """
     _no_device(device)
     value = _as_array(obj)
@@ -65,13 +67,16 @@ def _holds_arrays(obj: Any) -> bool:
     return isinstance(obj, Tracer) or is_array(obj)
 
 
-def from_dlpack(x: Any, /, *, device: object = None, copy: bool | None = None) -> Tracer:  # noqa: ARG001
-    """An array of another library, captured by reference."""
+def from_dlpack(x: Array, /, *, device: object = None, copy: bool | None = None) -> Tracer:  # noqa: ARG001
+    """An array of another library: captured by reference in a traced function.
+
+    At once: a torch tensor, which shares its memory unless `copy` asks for memory of its own.
+    """
     _no_device(device)
     return as_tracer("from_dlpack", x)
 
 
-def full(shape: Any, fill_value: Any, *, dtype: object = None, device: object = None) -> Tracer:
+def full(shape: Any, fill_value: Array, *, dtype: object = None, device: object = None) -> Tracer:
     """An array of one value."""
     _no_device(device)
     dims = as_dims(shape)
@@ -97,7 +102,7 @@ def empty(shape: Any, *, dtype: object = None, device: object = None) -> Tracer:
     return zeros(shape, dtype=dtype, device=device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: object = None, device: object = None) -> Tracer:
+def full_like(x: Array, /, fill_value: Array, *, dtype: object = None, device: object = None) -> Tracer:
     """An array of one value with the shape and dtype of `x`."""
     _no_device(device)
     like = as_tracer("full_like", x)
@@ -107,17 +112,17 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: object = None, device: objec
     return scope_of(like).apply("full", literal(fill_value, wanted), shape=like.dims)[0]
 
 
-def zeros_like(x: Any, /, *, dtype: object = None, device: object = None) -> Tracer:
+def zeros_like(x: Array, /, *, dtype: object = None, device: object = None) -> Tracer:
     """Zeros with the shape and dtype of `x`."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Any, /, *, dtype: object = None, device: object = None) -> Tracer:
+def ones_like(x: Array, /, *, dtype: object = None, device: object = None) -> Tracer:
     """Ones with the shape and dtype of `x`."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(x: Any, /, *, dtype: object = None, device: object = None) -> Tracer:
+def empty_like(x: Array, /, *, dtype: object = None, device: object = None) -> Tracer:
     """An array to be overwritten with the shape and dtype of `x`; zeros."""
     return zeros_like(x, dtype=dtype, device=device)
 
@@ -132,7 +137,7 @@ def eye(n_rows: Any, n_cols: Any = None, /, *, k: Any = 0, dtype: object = None,
     return astype(elementwise("equal", expand_dims(shifted, axis=1), columns), float if dtype is None else dtype)
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tracer, ...]:
+def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Tracer]:
     """Coordinates of the points of a grid, given those along each axis ('xy': the first two axes swapped)."""
     if indexing not in ("xy", "ij"):
         raise ShapeError(f"{user_line()}: indexing is 'xy' or 'ij', found {indexing!r}.")
@@ -145,7 +150,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tracer, ...]:
         places[:2] = 1, 0
     dims = [values[place].dims[0] for place in places]
     thin = [[1] * place + [-1] + [1] * (len(values) - place - 1) for place in places]
-    return tuple(broadcast_to(reshape(value, shape), dims) for value, shape in zip(values, thin, strict=True))
+    return [broadcast_to(reshape(value, shape), dims) for value, shape in zip(values, thin, strict=True)]
 
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: object = None, device: object = None) -> Tracer:

@@ -5,21 +5,20 @@ Where a function needs floats, integers and truth values become float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
-from plica.ops.elementwise import KINDS
+from plica.ops.elementwise import ARITIES, KINDS
 from plica.tracing.namespace.operands import (
-    Value,
+    Array,
     as_floating,
     as_tracer,
     cast,
     elementwise,
     is_number,
     promoted,
-    result_dtype,
     size_of,
     unary,
 )
@@ -34,17 +33,40 @@ def _of_row(name: str) -> Function:
     """The function that records one row, under its name."""
     needs_floats = "int" not in KINDS[name] and "float" in KINDS[name]
 
-    def function(*values: Any) -> Tracer:
+    def apply(*values: Any) -> Tracer:
         return elementwise(name, *(_floats(name, values) if needs_floats else values))  # type: ignore[no-any-return]
 
+    meaning = f"`{name}` of each element: {', '.join(KINDS[name])}; operands are promoted and broadcast."
+    return _named(name, meaning, _WITH_ARITY[ARITIES[name]](apply))
+
+
+def _unary(apply: Function) -> Function:
+    def function(x: Array, /) -> Tracer:
+        return apply(x)
+
+    return function
+
+
+def _binary(apply: Function) -> Function:
+    def function(x1: Array, x2: Array, /) -> Tracer:
+        return apply(x1, x2)
+
+    return function
+
+
+_WITH_ARITY: Mapping[int, Callable[[Function], Function]] = {1: _unary, 2: _binary}
+
+
+def _named(name: str, meaning: str, function: Function) -> Function:
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{name}` of each element: {', '.join(KINDS[name])}; operands are promoted and broadcast."
+    function.__doc__ = meaning
     return function
 
 
 def _floats(name: str, values: tuple[Any, ...]) -> list[Any]:
     found = [value if is_number(value) else as_tracer(name, value) for value in values]
-    integers = bool(found) and result_dtype(found).kind in ("bool", "int")
+    dtypes = [as_dtype(type(value)) if is_number(value) else value.dtype for value in found]
+    integers = all(dtype.kind in ("bool", "int") for dtype in dtypes)
     return [as_floating(name, value) for value in found] if integers else found
 
 
@@ -52,24 +74,27 @@ def _rounding(name: str) -> Function:
     """The function that records one row on floats; integers are round."""
     rounded = _of_row(name)
 
-    def function(x: Any, /) -> Tracer:
+    def function(x: Array, /) -> Tracer:
         value = as_tracer(name, x)
         return value if value.dtype.kind == "int" else rounded(value)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{name}` of each element; integers stay as they are."
-    return function
+    return _named(name, f"`{name}` of each element; integers stay as they are.", function)
 
 
 _ROUNDING = ("ceil", "floor", "round", "trunc")
-_OWN = ("conj", "pow", "square")
+_OWN = ("conj", "logaddexp", "pow", "square")
 FUNCTIONS: dict[str, Function] = {
     **{name: _of_row(name) for name in KINDS if name not in (*_ROUNDING, *_OWN)},
     **{name: _rounding(name) for name in _ROUNDING},
 }
 
 
-def pow(x1: Any, x2: Any, /) -> Tracer:  # noqa: A001 - the standard's name
+def logaddexp(x1: Array, x2: Array, /, *others: Array) -> Tracer:
+    """`log(exp(x1) + exp(x2) + ...)` of each element, without overflow; operands are promoted and broadcast."""
+    return elementwise("logaddexp", *_floats("logaddexp", (x1, x2, *others)))  # type: ignore[no-any-return]
+
+
+def pow(x1: Array, x2: Array, /) -> Tracer:  # noqa: A001 - the standard's name
     """`x1` to the power `x2`; a size to a small power is a size.
 
     Raises:
@@ -83,7 +108,7 @@ def pow(x1: Any, x2: Any, /) -> Tracer:  # noqa: A001 - the standard's name
         for _ in range(x2 - 1):
             result = elementwise("multiply", result, base)
         return result
-    if x2 < 0 and base.dtype.kind == "int":
+    if x2 < 0 and base.dtype.kind in ("bool", "int"):
         raise DTypeError(
             f"{user_line()}: {base.aval} to the power {x2} is no integer; take a float, such as {float(x2)}, or astype."
         )
@@ -93,30 +118,30 @@ def pow(x1: Any, x2: Any, /) -> Tracer:  # noqa: A001 - the standard's name
 _LARGEST_POWER = 8  # of a size: its polynomial grows with it
 
 
-def square(x: Any, /) -> Tracer:
+def square(x: Array, /) -> Tracer:
     """Each element times itself."""
     value = as_tracer("square", x)
     return pow(value, 2) if size_of(value) is not None else elementwise("square", value)
 
 
-def positive(x: Any, /) -> Tracer:
+def positive(x: Array, /) -> Tracer:
     """`x` itself."""
     return as_tracer("positive", x)
 
 
-def conj(x: Any, /) -> Tracer:
+def conj(x: Array, /) -> Tracer:
     """The complex conjugate; a real array is its own."""
     value = as_tracer("conj", x)
     return elementwise("conj", value) if value.dtype.kind == "complex" else value
 
 
-def real(x: Any, /) -> Tracer:
+def real(x: Array, /) -> Tracer:
     """The real part; a real array is its own."""
     value = as_tracer("real", x)
     return unary("real", value) if value.dtype.kind == "complex" else value
 
 
-def imag(x: Any, /) -> Tracer:
+def imag(x: Array, /) -> Tracer:
     """The imaginary part; zeros of a real array."""
     value = as_tracer("imag", x)
     if value.dtype.kind == "complex":
@@ -124,24 +149,24 @@ def imag(x: Any, /) -> Tracer:
     return record("full", literal(0, value.dtype), shape=value.dims)
 
 
-def angle(x: Any, /) -> Tracer:
+def angle(x: Array, /) -> Tracer:
     """The angle of complex numbers in the plane, from -pi to pi."""
     return FUNCTIONS["atan2"](imag(x), real(x))
 
 
-def astype(x: Any, dtype: object, /, *, copy: bool = True, device: object = None) -> Tracer:  # noqa: ARG001 - no copies
+def astype(x: Array, dtype: object, /, *, copy: bool = True, device: object = None) -> Tracer:  # noqa: ARG001 - no copies
     """`x` converted to `dtype`; `x` itself where it has that dtype."""
     result = cast(as_tracer("astype", x), as_dtype(dtype))
     return Tracer(result.value, result.trace)
 
 
-def where(condition: Any, x1: Value, x2: Value, /) -> Tracer:
+def where(condition: Array, x1: Array, x2: Array, /) -> Tracer:
     """`x1` where `condition` holds, else `x2`."""
     chosen = literal(condition, DType.BOOL) if isinstance(condition, bool) else as_tracer("where", condition)
     return record("where", chosen, *promoted("where", [x1, x2]))
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Tracer:  # noqa: A002 - the standard's names
+def clip(x: Array, /, min: Array = None, max: Array = None) -> Tracer:  # noqa: A002 - the standard's names
     """`x` limited to the interval from `min` to `max`: numbers or arrays.
 
     Bounds of the kind of `x` take its dtype; where one is a float and `x` an integer, all become floats.
@@ -163,7 +188,7 @@ def _bound(x: Tracer, bound: Any) -> Any:
     return cast(found, x.dtype) if found.dtype.kind == x.dtype.kind else found
 
 
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tracer:
+def isin(x1: Array, x2: Array, /, *, invert: bool = False) -> Tracer:
     """Whether each element of `x1` is among the elements of `x2`."""
     found = record("isin", *promoted("isin", [x1, x2]))
     return FUNCTIONS["logical_not"](found) if invert else found

@@ -22,13 +22,13 @@ from plica.tracing.namespace.keys import (
     nonzero_places,
     parse,
 )
-from plica.tracing.namespace.operands import as_tracer, cast, elementwise, unary
+from plica.tracing.namespace.operands import Array, as_tracer, cast, elementwise, unary
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, flip, permute_dims, squeeze
 from plica.tracing.scope import record, record_all
 from plica.tracing.tracer import Tracer
 
 
-def index(x: Any, key: Any) -> Tracer:
+def index(x: Array, key: Any) -> Tracer:
     """`x[key]`, with numpy's meaning.
 
     Integers, slices, `None`, `...`, scalar tracers, arrays of integers and masks. An index below 0 counts from the end;
@@ -98,7 +98,7 @@ def _gathered(x: Tracer, axes: list[int], places: list[Tracer], entries: list[En
     return found if order == tuple(range(found.ndim)) else permute_dims(found, order)
 
 
-def take(x: Any, indices: Any, *, axis: int | None = None, nonnegative: bool = False) -> Tracer:
+def take(x: Array, indices: Array, /, *, axis: int | None = None, nonnegative: bool = False) -> Tracer:
     """Elements at `indices`, which have one dimension, along `axis` (which an array of one dimension need not name).
 
     Args:
@@ -118,7 +118,7 @@ def take(x: Any, indices: Any, *, axis: int | None = None, nonnegative: bool = F
     return found if place == 0 else permute_dims(found, order)
 
 
-def take_along_axis(x: Any, indices: Any, *, axis: int = -1, nonnegative: bool = False) -> Tracer:
+def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1, nonnegative: bool = False) -> Tracer:
     """Elements at `indices`, one for each place outside `axis`, where both arrays broadcast.
 
     Args:
@@ -144,13 +144,13 @@ def _broadcast_beside(x: Tracer, other: Tracer, axis: int) -> Tracer:
 
 
 def _from_front(indices: Tracer, x: Tracer, axis: int) -> Tracer:
-    if indices.dtype.kind != "int" or indices.dtype.startswith("uint"):
+    if indices.dtype.numpy.kind != "i":
         return indices
     wide = cast(indices, DType.INT64)
     return where(elementwise("less", wide, 0), elementwise("add", wide, x.shape[axis]), wide)
 
 
-def nonzero(x: Any) -> tuple[Tracer, ...]:
+def nonzero(x: Array, /) -> tuple[Tracer, ...]:
     """Where elements differ from zero: one array of indices for each axis, in the order of rows.
 
     Their size is known only when the program runs.

@@ -82,9 +82,10 @@ def parse(x: Tracer, key: Any) -> list[Entry]:
 
     Raises:
         TraceError: Something in `key` is no index.
-        ShapeError: There are more indices than axes, or two ellipses.
+        ShapeError: There are two ellipses.
         DTypeError: An array of indices holds neither integers nor truths.
-        BoundsError: An integer is known to lie outside its axis.
+        BoundsError: There are more indices than axes, an integer is known to lie outside its axis, or a mask to have
+            other sizes than its axes.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     ellipses = [place for place, one in enumerate(keys) if one is Ellipsis]
@@ -93,7 +94,7 @@ def parse(x: Tracer, key: Any) -> list[Entry]:
     readers = [_read(one) for one in keys]
     missing = x.ndim - sum(_axes_of(one) for one in readers)
     if missing < 0:
-        raise ShapeError(f"{user_line()}: {_shown(key)} indexes {x.ndim - missing} axes, but {x.aval} has {x.ndim}.")
+        raise BoundsError(f"{user_line()}: {_shown(key)} indexes {x.ndim - missing} axes, but {x.aval} has {x.ndim}.")
     place = ellipses[0] if ellipses else len(keys)
     rest: list[Any] = [slice(None)] * missing or [Gap()] * len(ellipses)
     readers[place : place + 1] = rest
@@ -170,12 +171,15 @@ def _within(x: Tracer, axis: int, key: int) -> int:
 
 
 def _mask(x: Tracer, axis: int, key: Tracer) -> Mask:
+    """A mask of the sizes of the axes that it takes; by the standard an axis of size 0 fits each, and takes nothing."""
     message = f"{user_line()}: the mask {key.aval} does not fit axes {axis} to {axis + key.ndim - 1} of {x.aval}."
     wanted = x.dims[axis : axis + key.ndim]
-    if any(same(one, other) is False for one, other in zip(wanted, key.dims, strict=True)):
-        raise ShapeError(message)
+    if any(other != 0 and same(one, other) is False for one, other in zip(wanted, key.dims, strict=True)):
+        raise BoundsError(message)
     if key.dims == wanted:
         return Mask(key)
+    if 0 in key.dims:
+        return Mask(record("full", literal(False, DType.BOOL), shape=wanted))
     scope_of(key).builder.equalities.extend(zip(wanted, key.dims, strict=True))
     return Mask(record("assert_shape", key, shape=wanted))
 

@@ -10,6 +10,7 @@ singular vectors are determined up to a phase (a sign): two backends may choose 
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, NamedTuple
 
 from plica.errors import DTypeError, ShapeError, TraceError
@@ -17,7 +18,7 @@ from plica.ops.rules import normal_axes, normal_axis, real_dtype
 from plica.tracing.namespace.contractions import matmul, tensordot, vecdot
 from plica.tracing.namespace.creation import eye
 from plica.tracing.namespace.elementwise import astype
-from plica.tracing.namespace.operands import as_tracer, elementwise, is_number, promoted, unary
+from plica.tracing.namespace.operands import Array, as_tracer, elementwise, is_number, promoted, unary
 from plica.tracing.namespace.reductions import max, min, sum  # noqa: A004 - the standard's names
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, matrix_transpose, reshape, squeeze
 from plica.tracing.places import user_line
@@ -83,7 +84,7 @@ class SVDResult(NamedTuple):
 # --- factorizations --------------------------------------------------------------------------------------------------
 
 
-def cholesky(x: Any, /, *, upper: bool = False) -> Tracer:
+def cholesky(x: Array, /, *, upper: bool = False) -> Tracer:
     """The lower triangular `L` with `L @ L^H = x`, or the upper triangular `U` with `U^H @ U = x`.
 
     Shapes: x (..., M, M), result (..., M, M).
@@ -91,7 +92,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tracer:
     return unary("cholesky", x, upper=bool(upper))
 
 
-def eigh(x: Any, /) -> EighResult:
+def eigh(x: Array, /) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors as columns of a Hermitian matrix.
 
     The derivative of the eigenvectors is that of a choice of phases, and infinite where eigenvalues are equal.
@@ -101,7 +102,7 @@ def eigh(x: Any, /) -> EighResult:
     return EighResult(*record_all("eigh", as_tracer("eigh", x)))
 
 
-def eigvalsh(x: Any, /) -> Tracer:
+def eigvalsh(x: Array, /) -> Tracer:
     """The eigenvalues of a Hermitian matrix, ascending.
 
     Shapes: x (..., M, M), result (..., M).
@@ -109,7 +110,7 @@ def eigvalsh(x: Any, /) -> Tracer:
     return unary("eigvalsh", x)
 
 
-def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
+def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
     """Orthonormal columns `Q` and an upper triangular `R` with `Q @ R = x`; K is `min(M, N)`, or M in mode "complete".
 
     Shapes: x (..., M, N), Q (..., M, K), R (..., K, N).
@@ -117,7 +118,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
     return QRResult(*record_all("qr", as_tracer("qr", x), mode=mode))
 
 
-def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
+def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
     """Singular vectors `U` and `Vh` and singular values `S`, descending, with `(U * S) @ Vh = x`, K = `min(M, N)`.
 
     Torch gives no derivative of the vectors that only full matrices have.
@@ -127,7 +128,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     return SVDResult(*record_all("svd", as_tracer("svd", x), full_matrices=bool(full_matrices)))
 
 
-def svdvals(x: Any, /) -> Tracer:
+def svdvals(x: Array, /) -> Tracer:
     """The singular values, descending.
 
     Shapes: x (..., M, N), result (..., min(M, N)).
@@ -138,7 +139,7 @@ def svdvals(x: Any, /) -> Tracer:
 # --- what is solved with them ----------------------------------------------------------------------------------------
 
 
-def inv(x: Any, /) -> Tracer:
+def inv(x: Array, /) -> Tracer:
     """The inverse.
 
     Shapes: x (..., M, M), result (..., M, M).
@@ -146,7 +147,7 @@ def inv(x: Any, /) -> Tracer:
     return unary("inv", x)
 
 
-def solve(x1: Any, x2: Any, /) -> Tracer:
+def solve(x1: Array, x2: Array, /) -> Tracer:
     """The `x` with `x1 @ x = x2`; `x2` is one vector if it has one axis, else matrices; batches broadcast.
 
     Shapes: x1 (..., M, M), x2 (M,) or (..., M, K), result (..., M) or (..., M, K).
@@ -157,7 +158,7 @@ def solve(x1: Any, x2: Any, /) -> Tracer:
     return squeeze(record("solve", *promoted("solve", [left, expand_dims(right, axis=1)])), -1)
 
 
-def det(x: Any, /) -> Tracer:
+def det(x: Array, /) -> Tracer:
     """The determinant.
 
     Shapes: x (..., M, M), result (...).
@@ -165,7 +166,7 @@ def det(x: Any, /) -> Tracer:
     return unary("det", x)
 
 
-def slogdet(x: Any, /) -> SlogdetResult:
+def slogdet(x: Array, /) -> SlogdetResult:
     """The sign (or phase) of the determinant and the logarithm of its absolute value: 0 and -inf of a singular matrix.
 
     Shapes: x (..., M, M), results (...).
@@ -183,7 +184,7 @@ def _with_tolerance(op: str, x: Any, rtol: Any) -> Tracer:
     return record(op, matrices, astype(as_tracer(op, rtol), dtype))
 
 
-def pinv(x: Any, /, *, rtol: Any = None) -> Tracer:
+def pinv(x: Array, /, *, rtol: Array = None) -> Tracer:
     """The pseudo-inverse; singular values up to `rtol` times the largest are taken for 0.
 
     The default is `max(M, N)` times the dtype's epsilon. The derivative is that among matrices of one rank: it is right
@@ -194,7 +195,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tracer:
     return _with_tolerance("pinv", x, rtol)
 
 
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tracer:
+def matrix_rank(x: Array, /, *, rtol: Array = None) -> Tracer:
     """The number of singular values above `rtol` times the largest, by default `max(M, N)` times the dtype's epsilon.
 
     Shapes: x (..., M, N), rtol () or (...), result (...).
@@ -202,16 +203,18 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tracer:
     return _with_tolerance("matrix_rank", x, rtol)
 
 
-def matrix_power(x: Any, n: int, /) -> Tracer:
+def matrix_power(x: Array, n: int, /) -> Tracer:
     """The matrix multiplied by itself: the identity for 0, powers of the inverse for negative `n`.
 
     Shapes: x (..., M, M), result (..., M, M).
     """
-    if not isinstance(n, int) or isinstance(n, bool):
+    try:
+        n = operator.index(n)
+    except TypeError:
         raise TraceError(
             f"{user_line()}: the exponent of matrix_power is an integer that is known now, found {n!r}; "
             "multiply in a plica.for_loop instead."
-        )
+        ) from None
     base = inv(x) if n < 0 else as_tracer("matrix_power", x)
     if n == 0:
         return _identity_like(base)
@@ -234,7 +237,7 @@ def _identity_like(x: Tracer) -> Tracer:
 
 
 def vector_norm(
-    x: Any,
+    x: Array,
     /,
     *,
     axis: int | tuple[int, ...] | None = None,
@@ -250,7 +253,7 @@ def vector_norm(
     return unary("vector_norm", found, axis=normal_axes(axis, found.ndim), keepdims=bool(keepdims), ord=order)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tracer:  # noqa: A002
+def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tracer:  # noqa: A002
     """The norm of matrices: "fro", "nuc", or 1, 2, inf (or -1, -2, -inf, for the smallest in place of the largest).
 
     Shapes: x (..., M, N), result (...) or (..., 1, 1).
@@ -273,7 +276,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
     return reshape(result, (*result.dims, 1, 1)) if keepdims else result
 
 
-def outer(x1: Any, x2: Any, /) -> Tracer:
+def outer(x1: Array, x2: Array, /) -> Tracer:
     """All products of an element of `x1` and one of `x2`.
 
     Shapes: x1 (M,), x2 (N,), result (M, N).
@@ -286,7 +289,7 @@ def outer(x1: Any, x2: Any, /) -> Tracer:
     return elementwise("multiply", expand_dims(first, axis=1), second)  # type: ignore[no-any-return]
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tracer:
+def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Tracer:
     """The vector product of vectors of three numbers along `axis`; the other axes broadcast."""
     first, second = (as_tracer("cross", one) for one in (x1, x2))
     if axis >= 0 and first.ndim == second.ndim:
@@ -294,7 +297,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tracer:
     return record("cross", *promoted("cross", [first, second]), axis=axis)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Tracer:
+def diagonal(x: Array, /, *, offset: int = 0) -> Tracer:
     """The diagonal of matrices, `offset` places above the main one.
 
     Shapes: x (..., M, N), result (..., K).
@@ -302,7 +305,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tracer:
     return unary("diagonal", x, offset=int(offset))
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: object = None) -> Tracer:
+def trace(x: Array, /, *, offset: int = 0, dtype: object = None) -> Tracer:
     """The sum of the diagonal; small integers become int64 as in `sum`.
 
     Shapes: x (..., M, N), result (...).

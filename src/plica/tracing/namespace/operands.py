@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from plica.errors import ShapeError, TraceError
-from plica.ir.dtypes import DType, promote, scalar_dtype
+from plica.ir.dtypes import DType, as_dtype, promote, scalar_dtype
 from plica.ir.program import Literal
 from plica.ir.sizes import SIZE_ARITHMETIC, SIZE_COMPARISONS, Dim, Size, as_size
 from plica.tracing.places import user_line
@@ -18,21 +18,24 @@ from plica.tracing.scope import record, scope_of
 from plica.tracing.tracer import Tracer, default_dtype, literal
 
 Number = bool | int | float | complex
+Array: TypeAlias = Any  # what functions compute with: an array of any library, a tracer or a number
 Value = Tracer | Number
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a Python number."""
+    """Whether `value` is a Python number, as numpy's float64 and complex128 are; its other numbers are arrays."""
     return isinstance(value, bool | int | float | complex)
 
 
 def is_array(value: object) -> bool:
     """Whether `value` is an array of another library."""
-    return not isinstance(value, Tracer | Literal) and hasattr(value, "shape") and hasattr(value, "dtype")
+    return not isinstance(value, Tracer | Literal | type) and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def as_tracer(name: str, value: Any) -> Tracer:
     """`value` as a tracer of the current scope: arrays are captured by reference, numbers are literals.
+
+    Numbers of numpy that are no Python numbers have a dtype of their own, which they keep.
 
     Raises:
         TraceError: It is something else; `name` is the function that was given it.
@@ -43,6 +46,8 @@ def as_tracer(name: str, value: Any) -> Tracer:
         return Tracer(literal(value, default_dtype(value)), scope_of(), weak=True)
     if isinstance(value, Size):
         return Tracer(value, scope_of(), weak=True)
+    if isinstance(value, np.generic):
+        return Tracer(literal(value.item(), as_dtype(value.dtype)), scope_of())
     if is_array(value):
         return scope_of().capture(value)
     raise TraceError(
@@ -97,10 +102,20 @@ def cast(x: Tracer, dtype: DType) -> Tracer:
     if x.dtype == dtype:
         return x
     if isinstance(x.value, Literal):
-        value = x.value.value
-        return Tracer(literal(value.real if dtype.kind != "complex" else value, dtype), x.trace, weak=x.weak)
+        return Tracer(literal(_converted(x.value.value, dtype), dtype), x.trace, weak=x.weak)
     result = record("astype", x, dtype=dtype)
     return Tracer(result.value, result.trace, weak=x.weak)
+
+
+def _converted(value: Number, dtype: DType) -> Number:
+    """A number as arrays are converted: without its imaginary part, and modulo the range of integers."""
+    if dtype.kind in ("bool", "complex"):
+        return value
+    if dtype.kind == "float" or not np.isfinite(value):
+        return value.real
+    bits = 8 * dtype.numpy.itemsize
+    wrapped = int(value.real) % (1 << bits)
+    return wrapped - (1 << bits) if wrapped > np.iinfo(dtype.numpy).max else wrapped
 
 
 def as_floating(name: str, value: Any) -> Any:
@@ -111,7 +126,7 @@ def as_floating(name: str, value: Any) -> Any:
     return cast(x, DType.FLOAT64) if x.dtype.kind in ("bool", "int") else x
 
 
-def elementwise(name: str, *values: Any) -> Any:
+def elementwise(name: str, *values: Array) -> Any:
     """The operation `name` on operands of one dtype; arithmetic on sizes stays a size."""
     if name in SIZE_ARITHMETIC or name in SIZE_COMPARISONS:
         known = size_result(name, values)
@@ -142,7 +157,8 @@ def size_result(name: str, values: Sequence[Any]) -> Tracer | int | bool | None:
         return None
     result: Dim = SIZE_ARITHMETIC[name](*sizes)
     if isinstance(result, Size):
-        return Tracer(result, scope_of(*values), weak=weak)
+        scope = scope_of(*values)
+        return Tracer(scope.builder.light(result), scope, weak=weak)  # type: ignore[arg-type]  # a size, no number
     return result if weak else Tracer(literal(result, DType.INT64), scope_of(*values))
 
 
@@ -157,9 +173,23 @@ def size_of(value: Any) -> Dim | None:
     return as_size(scope_of(value).receive(value).value)
 
 
-def unary(op: str, x: Any, **params: Any) -> Tracer:
+def unary(op: str, x: Array, **params: Any) -> Tracer:
     """The operation `op` on one array."""
     return record(op, as_tracer(op, x), **params)
+
+
+def as_count(what: str, value: Any) -> int:
+    """An integer that is known now.
+
+    Raises:
+        ShapeError: It is none; `what` says what it is for.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ShapeError(
+            f"{user_line()}: {what} is an integer that is known before the program runs, found {value!r}."
+        ) from None
 
 
 def as_dims(shape: Any) -> tuple[Dim, ...]:

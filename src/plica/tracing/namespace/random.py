@@ -27,7 +27,7 @@ from plica.ops.random import DIGITS
 from plica.ops.rules import broadcast, normal_axis
 from plica.tracing.namespace.elementwise import astype, where
 from plica.tracing.namespace.indexing import index, take
-from plica.tracing.namespace.operands import as_dim, as_dims, as_tracer, cast, elementwise, is_number, unary
+from plica.tracing.namespace.operands import Array, as_dim, as_dims, as_tracer, cast, elementwise, is_number, unary
 from plica.tracing.namespace.reductions import argmax
 from plica.tracing.namespace.shapes import broadcast_to, moveaxis, reshape
 from plica.tracing.places import user_line
@@ -81,7 +81,7 @@ def split(key: Any, num: Any = 2) -> Tracer:
     return record("random_split", as_tracer("split", key), num=as_dim(num))
 
 
-def fold_in(key: Any, data: Any) -> Tracer:
+def fold_in(key: Any, data: Array) -> Tracer:
     """A key for each integer `data`, such as the index of a loop.
 
     Shapes: key (2,), data (), result (2,).
@@ -114,7 +114,7 @@ def _require_order(minval: Any, maxval: Any) -> None:
         raise InputError(f"{user_line()}: minval is {minval} and maxval {maxval}; minval must be below maxval.")
 
 
-def uniform(key: Any, shape: Any = (), *, dtype: object = "float32", minval: Any = 0, maxval: Any = 1) -> Tracer:
+def uniform(key: Any, shape: Any = (), *, dtype: object = "float32", minval: Array = 0, maxval: Array = 1) -> Tracer:
     """Numbers from `minval` up to `maxval`, which is left out, evenly spread.
 
     Between 0 and 1 they are multiples of `2 ** -24` in float32 (`2 ** -53` in float64, `2 ** -11` in float16), each as
@@ -160,7 +160,7 @@ def gumbel(key: Any, shape: Any = (), *, dtype: object = "float32") -> Tracer:
 # --- choices ---------------------------------------------------------------------------------------------------------
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, *, dtype: object = "int64") -> Tracer:
+def randint(key: Any, shape: Any, minval: Array, maxval: Array, *, dtype: object = "int64") -> Tracer:
     """Integers from `minval` up to `maxval`, which is left out.
 
     An integer is likelier than another by a factor of at most `1 + (maxval - minval) / 2 ** 63`. Where `maxval` is not
@@ -189,7 +189,7 @@ def _as_integers(value: Any, like: Tracer) -> Any:
     return cast(found, DType.INT64) if found.ndim == 0 else broadcast_to(cast(found, DType.INT64), like.dims)
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Tracer:
+def bernoulli(key: Any, p: Array = 0.5, shape: Any = None) -> Tracer:
     """True with probability `p`, in the shape of `p` or in `shape`, to which `p` broadcasts.
 
     A uniform number is compared with `p`, in the dtype of `p` (of a Python number: float32): probabilities are rounded
@@ -207,7 +207,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Tracer:
     return elementwise("less", unit, broadcast_to(chances, dims))  # type: ignore[no-any-return]
 
 
-def categorical(key: Any, logits: Any, *, axis: int = -1, shape: Any = None) -> Tracer:
+def categorical(key: Any, logits: Array, *, axis: int = -1, shape: Any = None) -> Tracer:
     """Indices along `axis`, likely in proportion to `exp(logits)`: the largest of `logits` and Gumbel numbers.
 
     `shape` is that of the result, by default that of `logits` without `axis`, which broadcasts to it. Indices of -inf
@@ -224,7 +224,7 @@ def categorical(key: Any, logits: Any, *, axis: int = -1, shape: Any = None) -> 
     return argmax(elementwise("add", noise, last), axis=-1)
 
 
-def permutation(key: Any, x: Any, *, axis: int = 0) -> Tracer:
+def permutation(key: Any, x: Array, *, axis: int = 0) -> Tracer:
     """The numbers from 0 up to a scalar `x`, or the array `x` along `axis`, in random order."""
     if is_number(x) or isinstance(x, Size) or as_tracer("permutation", x).ndim == 0:
         return record("random_permutation", as_tracer("permutation", key), size=as_dim(x))
@@ -234,7 +234,7 @@ def permutation(key: Any, x: Any, *, axis: int = 0) -> Tracer:
     return take(found, order, axis=place, nonnegative=True)
 
 
-def choice(key: Any, x: Any, shape: Any = (), *, replace: bool = True, p: Any = None) -> Tracer:
+def choice(key: Any, x: Array, shape: Any = (), *, replace: bool = True, p: Array = None) -> Tracer:
     """Numbers below a scalar `x`, or elements of an array `x` of one axis; each at most once unless `replace`.
 
     Args:

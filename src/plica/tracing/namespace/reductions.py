@@ -11,7 +11,7 @@ from plica.ir.dtypes import as_dtype
 from plica.ir.sizes import product
 from plica.ops.rules import normal_axes, normal_axis
 from plica.tracing.namespace.elementwise import conj, real
-from plica.tracing.namespace.operands import as_floating, as_tracer, cast, elementwise, unary
+from plica.tracing.namespace.operands import Array, as_floating, as_tracer, cast, elementwise, unary
 from plica.tracing.namespace.shapes import broadcast_to, concat, reshape
 from plica.tracing.places import user_line
 from plica.tracing.scope import record, record_all
@@ -22,7 +22,7 @@ Axis = int | tuple[int, ...] | None
 
 def _reduce(op: str, x: Any, axis: int | Sequence[int] | None, keepdims: bool) -> Tracer:
     value = as_tracer(op, x)
-    return unary(op, value, axis=normal_axes(axis, value.ndim), keepdims=keepdims)
+    return unary(op, value, axis=normal_axes(axis, value.ndim), keepdims=bool(keepdims))
 
 
 def _accumulate(op: str, x: Any, dtype: object, **params: Any) -> Tracer:
@@ -34,37 +34,37 @@ def _accumulate(op: str, x: Any, dtype: object, **params: Any) -> Tracer:
     return cast(unary(op, cast(value, wanted), **params), wanted)
 
 
-def sum(x: Any, /, *, axis: Axis = None, dtype: object = None, keepdims: bool = False) -> Tracer:  # noqa: A001
+def sum(x: Array, /, *, axis: Axis = None, dtype: object = None, keepdims: bool = False) -> Tracer:  # noqa: A001
     """The sum over `axis`."""
-    return _accumulate("sum", x, dtype, axis=normal_axes(axis, as_tracer("sum", x).ndim), keepdims=keepdims)
+    return _accumulate("sum", x, dtype, axis=normal_axes(axis, as_tracer("sum", x).ndim), keepdims=bool(keepdims))
 
 
-def prod(x: Any, /, *, axis: Axis = None, dtype: object = None, keepdims: bool = False) -> Tracer:
+def prod(x: Array, /, *, axis: Axis = None, dtype: object = None, keepdims: bool = False) -> Tracer:
     """The product over `axis`."""
-    return _accumulate("prod", x, dtype, axis=normal_axes(axis, as_tracer("prod", x).ndim), keepdims=keepdims)
+    return _accumulate("prod", x, dtype, axis=normal_axes(axis, as_tracer("prod", x).ndim), keepdims=bool(keepdims))
 
 
-def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
+def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
     """The largest element along `axis`."""
     return _reduce("max", x, axis, keepdims)
 
 
-def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
+def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
     """The smallest element along `axis`."""
     return _reduce("min", x, axis, keepdims)
 
 
-def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
+def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
     """Whether any element along `axis` is true, or not zero."""
     return _reduce("any", _truth("any", x), axis, keepdims)
 
 
-def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
+def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:  # noqa: A001
     """Whether all elements along `axis` are true, or not zero."""
     return _reduce("all", _truth("all", x), axis, keepdims)
 
 
-def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:
+def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:
     """How many elements along `axis` are true, or not zero."""
     return _reduce("sum", _truth("count_nonzero", x), axis, keepdims)
 
@@ -74,7 +74,7 @@ def _truth(op: str, x: Any) -> Tracer:
     return value if value.dtype.kind == "bool" else elementwise("not_equal", value, 0)
 
 
-def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:
+def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:
     """The arithmetic mean over `axis`, in float64 of integers and truth values."""
     return _reduce("mean", _floats("mean", x), axis, keepdims)
 
@@ -83,7 +83,7 @@ def _floats(op: str, x: Any) -> Tracer:
     return as_tracer(op, as_floating(op, x))
 
 
-def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tracer:
+def var(x: Array, /, *, axis: Axis = None, correction: Array = 0.0, keepdims: bool = False) -> Tracer:
     """The variance over `axis`, divided by the number of elements less `correction`."""
     value = _floats("var", x)
     axes = normal_axes(axis, value.ndim)
@@ -98,17 +98,17 @@ def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
     return sum(squares, axis=axes, keepdims=keepdims) / less
 
 
-def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tracer:
+def std(x: Array, /, *, axis: Axis = None, correction: Array = 0.0, keepdims: bool = False) -> Tracer:
     """The standard deviation over `axis`: the square root of `var`."""
     return elementwise("sqrt", var(x, axis=axis, correction=correction, keepdims=keepdims))  # type: ignore[no-any-return]
 
 
-def logsumexp(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:
+def logsumexp(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:
     """`log(sum(exp(x)))` without overflow; `-inf` where every element is, with gradient 0."""
     return _reduce("logsumexp", _floats("logsumexp", x), axis, keepdims)
 
 
-def stop_gradient(x: Any, /) -> Tracer:
+def stop_gradient(x: Array, /) -> Tracer:
     """`x`, taken for a constant by differentiation."""
     return unary("stop_gradient", x)
 
@@ -125,12 +125,12 @@ def rescale(x: Tracer) -> tuple[Tracer, Tracer]:
     return scaled, scale
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tracer:
+def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Tracer:
     """The first index of the largest element along `axis` (of the flat array without it)."""
     return _argument("argmax", x, axis, keepdims)
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tracer:
+def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Tracer:
     """The first index of the smallest element along `axis` (of the flat array without it)."""
     return _argument("argmin", x, axis, keepdims)
 
@@ -138,32 +138,32 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tra
 def _argument(op: str, x: Any, axis: int | None, keepdims: bool) -> Tracer:
     value = as_tracer(op, x)
     if axis is not None:
-        return unary(op, value, axis=normal_axis(axis, value.ndim), keepdims=keepdims)
+        return unary(op, value, axis=normal_axis(axis, value.ndim), keepdims=bool(keepdims))
     flat = unary(op, reshape(value, (-1,)), axis=0, keepdims=False)
     return reshape(flat, (1,) * value.ndim) if keepdims else flat
 
 
-def softmax(x: Any, /, *, axis: int = -1) -> Tracer:
+def softmax(x: Array, /, *, axis: int = -1) -> Tracer:
     """Exponentials along `axis`, scaled to sum to 1."""
     value = _floats("softmax", x)
     return unary("softmax", value, axis=normal_axis(axis, value.ndim))
 
 
-def log_softmax(x: Any, /, *, axis: int = -1) -> Tracer:
+def log_softmax(x: Array, /, *, axis: int = -1) -> Tracer:
     """The logarithm of `softmax`, finite for finite `x`."""
     value = _floats("log_softmax", x)
     return unary("log_softmax", value, axis=normal_axis(axis, value.ndim))
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False
+    x: Array, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False
 ) -> Tracer:
     """Sums of the elements so far along `axis`; with `include_initial`, a 0 comes first."""
     return _cumulative("cumulative_sum", 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False
+    x: Array, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False
 ) -> Tracer:
     """Products of the elements so far along `axis`; with `include_initial`, a 1 comes first."""
     return _cumulative("cumulative_prod", 1, x, axis, dtype, include_initial)
@@ -185,7 +185,7 @@ def _with_size(x: Tracer, axis: int, size: Any) -> tuple[Any, ...]:
     return (*x.dims[:axis], size, *x.dims[axis + 1 :])
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tracer:
+def diff(x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array = None, append: Array = None) -> Tracer:
     """Differences of neighbours along `axis`, `n` times; `prepend` and `append` are joined to `x` first."""
     if n < 0:
         raise ShapeError(f"{user_line()}: diff takes differences n = {n} times; n is 0 or more.")

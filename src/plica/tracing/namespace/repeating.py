@@ -10,7 +10,7 @@ from plica.ir.dtypes import DType
 from plica.ops.rules import normal_axis
 from plica.tracing.namespace.creation import arange
 from plica.tracing.namespace.indexing import take
-from plica.tracing.namespace.operands import as_dim, as_dims, as_tracer, cast, size_of
+from plica.tracing.namespace.operands import Array, as_dim, as_dims, as_tracer, cast, size_of
 from plica.tracing.namespace.reductions import cumulative_sum
 from plica.tracing.namespace.reductions import sum as total
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, reshape
@@ -19,7 +19,7 @@ from plica.tracing.places import user_line
 from plica.tracing.tracer import Tracer
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tracer:
+def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Tracer:
     """Each element along `axis` (of the flat array without it) `repeats` times: a number, or one for each element.
 
     Numbers that are known only when the program runs make an axis whose size is known only then.
@@ -48,7 +48,7 @@ def _each_its_times(x: Tracer, counts: Tracer, axis: int) -> Tracer:
     return take(x, searchsorted(cumulative_sum(counts), places, side="right"), axis=axis)
 
 
-def tile(x: Any, repetitions: Sequence[Any], /) -> Tracer:
+def tile(x: Array, repetitions: Sequence[Any], /) -> Tracer:
     """`x` laid beside itself, `repetitions` times along each axis."""
     value = as_tracer("tile", x)
     times = as_dims(repetitions)

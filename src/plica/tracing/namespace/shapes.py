@@ -10,7 +10,7 @@ from plica.ir.sizes import Dim, Size, product, same
 from plica.ops.rules import broadcast as broadcast_dims
 from plica.ops.rules import normal_axes, normal_axis
 from plica.ops.shape import reshape_dims
-from plica.tracing.namespace.operands import as_dim, as_dims, as_tracer, promoted, unary
+from plica.tracing.namespace.operands import Array, as_dim, as_dims, as_tracer, promoted, unary
 from plica.tracing.places import user_line
 from plica.tracing.scope import current_trace, record, record_all
 from plica.tracing.tracer import Tracer
@@ -18,7 +18,7 @@ from plica.tracing.tracer import Tracer
 Axis = int | tuple[int, ...] | None
 
 
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tracer:  # noqa: ARG001 - nothing is changed in place
+def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Tracer:  # noqa: ARG001 - nothing is changed in place
     """`x` with another shape of as many elements; one size may be -1."""
     value = as_tracer("reshape", x)
     dims = reshape_dims(value.dims, as_dims(shape))
@@ -30,13 +30,13 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tracer:  # no
     return unary("reshape", value, shape=dims)
 
 
-def permute_dims(x: Any, /, axes: Sequence[int]) -> Tracer:
+def permute_dims(x: Array, /, axes: Sequence[int]) -> Tracer:
     """The axes of `x` in another order."""
     value = as_tracer("permute_dims", x)
     return unary("permute_dims", value, axes=tuple(normal_axis(axis, value.ndim) for axis in axes))
 
 
-def matrix_transpose(x: Any, /) -> Tracer:
+def matrix_transpose(x: Array, /) -> Tracer:
     """The last two axes swapped."""
     value = as_tracer("matrix_transpose", x)
     if value.ndim < 2:
@@ -44,7 +44,7 @@ def matrix_transpose(x: Any, /) -> Tracer:
     return permute_dims(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
 
 
-def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tracer:
+def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tracer:
     """Axes moved to other places; the others keep their order."""
     value = as_tracer("moveaxis", x)
     sources, places = (_axes_in_order(axes, value.ndim) for axes in (source, destination))
@@ -62,17 +62,17 @@ def _axes_in_order(axes: int | tuple[int, ...], rank: int) -> list[int]:
     return [normal_axis(one, rank) for one in (axes if isinstance(axes, Sequence) else (axes,))]
 
 
-def broadcast_to(x: Any, /, shape: Any) -> Tracer:
+def broadcast_to(x: Array, /, shape: Any) -> Tracer:
     """`x` repeated along new axes and axes of size 1."""
     value, dims = as_tracer("broadcast_to", x), as_dims(shape)
     return value if dims == value.dims else unary("broadcast_to", value, shape=dims)
 
 
-def broadcast_arrays(*arrays: Any) -> tuple[Tracer, ...]:
+def broadcast_arrays(*arrays: Array) -> list[Tracer]:
     """Arrays repeated to the shape in which they meet."""
     values = [as_tracer("broadcast_arrays", array) for array in arrays]
     dims = _meeting([value.dims for value in values])
-    return tuple(broadcast_to(value, dims) for value in values)
+    return [broadcast_to(value, dims) for value in values]
 
 
 def _meeting(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
@@ -97,19 +97,19 @@ def broadcast_shapes(*shapes: Any) -> tuple[int | Tracer, ...]:
     return tuple(Tracer(dim, scope, weak=True) if isinstance(dim, Size) and scope else dim for dim in dims)  # type: ignore[misc]
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Tracer:
+def expand_dims(x: Array, /, axis: int = 0) -> Tracer:
     """A new axis of size 1 at `axis`."""
     value = as_tracer("expand_dims", x)
     return unary("expand_dims", value, axis=normal_axis(axis, value.ndim + 1))
 
 
-def squeeze(x: Any, /, axis: int | tuple[int, ...]) -> Tracer:
+def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Tracer:
     """Axes of size 1 removed; that a symbolic size is 1 is checked when the program runs."""
     value = as_tracer("squeeze", x)
     return unary("squeeze", value, axis=normal_axes(axis, value.ndim))
 
 
-def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tracer:
+def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Tracer:
     """Arrays joined along an existing axis (flat, if `axis` is None)."""
     values = _values("concat", arrays)
     if axis is None:
@@ -118,7 +118,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tracer:
     return values[0] if len(values) == 1 else record("concat", *promoted("concat", values), axis=place)
 
 
-def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tracer:
+def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Tracer:
     """Arrays joined along a new axis."""
     values = _values("stack", arrays)
     return record("stack", *promoted("stack", values), axis=normal_axis(axis, values[0].ndim + 1))
@@ -130,7 +130,7 @@ def _values(op: str, arrays: Sequence[Any]) -> list[Tracer]:
     return [as_tracer(op, array) for array in arrays]
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tracer, ...]:
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Tracer, ...]:
     """The arrays that `x` is a stack of; their number must be known now."""
     value = as_tracer("unstack", x)
     place = normal_axis(axis, value.ndim)
@@ -142,13 +142,13 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tracer, ...]:
     return record_all("unstack", value, axis=place) if value.dims[place] else ()
 
 
-def flip(x: Any, /, *, axis: Axis = None) -> Tracer:
+def flip(x: Array, /, *, axis: Axis = None) -> Tracer:
     """The order of elements reversed along `axis`."""
     value = as_tracer("flip", x)
     return unary("flip", value, axis=normal_axes(axis, value.ndim))
 
 
-def roll(x: Any, /, shift: Any, *, axis: Axis = None) -> Tracer:
+def roll(x: Array, /, shift: Any, *, axis: Axis = None) -> Tracer:
     """Elements moved by `shift` places along `axis`, those behind the end to the front."""
     value = as_tracer("roll", x)
     if axis is None:
@@ -158,11 +158,11 @@ def roll(x: Any, /, shift: Any, *, axis: Axis = None) -> Tracer:
     return unary("roll", value, shift=shifts * len(axes) if len(shifts) == 1 else shifts, axis=axes)
 
 
-def tril(x: Any, /, *, k: Any = 0) -> Tracer:
+def tril(x: Array, /, *, k: Any = 0) -> Tracer:
     """The lower triangle of matrices, up to diagonal `k`; zeros above."""
     return unary("tril", x, k=as_dim(k))
 
 
-def triu(x: Any, /, *, k: Any = 0) -> Tracer:
+def triu(x: Array, /, *, k: Any = 0) -> Tracer:
     """The upper triangle of matrices, from diagonal `k`; zeros below."""
     return unary("triu", x, k=as_dim(k))

@@ -25,7 +25,7 @@ from plica.tracing.namespace.keys import (
     nonzero_places,
     parse,
 )
-from plica.tracing.namespace.operands import as_tracer, is_number, result_dtype
+from plica.tracing.namespace.operands import Array, as_tracer, is_number, result_dtype
 from plica.tracing.namespace.results import Updates
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, flip, permute_dims, squeeze
 from plica.tracing.places import user_line
@@ -33,17 +33,17 @@ from plica.tracing.scope import record, scope_of
 from plica.tracing.tracer import Tracer
 
 
-def updates(x: Any) -> Updates:
+def updates(x: Array) -> Updates:
     """`updates(x)[key].set(values)` and `.add`, `.multiply`, `.min`, `.max`: what `x.at[key]` is for a tracer."""
     return Updates(x, update)
 
 
-def at(x: Any) -> Updates:
+def at(x: Array) -> Updates:
     """`at(x)[key].set(values)` and `.add`, `.multiply`, `.min`, `.max`: what `x.at[key]` is for a tracer."""
     return Updates(x, update)
 
 
-def update(x: Any, key: Any, values: Any, mode: str = "set") -> Tracer:
+def update(x: Array, key: Any, values: Array, mode: str = "set") -> Tracer:
     """`x` with other elements at `key`: `values`, or what `mode` ("add", "multiply", "min", "max") makes of both.
 
     Raises:

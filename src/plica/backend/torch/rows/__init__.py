@@ -12,5 +12,8 @@ from plica.backend.torch.rows.random import RANDOM
 from plica.backend.torch.rows.reduce import REDUCE
 from plica.backend.torch.rows.shape import SHAPE
 from plica.backend.torch.rows.sorting import SORTING
+from plica.backend.torch.rows.unsigned import with_unsigned
 
-ROWS: dict[str, Row] = {**ELEMENTWISE, **REDUCE, **SHAPE, **SORTING, **INDEXING, **LINALG, **RANDOM, **CONTROL}
+ROWS: dict[str, Row] = with_unsigned(
+    {**ELEMENTWISE, **REDUCE, **SHAPE, **SORTING, **INDEXING, **LINALG, **RANDOM, **CONTROL}
+)

@@ -52,6 +52,11 @@ def dtype_source(dtype: DType) -> str:
     return f"torch.{dtype.value}"
 
 
+def number_source(value: complex) -> str:
+    """A number as Python text; no sign of a zero gets lost, as it does in `1-0j`, and infinity has a name."""
+    return f"complex({value.real!r}, {value.imag!r})" if isinstance(value, complex) else repr(value)
+
+
 def scalar_source(value: str, dtype: DType) -> str:
     """A tensor of no dimension as Python text."""
     return f"torch.full((), {value}, dtype={dtype_source(dtype)}, device=device)"

@@ -30,13 +30,18 @@ def _logs(call: Call) -> str:
     return "" if form is None else f", logs={form!r}"
 
 
+_FEW = 8  # operands of one operator; Python's own compiler goes one call deeper for each
+
+
 def _log_einsum_exp(call: Call) -> str:
     equation = call.params["equation"]
     terms, _, result = equation.partition("->")
     first, *others, weighted = terms.split(",")
     if all(term == first for term in others) and _is_matrix_product(first, weighted, result):
-        product = " + ".join(call.tensor(place) for place in range(len(others) + 1))
-        rest = ", ".join(call.tensor(place) for place in range(len(others) + 1, len(call.inputs)))
+        factors = [call.tensor(place) for place in range(len(others) + 1)]
+        few = len(factors) <= _FEW
+        product = " + ".join(factors) if few else f"kernels.total({', '.join(factors)})"
+        rest = ", ".join(call.tensor(place) for place in range(len(factors), len(call.inputs)))
         return f"kernels.log_matmul_exp({product}, {rest}{_logs(call)})"
     if is_tucker(",".join([first, weighted, *others]) + f"->{result}"):
         return f"kernels.log_tucker({call.tensors}{_logs(call)})"

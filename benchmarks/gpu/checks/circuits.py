@@ -1,0 +1,157 @@
+"""Circuits of every layer row under every flag, semiring and precision: values, marginals, gradients, no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import product
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.gpu.checks import Check
+from benchmarks.gpu.checks.comparison import DTYPES, require_no_waiting, require_same
+from benchmarks.gpu.devices import Device
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import InputError, UnsupportedError
+from plica.learn.fit import fit
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CPTLayer, FusedLayer, TensorDotLayer, TuckerLayer
+from plica.symbolic.semirings import SEMIRINGS
+from tests.harness.circuits import CIRCUITS, bag, coin, data
+
+ROWS = 6
+FLAGS = tuple(product((False, True), repeat=2))  # fold, optimize
+
+
+def circuit_cases() -> Mapping[str, Callable[[], Circuit]]:
+    """The circuits that are checked, by name; among them is every layer row."""
+    fused: dict[str, Callable[[], FusedLayer]] = {
+        "tucker": lambda: TuckerLayer(2, 3, 2),
+        "cp-t": lambda: CPTLayer(3, 2, 2),
+        "tensor-dot": lambda: TensorDotLayer(2, 3, 2, 4),
+    }
+    return {**CIRCUITS, **{name: partial(_over_coins, make) for name, make in fused.items()}}
+
+
+def _over_coins(make: Callable[[], FusedLayer]) -> Circuit:
+    layer = make()
+    return bag(layer, *[coin([v], layer.num_input_units) for v in range(layer.arity)])
+
+
+def checks() -> Iterator[Check]:
+    """One check for each circuit and semiring, and what concerns circuits as a whole."""
+    for name, build in circuit_cases().items():
+        for semiring in SEMIRINGS:
+            yield Check(f"circuit {name}, {semiring}", partial(_check, build, semiring))
+    yield Check("circuit: entries that are no category", _check_states)
+    yield Check("circuit: training", _check_training)
+
+
+def _check(build: Callable[[], Circuit], semiring: str, device: Device) -> str | None:
+    circuit = build()
+    try:
+        TorchCompiler(semiring).compile(circuit)
+    except UnsupportedError as error:
+        return f"refused on the CPU too: {error}"
+    for (fold, optimize), dtype in product(FLAGS, DTYPES):
+        torch.manual_seed(0)
+        compiled = TorchCompiler(semiring, fold=fold, optimize=optimize, dtype=dtype).compile(circuit)
+        inputs = {title: x.to(dtype) if x.is_floating_point() else x for title, x in _inputs(circuit, compiled).items()}
+        expected = {title: _results(compiled, x) for title, x in inputs.items()}
+        compiled.to(device.name)
+        for title, x in inputs.items():
+            what = f"fold={fold}, optimize={optimize}, {dtype}, {title}"
+            _compare(compiled, x.to(device.name), expected[title], device, what)
+    return None
+
+
+def pair(
+    circuit: Circuit,
+    device: Device,
+    *,
+    semiring: str = "lse-sum",
+    fold: bool = True,
+    optimize: bool = True,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[TorchCircuit, TorchCircuit]:
+    """The circuit on the CPU and on the device, with the same numbers in its tensors."""
+    torch.manual_seed(0)
+    settings = {"fold": fold, "optimize": optimize, "dtype": dtype}
+    on_cpu = TorchCompiler(semiring, **settings).compile(circuit)  # type: ignore[arg-type]
+    on_device = TorchCompiler(semiring, **settings).compile(circuit).to(device.name)  # type: ignore[arg-type]
+    on_device.load_state_dict(on_cpu.state_dict())
+    return on_cpu, on_device
+
+
+def _inputs(circuit: Circuit, compiled: TorchCircuit) -> dict[str, Tensor]:
+    """Rows of data, and rows of which some entries are missing where the circuit can sum them out."""
+    rows = torch.from_numpy(data(circuit, ROWS))
+    inputs = {"values": rows}
+    if compiled.properties.smooth and compiled.properties.decomposable:
+        missing = torch.from_numpy(np.random.default_rng(1).random(rows.shape) < 0.4)
+        missing[0] = True
+        inputs["marginals"] = rows.double().masked_fill(missing, torch.nan)
+    return inputs
+
+
+def _compare(compiled: TorchCircuit, x: Tensor, expected: Mapping[str, Tensor], device: Device, what: str) -> None:
+    found = _results(compiled, x)
+    for name, wanted in expected.items():
+        require_same(found[name], wanted, device, f"{what}, {name}", 1.0 if name == "values" else 10.0)
+
+    def step() -> None:
+        result = compiled(x)
+        if result.requires_grad:
+            result.sum().backward()  # type: ignore[no-untyped-call]
+
+    require_no_waiting(device, step, f"{what}, forward and backward")
+
+
+def _results(compiled: TorchCircuit, x: Tensor) -> dict[str, Tensor]:
+    """The values, and the gradients of the weighted sum of those that are finite."""
+    compiled.zero_grad(set_to_none=True)
+    values = compiled(x)
+    results = {"values": values.detach()}
+    if values.requires_grad:
+        weights = torch.linspace(0.5, 1.5, values.numel(), dtype=values.dtype).reshape(values.shape).to(values.device)
+        torch.where(values.isfinite(), values * weights, 0.0).sum().backward()  # type: ignore[no-untyped-call]
+        learned = {f"gradient of {name}": one.grad for name, one in compiled.named_parameters()}
+        results |= {name: gradient.clone() for name, gradient in learned.items() if gradient is not None}
+    return results
+
+
+def _check_states(device: Device) -> None:
+    """On the CPU such a row is an error; elsewhere it is NaN, other rows are right, and `check` finds it."""
+    circuit = CIRCUITS["hadamard"]()
+    on_cpu, on_device = pair(circuit, device)
+    right = torch.from_numpy(data(circuit, ROWS))
+    wrong = right.clone()
+    wrong[2, 1], wrong[4, 0] = 99, -1
+    if device.name != "cpu":
+        found, expected = on_device(wrong.to(device.name)).cpu(), on_cpu(right)
+        places = found.isnan().flatten().nonzero().flatten().tolist()
+        assert places == [2, 4], f"found NaN in the rows {places}, expected [2, 4]"
+        kept = [0, 1, 3, 5]
+        torch.testing.assert_close(found[kept], expected[kept], rtol=2e-5, atol=2e-5)
+    try:
+        on_device.check(wrong.to(device.name))
+    except InputError as error:
+        assert "row 2, variable 1" in str(error), f"found {error}"  # noqa: PT017 - pytest may not be there
+    else:
+        raise AssertionError("`check` found nothing wrong")
+
+
+def _check_training(device: Device) -> None:
+    """The likelihoods of a few epochs are those of the CPU, and rise."""
+    circuit = CIRCUITS["random tree, cp"]()
+    histories = []
+    rows = torch.from_numpy(data(circuit, 64))
+    for model in pair(circuit, device, dtype=torch.float64):
+        result = fit(model, rows[:48], rows[48:], epochs=3, batch_size=16, learning_rate=0.05, seed=0)
+        histories.append([one.train for one in result.history[1:] if one.train is not None])
+    expected, found = histories
+    assert np.allclose(found, expected, rtol=1e-6), f"found likelihoods {found}, expected {expected}"
+    assert found[-1] > found[0], f"found likelihoods {found}, expected rising ones"

@@ -1,0 +1,82 @@
+"""Learned weights at hand: that none has become negative where the semiring cannot carry negative numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.emit import emit
+from plica.backend.torch.leaves import Leaves, attribute_of
+from plica.backend.torch.logs import is_abstract
+from plica.ir.dtypes import as_dtype
+from plica.lower.checks import lower_least, refuse_weight
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import Constant, Leaf, owners_of
+from plica.symbolic.semirings import Semiring
+
+
+@final
+class WeightCheck:
+    """The weights of a circuit that nothing proves not to be negative, looked at once for each version of them.
+
+    Args:
+        folded: The folded circuit.
+        semiring: What carries its numbers.
+        weights: The weights, by group and name.
+    """
+
+    def __init__(self, folded: FoldedCircuit, semiring: Semiring, weights: Sequence[tuple[FoldedLayer, str]]) -> None:
+        self._folded = folded
+        self._semiring = semiring
+        self._weights = tuple(weights)
+        self._run: Callable[[Leaves], Tensor] | None = None
+        self._read: tuple[str, ...] = ()
+        self._seen: tuple[Any, ...] | None = None
+
+    def check(self, leaves: Leaves) -> None:
+        """Raise where a weight is negative. This waits for the device.
+
+        Raises:
+            UnsupportedError: A weight is negative; its layer is named.
+        """
+        if not self._weights:
+            return
+        run = self._function(leaves)
+        tensors = [getattr(leaves, name) for name in self._read]
+        if any(is_abstract(tensor) or tensor.is_meta for tensor in tensors):
+            return
+        seen = tuple(map(_version, tensors))
+        if seen == self._seen and None not in seen:
+            return
+        with torch.no_grad():
+            least = run(leaves)
+        wrong = (least < 0).nonzero()
+        if len(wrong):
+            self._refuse(int(wrong[0]), float(least[wrong[0]]))
+        self._seen = seen
+
+    def _function(self, leaves: Leaves) -> Callable[[Leaves], Tensor]:
+        if self._run is None:
+            real = next(tensor.dtype for leaf, tensor in leaves.items() if leaf.kind.name == "REAL")
+            owners = owners_of(leaf for leaf, _ in leaves.items())
+            program, captured = lower_least(self._folded, self._semiring, as_dtype(real), self._weights, owners)
+            for var, one in zip(program.consts, captured, strict=True):
+                if isinstance(one, Constant):
+                    leaves.keep(var.name, one)
+            named = zip(program.consts, captured, strict=True)
+            self._read = tuple(attribute_of(var.name) for var, one in named if isinstance(one, Leaf))
+            self._run = emit(program, "least")
+        return self._run
+
+    def _refuse(self, place: int, value: float) -> None:
+        layers = [(layer, name) for group, name in self._weights for layer in group.members]
+        layer, name = layers[place]
+        refuse_weight(self._folded.circuit, layer, name, self._semiring, value)
+
+
+def _version(tensor: Tensor) -> tuple[int, int] | None:
+    """What changes whenever a tensor does; None for one that does not say."""
+    return None if tensor.is_inference() else (id(tensor), tensor._version)

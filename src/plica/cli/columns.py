@@ -1,0 +1,44 @@
+"""The columns of a data set before training: where their values lie, and whether the weights' dtype can hold them."""
+
+import numpy as np
+
+from plica.errors import InputError
+from plica.files.datasets import Dataset
+from plica.files.tables import Array
+from plica.symbolic.layers import Column
+
+_ROOM = 1e8  # between the numbers of a column and the ends of the dtype, for densities and their gradients
+
+
+def describe_columns(data: Dataset, dtype: str) -> list[Column]:
+    """Mean and spread of each column of the training rows.
+
+    Args:
+        data: The data set.
+        dtype: The dtype of weights, in which densities read the data.
+
+    Raises:
+        InputError: `dtype` cannot hold the values of a column, or not what they differ by.
+    """
+    where = f"{data.name}: the values of column {{}} (counted from 0)"
+    return [_describe(where.format(i), data.train[:, i], dtype) for i in range(data.num_variables)]
+
+
+def _describe(where: str, values: Array, dtype: str) -> Column:
+    limits = np.finfo(dtype)
+    values = values.astype(np.float64)
+    largest = float(np.abs(values).max())
+    advice = "rescale them" if dtype == "float64" else "rescale them or train with --dtype float64"
+    if largest > float(limits.max) / _ROOM:
+        raise InputError(f"{where} reach {largest:g}, too large for {dtype}; {advice}")
+    low, width = float(values.min()), float(np.ptp(values))
+    if width == 0:
+        return Column(low, 1.0)
+    spread = width * float(np.std((values - low) / width))  # scaled first: squares of tiny numbers are 0
+    if spread < float(limits.tiny) * _ROOM:
+        raise InputError(f"{where} differ by {spread:g}, too little for {dtype}; {advice}")
+    mean = float(values.mean())
+    shifted = advice.replace("rescale them", "subtract their mean")
+    if spread < float(limits.eps) * largest:
+        raise InputError(f"{where} differ by {spread:g} around {mean:g}, which {dtype} rounds away; {shifted}")
+    return Column(mean, spread)

@@ -1,0 +1,11 @@
+"""Where the command `plica` begins; it imports next to nothing before it can be stopped without a traceback."""
+
+from plica.cli.signals import leaving_at_once
+
+
+def main() -> None:
+    """Load the command and run it."""
+    with leaving_at_once():
+        from plica.cli.errors import one_line_errors
+        from plica.cli.main import main as command
+    one_line_errors(command)(prog_name="plica")

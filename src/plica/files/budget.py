@@ -1,0 +1,50 @@
+"""How much memory the sizes that a file declares may ask for: a file of a few bytes must not fill a machine.
+
+>>> budget = Budget(1000)
+>>> budget.spend("layer 0", "its units", 100)
+>>> budget.spend("layer 1", "its units", 100)
+Traceback (most recent call last):
+plica.errors.FileFormatError: layer 1: its units ask for more memory than the 1000 bytes that a file of this size may...
+"""
+
+from plica.errors import FileFormatError
+
+BYTES_PER_NUMBER = 8
+
+_FREE = 2**30  # bytes that any file may ask for
+_PER_BYTE = 2**10  # and for each byte of the file; a Kronecker product of weights asks for their number squared
+
+
+def default_limit(file_size: int) -> int:
+    """The bytes that a file of that size may ask for unless its reader says otherwise."""
+    return _FREE + _PER_BYTE * file_size
+
+
+class Budget:
+    """A number of bytes that declared sizes use up.
+
+    Args:
+        limit: The number of bytes.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._spent = 0
+        self._reserved = 0
+
+    def spend(self, where: str, what: str, numbers: int) -> None:
+        """Count memory that is needed beside what was counted before."""
+        self._spent += numbers * BYTES_PER_NUMBER
+        self._check(where, what)
+
+    def reserve(self, where: str, what: str, numbers: int) -> None:
+        """Count memory that is needed once: the largest of all reservations counts."""
+        self._reserved = max(self._reserved, numbers * BYTES_PER_NUMBER)
+        self._check(where, what)
+
+    def _check(self, where: str, what: str) -> None:
+        if self._spent + self._reserved > self._limit:
+            raise FileFormatError(
+                f"{where}: {what} ask for more memory than the {self._limit} bytes that a file of this size may; the "
+                "file is damaged, or else allow it more by load_model(..., max_bytes=)"
+            )

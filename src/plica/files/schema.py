@@ -1,0 +1,197 @@
+"""What a value from a file must look like, said by Python's own annotations; nothing here knows a layer by name.
+
+Records of a file are `TypedDict`s. The settings of a layer, an operation or an initializer are checked against the
+annotations of its constructor, so that a new class brings its schema with it. Annotations that cannot be checked
+(names that only a type checker imports, protocols, type variables) allow any value.
+
+>>> check([1, 2], list[int], "outputs")
+>>> check([1, "x"], list[int], "outputs")
+Traceback (most recent call last):
+plica.errors.FileFormatError: outputs[1]: expected an integer, found 'x'
+"""
+
+import inspect
+import reprlib
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from plica.errors import FileFormatError
+
+Problem = str | None
+
+_SHOWN_VALUE = 80  # characters of a value that a message shows
+_SHOWN = 300  # characters of the message of another error that ours repeats
+
+# An annotation without parts, what messages call it, and whether a value fits. `bool` is no number here.
+_PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    Any: ("anything", lambda _: True),
+    object: ("anything", lambda _: True),
+    None: ("null", lambda value: value is None),
+    type(None): ("null", lambda value: value is None),
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    int: ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    float: ("a number", lambda value: not isinstance(value, bool) and _is_real(value)),
+    complex: ("a number", lambda value: isinstance(value, complex) or _is_real(value)),
+    str: ("text", lambda value: isinstance(value, str)),
+}
+_UNIONS = (typing.Union, types.UnionType)
+
+
+def check(value: Any, annotation: Any, where: str) -> None:
+    """Raise unless a value fits an annotation.
+
+    Args:
+        value: From a file.
+        annotation: A type as Python writes it: `int`, `list[int]`, `float | None`, a `TypedDict`, a class.
+        where: The place in the file; parts of the value are named after it, as in `layers[3].class`.
+
+    Raises:
+        FileFormatError: Naming the first part that does not fit, what was expected and what was found.
+    """
+    problem = _problem(value, annotation, where)
+    if problem is not None:
+        raise FileFormatError(problem)
+
+
+def construct(cls: type[Any], where: str, shapes: Iterable[Any], settings: Mapping[str, Any]) -> Any:
+    """`cls(*shapes, **settings)` after checking every argument against the annotations of the constructor.
+
+    Raises:
+        FileFormatError: An argument is missing, unknown or does not fit, or the constructor refuses it.
+    """
+    signature, hints = _constructor(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
+    try:
+        bound = signature.bind(*shapes, **settings)
+    except TypeError as error:
+        expected = ", ".join(signature.parameters)
+        raise FileFormatError(f"{where}: {cls.__name__}: {error}; it takes {expected}; the file is damaged") from error
+    for name, value in bound.arguments.items():
+        hint = hints.get(name, Any)
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            hint = types.GenericAlias(tuple, (hint, ...))
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            hint = types.GenericAlias(dict, (str, hint))
+        check(value, hint, f"{where}: {cls.__name__}: {name}")
+    try:
+        return cls(*bound.args, **bound.kwargs)
+    except Exception as error:  # a constructor, perhaps not ours, refuses what it is given by an error of its choice
+        raise cannot_rebuild(where, error) from error
+
+
+def cannot_rebuild(where: str, error: BaseException) -> FileFormatError:
+    """The error of a file in which something does not fit, from the error that says what."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if len(reason) > _SHOWN:
+        reason = f"{reason[:_SHOWN]}..."
+    return FileFormatError(f"{where} cannot be rebuilt ({type(error).__name__}: {reason}); the file is damaged")
+
+
+@cache
+def _constructor(cls: Any) -> tuple[inspect.Signature, Mapping[str, Any]]:
+    try:
+        hints = typing.get_type_hints(cls.__init__)
+    except Exception:  # an annotation that only a type checker can read may fail in any way
+        hints = {}
+    return inspect.signature(cls), hints
+
+
+@cache
+def _fields(record: type) -> Mapping[str, Any]:
+    return typing.get_type_hints(record)
+
+
+def _problem(value: Any, hint: Any, where: str) -> Problem:
+    if hint in _PLAIN:
+        return None if _PLAIN[hint][1](value) else _expected(hint, value, where)
+    if typing.is_typeddict(hint):
+        return _record_problem(value, hint, where)
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in _UNIONS:
+        return _union_problem(value, hint, parts, where)
+    if origin is typing.Literal:
+        return (
+            None
+            if any(type(value) is type(part) and value == part for part in parts)
+            else _expected(hint, value, where)
+        )
+    kind = origin or hint
+    if not isinstance(kind, type):
+        return None
+    try:
+        fits = isinstance(value, kind) and not (isinstance(value, str) and kind is not str)
+    except TypeError:  # a protocol that cannot be checked
+        return None
+    return _parts_problem(value, kind, parts, where) if fits else _expected(hint, value, where)
+
+
+def _parts_problem(value: Any, kind: type, parts: tuple[Any, ...], where: str) -> Problem:
+    """The first of the items of a container that does not fit."""
+    if not parts or isinstance(value, np.ndarray) or not isinstance(value, Iterable):
+        return None
+    if isinstance(value, Mapping):
+        if len(parts) != 2:
+            return None
+        items = ((key, item) for key, item in value.items())
+        return next((p for k, v in items if (p := _problem(v, parts[1], f"{where}.{k}")) is not None), None)
+    if kind is tuple and parts[-1] is not Ellipsis:
+        values = list(value)
+        if len(values) != len(parts):
+            return f"{where}: expected {len(parts)} items, found {len(values)}"
+        return next(
+            (p for i, v in enumerate(values) if (p := _problem(v, parts[i], f"{where}[{i}]")) is not None), None
+        )
+    return next((p for i, v in enumerate(value) if (p := _problem(v, parts[0], f"{where}[{i}]")) is not None), None)
+
+
+def _record_problem(value: Any, record: Any, where: str) -> Problem:
+    if not isinstance(value, dict):
+        return f"{where}: expected an object with {', '.join(_fields(record))}, found {_short(value)}"
+    fields = _fields(record)
+    missing = [name for name in fields if name in record.__required_keys__ and name not in value]
+    if missing:
+        return f"{where}: {missing[0]!r} is missing"
+    unknown = [name for name in value if name not in fields]
+    if unknown:
+        return f"{where}: {_short(unknown[0])} is not known; expected {', '.join(fields)}"
+    return next((p for k, v in value.items() if (p := _problem(v, fields[k], f"{where}.{k}")) is not None), None)
+
+
+def _union_problem(value: Any, hint: Any, parts: tuple[Any, ...], where: str) -> Problem:
+    problems = [_problem(value, part, where) for part in parts]
+    if None in problems:
+        return None
+    real = [problem for part, problem in zip(parts, problems, strict=True) if part is not type(None)]
+    return real[0] if len(real) == 1 and value is not None else _expected(hint, value, where)
+
+
+def _expected(hint: Any, value: Any, where: str) -> str:
+    return f"{where}: expected {_words(hint)}, found {_short(value)}"
+
+
+def _words(hint: Any) -> str:
+    if hint in _PLAIN:
+        return _PLAIN[hint][0]
+    if typing.get_origin(hint) in _UNIONS:
+        return " or ".join(dict.fromkeys(_words(part) for part in typing.get_args(hint)))
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(map(str, typing.get_args(hint)))
+    origin = typing.get_origin(hint) or hint
+    return str(getattr(origin, "__name__", origin))
+
+
+def _short(value: Any) -> str:
+    text = reprlib.repr(value)
+    return text if len(text) <= _SHOWN_VALUE else f"{text[:_SHOWN_VALUE]}..."
+
+
+def _is_real(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    if isinstance(value, float):
+        return True
+    return isinstance(value, int) and value.bit_length() <= 1023

@@ -1,0 +1,61 @@
+"""Versions of the format of model files, and the steps that bring a description of one version to the next.
+
+A step changes the JSON alone: the names, shapes and values of tensors stay, so a `state_dict` of an old file fits.
+
+>>> UPGRADES.keys()
+dict_keys([1])
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Json = Any
+Upgrade = Callable[[Json], None]
+
+# The version that is written, and that a file is brought to when it is read. Version 2 is known (see `UPGRADES`), and
+# becomes the version that is written when `CategoricalLayer` takes its logits as they are.
+VERSION = 1
+
+
+def upgraded(description: Json, version: int) -> Json:
+    """A checked description of any version up to `version`, brought to it in place."""
+    while description["version"] < version:
+        UPGRADES[description["version"]](description)
+        description["version"] += 1
+    return description
+
+
+def _normalise_logits(description: Json) -> None:
+    """1 -> 2: a categorical layer took the softmax of its logits, and takes their exponential now.
+
+    The log-softmax becomes part of the parameter, once for each node that layers have as logits.
+    """
+    nodes = description["circuit"]["nodes"]
+    wrapped: dict[int, int] = {}
+    for layer in _layers(description["circuit"]):
+        if layer["class"] != "CategoricalLayer" or "logits" not in layer["params"]:
+            continue
+        logits = layer["params"]["logits"]["parameter"]
+        output = logits["output"]
+        if output not in wrapped:
+            wrapped[output] = len(nodes)
+            nodes.append({"class": "LogSoftmaxParameter", "config": {"axis": -1}, "inputs": [output]})
+        logits["nodes"].append(wrapped[output])
+        logits["output"] = wrapped[output]
+
+
+def _layers(circuit: Json) -> Iterator[Json]:
+    """The layers of a circuit, those among the settings of others too."""
+    rest = [circuit["layers"], circuit["nodes"]]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, dict):
+            if {"class", "config", "params"} == item.keys():
+                yield item
+            rest.extend(item.values())
+        elif isinstance(item, list):
+            rest.extend(item)
+
+
+# version: the step from it to the next
+UPGRADES: Mapping[int, Upgrade] = {1: _normalise_logits}

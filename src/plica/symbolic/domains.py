@@ -1,0 +1,213 @@
+"""Domains: which values a variable takes, as intervals of real numbers or of whole ones.
+
+A domain says once what data is legal, what a message calls it, and the dtype in which layers read the data and in which
+samples are drawn. NaN means that a value is missing and is in no domain; infinity is a real number here, of density
+zero.
+
+>>> import numpy as np
+>>> x = np.array([[0.0, 2.0, 3.0, -1.0, 0.5, np.nan]])
+>>> outside(np, x, [finite(3)])
+array([[False, False,  True,  True,  True, False]])
+>>> finite(3).meet(COUNTS) == finite(3), finite(3).meet(REALS), finite(5).meet(finite(3)) == finite(3)
+(True, Domain('3 states'), True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import InputError
+from plica.ir.dtypes import DType, as_dtype
+
+Number: TypeAlias = int | float
+Array: TypeAlias = Any
+Namespace: TypeAlias = Any
+Constant: TypeAlias = Callable[[NDArray[Any]], Array]
+
+_LARGEST = 2**63 - 1  # what int64 holds
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Domain:
+    """The values of a variable: those from `least` to `most`, all real numbers or the whole ones among them.
+
+    Two domains are equal if they hold the same values, whatever they are called.
+
+    Args:
+        name: What the domain is called.
+        refusal: Completes "the value 7 is ..." where 7 is outside.
+        advice: What to do about it, an imperative.
+        least: The smallest value; none below, `-inf` if there is no bound.
+        most: The largest value.
+        whole: Whether values are integers.
+        above: Whether `least` itself is outside.
+    """
+
+    name: str = field(compare=False)
+    refusal: str = field(compare=False)
+    advice: str = field(compare=False)
+    least: Number = -math.inf
+    most: Number = math.inf
+    whole: bool = False
+    above: bool = False
+
+    @property
+    def num_states(self) -> int | None:
+        """How many values there are, if they are the integers from 0 to a known one."""
+        counted = self.whole and self.least == 0 and self.most < _LARGEST
+        return int(self.most) + 1 if counted else None
+
+    @property
+    def inside(self) -> Number:
+        """A value inside, which stands for what is missing or wrong so that layers compute with legal numbers."""
+        if self.least > -math.inf and not self.above:
+            return self.least
+        if self.most < math.inf:
+            return self.most
+        return self.least + 1 if self.above else 0
+
+    def dtype(self, real: DType) -> DType:
+        """The dtype of data as layers read it and of samples; `real` is that of the parameters."""
+        return DType.INT64 if self.whole else real
+
+    def meet(self, other: Domain) -> Domain:
+        """The values in both.
+
+        Raises:
+            InputError: There are none.
+        """
+        if self == other:
+            return self
+        least, most = max(self.least, other.least), min(self.most, other.most)
+        above = any(domain.above and domain.least == least for domain in (self, other))
+        whole = self.whole or other.whole
+        if whole:  # bounds that are values themselves
+            least = _ceil(least) + (above and _ceil(least) == least)
+            most, above = _floor(most), False
+        if least > most or (above and least == most):
+            raise InputError(f"no value is in both domains, {self.name} and {other.name}")
+        both = Domain(
+            f"{self.name}, {other.name}",
+            f"{self.refusal}, or {other.refusal}",
+            f"{self.advice} and {other.advice}",
+            least,
+            most,
+            whole,
+            above,
+        )
+        return next((domain for domain in (self, other) if domain == both), both)
+
+    def __repr__(self) -> str:
+        return f"Domain({self.name!r})"
+
+
+def _ceil(value: Number) -> Number:
+    return value if math.isinf(value) else math.ceil(value)
+
+
+def _floor(value: Number) -> Number:
+    return value if math.isinf(value) else math.floor(value)
+
+
+@cache
+def finite(num_states: int) -> Domain:
+    """The states 0 to `num_states` - 1."""
+    return Domain(
+        f"{num_states} state{'' if num_states == 1 else 's'}",
+        f"none of the {num_states} states 0 to {num_states - 1}",
+        "encode the data as these integers",
+        0,
+        num_states - 1,
+        whole=True,
+    )
+
+
+BOOLEANS = finite(2)
+COUNTS = Domain("counts", "no count", "give integers of at least 0", 0, _LARGEST, whole=True)
+REALS = Domain("real numbers", "no real number", "give numbers")
+POSITIVE_REALS = Domain("positive real numbers", "not above 0", "give positive numbers", 0, above=True)
+UNIT_INTERVAL = Domain("the unit interval", "not between 0 and 1", "rescale the data to this interval", 0, 1)
+
+
+def outside(xp: Namespace, x: Array, domains: Sequence[Domain], constant: Constant = np.asarray) -> Array | None:
+    """Which entries lie outside the domain of their row; None where none can. NaN is never outside.
+
+    Bounds are rounded into the domain in the dtype of `x`, so that comparing with them is exact.
+
+    Args:
+        xp: An array namespace.
+        x: `(D, B)`, real or integer or boolean, in a dtype whose numbers the namespace compares.
+        domains: D of them.
+        constant: Brings an array `(D, 1)` into the namespace.
+    """
+    dtype = as_dtype(x.dtype)
+    wrong: Array | None = None
+    if dtype.kind != "float":
+        low: Sequence[Number] = [_first(domain) for domain in domains]
+        high: Sequence[Number] = [_last(domain) for domain in domains]
+        smallest, largest = _range(dtype)
+        bounded = (min(high) < largest, max(low) > smallest)
+        if dtype == DType.BOOL or max(low) > largest or min(high) < smallest:  # numbers that the dtype does not have
+            dtype = DType.UINT8 if max(low) <= 255 and min(high) >= 0 else DType.INT64
+            x, (smallest, largest) = xp.astype(x, getattr(xp, dtype.value)), _range(dtype)
+        low, high = [max(one, smallest) for one in low], [min(one, largest) for one in high]
+    else:
+        low, high = ([_rounded(domain, dtype)[end] for domain in domains] for end in (0, 1))
+        bounded = (min(high) < math.inf, max(low) > -math.inf)
+    for is_bounded, compare, bounds in zip(bounded, (xp.greater, xp.less), (high, low), strict=True):
+        if is_bounded:
+            wrong = either(wrong, compare(x, by_row(bounds, dtype, constant)))
+    whole = np.asarray([domain.whole for domain in domains])
+    if dtype.kind == "float" and whole.any():
+        broken = xp.greater(x, xp.floor(x))
+        wrong = either(wrong, broken if whole.all() else broken & constant(whole[:, None]))
+    return wrong
+
+
+def by_row(values: Sequence[Number], dtype: DType, constant: Constant) -> Array:
+    """One number for each row, `(D, 1)`; a Python number where all are alike."""
+    if all(value == values[0] for value in values):
+        return values[0]
+    return constant(np.asarray(values, dtype=dtype.value)[:, None])
+
+
+def either(first: Array | None, second: Array | None) -> Any:
+    """Where one of two masks holds; None is nowhere."""
+    if first is None or second is None:
+        return first if second is None else second
+    return first | second
+
+
+def _range(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest number of a dtype of integers, or of booleans."""
+    return (0, 1) if dtype == DType.BOOL else (np.iinfo(dtype.value).min, np.iinfo(dtype.value).max)
+
+
+def _first(domain: Domain) -> int:
+    """The smallest integer of a domain, as far as int64 holds it."""
+    low = max(domain.least, -_LARGEST - 1)
+    first = math.ceil(low)
+    return first + 1 if domain.above and first == low else first
+
+
+def _last(domain: Domain) -> int:
+    return math.floor(min(domain.most, _LARGEST))
+
+
+def _rounded(domain: Domain, dtype: DType) -> tuple[float, float]:
+    """The smallest and the largest number of a dtype that lie in a domain."""
+    kind = dtype.numpy.type
+    with np.errstate(over="ignore"):
+        low, high = kind(domain.least), kind(domain.most)
+    if float(low) < domain.least or (domain.above and float(low) == domain.least):
+        low = np.nextafter(low, kind(math.inf))
+    if float(high) > domain.most:
+        high = np.nextafter(high, kind(-math.inf))
+    return float(low), float(high)

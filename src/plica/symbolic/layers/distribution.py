@@ -1,0 +1,77 @@
+"""Distributions by name: how templates, data files and the command line ask for an input layer.
+
+A layer that has a name gives one `Distribution` in its row; `plica.symbolic.layers.DISTRIBUTIONS` collects them.
+
+>>> from plica.symbolic.layers import DISTRIBUTIONS
+>>> categorical = DISTRIBUTIONS["categorical"]
+>>> categorical.domain(3), categorical.settings_for(3)
+(Domain('3 states'), {'num_categories': 3})
+>>> DISTRIBUTIONS["gaussian"].domain()
+Domain('real numbers')
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plica.errors import GraphError
+from plica.symbolic.domains import Domain
+from plica.symbolic.layers.base import InputLayer
+from plica.symbolic.parameters import ParameterFactory
+from plica.symbolic.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is known of the data of one variable before training.
+
+    Args:
+        mean: Its mean.
+        spread: Its standard deviation; 1 where all values are equal.
+    """
+
+    mean: float
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How an input layer of one variable is asked for.
+
+    Args:
+        name: What templates and the command line call it.
+        layer: Its constructor: a scope, a number of units, and keywords.
+        parameters: The parameters for which the constructor takes a factory, as `<parameter>_factory`.
+        settings: The keywords that follow from the number of values of the variable; None where values are not counted.
+        fitted: The keywords of parameters that start where the data lies; None where they start alike for all data.
+    """
+
+    name: str
+    layer: Callable[..., InputLayer]
+    parameters: tuple[str, ...]
+    settings: Callable[[int], dict[str, Any]] | None = None
+    fitted: Callable[[Column], dict[str, ParameterFactory]] | None = None
+
+    def settings_for(self, num_values: int | None) -> dict[str, Any]:
+        """The keywords for a variable of `num_values` values, which only some distributions ask for."""
+        if self.settings is None:
+            return {}
+        assert num_values is not None, "who asks for a distribution that counts values knows their number"
+        return self.settings(num_values)
+
+    def domain(self, num_values: int | None = None) -> Domain:
+        """The values of its variable."""
+        return self.layer(Scope([0]), 1, **self.settings_for(num_values)).domain
+
+
+def distribution_table(distributions: Iterable[Distribution]) -> Mapping[str, Distribution]:
+    """The distributions by name.
+
+    Raises:
+        GraphError: Two of one name.
+    """
+    table: dict[str, Distribution] = {}
+    for one in distributions:
+        if table.setdefault(one.name, one) is not one:
+            raise GraphError(f"two distributions are called {one.name!r}; give one another name")
+    return table

@@ -1,0 +1,102 @@
+"""How functions of the namespace are called: what `help` shows of them, and what is said of a call that does not fit.
+
+>>> from plica.tracing.namespace import sum
+>>> signature_of(sum)
+<Signature (x, /, *, axis=None, dtype=None, keepdims=False)>
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from plica.errors import TraceError
+from plica.tracing.places import user_line
+
+
+@cache
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The names, kinds and defaults of the parameters: annotations speak of tracers, users give arrays too."""
+    signature = inspect.signature(function)
+    parameters = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=signature.empty)
+
+
+def refuse_misfit(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuse arguments that are too many, too few or called something else than the parameters.
+
+    Raises:
+        TraceError: They are.
+    """
+    signature = signature_of(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TraceError(
+            f"{user_line()}: {name} is called {name}{signature}: {error}{_hint(signature, args, kwargs)}."
+        ) from None
+
+
+# What other libraries call these parameters.
+_ELSEWHERE: Mapping[str, str] = {
+    "a": "x",
+    "a_max": "max",
+    "a_min": "min",
+    "ddof": "correction",
+    "dim": "axis",
+    "dims": "axes",
+    "input": "x",
+    "keepdim": "keepdims",
+    "other": "x2",
+    "size": "shape",
+    "unbiased": "correction",
+}
+
+
+def _hint(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """One thing to try."""
+    parameters = signature.parameters
+    for wrong in (name for name in kwargs if name not in parameters):
+        meant = [_ELSEWHERE[wrong]] if _ELSEWHERE.get(wrong) in parameters else get_close_matches(wrong, parameters)
+        if meant:
+            by_place = parameters[meant[0]].kind is inspect.Parameter.POSITIONAL_ONLY
+            return f"; give {meant[0]} by its place" if by_place else f"; write {meant[0]}="
+    nameless = [one.name for one in parameters.values() if one.kind is one.POSITIONAL_ONLY]
+    if any(name in nameless for name in kwargs):
+        return f"; give {', '.join(nameless)} by place, without a name"
+    by_name = [f"{one.name}=" for one in parameters.values() if one.kind is one.KEYWORD_ONLY]
+    positional = [one for one in parameters.values() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return f"; write {' or '.join(by_name)}" if by_name and len(args) > len(positional) else ""
+
+
+@cache
+def _operands(function: Callable[..., Any]) -> frozenset[str]:
+    """The parameters that take what a function computes with; others are axes, sizes, dtypes and choices."""
+    return frozenset(
+        one.name for one in inspect.signature(function).parameters.values() if "Array" in str(one.annotation)
+    )
+
+
+def with_plain_settings(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with Python numbers in the place of numpy's, where these are no operands: axes, sizes and so on."""
+    try:
+        bound = signature_of(function).bind(*args, **kwargs)
+    except TypeError:  # the call says what is wrong with it
+        return tuple(args), dict(kwargs)
+    for name, value in bound.arguments.items():
+        if name not in _operands(function):
+            bound.arguments[name] = _plain(value)
+    return bound.args, bound.kwargs
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return (list if isinstance(value, list) else tuple)(map(_plain, value))
+    return value.item() if isinstance(value, np.generic) else value

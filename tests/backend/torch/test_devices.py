@@ -1,0 +1,74 @@
+"""Other devices than the CPU, on a machine that has none: the meta device, where no number can be looked at.
+
+What runs there takes the ways of a GPU, makes every array on the device of the data, and never waits for a value.
+"""
+
+import pytest
+import torch
+
+from benchmarks.gpu.checks.circuits import circuit_cases
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import UnsupportedError
+from plica.ir.program import size_variables
+from plica.ops import FACTORIZATIONS, OPS
+from plica.symbolic.semirings import SEMIRINGS
+from tests.harness.circuits import data
+from tests.harness.programs import one_equation, run_torch, to_torch
+from tests.harness.samples import SAMPLES, Case, over
+
+CASES = circuit_cases()
+META = torch.device("meta")
+
+
+def forward_and_backward(compiled: TorchCircuit, x: torch.Tensor) -> None:
+    result = compiled(x)
+    assert result.device == META
+    if result.requires_grad:
+        result.sum().backward()
+        assert {one.grad.device for one in compiled.parameters() if one.grad is not None} == {META}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+def test_circuits_never_look_at_a_number(name: str, semiring: str) -> None:
+    circuit = CASES[name]()
+    try:
+        compiled = TorchCompiler(semiring).compile(circuit)
+    except UnsupportedError:
+        return
+    rows = torch.from_numpy(data(circuit, 3))
+    rows = rows.float() if compiled.properties.smooth and compiled.properties.decomposable else rows
+    forward_and_backward(compiled.to(META), rows.to(META))
+
+
+@pytest.mark.parametrize("flags", [(False, True), (True, False), (False, False)])
+def test_flags_change_nothing_about_it(flags: tuple[bool, bool]) -> None:
+    circuit = CASES["quad graph, mixing"]()
+    forward_and_backward(TorchCompiler("lse-sum", *flags).compile(circuit).to(META), torch.zeros(2, 4).long().to(META))
+
+
+def test_what_looks_at_a_number_is_found() -> None:
+    compiled = TorchCompiler().compile(CASES["hadamard"]()).to(META)
+    with pytest.raises(RuntimeError, match="meta"):
+        compiled.check(torch.zeros(2, 3, dtype=torch.int64, device=META))
+
+
+def waits_by_nature(case: Case) -> bool:
+    """Whether sizes or branches depend on numbers, or torch itself looks whether a matrix can be factorised."""
+    results = one_equation(case.op, case.inputs, case.params).results
+    data_dependent = any(True for one in results for _ in size_variables(one.type))
+    return data_dependent or OPS[case.op].regions or OPS[case.op] in FACTORIZATIONS
+
+
+@over(case for case in SAMPLES if case.inputs and not waits_by_nature(case))
+def test_operations_never_look_at_a_number(each) -> None:
+    each(_on_meta)
+
+
+def _on_meta(case: Case) -> None:
+    for literals in ((), tuple(place for place, array in enumerate(case.inputs) if array.ndim == 0)):
+        program = one_equation(case.op, case.inputs, case.params, literals)
+        given = [to_torch(array).to(META) for place, array in enumerate(case.inputs) if place not in literals]
+        for one in run_torch(program, *given, device="meta"):
+            assert one.device == META

@@ -1,0 +1,101 @@
+"""Learned weights that become negative where the semiring has no negative numbers: refused on every path."""
+
+import pickle
+
+import pytest
+import torch
+
+from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import UnsupportedError
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.parameters import normal
+from tests.harness.circuits import chain, product_then_sum, tensor
+
+
+def mixture(weight: list[list[float]]):
+    """A sum of a categorical layer with raw, learnable weights."""
+    return chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1, weight=tensor(weight)))
+
+
+@pytest.mark.parametrize("semiring", ["lse-sum", "max-product", "max-sum", "min-plus", "boolean"])
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("rows", [0, 1, 100])
+def test_a_weight_that_became_negative_is_refused(
+    semiring: str, scaled: bool, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled else 10**12)
+    compiled = TorchCompiler(semiring).compile(mixture([[0.5, 2.0]]))
+    x = torch.zeros(rows, 1, dtype=torch.int64)
+    assert not compiled(x).isnan().any()
+    with torch.no_grad():
+        compiled.leaves.weight_1[0, 0, 0] = -0.5
+    with pytest.raises(UnsupportedError, match=r"its weight has the entry -0\.5, and .* carries"):
+        compiled(x)
+    with pytest.raises(UnsupportedError, match="SumLayer"):
+        compiled.check(x)
+    with torch.no_grad():
+        compiled.leaves.weight_1[0, 0, 0] = 0.5
+    assert not compiled(x).isnan().any()
+
+
+def test_ordinary_numbers_may_be_negative() -> None:
+    compiled = TorchCompiler("sum-product").compile(mixture([[-0.5, 2.0]]))
+    assert compiled(torch.zeros(1, 1, dtype=torch.int64)).isfinite().all()
+
+
+def test_the_layer_is_named_among_those_that_fold() -> None:
+    inputs = [CategoricalLayer([variable], 1, num_categories=2, probs=tensor([[0.5, 0.5]])) for variable in range(3)]
+    circuit = product_then_sum(HadamardLayer(1, 3), inputs)
+    compiled = TorchCompiler().compile(circuit)
+    with torch.no_grad():
+        state = compiled.state_dict()
+        state["1.probs"] -= 1.0
+        compiled.load_state_dict(state)
+    with pytest.raises(UnsupportedError, match=r"scope=\{1\}.*its probs has the entry -0.5"):
+        compiled(torch.zeros(1, 3, dtype=torch.int64))
+
+
+def test_weights_are_looked_at_once_for_each_version() -> None:
+    compiled = TorchCompiler().compile(mixture([[0.5, 2.0]]))
+    x = torch.zeros(3, 1, dtype=torch.int64)
+    compiled(x)
+    check = compiled._weights
+    assert check is not None
+    run, runs = check._run, []
+    assert run is not None
+    check._run = lambda leaves: runs.append(1) or run(leaves)
+    compiled(x)
+    assert len(runs) == 0
+    with torch.no_grad():
+        compiled.leaves.weight_1.mul_(2.0)
+    compiled(x)
+    compiled(x)
+    assert len(runs) == 1
+
+
+def test_proven_weights_are_not_looked_at() -> None:
+    compiled = TorchCompiler().compile(chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1)))
+    assert compiled.lowered(torch.int64).weights == ()
+
+
+def test_copies_and_pickles_look_at_their_own_weights() -> None:
+    compiled = TorchCompiler().compile(mixture([[0.5, 2.0]]))
+    x = torch.zeros(3, 1, dtype=torch.int64)
+    compiled(x)
+    other = pickle.loads(pickle.dumps(compiled))
+    with torch.no_grad():
+        other.leaves.weight_1[0, 0, 0] = -0.5
+    assert compiled(x).isfinite().all()
+    with pytest.raises(UnsupportedError, match=r"the entry -0\.5"):
+        other(x)
+
+
+def test_weights_under_inference_mode_are_looked_at_too() -> None:
+    with torch.inference_mode():
+        compiled = TorchCompiler().compile(
+            chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1, weight_factory=normal))
+        )
+        compiled.leaves.weight_1.fill_(-1.0)
+        with pytest.raises(UnsupportedError, match="the entry -1"):
+            compiled(torch.zeros(3, 1, dtype=torch.int64))

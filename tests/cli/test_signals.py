@@ -1,0 +1,94 @@
+"""How a command ends when it is stopped from outside: one line, the status that shells expect, and nothing left."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from plica.cli.signals import Terminated, ending_tidily, leaving_at_once
+from plica.files.model import save_model
+from tests.harness.circuits import chain, coin
+
+Plica = Callable[..., Result]
+
+# Runs the command, and has it interrupted when it begins to import a module.
+INTERRUPT_AT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+chosen = sys.argv.pop(1)
+class Stop:
+    def find_spec(self, name, *rest):
+        if name == chosen:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000): pass
+sys.meta_path.insert(0, Stop())
+from plica.cli.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "torch"])
+def test_ctrl_c_while_importing(tmp_path: Path, module: str) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((9, 2), int))
+    words = ("train", "a.npy", "--out", "out")
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPT_AT, module, *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (found.returncode, found.stderr) == (130, "plica: interrupted; nothing was written\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_while_writing_leaves_nothing(
+    plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert threading.current_thread() is threading.main_thread(), "the signal would end the test run"
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+
+    def stop(*args: object, **settings: object) -> None:  # noqa: ARG001
+        assert any(path.name.startswith(".plica-") for path in Path("runs").iterdir())
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("plica.cli.outputs.draw_circuit", stop)
+    result = plica("train", toy, "--out", "runs/out", "--quiet", "--epochs", 1, "--units", 2)
+    assert result.exit_code == 128 + number
+    assert result.stderr == "plica: terminated; nothing was written\n"
+    assert [path.name for path in Path().iterdir()] == [toy]
+    assert signal.getsignal(number) is before
+
+
+def test_handlers_are_put_back_and_those_of_others_kept() -> None:
+    def other(number: int, frame: object) -> None: ...
+
+    before = signal.signal(signal.SIGTERM, other)
+    try:
+        with ending_tidily(), leaving_at_once():
+            assert signal.getsignal(signal.SIGTERM) is other
+            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with pytest.raises(Terminated) as caught, ending_tidily():
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert caught.value.number == signal.SIGTERM
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("words", [("show", "m.plica"), ("--help",)])
+def test_output_that_cannot_be_written(tmp_path: Path, words: tuple[str, ...]) -> None:
+    save_model(tmp_path / "m.plica", chain(coin([0], 2)), {"0.logits": np.zeros((2, 2))}, {})
+    with Path("/dev/full").open("w") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "plica.cli", *words], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (found.returncode, found.stderr) == (2, "plica: error: cannot write the output: no space left on device\n")

@@ -1,0 +1,209 @@
+"""What is checked of every layer, from its case alone: each column of its row, its constructor, files and circuits.
+
+    for check in checks_of(case).values():
+        check(case)
+
+A check raises where the layer, its row and the case's reference differ.
+"""
+
+import copy
+import inspect
+import json
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.queries import SamplingQuery
+from plica.errors import InputError, ShapeError
+from plica.files.structure import CLASSES, class_table, decode_circuit, encode_circuit
+from plica.ir.op import Unsupported
+from plica.lower.leaves import leaf_keys
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers.rows import SumRow
+from plica.symbolic.parameters import ReferenceParameter, normal
+from tests.harness.comparison import WAYS, Way, compare
+from tests.harness.layer_cases import LAYER_CASES, InnerCase, InputCase, LayerCase, references
+from tests.harness.oracle import Oracle, numbers
+from tests.harness.random_circuits import Draw
+from tests.harness.row_checks import COLUMNS, SAMPLES, UNITS, check_reference, follows, input_layer
+
+Array = Any
+
+
+def layers_of(case: LayerCase) -> list[Any]:
+    """A layer of a case, and those that must fold with it."""
+    if isinstance(case, InnerCase):
+        return [case.build()]
+    return [build(range(case.num_variables), UNITS) for build in (case.build, *case.alike)]
+
+
+def check_layer(case: LayerCase) -> None:
+    """A layer can be rebuilt, copied, pickled and shared, and its parameters have the shapes of the constructor."""
+    for layer in layers_of(case):
+        for other in (type(layer)(**layer.config, **layer.params), copy.copy(layer)):
+            assert other != layer, "layers are compared by identity"
+            assert (other.config, other.params) == (layer.config, layer.params)
+            assert other.fold_settings() == layer.fold_settings()
+        assert pickle.loads(pickle.dumps(layer)).fold_settings() == layer.fold_settings()
+        shared = layer.copyref()
+        assert shared.fold_settings() == layer.fold_settings()
+        for name, parameter in shared.params.items():
+            for mine, theirs in zip(parameter.leaves, layer.params[name].leaves, strict=True):
+                assert mine is theirs or (isinstance(mine, ReferenceParameter) and mine.deref() is theirs)
+
+
+def check_constructor(case: LayerCase) -> None:
+    """Wrong shapes and numbers, two ways to give a parameter, and what the case lists are refused by name."""
+    layer = layers_of(case)[0]
+    cls, known = type(layer), inspect.signature(type(layer)).parameters
+    for name, parameter in layer.params.items():
+        wrong = normal((*parameter.shape, 2))
+        with pytest.raises(ShapeError, match=f"{cls.__name__}: expected {name} of shape"):
+            cls(**layer.config, **{**layer.params, name: wrong})
+        if f"{name}_factory" in known:
+            with pytest.raises(InputError, match=f"{name} and {name}_factory exclude each other"):
+                cls(**layer.config, **layer.params, **{f"{name}_factory": normal})
+    for name, value in layer.config.items():
+        if isinstance(value, int):
+            with pytest.raises(ShapeError, match=f"{cls.__name__}: {name} must be at least 1, found 0"):
+                cls(**{**layer.config, name: 0})
+    with pytest.raises(ShapeError, match="with_params: expected parameters of shapes"):
+        layer.with_params({**layer.params, "other": normal((1,))})
+    for refused in case.refused:
+        with pytest.raises(refused.error, match=refused.message):
+            refused.make()
+
+
+def circuit_of(case: LayerCase) -> Circuit:
+    """A small circuit around layers of a case, several of which fold."""
+    if isinstance(case, InputCase):
+        size = case.num_variables
+        builders = [case.build, case.build, *case.alike[:1]]
+        inputs = [build(range(place * size, place * size + size), UNITS) for place, build in enumerate(builders)]
+        product = HadamardLayer(UNITS, len(inputs))
+        total = SumLayer(UNITS, 2)
+        return Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
+    layers = [case.build(), case.build()]
+    edges, inputs = {}, []
+    for layer in layers:
+        scopes = [[0 if isinstance(case.row, SumRow) else place] for place in range(layer.arity)]
+        made = [CategoricalLayer(scope, layer.num_input_units, num_categories=2) for scope in scopes]
+        inputs, edges = inputs + made, {**edges, layer: made}
+    return Circuit([*inputs, *layers], edges, layers)
+
+
+def data_of(circuit: Circuit, cases: Any, rows: int, missing: float, seed: int = 0) -> Array:
+    """Rows for a circuit, a share of whose entries is missing; all or none of the variables of one layer."""
+    rng = np.random.default_rng(seed)
+    draw = {case.row.layer: case.draw for case in cases if isinstance(case, InputCase)}
+    x = np.zeros((rows, max(circuit.scope) + 1))
+    for layer in circuit.input_layers:
+        x[:, list(layer.scope)] = draw[type(layer)](layer, rng, rows)
+    for layer in circuit.input_layers:
+        x[np.ix_(rng.random(rows) < missing, list(layer.scope))] = np.nan
+    return x
+
+
+def turns(ways: Sequence[Way]) -> dict[torch.dtype, list[Way]]:
+    """Half of the ways in each dtype, such that each flag is on and off in both."""
+    return {
+        dtype: [way for place, way in enumerate(ways) if place.bit_count() % 2 == side]
+        for side, dtype in enumerate((torch.float32, torch.float64))
+    }
+
+
+def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | None = None) -> None:
+    """Values, missing entries and gradients of compiled circuits; each way of compiling in one dtype if not said."""
+    circuit = circuit_of(case)
+    own = [case] if isinstance(case, InputCase) and case.row.layer not in LAYER_ROWS else []
+    for dtype, some in (ways or turns(WAYS)).items():
+        x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2))
+        failures = compare(Draw(str(case), 0, circuit, dtype, x), some, own)
+        assert not failures, "\n".join(failures[:3])
+
+
+class Mixture:
+    """Distributions of SciPy in some shares, under its names."""
+
+    def __init__(self, shares: Array, kinds: list[Any]) -> None:
+        self._shares, self._kinds = shares, kinds
+        if hasattr(kinds[0], "pmf") and not hasattr(kinds[0], "pdf"):
+            self.pmf = partial(self._weighted, "pmf")
+
+    def _weighted(self, name: str, *points: Array) -> Array:
+        return sum(share * getattr(kind, name)(*points) for share, kind in zip(self._shares, self._kinds, strict=True))
+
+    def cdf(self, points: Array) -> Array:
+        return self._weighted("cdf", points)
+
+    def mean(self) -> Array:
+        return self._weighted("mean")
+
+    def var(self) -> Array:
+        squares = [kind.var() + kind.mean() ** 2 for kind in self._kinds]
+        return np.dot(self._shares, squares) - self.mean() ** 2
+
+
+def check_sampling(case: LayerCase) -> None:
+    """A compiled mixture of the units of one layer is sampled in the shares of its weights and their totals."""
+    if not isinstance(case, InputCase):
+        return  # sums and products say how they choose, which the columns of their rows are checked for
+    layer = input_layer(case)
+    total = SumLayer(UNITS, 1)
+    compiler = TorchCompiler(dtype="float64")
+    for row in [case.row] if case.row.layer not in LAYER_ROWS else []:
+        compiler.add_layer_rule(row)
+    torch.manual_seed(7)
+    circuit = Circuit([layer, total], {total: [layer]}, [total])
+    compiled = compiler.compile(circuit)
+    samples, _ = SamplingQuery(compiled)(SAMPLES, generator=torch.Generator().manual_seed(8))
+    oracle = Oracle(circuit, numbers(compiled), references([case]))
+    params = {name: oracle.parameter(one) for name, one in layer.params.items()}
+    shares = oracle.parameter(total.weight)[0] * case.totals(layer, params)
+    shares = (shares / shares.sum()).astype(float)
+    follows(case.encode(layer, samples.numpy().astype(float)), Mixture(shares, case.distributions(layer, params)))
+
+
+def check_file(case: LayerCase) -> None:
+    """A circuit of the layers survives a file."""
+    circuit = circuit_of(case)
+    classes = class_table(dict.fromkeys([*CLASSES.values(), case.row.layer]))
+    structure, arrays = encode_circuit(circuit, classes)
+    again = decode_circuit(json.loads(json.dumps(structure, allow_nan=False)), arrays, classes)
+    assert [layer.fold_settings() for layer in again.layers] == [layer.fold_settings() for layer in circuit.layers]
+    assert [layer.config for layer in again.layers] == [layer.config for layer in circuit.layers]
+    assert list(leaf_keys(again).values()) == list(leaf_keys(circuit).values())
+
+
+# What is checked beside the row.
+BESIDE: tuple[Callable[[Any], None], ...] = (
+    check_layer,
+    check_constructor,
+    check_circuit,
+    check_sampling,
+    check_file,
+)
+
+
+def checks_of(case: LayerCase) -> dict[str, Callable[[Any], None]]:
+    """The checks of a case by name: of its reference, of the columns that its row has, and beside the row.
+
+    Raises:
+        KeyError: A column of the row that no check knows.
+    """
+    found: dict[str, Callable[[Any], None]] = {"reference": check_reference} if isinstance(case, InputCase) else {}
+    known = COLUMNS[type(case.row)]
+    for field in fields(case.row):
+        check = known[field.name]
+        value = getattr(case.row, field.name)
+        if check is not None and value is not None and not isinstance(value, Unsupported):
+            found[field.name] = check
+    return found | {check.__name__.removeprefix("check_"): check for check in BESIDE}

@@ -1,0 +1,36 @@
+"""A conformance case for each form of each layer: tests loop over them, and every row must have one.
+
+A new layer brings a file here and its line below; `tests/symbolic/layers/test_conformance.py` says what is missing.
+"""
+
+from tests.harness.layer_cases import categorical, cpt, gaussian, hadamard, joint, kronecker, poisson, tensordot, tucker
+from tests.harness.layer_cases import sum as sum_
+from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
+
+LAYER_CASES: tuple[LayerCase, ...] = (
+    *categorical.CASES,
+    *gaussian.CASES,
+    *hadamard.CASES,
+    *kronecker.CASES,
+    *sum_.CASES,
+    *tucker.CASES,
+    *cpt.CASES,
+    *tensordot.CASES,
+)
+
+# Layers of a user's own, as a context is given them: of several variables, and of another distribution.
+OWN_CASES: tuple[InputCase, ...] = (*joint.CASES, *poisson.CASES)
+
+CASES: tuple[LayerCase, ...] = (*LAYER_CASES, *OWN_CASES)
+
+__all__ = [
+    "CASES",
+    "LAYER_CASES",
+    "OWN_CASES",
+    "InnerCase",
+    "InputCase",
+    "LayerCase",
+    "Refused",
+    "num_states",
+    "references",
+]

@@ -1,0 +1,101 @@
+"""What a row of a layer has to bring so that tests can hold it to an independent reference."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.layers import InputRow, Layer, LayerRow
+from tests.harness.spaces import Space
+
+Array = Any
+Params = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Settings that a constructor refuses.
+
+    Args:
+        make: Calls the constructor.
+        error: What it raises.
+        message: A pattern in the message.
+    """
+
+    make: Callable[[], Any]
+    error: type[Exception]
+    message: str
+
+
+@dataclass(frozen=True)
+class InputCase:
+    """An input layer in one of its parameterisations.
+
+    Args:
+        name: The layer, and what tells this case from others of the layer.
+        row: Its row.
+        build: `(scope, units)`: a layer, some of whose parameters are learnt.
+        reference: `(space, layer, params, x)`: the value of each unit at `x (B, D)` as `(B, K)`, summed or integrated
+            over the variables that are NaN.
+        distributions: `(layer, params)`: the normalised distribution of each unit as SciPy has it.
+        totals: `(layer, params)`: the sum or integral of each unit, `(K,)`.
+        encode: `(layer, x (B, V))`: the numbers that the distributions give to rows of the layer's variables.
+        decode: The other way round, for results of the distributions.
+        draw: `(layer, rng, rows)`: data for the layer, `(rows, V)`.
+        num_variables: The number of variables.
+        alike: Further builders, of layers that must be computed together with those of `build`.
+        refused: What its constructor refuses, beside wrong numbers and shapes.
+    """
+
+    name: str
+    row: InputRow
+    build: Callable[[Sequence[int], int], Any]
+    reference: Callable[[Space, Any, Params, Array], Array]
+    distributions: Callable[[Any, Params], list[Any]]
+    totals: Callable[[Any, Params], Array]
+    draw: Callable[[Any, np.random.Generator, int], Array]
+    encode: Callable[[Any, Array], Array] = lambda _, x: x[:, 0]
+    decode: Callable[[Any, Array], Array] = lambda _, values: np.asarray(values)[:, None]
+    num_variables: int = 1
+    alike: tuple[Callable[[Sequence[int], int], Any], ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class InnerCase:
+    """A sum, a product or a fused layer in one of its forms.
+
+    Args:
+        name: The layer, and what tells this case from others of the layer.
+        row: Its row.
+        build: Makes a layer.
+        reference: `(space, layer, params, inputs)`: its value, from those `(B, I)` of its inputs.
+        refused: What its constructor refuses, beside wrong numbers and shapes.
+    """
+
+    name: str
+    row: LayerRow
+    build: Callable[[], Any]
+    reference: Callable[[Space, Any, Params, list[Array]], Array]
+    refused: tuple[Refused, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+LayerCase = InputCase | InnerCase
+
+
+def references(cases: Iterable[LayerCase]) -> dict[type[Layer], Callable[..., Array]]:
+    """The reference of each class of layers."""
+    return {case.row.layer: case.reference for case in cases}
+
+
+def num_states(layer: Any) -> int | None:
+    """The number of states of each variable of an input layer; None where they are not states."""
+    found: int | None = layer.domain.num_states
+    return found

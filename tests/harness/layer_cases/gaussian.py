@@ -1,0 +1,66 @@
+"""The Gaussian layer, with and without a logarithm of what it integrates to."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.layers import LAYER_ROWS, GaussianLayer
+from plica.symbolic.parameters import normal
+from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.spaces import WIDE, Space
+
+Array = Any
+
+
+def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
+    """exp(partition) N(x | mean, stddev)."""
+    (variable,) = layer.scope
+    mean, stddev, scale = params["mean"], params["stddev"], params.get("log_partition", WIDE(0))
+    distance = (x[:, variable, None] - mean) / stddev
+    density = scale - distance * distance / 2 - np.log(stddev * np.sqrt(2 * WIDE(math.pi)))
+    return space.from_log(np.where(np.isnan(x[:, variable, None]), scale, density))
+
+
+def totals(layer: Any, params: Params) -> Array:
+    """The exponential of log_partition."""
+    return np.exp(params["log_partition"]) if "log_partition" in params else np.ones(layer.num_output_units, WIDE)
+
+
+def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
+    """Normal distributions."""
+    pairs = zip(params["mean"].astype(float), params["stddev"].astype(float), strict=True)
+    return [stats.norm(mean, stddev) for mean, stddev in pairs]
+
+
+def _case(name: str, build: Callable[[Sequence[int], int], GaussianLayer], *refused: Refused) -> InputCase:
+    return InputCase(
+        name,
+        LAYER_ROWS[GaussianLayer],
+        build,
+        reference,
+        distributions,
+        totals,
+        draw=lambda _, rng, rows: rng.normal(size=(rows, 1)),
+        refused=refused,
+    )
+
+
+CASES = (
+    _case(
+        "gaussian",
+        GaussianLayer,
+        Refused(lambda: GaussianLayer([], 2), ShapeError, r"found \{\}"),
+        Refused(lambda: GaussianLayer([0, 1], 2), ShapeError, r"expected a scope of 1 variable\(s\)"),
+        Refused(
+            lambda: GaussianLayer([0], 2, mean=normal((2,)), mean_factory=normal), InputError, "mean and mean_factory"
+        ),
+    ),
+    _case(
+        "gaussian with log_partition",
+        lambda scope, units: GaussianLayer(scope, units, log_partition=normal((units,))),
+    ),
+)

@@ -1,0 +1,274 @@
+"""Checks of the columns of a layer's row against the references of its case, traced and interpreted in float64.
+
+COLUMNS[InputRow]["body"](case)
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from plica.symbolic.layers.rows import FusedRow, InputRow, ProductRow, SumRow
+from plica.symbolic.parameters import TensorParameter
+from plica.symbolic.semirings import SEMIRINGS, Params
+from plica.tracing import namespace as xp
+from tests.harness.layer_cases import InnerCase, InputCase, num_states
+from tests.harness.oracle import evaluate
+from tests.harness.run_rule import run_rule
+from tests.harness.spaces import LINEAR, LOG, SPACES, WIDE
+
+Array = Any
+F, B, UNITS = 2, 5, 3
+EXACT = 1e-11  # of rules in float64
+REAL = [row for row in SEMIRINGS.values() if row.algebra.name == "real"]
+SAMPLES = 20_000
+LEAST = 1e-4  # the level of tests on samples, whose seeds are fixed
+
+
+class Folds:
+    """A layer with F sets of values of its tensors, as rows and as references see them."""
+
+    def __init__(self, layer: Any, seed: int = 0) -> None:
+        self.layer = layer
+        rng = np.random.default_rng(seed)
+        leaves = {leaf for one in layer.params.values() for leaf in one.leaves if isinstance(leaf, TensorParameter)}
+        ordered = sorted(leaves, key=lambda leaf: list(_tensors(layer)).index(leaf))
+        values = [{leaf: rng.normal(size=leaf.shape).astype(WIDE) for leaf in ordered} for _ in range(F)]
+        self.params = [{name: evaluate(one, fold) for name, one in layer.params.items()} for fold in values]
+        evaluated = [{name: evaluate(one, fold) for name, one in layer.evaluated_params.items()} for fold in values]
+        self.stacked = {name: np.stack([fold[name] for fold in evaluated]).astype(float) for name in evaluated[0]}
+
+    def run(self, rule: Callable[..., Any], *arrays: Array, batched: Mapping[int, int] | None = None) -> Array:
+        """`rule(params, *arrays)` of a row, traced with a symbolic batch size."""
+        names = list(self.stacked)
+
+        def traced(*operands: Any) -> Any:
+            values = operands[len(arrays) :]
+            return rule(Params.of(xp, dict(zip(names, values, strict=True))), *operands[: len(arrays)])
+
+        return run_rule(traced, *arrays, *self.stacked.values(), batch_axis=dict(batched or {}))
+
+
+def _tensors(layer: Any) -> dict[Any, None]:
+    return dict.fromkeys(leaf for one in layer.params.values() for leaf in one.leaves)
+
+
+def input_layer(case: InputCase, units: int = UNITS) -> Any:
+    """A layer of a case over the first variables."""
+    return case.build(range(case.num_variables), units)
+
+
+def close(found: Array, expected: Array) -> None:
+    """Equal up to rounding, infinities included."""
+    np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=EXACT, atol=1e-300)
+
+
+# Input layers.
+
+
+def check_reference(case: InputCase) -> None:
+    """The reference is the distribution that SciPy has, times the total; what is missing is summed out."""
+    layer = input_layer(case)
+    for params in Folds(layer).params:
+        x = np.asarray(case.draw(layer, np.random.default_rng(1), 7), WIDE)
+        totals = np.asarray(case.totals(layer, params), float)
+        kinds = case.distributions(layer, params)
+        values = case.encode(layer, x.astype(float))
+        expected = [getattr(one, "pdf", getattr(one, "pmf", None))(values) for one in kinds]
+        found = case.reference(LINEAR, layer, params, x)
+        np.testing.assert_allclose(found.astype(float), np.stack(expected, 1) * totals, rtol=1e-9)
+        close(np.exp(case.reference(LOG, layer, params, x)), found)
+        close(case.reference(LINEAR, layer, params, np.full_like(x, np.nan))[0], totals)
+        if (states := num_states(layer)) is not None:
+            every = np.stack(np.meshgrid(*[range(states)] * case.num_variables, indexing="ij"), -1)
+            sums = case.reference(LINEAR, layer, params, every.reshape(-1, case.num_variables).astype(WIDE)).sum(axis=0)
+            np.testing.assert_allclose(sums.astype(float), totals, rtol=1e-9)
+
+
+def check_input_body(case: InputCase) -> None:
+    """The value at data, in every semiring, for folds."""
+    layer = input_layer(case)
+    folds = Folds(layer)
+    x = np.stack([case.draw(layer, np.random.default_rng(fold), B) for fold in range(F)])
+    for semiring in SEMIRINGS.values():
+        space = SPACES[semiring.algebra.name]
+        expected = [case.reference(space, layer, folds.params[fold], x[fold].astype(WIDE)) for fold in range(F)]
+
+        def rule(params: Any, data: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.body(xp, semiring, layer, params, data))
+
+        close(folds.run(rule, x, batched={0: 1}), np.stack(expected))
+
+
+def check_marginal(case: InputCase) -> None:
+    """The sum or integral over all variables."""
+    layer = input_layer(case)
+    folds = Folds(layer)
+    expected = [case.totals(layer, params) for params in folds.params]
+    for semiring in REAL:
+
+        def rule(params: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.marginal(xp, semiring, layer, params))
+
+        close(folds.run(rule), np.stack(expected)[:, None])
+
+
+def check_sample(case: InputCase) -> None:
+    """Draws follow the distribution of the unit that is chosen: shares or quantiles, mean and variance."""
+    layer = input_layer(case)
+    folds, rng = Folds(layer), np.random.default_rng(2)
+    units = rng.integers(0, UNITS, (F, SAMPLES))
+    uniforms = rng.uniform(size=(F, SAMPLES, case.num_variables))
+    drawn = folds.run(
+        lambda params, chosen, u: case.row.sample(xp, layer, params, chosen, u), units, uniforms, batched={0: 1, 1: 1}
+    )
+    assert drawn.shape == (F, SAMPLES, case.num_variables)
+    for fold, params in enumerate(folds.params):
+        for unit, kind in enumerate(case.distributions(layer, params)):
+            values = case.encode(layer, np.asarray(drawn[fold, units[fold] == unit], float))
+            follows(values, kind)
+
+
+def follows(values: Array, kind: Any) -> None:
+    """Draws follow a distribution of SciPy, by a test of their shares or quantiles, and in mean and variance."""
+    if hasattr(kind, "pmf"):
+        places, counts = np.unique(values, return_counts=True)
+        shares = kind.pmf(places)
+        assert (shares > 0).all(), "an impossible value was drawn"
+        many = shares * len(values) >= 5
+        found = np.append(counts[many], counts[~many].sum())
+        expected = np.append(shares[many], 1 - shares[many].sum()) * len(values)
+        some = expected > 0.5  # the rest are too few to matter, and no share is left over where all are likely
+        expected = expected[some] * found[some].sum() / expected[some].sum()
+        assert len(expected) < 2 or stats.chisquare(found[some], expected).pvalue > LEAST
+    else:
+        assert stats.kstest(values, kind.cdf).pvalue > LEAST
+    mean, variance = kind.mean(), kind.var()
+    assert abs(values.mean() - mean) <= 5 * np.sqrt(variance / len(values)) + 1e-12
+    assert abs(values.var() - variance) <= 0.25 * variance + 1e-12
+
+
+def _modes(case: InputCase, layer: Any, params: Any) -> Array:
+    """Where each unit is largest, `(K, V)`: among all states, or where SciPy's mean of a symmetric density is."""
+    kinds = case.distributions(layer, params)
+    states = num_states(layer)
+    if states is None:
+        return np.stack([case.decode(layer, [kind.mean()])[0] for kind in kinds])
+    every = np.arange(states**case.num_variables)
+    return np.stack([case.decode(layer, every)[int(np.argmax(kind.pmf(every)))] for kind in kinds])
+
+
+def check_mode(case: InputCase) -> None:
+    """Where each unit has its largest value."""
+    layer = input_layer(case)
+    folds = Folds(layer)
+    found = folds.run(lambda params: case.row.mode(xp, layer, params))
+    close(found, np.stack([_modes(case, layer, params) for params in folds.params]))
+
+
+def check_maximum(case: InputCase) -> None:
+    """The largest value of each unit."""
+    layer = input_layer(case)
+    folds = Folds(layer)
+    for semiring in SEMIRINGS.values():
+        space, expected = SPACES[semiring.algebra.name], []
+        for params in folds.params:
+            x = np.asarray(_modes(case, layer, params), WIDE)
+            expected.append(np.diag(case.reference(space, layer, params, x))[None])
+
+        def rule(params: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.maximum(xp, semiring, layer, params))
+
+        close(folds.run(rule), np.stack(expected))
+
+
+def check_partial(case: InputCase) -> None:
+    """The value where some variables are missing."""
+    layer = input_layer(case)
+    folds, rng = Folds(layer), np.random.default_rng(3)
+    x = np.stack([case.draw(layer, rng, B) for _ in range(F)])
+    missing = rng.random(x.shape) < 0.5
+    expected = [
+        case.reference(LINEAR, layer, folds.params[fold], np.where(missing[fold], np.nan, x[fold]).astype(WIDE))
+        for fold in range(F)
+    ]
+    for semiring in REAL:
+
+        def rule(params: Any, data: Any, absent: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.partial(xp, semiring, layer, params, data, absent))
+
+        close(folds.run(rule, x, missing, batched={0: 1, 1: 1}), np.stack(expected))
+
+
+def check_padding(case: InputCase) -> None:
+    """Layers of other lengths of their parameters have one key for folding; the circuits below fold them."""
+    layer = input_layer(case)
+    assert bool(case.row.padding) == bool(case.alike), "the case has no other builders for what `padding` promises"
+    assert all(build(range(case.num_variables), UNITS).fold_settings() == layer.fold_settings() for build in case.alike)
+
+
+# Inner layers.
+
+
+def check_inner_body(case: InnerCase) -> None:
+    """The value from those of the inputs, in every semiring, for folds."""
+    layer = case.build()
+    folds, rng = Folds(layer), np.random.default_rng(4)
+    inputs = [rng.uniform(0.1, 1, (F, B, layer.num_input_units)) for _ in range(layer.arity)]
+    for semiring in SEMIRINGS.values():
+        space = SPACES[semiring.algebra.name]
+        expected = [
+            case.reference(space, layer, params, [space.from_linear(one[fold].astype(WIDE)) for one in inputs])
+            for fold, params in enumerate(folds.params)
+        ]
+
+        def rule(params: Any, *arrays: Any, semiring: Any = semiring) -> Any:
+            values = [semiring.from_linear(xp, array) for array in arrays]
+            return semiring.to_linear(xp, case.row.body(xp, semiring, layer, params, values))
+
+        close(folds.run(rule, *inputs, batched=dict.fromkeys(range(layer.arity), 1)), np.stack(expected))
+
+
+def check_route(case: InnerCase) -> None:
+    """A unit of a product is the product of the units that its route names."""
+    layer, rng = case.build(), np.random.default_rng(5)
+    inputs = [rng.uniform(size=(1, layer.num_input_units)) for _ in range(layer.arity)]
+    values = case.reference(LINEAR, layer, {}, inputs)[0]
+    units = np.arange(layer.num_output_units)[None]
+    routes = run_rule(lambda chosen: case.row.route(xp, layer, chosen), units)
+    routes = routes if isinstance(routes, tuple) else (routes,)
+    assert len(routes) == layer.arity
+    close(np.prod([one[0][route[0]] for one, route in zip(inputs, routes, strict=True)], axis=0), values)
+
+
+def check_choose(case: InnerCase) -> None:
+    """The terms that a sum chooses among add up to it."""
+    layer = case.build()
+    folds, rng = Folds(layer), np.random.default_rng(6)
+    inputs = [rng.uniform(size=(1, layer.num_input_units)) for _ in range(layer.arity)]
+    units = np.concatenate(inputs, axis=1)[0]
+    logs = folds.run(lambda params: case.row.choose.log_weights(xp, layer, params))
+    reads = np.broadcast_to(case.row.choose.reads(layer), logs.shape[1:])
+    for fold in range(F):
+        expected = case.reference(LINEAR, layer, folds.params[fold], [one.astype(WIDE) for one in inputs])[0]
+        close((np.exp(logs[fold]) * units[reads]).sum(axis=1), expected)
+
+
+# For each kind of row, what checks each of its columns; None where there is nothing to compute.
+COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
+    InputRow: {
+        "layer": None,
+        "body": check_input_body,
+        "marginal": check_marginal,
+        "sample": check_sample,
+        "padding": check_padding,
+        "mode": check_mode,
+        "maximum": check_maximum,
+        "partial": check_partial,
+        "distribution": None,
+    },
+    SumRow: {"layer": None, "body": check_inner_body, "choose": check_choose},
+    ProductRow: {"layer": None, "body": check_inner_body, "route": check_route},
+    FusedRow: {"layer": None, "body": check_inner_body, "route": None},
+}
