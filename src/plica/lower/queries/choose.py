@@ -77,11 +77,9 @@ class Choices:
     _first_uniform: dict[Layer, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        folded = self.scope.folded
-        layers = folded.circuit.live.layers
+        folded, layers = self.scope.folded, self.scope.folded.circuit.live.layers
         counts = [self.chooser.num_uniforms(folded.row(layer), layer) for layer in layers]
-        starts = np.cumsum([0, *counts]).tolist()
-        self._first_uniform = dict(zip(layers, starts, strict=False))
+        self._first_uniform = dict(zip(layers, np.cumsum([0, *counts]).tolist(), strict=False))
 
     def start(self) -> Tracer:
         """The one unit of the output."""
@@ -117,6 +115,13 @@ class Choices:
         assert isinstance(row, SumRow), "a query checks its rows first"
         assert isinstance(row.choose, Choice), "a query checks its rows first"
         return self._choose(group, row.choose, units, comes_by)
+
+    def skip(self, layers: Iterable[Layer]) -> None:
+        """Note that no row comes by some layers."""
+        unread = [layer for layer in layers if isinstance(self.scope.folded.row(layer), SumRow)]
+        if unread:
+            self.sums.extend(unread)
+            self.terms.append(xp.full((len(unread), self.filled.count), -1, dtype=DType.INT64))
 
     def _choose(self, group: FoldedLayer, choice: Choice, units: Tracer, comes_by: Tracer | None) -> list[Message]:
         layer = group.representative

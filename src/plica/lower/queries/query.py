@@ -119,6 +119,7 @@ def _lowered(
     choices.pass_by(layer for layer in scope.folded.circuit.sum_layers if layer not in choices.sums)
     ((group, fold),) = scope.folded.out_fold_idx
     log_value = scope.semiring.to_log(xp, up[group])[fold, :, 0]
+    choices.skip(layer for layer in scope.folded.circuit.layers if layer not in scope.folded.circuit.live.layers)
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
     invalid = xp.any(xp.stack(choices.invalid)) if choices.invalid else xp.zeros((), dtype=DType.BOOL)
     return [_completed(x, choices.filled.rows()), terms, log_value, invalid], choices
