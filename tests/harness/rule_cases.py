@@ -108,7 +108,7 @@ def two_readers(product: Any) -> Circuit:
     leaves = inputs(2, product.num_input_units)
     first, second = (SumLayer(product.num_output_units, 2) for _ in range(2))
     total = SumLayer(2, 1, 2)
-    edges = {product: leaves, first: [product], second: [product], total: [first, second]}
+    edges: dict[Any, Any] = {product: leaves, first: [product], second: [product], total: [first, second]}
     return Circuit([*leaves, *edges], edges, [total])
 
 
@@ -116,7 +116,7 @@ def product_is_output(product: Any) -> Circuit:
     """A product under a sum is an output as well."""
     leaves, units = inputs(2, product.num_input_units), product.num_output_units
     total = SumLayer(units, units)
-    edges = {product: leaves, total: [product]}
+    edges: dict[Any, Any] = {product: leaves, total: [product]}
     return Circuit([*leaves, *edges], edges, [total, product])
 
 
@@ -125,7 +125,7 @@ def mixed_products(product: Callable[[], Any]) -> Circuit:
     leaves, first, second = inputs(2, 3), product(), product()
     units = first.num_output_units
     total = SumLayer(units, units, 2, weight_factory=mixing)
-    edges = {first: leaves, second: leaves, total: [first, second]}
+    edges: dict[Any, Any] = {first: leaves, second: leaves, total: [first, second]}
     return Circuit([*leaves, *edges], edges, [total])
 
 
@@ -147,7 +147,7 @@ def sum_over_two_sums() -> Circuit:
     """A sum of two sums: one weight cannot stand for both."""
     leaf = coin([0], 6, 3)
     first, second, outer = SumLayer(6, 6), SumLayer(6, 6), SumLayer(6, 2, 2)
-    edges = {first: [leaf], second: [leaf], outer: [first, second]}
+    edges: dict[Any, Any] = {first: [leaf], second: [leaf], outer: [first, second]}
     return Circuit([leaf, *edges], edges, [outer])
 
 
@@ -155,7 +155,7 @@ def nested_products(output: bool = False) -> Circuit:
     """Products of products, the inner one an output as well where asked for."""
     leaves = inputs(5, 2)
     first, second, third = HadamardLayer(2, 2), HadamardLayer(2, 2), HadamardLayer(2, 3)
-    edges = {first: leaves[:2], second: [leaves[2], first], third: [leaves[3], second, leaves[4]]}
+    edges: dict[Any, Any] = {first: leaves[:2], second: [leaves[2], first], third: [leaves[3], second, leaves[4]]}
     return Circuit([*leaves, *edges], edges, [third, first, second] if output else [third])
 
 

@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ def test_choices_tell_the_sample() -> None:
     low, high = SumLayer(2, 2, weight=constant([[0.5, 0.5], [0.0, 1.0]])), SumLayer(2, 2, weight=constant(np.eye(2)))
     mixed = SumLayer(2, 2, 2, weight_factory=mixing)
     root = SumLayer(2, 1)
-    edges = {low: [inputs[0]], high: [inputs[1]], mixed: [low, high], root: [mixed]}
+    edges: dict[Any, Any] = {low: [inputs[0]], high: [inputs[1]], mixed: [low, high], root: [mixed]}
     circuit = Circuit([*inputs, *edges], edges, [root])
     samples, choices = SamplingQuery(TorchCompiler().compile(circuit))(500)
     by_layer = {layer: choices[circuit.layer_index(layer)] for layer in edges}
@@ -305,7 +306,7 @@ def of_ones_own() -> Circuit:
         for read in (inputs, [other])
     ]
     product, root = HadamardLayer(3, 2), SumLayer(3, 1)
-    edges = {sums[0]: inputs, sums[1]: [other], product: sums, root: [product]}
+    edges: dict[Any, Any] = {sums[0]: inputs, sums[1]: [other], product: sums, root: [product]}
     return Circuit([*inputs, other, *edges], edges, [root])
 
 
