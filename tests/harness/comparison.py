@@ -244,7 +244,7 @@ class Expected:
             for one in (self._finite, self._weights / self._repeats)
         )
         chosen = result[finite].log() if linear and not self._signed else result[finite]
-        (chosen * weights[finite].to(result.dtype)).sum().backward()  # type: ignore[no-untyped-call]
+        (chosen * weights[finite].to(result.dtype)).sum().backward()
         self._check_gradients(compiled)
 
     def _run(self, compiled: TorchCircuit) -> torch.Tensor | None:

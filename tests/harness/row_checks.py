@@ -77,7 +77,7 @@ def check_reference(case: InputCase) -> None:
         totals = np.asarray(case.totals(layer, params), float)
         kinds = case.distributions(layer, params)
         values = case.encode(layer, x.astype(float))
-        expected = [getattr(one, "pdf", getattr(one, "pmf", None))(values) for one in kinds]
+        expected = [(one.pdf if hasattr(one, "pdf") else one.pmf)(values) for one in kinds]
         found = case.reference(LINEAR, layer, params, x)
         np.testing.assert_allclose(found.astype(float), np.stack(expected, 1) * totals, rtol=1e-9)
         close(np.exp(case.reference(LOG, layer, params, x)), found)
