@@ -10,7 +10,7 @@ go below -708.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,7 @@ def _region_graph(spec: CircuitSpec, package: str) -> Any:
     if package == "plica":
         return graph
     region_graph = import_module(f"{package}.templates.region_graph")
-    inputs = {**{one: graph.region_inputs(one) for one in graph.region_nodes}}
+    inputs: dict[Any, Sequence[Any]] = {one: graph.region_inputs(one) for one in graph.region_nodes}
     inputs |= {one: graph.partition_inputs(one) for one in graph.partition_nodes}
     new = {
         one: (region_graph.RegionNode if isinstance(one, RegionNode) else region_graph.PartitionNode)(list(one.scope))

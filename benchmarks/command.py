@@ -8,12 +8,11 @@ from typing import Any
 from benchmarks.harness import Settings, table
 from benchmarks.machine import save, use_threads
 
-Shape = tuple[int, int, int, int]
-Run = Callable[[Sequence[Shape], Settings], dict[str, Any]]
+Run = Callable[[Sequence[Any], Settings], dict[str, Any]]
 
 
 def measure_shapes(
-    name: str, description: str, axes: str, shapes: Sequence[Shape], run: Run, arguments: Sequence[str] | None
+    name: str, description: str, axes: str, shapes: Sequence[tuple[int, ...]], run: Run, arguments: Sequence[str] | None
 ) -> None:
     """Parse the command line of `python -m benchmarks.NAME`, and print and save what `run` finds for each shape.
 

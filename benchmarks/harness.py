@@ -97,7 +97,7 @@ def timed(call: Callable[[], object], repeats: int, device: str) -> float:
 def _seconds_between_events(call: Callable[[], object], repeats: int) -> float:
     import torch
 
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     start.record()
     for _ in range(repeats):
         call()

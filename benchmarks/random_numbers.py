@@ -19,7 +19,7 @@ from plica.ir.dtypes import DType
 from plica.ops import OPS
 
 SHAPES = ((1,), (1_000,), (100_000,), (10_000_000,))
-PARAMS = {"digits": 24, "interval": "[0,1)"}
+PARAMS: dict[str, Any] = {"digits": 24, "interval": "[0,1)"}
 
 
 def run(shapes: Sequence[tuple[int, ...]], settings: Settings) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def check(functions: Mapping[str, Function]) -> None:
     Raises:
         AssertionError: They differ.
     """
-    found = {one: COMPILERS.get(one, _eager)(function)() for one, function in functions.items()}
+    found: dict[str, Any] = {one: COMPILERS.get(one, _eager)(function)() for one, function in functions.items()}
     for library, results in found.items():
         for result, wanted in zip(results, found["plica"], strict=True):
             np.testing.assert_allclose(np.asarray(result), np.asarray(wanted), rtol=1e-3, atol=1e-3, err_msg=library)

@@ -13,7 +13,7 @@ from plica.backend.torch import circuits as torch_circuits
 from plica.lower.optimise import optimize_circuit
 from plica.symbolic.layers import InputLayer, KroneckerLayer, SumLayer
 from plica.symbolic.semirings import LSE_SUM
-from tests.harness.comparison import WAYS, Way, compare, some_ways
+from tests.harness.comparison import WAYS, Way, compare, compare_algebras, some_ways
 from tests.harness.random_circuits import FAMILIES, draw_circuit
 
 QUICK = 16  # draws of a family
@@ -34,6 +34,15 @@ def check(family: str, seeds: range, ways: int) -> None:
 @FAMILY
 def test_random_circuits(family: str) -> None:
     check(family, range(QUICK), 1)
+
+
+WITHOUT_MISSING = [name for name, one in FAMILIES.items() if not (one.missing or one.signed)]
+
+
+@pytest.mark.parametrize("family", WITHOUT_MISSING)
+def test_random_circuits_in_other_algebras(family: str) -> None:
+    failures = [failure for seed in range(3) for failure in compare_algebras(draw_circuit(family, seed))]
+    assert not failures, "\n".join(failures[:3])
 
 
 @pytest.mark.full

@@ -58,7 +58,7 @@ def _is_lost() -> bool:
 
 def _capture(call: Call) -> Call:
     """As torch asks: some calls on another stream first, then one that is recorded."""
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):

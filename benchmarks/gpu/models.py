@@ -99,7 +99,8 @@ class HiddenMarkov:
             )
             for step in range(self.length)
         ]
-        nodes, edges, last = [*steps], {}, steps[-1]
+        nodes, last = [*steps], steps[-1]
+        edges: dict[Any, list[Any]] = {}
         for step in reversed(range(self.length - 1)):
             weight = moves if step == self.length - 2 else moves.ref()
             future, now = layers.SumLayer(states, states, weight=weight), layers.HadamardLayer(states, 2)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial, wraps
@@ -29,7 +28,7 @@ from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.types import spec
 from plica.ops import OPS
-from plica.symbolic.semirings.semiring import compute_with
+from plica.scalars import Scalar, with_scalars
 from plica.tracing import namespace as _tracing
 from plica.tracing.namespace.results import Updates
 from plica.tracing.scope import current_trace
@@ -164,9 +163,9 @@ def _is_array(arg: object) -> bool:
 
 
 def _arrays(args: Sequence[Any]) -> Iterator[Any]:
-    """The arrays among arguments and within lists and tuples of them, in order."""
+    """The arrays and the scalars among arguments and within lists and tuples of them, in order."""
     for arg in args:
-        if _is_array(arg):
+        if _is_array(arg) or isinstance(arg, Scalar):
             yield arg
         elif isinstance(arg, list | tuple):
             yield from _arrays(arg)
@@ -203,9 +202,11 @@ def _eager(traced: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if any(isinstance(one, np.generic) for one in arrays):
         args, kwargs = with_plain_settings(traced, args, kwargs)
         arrays = list(_arrays((*args, *kwargs.values())))
-    specs = tuple(_spec_of(array) for array in arrays)
+    args, kwargs = with_scalars(traced, args, kwargs, arrays)
+    operands = list(_arrays((*args, *kwargs.values())))
+    specs = tuple(type(one.value) if isinstance(one, Scalar) else _spec_of(one) for one in operands)
     function = _traced(traced, specs, _Arguments(args, kwargs))
-    results = _run(function.bound, _with_scalars(arrays), device)
+    results = _run(function.bound, operands, device)
     if arrays and device is not None:
         results = tuple(array_api_compat.to_device(result, device) for result in results)
     return unflatten(function.structure, results)
@@ -233,12 +234,15 @@ def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
 
 
 class _Arguments:
-    """The arguments of a call with places for its arrays; equal if everything else is."""
+    """The arguments of a call with places for its arrays and scalars; equal if everything else is."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._args = args
-        self._kwargs = kwargs
-        self._key: Hashable = repr([_shown(arg) for arg in args]), repr([(k, _shown(v)) for k, v in kwargs.items()])
+        self._args = tuple(map(_place, args))  # without the arrays, which whoever keeps this would keep alive
+        self._kwargs = {key: _place(value) for key, value in kwargs.items()}
+        self._key: Hashable = (
+            repr(list(map(_shown, self._args))),
+            repr([(key, _shown(value)) for key, value in self._kwargs.items()]),
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Arguments) and self._key == other._key
@@ -247,21 +251,31 @@ class _Arguments:
         return hash(self._key)
 
     def fill(self, tracers: Sequence[Tracer]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with tracers in the places of the arrays, in order."""
+        """The arguments with tracers in the places of the arrays and scalars, in order."""
         rest = iter(tracers)
 
-        def place(arg: Any) -> Any:
-            if _is_array(arg):
+        def filled(arg: Any) -> Any:
+            if arg is _PLACE:
                 return next(rest)
             if isinstance(arg, list | tuple):
-                return (list if isinstance(arg, list) else tuple)(map(place, arg))
+                return (list if isinstance(arg, list) else tuple)(map(filled, arg))
             return arg
 
-        return [place(arg) for arg in self._args], {key: place(value) for key, value in self._kwargs.items()}
+        return [filled(arg) for arg in self._args], {key: filled(value) for key, value in self._kwargs.items()}
+
+
+_PLACE = object()
+
+
+def _place(arg: Any) -> Any:
+    """An argument with `_PLACE` for each array and each scalar."""
+    if _is_array(arg) or isinstance(arg, Scalar):
+        return _PLACE
+    return (list if isinstance(arg, list) else tuple)(map(_place, arg)) if isinstance(arg, list | tuple) else arg
 
 
 def _shown(arg: Any) -> Any:
-    if _is_array(arg):
+    if arg is _PLACE:
         return "array"
     return type(arg), [_shown(one) for one in arg] if isinstance(arg, list | tuple) else arg
 
@@ -277,27 +291,28 @@ def _unplaced(program: Program) -> Program:
     return replace(program, equations=tuple(replace(one, source="") for one in program.equations))
 
 
-def _run(bound: Bound, arrays: list[Any], device: object = None) -> tuple[Any, ...]:
-    """The results of a Program: of numpy arrays in the interpreter, else in torch."""
+def _run(bound: Bound, operands: list[Any], device: object = None) -> tuple[Any, ...]:
+    """The results of a Program at arrays and scalars: of numpy arrays in the interpreter, else in torch."""
     program = bound.program
+    arrays = _with_scalars([one for one in operands if not isinstance(one, Scalar)])
+    rest = iter(arrays)
+    values = [one.value if isinstance(one, Scalar) else next(rest) for one in operands]
     if arrays:
         if not array_api_compat.is_torch_namespace(_library(arrays)):
-            return interpret_program(program, OPS, arrays, bound.leaves)
+            return interpret_program(program, OPS, values, bound.leaves)
         device = arrays[0].device
     attribute_of = importlib.import_module("plica.backend.torch.leaves").attribute_of
     leaves = {
         attribute_of(var.name): _torch().asarray(leaf, device=device)
         for var, leaf in zip(program.consts, bound.leaves, strict=True)
     }
-    results = _emitted(program)(SimpleNamespace(device=device, **leaves), *arrays)
+    scalars = frozenset(place for place, one in enumerate(operands) if isinstance(one, Scalar))
+    results = _emitted(program, scalars)(SimpleNamespace(device=device, **leaves), *values)
     return results if isinstance(results, tuple) else (results,)
 
 
 @lru_cache(maxsize=1024)
-def _emitted(program: Program) -> Callable[..., Any]:
+def _emitted(program: Program, scalars: frozenset[int]) -> Callable[..., Any]:
     emit = importlib.import_module("plica.backend.torch.emit").emit
-    function: Callable[..., Any] = emit(program)
+    function: Callable[..., Any] = emit(program, numbers=scalars, constants=scalars)
     return function
-
-
-compute_with(sys.modules[__name__])

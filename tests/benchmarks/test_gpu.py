@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import torch
 
+import plica.queries
 from benchmarks.gpu import checks, command, events, models, peers, rates, speed, stages
-from benchmarks.gpu.checks import Check, all_checks, circuits, comparison, functions, operations
+from benchmarks.gpu.checks import Check, all_checks, circuits, comparison, functions, operations, queries
 from benchmarks.gpu.devices import DEVICES, Device
 from benchmarks.gpu.events import Begin, Checked, Measured, Planned, Skipped
 from plica.lower.optimise import optimize_circuit
@@ -53,6 +54,10 @@ def test_every_layer_row_is_checked() -> None:
     described = [build() for build in circuits.circuit_cases().values()]
     optimised = [optimize_circuit(one).circuit for one in described]
     assert {type(layer) for circuit in (*described, *optimised) for layer in circuit.layers} >= set(LAYER_ROWS)
+
+
+def test_every_query_is_checked() -> None:
+    assert set(queries.QUERIES) == set(plica.queries.__all__)
 
 
 def test_every_operation_has_samples_that_are_checked() -> None:

@@ -165,6 +165,20 @@ def test_tables_and_real_columns_of_any_scale(plica: Plica) -> None:
     assert np.isfinite(last)
 
 
+@pytest.mark.parametrize("scale", [1e-200, pytest.param(1e200, marks=pytest.mark.full)])
+def test_a_density_starts_at_the_scale_of_its_column(plica: Plica, scale: float) -> None:
+    """Squares of such numbers underflow or overflow: the spread silently became 1."""
+    rng = np.random.default_rng(0)
+    standard = rng.normal(size=(80, 2))
+    bits = []
+    for number in (1.0, scale):
+        np.save("t.npy", standard * number)
+        result = plica("train", "t.npy", "--out", "out", "--input", "gaussian", "--dtype", "float64", *QUICK)
+        assert result.exit_code == 0, result.output
+        bits.append([epoch["valid"] + np.log2(1 / number) for epoch in report_of("out")["history"]])
+    np.testing.assert_allclose(bits[1], bits[0], atol=1e-3)  # the same model in other units
+
+
 def stop_at(monkeypatch: pytest.MonkeyPatch, epoch: int) -> None:
     """Press Ctrl-C when the progress bar shows an epoch."""
     from plica.cli.progress import Progress
@@ -275,6 +289,16 @@ BAD = {
     ),
     "a width that is text": ("text.npz", (), r"text\.npz: num_variables must be one integer, found <U3 of shape \(\)"),
     "a size that is a lie": ("lie.npy", (), r"lie\.npy: not a readable \.npy file .*does not fit into 128 bytes"),
+    "values too small for the dtype": (
+        "tiny.csv",
+        ("--input", "gaussian"),
+        r"tiny: the values of column 1 .* differ by .*e-201, too little for float32; rescale them or .*--dtype float64",
+    ),
+    "values too close for the dtype": (
+        "near.csv",
+        ("--input", "gaussian"),
+        r"near: the values of column 1 .* differ by 0\.4\d+ around 1e\+09, which float32 rounds away; subtract",
+    ),
     "a step too large": ("toy.npy", ("--lr", 1e38), r"epoch \d+.*; try a smaller learning rate"),
 }
 
@@ -292,12 +316,14 @@ def test_wrong_input_is_one_line_and_leaves_nothing(plica: Plica, case: str) -> 
     Path("wild.csv").write_text("1e300,-1e300\n-1e300,1e300\n" * 9)
     Path("long.csv").write_text("x" * 200_000 + ",y\n1,2\n")
     os.mkfifo("pipe.csv")
-    packed = dict.fromkeys(("train", "valid", "test"), np.zeros((9, 2), np.uint8))
+    packed: dict[str, Any] = dict.fromkeys(("train", "valid", "test"), np.zeros((9, 2), np.uint8))
     np.savez("several.npz", **packed, num_variables=np.array([1, 2]))
     np.savez("text.npz", **packed, num_variables="abc")
     with Path("lie.npy").open("wb") as file:
         header = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 4)}
         np.lib.format.write_array_header_1_0(file, header)
+    Path("tiny.csv").write_text("1,1e-200\n0,-1e-200\n" * 9)
+    Path("near.csv").write_text("1,1000000000\n0,1000000001\n" * 9)
     left = names(".")
     data, options, message = BAD[case]
     result = plica("train", data, "--out", "runs/deep/out", "--quiet", *QUICK, *options)

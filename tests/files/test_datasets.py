@@ -6,7 +6,7 @@ import pytest
 
 from plica.errors import FileFormatError, InputError, UnsupportedError
 from plica.files.datasets import digits, from_path
-from plica.symbolic.domains import REALS
+from plica.symbolic.domains import COUNTS, REALS, UNIT_INTERVAL
 
 
 def save(path: Path, values: object) -> Path:
@@ -149,3 +149,22 @@ def test_parts_of_different_width(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", train=np.zeros((4, 3)), valid=np.zeros((4, 2)), test=np.zeros((4, 3)))
     with pytest.raises(InputError, match=r"a\.npz\[valid\]: rows of shape \(2,\), expected \(3,\) as in .*\[train\]"):
         from_path(tmp_path / "a.npz")
+
+
+def test_values_of_a_domain(tmp_path: Path) -> None:
+    """Counts of any size, without a number of values; what is outside is named with its place."""
+    counts = np.array([[0.0, 5000.0], [2.0**40, 1.0], [3.0, 0.0]])
+    data = from_path(save(tmp_path / "a.npy", counts), domain=COUNTS)
+    assert data.num_values is None
+    assert data.train.dtype == np.int64
+    assert sorted(np.concatenate([data.train, data.valid, data.test])[:, 0]) == [0, 3, 2**40]
+    for value, refusal in ((0.5, "no count; give integers of at least 0"), (-1.0, "no count"), (1e19, "no count")):
+        counts[1, 1] = value
+        with pytest.raises(InputError, match=rf"row 1, column 1 \(counted from 0\): .* is {refusal}"):
+            from_path(save(tmp_path / "a.npy", counts), domain=COUNTS)
+    unit = from_path(save(tmp_path / "b.npy", np.array([[0, 1], [1, 1], [1, 0]])), domain=UNIT_INTERVAL)
+    assert unit.train.dtype == np.float64
+    with pytest.raises(InputError, match="is not between 0 and 1; rescale"):
+        from_path(save(tmp_path / "b.npy", np.array([[0, 1], [1, 2], [1, 0]], np.uint8)), domain=UNIT_INTERVAL)
+    assert digits(COUNTS).train.dtype == np.int64
+    assert digits(COUNTS).num_values is None

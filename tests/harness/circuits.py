@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 Array = Any
+Edges = dict[Any, Any]  # layers of any kinds, and what they read
 
 
 def constant(value: Any) -> ConstantParameter:
@@ -79,7 +80,9 @@ def mixture(arity: int, *, weight_factory: Any = None, units: int = 3, outputs: 
 
 def gaussians(units: int = 3, log_partition: bool = False, num_variables: int = 2) -> Circuit:
     """A mixture of products of normal densities."""
-    extra = {"log_partition": TensorParameter(units, initializer=NormalInitializer())} if log_partition else {}
+    extra: dict[str, Any] = (
+        {"log_partition": TensorParameter(units, initializer=NormalInitializer())} if log_partition else {}
+    )
     inputs = [GaussianLayer([v], units, **extra) for v in range(num_variables)]
     return product_then_sum(HadamardLayer(units, num_variables), inputs)
 
@@ -98,7 +101,7 @@ def many_outputs() -> Circuit:
     inputs = [coin([0], 2), coin([1], 2)]
     product, inner = HadamardLayer(2, 2), SumLayer(2, 2)
     root = SumLayer(2, 2)
-    edges = {product: inputs, inner: [product], root: [inner]}
+    edges: Edges = {product: inputs, inner: [product], root: [inner]}
     return Circuit([*inputs, product, inner, root], edges, [root, inner, product, root])
 
 
@@ -111,7 +114,7 @@ def shared() -> Circuit:
     left = SumLayer(2, 2)
     right, last = left.copyref(), left.copyref()
     product, root = HadamardLayer(2, 3), SumLayer(2, 1)
-    edges = {left: [first], right: [second], last: [third], product: [left, right, last], root: [product]}
+    edges: Edges = {left: [first], right: [second], last: [third], product: [left, right, last], root: [product]}
     return Circuit([first, second, third, *edges], edges, [root])
 
 
@@ -185,7 +188,7 @@ def is_finite(circuit: Circuit) -> bool:
 
 INPUT_CASES = [case for case in LAYER_CASES if isinstance(case, InputCase)]
 _DRAW = {case.row.layer: case.draw for case in CASES if isinstance(case, InputCase)}
-INPUTS: dict[str, Callable[[Scope, int], InputLayer]] = {case.name: case.build for case in INPUT_CASES} | {
+INPUTS: dict[str, Callable[[Any, int], InputLayer]] = {case.name: case.build for case in INPUT_CASES} | {
     f"more {case.name}": case.alike[0] for case in INPUT_CASES if case.alike
 }
 FINITE = [name for name, build in INPUTS.items() if num_states(build(Scope([0]), 1)) is not None]
@@ -250,5 +253,5 @@ def with_interior_outputs(circuit: Circuit) -> Circuit:
     """The same circuit that also returns every layer with as many units as its output, whatever its scope."""
     units = circuit.outputs[0].num_output_units
     others = [layer for layer in circuit.layers if layer.num_output_units == units]
-    edges = {layer: circuit.layer_inputs(layer) for layer in circuit.inner_layers}
+    edges: Edges = {layer: circuit.layer_inputs(layer) for layer in circuit.inner_layers}
     return Circuit(circuit.layers, edges, [*circuit.outputs, *others])

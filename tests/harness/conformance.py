@@ -26,14 +26,14 @@ from plica.files.structure import CLASSES, class_table, decode_circuit, encode_c
 from plica.ir.op import Unsupported
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer, SumLayer
-from plica.symbolic.layers.rows import SumRow
+from plica.symbolic.layers import LAYER_ROWS, SumLayer
 from plica.symbolic.parameters import ReferenceParameter, normal
-from tests.harness.comparison import WAYS, Way, compare
+from tests.harness.case_circuits import UNITS, circuit_of, data_of
+from tests.harness.comparison import WAYS, Way, compare, compare_algebras
 from tests.harness.layer_cases import LAYER_CASES, InnerCase, InputCase, LayerCase, references
 from tests.harness.oracle import Oracle, numbers
 from tests.harness.random_circuits import Draw
-from tests.harness.row_checks import COLUMNS, SAMPLES, UNITS, check_reference, follows, input_layer
+from tests.harness.row_checks import COLUMNS, SAMPLES, check_reference, follows, input_layer
 
 Array = Any
 
@@ -82,36 +82,6 @@ def check_constructor(case: LayerCase) -> None:
             refused.make()
 
 
-def circuit_of(case: LayerCase) -> Circuit:
-    """A small circuit around layers of a case, several of which fold."""
-    if isinstance(case, InputCase):
-        size = case.num_variables
-        builders = [case.build, case.build, *case.alike[:1]]
-        inputs = [build(range(place * size, place * size + size), UNITS) for place, build in enumerate(builders)]
-        product = HadamardLayer(UNITS, len(inputs))
-        total = SumLayer(UNITS, 2)
-        return Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
-    layers = [case.build(), case.build()]
-    edges, inputs = {}, []
-    for layer in layers:
-        scopes = [[0 if isinstance(case.row, SumRow) else place] for place in range(layer.arity)]
-        made = [CategoricalLayer(scope, layer.num_input_units, num_categories=2) for scope in scopes]
-        inputs, edges = inputs + made, {**edges, layer: made}
-    return Circuit([*inputs, *layers], edges, layers)
-
-
-def data_of(circuit: Circuit, cases: Any, rows: int, missing: float, seed: int = 0) -> Array:
-    """Rows for a circuit, a share of whose entries is missing; all or none of the variables of one layer."""
-    rng = np.random.default_rng(seed)
-    draw = {case.row.layer: case.draw for case in cases if isinstance(case, InputCase)}
-    x = np.zeros((rows, max(circuit.scope) + 1))
-    for layer in circuit.input_layers:
-        x[:, list(layer.scope)] = draw[type(layer)](layer, rng, rows)
-    for layer in circuit.input_layers:
-        x[np.ix_(rng.random(rows) < missing, list(layer.scope))] = np.nan
-    return x
-
-
 def turns(ways: Sequence[Way]) -> dict[torch.dtype, list[Way]]:
     """Half of the ways in each dtype, such that each flag is on and off in both."""
     return {
@@ -123,7 +93,7 @@ def turns(ways: Sequence[Way]) -> dict[torch.dtype, list[Way]]:
 def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | None = None) -> None:
     """Values, missing entries and gradients of compiled circuits; each way of compiling in one dtype if not said."""
     circuit = circuit_of(case)
-    own = [case] if isinstance(case, InputCase) and case.row.layer not in LAYER_ROWS else []
+    own = [] if case.row.layer in LAYER_ROWS else [case]
     for dtype, some in (ways or turns(WAYS)).items():
         x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2))
         failures = compare(Draw(str(case), 0, circuit, dtype, x), some, own)
@@ -150,6 +120,15 @@ class Mixture:
     def var(self) -> Array:
         squares = [kind.var() + kind.mean() ** 2 for kind in self._kinds]
         return np.dot(self._shares, squares) - self.mean() ** 2
+
+
+def check_algebras(case: LayerCase) -> None:
+    """Values of compiled circuits in the algebras of other sums."""
+    circuit = circuit_of(case)
+    own = [] if case.row.layer in LAYER_ROWS else [case]
+    x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.0))
+    failures = compare_algebras(Draw(str(case), 0, circuit, torch.float64, x), own)
+    assert not failures, "\n".join(failures)
 
 
 def check_sampling(case: LayerCase) -> None:
@@ -183,11 +162,11 @@ def check_file(case: LayerCase) -> None:
     assert list(leaf_keys(again).values()) == list(leaf_keys(circuit).values())
 
 
-# What is checked beside the row.
+# What is checked beside the row; the constructors of layers of a user's own are the user's.
 BESIDE: tuple[Callable[[Any], None], ...] = (
     check_layer,
-    check_constructor,
     check_circuit,
+    check_algebras,
     check_sampling,
     check_file,
 )
@@ -206,4 +185,5 @@ def checks_of(case: LayerCase) -> dict[str, Callable[[Any], None]]:
         value = getattr(case.row, field.name)
         if check is not None and value is not None and not isinstance(value, Unsupported):
             found[field.name] = check
-    return found | {check.__name__.removeprefix("check_"): check for check in BESIDE}
+    beside = (check_constructor, *BESIDE) if case.row.layer in LAYER_ROWS else BESIDE
+    return found | {check.__name__.removeprefix("check_"): check for check in beside}

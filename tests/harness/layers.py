@@ -5,6 +5,7 @@ from typing import Any
 
 from plica.symbolic.domains import COUNTS, POSITIVE_REALS, Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.layers.gaussian import positive_normal
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 
@@ -109,3 +110,9 @@ ROWS = (
     InputRow(TableLayer, _table, _total, _no_sample),
     InputRow(MarginalTableLayer, _table, _total, _no_sample, partial=_partial),
 )
+
+
+def geometric(scope: Any, num_output_units: int, *, rate_factory: Any = None) -> GeometricLayer:
+    """A layer of counts, made as layers by name are."""
+    rate = (rate_factory or positive_normal)((num_output_units,))
+    return GeometricLayer(Scope(scope), num_output_units, Parameter.from_input(rate))

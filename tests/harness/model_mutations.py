@@ -27,7 +27,7 @@ REPLACEMENTS: tuple[Json, ...] = (
     [[]], [0] * 70, [-1], [2**40], [3, 1], ["x"], {"a": 1}, {"float": "nan"}, {"float": "inf"}, {"float": "x"},
     {"float": 1}, {"complex": [1.0, 2.0]}, {"complex": [1.0]}, {"complex": ["x", {}]}, {"array": "array.0"},
     {"array": "missing"}, {"array": []}, {"tuple": []}, {"tuple": [0, 0]}, {"tuple": [0] * 70}, {"tuple": ["x"]},
-    {"tuple": {}}, {"scope": [0]}, {"scope": []}, {"scope": [2**40]}, {"scope": [10**6]}, {"scope": [-1]},
+    {"tuple": {}}, {"scope": [0]}, {"scope": []}, {"scope": [2**40]}, {"scope": [10**5]}, {"scope": [-1]},
     {"scope": ["x"]}, {"scope": 3}, {"kind": "COMPLEX"}, {"kind": "INTEGER"}, {"kind": "x"}, {"kind": []}, {"node": 0},
     {"node": 10**9}, {"node": -1}, {"node": "x"}, {"parameter": {"nodes": [0], "output": 0}},
     {"parameter": {"nodes": [], "output": 0}}, {"parameter": 3}, {"initializer": {"class": "x", "config": {}}},
@@ -105,7 +105,7 @@ def text_mutations(base: ModelParts) -> Iterator[Mutation]:
         yield f"value = {literal[:20]}", partial(base.content, text.replace(": 2", f": {literal}", 1))
         yield f"all of it = {literal[:20]}", partial(base.content, literal)
     yield "nested objects", partial(base.content, '{"a":' * 50_000 + "1" + "}" * 50_000)
-    yield "a key twice", partial(base.content, text.replace('"version": 1', '"version": 1, "version": 1', 1))
+    yield "a key twice", partial(base.content, text.replace('"version": ', '"version": 1, "version": ', 1))
     yield (
         "a setting twice",
         partial(base.content, text.replace('"config": {', '"config": {"arity": 1, "arity": 1, ', 1)),

@@ -10,16 +10,18 @@ import numpy as np
 from scipy import stats
 
 from plica.symbolic.layers.rows import FusedRow, InputRow, ProductRow, SumRow
-from plica.symbolic.parameters import TensorParameter
+from plica.symbolic.parameters import TensorParameter, normal
+from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS, Params
 from plica.tracing import namespace as xp
+from tests.harness.case_circuits import UNITS
 from tests.harness.layer_cases import InnerCase, InputCase, num_states
 from tests.harness.oracle import evaluate
 from tests.harness.run_rule import run_rule
 from tests.harness.spaces import LINEAR, LOG, SPACES, WIDE
 
 Array = Any
-F, B, UNITS = 2, 5, 3
+F, B = 2, 5
 EXACT = 1e-11  # of rules in float64
 REAL = [row for row in SEMIRINGS.values() if row.algebra.name == "real"]
 SAMPLES = 20_000
@@ -208,6 +210,23 @@ def check_padding(case: InputCase) -> None:
     assert all(build(range(case.num_variables), UNITS).fold_settings() == layer.fold_settings() for build in case.alike)
 
 
+def check_distribution(case: InputCase) -> None:
+    """By name, it makes the layer of the row, with factories for the parameters that it lists."""
+    distribution = case.row.distribution
+    layer = distribution.layer(Scope([0]), UNITS, **distribution.settings_for(3))
+    assert type(layer) is case.row.layer
+    assert layer.domain == distribution.domain(3)
+    for name in distribution.parameters:
+        asked: list[Any] = []
+
+        def factory(shape: Any, asked: list[Any] = asked) -> Any:
+            asked.append(shape)
+            return normal(shape)
+
+        made = distribution.layer(Scope([0]), UNITS, **distribution.settings_for(3), **{f"{name}_factory": factory})
+        assert asked == [made.params[name].shape]
+
+
 # Inner layers.
 
 
@@ -266,7 +285,7 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "mode": check_mode,
         "maximum": check_maximum,
         "partial": check_partial,
-        "distribution": None,
+        "distribution": check_distribution,
     },
     SumRow: {"layer": None, "body": check_inner_body, "choose": check_choose},
     ProductRow: {"layer": None, "body": check_inner_body, "route": check_route},

@@ -71,7 +71,7 @@ _X = np.arange(6, dtype="float32").reshape(2, 3) - 2.5
 _NO = np.zeros((0, 3), "float32")
 _KEEP = {"keepdims": True}
 _DROP = {"keepdims": False}
-_EDGES: tuple[tuple[str, tuple[Array, ...], dict[str, Any]], ...] = (
+_EDGES: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
     *((op, (_X,), {"axis": (), **_DROP}) for op in ("sum", "prod", "mean", "max", "min", "logsumexp")),
     *((op, (_X > 0,), {"axis": (), **_DROP}) for op in ("any", "all")),
     *((op, (np.asarray(2.5, "float32"),), {"axis": (), **_KEEP}) for op in ("sum", "prod", "mean", "max", "logsumexp")),

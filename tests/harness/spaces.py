@@ -44,3 +44,19 @@ POSSIBLE = Space(
 )
 # By the names of algebras: what a value is as an ordinary number.
 SPACES = {"real": LINEAR, "max-product": LARGEST, "min-plus": LARGEST, "boolean": POSSIBLE}
+
+
+def _log_largest(x: Array, weight: Array) -> Array:
+    return (x[:, None, :] + safe_log(weight)[None]).max(axis=-1)
+
+
+def _sign(x: Array) -> Array:
+    return np.where(x > -np.inf, WIDE(0), -np.inf)
+
+
+# The same as logarithms, which do not underflow.
+LOG_LARGEST = Space(safe_log, lambda x: x, np.add, _log_largest)
+LOG_POSSIBLE = Space(
+    lambda x: _sign(safe_log(x)), _sign, np.add, lambda x, weight: _log_largest(x, np.where(weight > 0, WIDE(1), 0))
+)
+LOG_SPACES = {"real": LOG, "max-product": LOG_LARGEST, "min-plus": LOG_LARGEST, "boolean": LOG_POSSIBLE}

@@ -4,9 +4,18 @@ import pickle
 
 import pytest
 
-from plica.errors import DTypeError, GraphError, ShapeError, StructuralPropertyError
+from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
 from plica.symbolic.circuit import Circuit, CircuitOperation, are_compatible
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.domains import POSITIVE_REALS, REALS, finite
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    GaussianLayer,
+    HadamardLayer,
+    InputLayer,
+    Layer,
+    ProductLayer,
+    SumLayer,
+)
 from plica.symbolic.parameters import ConstantParameter, Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.own_layers import NeighbourSum
@@ -268,3 +277,65 @@ def test_sums_of_ones_own_must_be_smooth_too() -> None:
     assert not circuit.is_smooth
     with pytest.raises(StructuralPropertyError, match=r"smooth circuit, but NeighbourSum\(2, .* sums inputs"):
         circuit.check_smooth_and_decomposable("this")
+
+
+def test_domains_of_variables() -> None:
+    inputs = [CategoricalLayer([0], 2, num_categories=size) for size in (5, 3)]
+    real, total, product = GaussianLayer([2], 2), SumLayer(2, 2, 2), HadamardLayer(2, 2)
+    circuit = Circuit([*inputs, real, total, product], {total: inputs, product: [total, real]}, [product])
+    assert circuit.domains == {0: finite(3), 2: REALS}
+    assert circuit.live is circuit
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Read(InputLayer):
+    """A layer of a given domain."""
+
+    scope: Scope
+    num_output_units: int
+    domain: object
+
+    @property
+    def config(self) -> dict[str, object]:
+        return {"scope": self.scope, "num_output_units": self.num_output_units, "domain": self.domain}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        return {}
+
+
+def test_domains_without_a_common_value_are_refused() -> None:
+    first, second = CategoricalLayer([4], 1, num_categories=1), Read(Scope([4]), 1, POSITIVE_REALS)
+    total = SumLayer(1, 1, 2)
+    message = (
+        r"Circuit: variable 4 is read by CategoricalLayer\(0, .*\) and by Read\(1, .*\), but no value is in both "
+        r"domains, 1 state and positive real numbers; give one of them another variable"
+    )
+    with pytest.raises(InputError, match=message):
+        Circuit([first, second, total], {total: [first, second]}, [total])
+    assert Circuit([first, second], {}, [first]).domains == {4: finite(1)}
+
+
+@pytest.mark.parametrize("domain", [None, 3, "reals"])
+def test_a_layer_without_a_domain_is_refused(domain: object) -> None:
+    layer = Read(Scope([0]), 1, domain)
+    with pytest.raises(
+        DTypeError, match=r"Circuit: Read\(0, .* which values.* `domain` .* such as REALS or finite\(3\)"
+    ):
+        Circuit([layer], {}, [layer])
+
+
+def test_layers_that_no_output_depends_on_keep_their_place_and_decide_nothing() -> None:
+    x, y, far = coin(0, 1), coin(1, 1), coin(9, 1)
+    uneven, square, root = SumLayer(1, 1, 2), HadamardLayer(1, 2), SumLayer(1, 1)
+    layers = [far, x, uneven, square, y, root]
+    circuit = Circuit(layers, {uneven: [x, y], square: [x, x], root: [x]}, [root])
+    assert len(circuit.layers) == 6
+    assert circuit.scope == Scope([0])
+    assert list(circuit.domains) == [0]
+    assert circuit.is_smooth
+    assert circuit.is_decomposable
+    assert circuit.is_omni_compatible
+    assert circuit.live.layers == (x, root)
+    assert circuit.live.live is circuit.live
+    assert circuit.layer_scope(far) == Scope([9])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,27 +19,18 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, UnsupportedError
 from plica.learn.fit import fit
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CPTLayer, FusedLayer, TensorDotLayer, TuckerLayer
 from plica.symbolic.semirings import SEMIRINGS
-from tests.harness.circuits import CIRCUITS, bag, coin, data
+from tests.harness.case_circuits import circuit_of
+from tests.harness.circuits import CIRCUITS, data
+from tests.harness.layer_cases import LAYER_CASES
 
 ROWS = 6
 FLAGS = tuple(product((False, True), repeat=2))  # fold, optimize
 
 
 def circuit_cases() -> Mapping[str, Callable[[], Circuit]]:
-    """The circuits that are checked, by name; among them is every layer row."""
-    fused: dict[str, Callable[[], FusedLayer]] = {
-        "tucker": lambda: TuckerLayer(2, 3, 2),
-        "cp-t": lambda: CPTLayer(3, 2, 2),
-        "tensor-dot": lambda: TensorDotLayer(2, 3, 2, 4),
-    }
-    return {**CIRCUITS, **{name: partial(_over_coins, make) for name, make in fused.items()}}
-
-
-def _over_coins(make: Callable[[], FusedLayer]) -> Circuit:
-    layer = make()
-    return bag(layer, *[coin([v], layer.num_input_units) for v in range(layer.arity)])
+    """The circuits that are checked, by name: those of the conformance cases, which every layer row has, and others."""
+    return {**{str(case): partial(circuit_of, case) for case in LAYER_CASES}, **CIRCUITS}
 
 
 def checks() -> Iterator[Check]:
@@ -79,9 +71,9 @@ def pair(
 ) -> tuple[TorchCircuit, TorchCircuit]:
     """The circuit on the CPU and on the device, with the same numbers in its tensors."""
     torch.manual_seed(0)
-    settings = {"fold": fold, "optimize": optimize, "dtype": dtype}
-    on_cpu = TorchCompiler(semiring, **settings).compile(circuit)  # type: ignore[arg-type]
-    on_device = TorchCompiler(semiring, **settings).compile(circuit).to(device.name)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"fold": fold, "optimize": optimize, "dtype": dtype}
+    on_cpu = TorchCompiler(semiring, **settings).compile(circuit)
+    on_device = TorchCompiler(semiring, **settings).compile(circuit).to(device.name)
     on_device.load_state_dict(on_cpu.state_dict())
     return on_cpu, on_device
 
@@ -105,7 +97,7 @@ def _compare(compiled: TorchCircuit, x: Tensor, expected: Mapping[str, Tensor], 
     def step() -> None:
         result = compiled(x)
         if result.requires_grad:
-            result.sum().backward()  # type: ignore[no-untyped-call]
+            result.sum().backward()
 
     require_no_waiting(device, step, f"{what}, forward and backward")
 

@@ -8,16 +8,18 @@ from functools import partial
 import torch
 from torch import Tensor
 
+import plica.queries
 from benchmarks.gpu.checks import Check
 from benchmarks.gpu.checks.circuits import circuit_cases, pair
-from benchmarks.gpu.checks.comparison import DTYPES
+from benchmarks.gpu.checks.comparison import DTYPES, require_same
 from benchmarks.gpu.devices import Device
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries import SamplingQuery
 from plica.errors import PlicaError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer, SumLayer
-from tests.harness.circuits import is_finite
+from tests.harness.circuits import data, is_finite
+
+Comparison = Callable[[TorchCircuit, TorchCircuit, Device], None]
 
 _DRAWS = 4096
 _SPREADS = 6.0  # standard deviations: one false alarm in 10^9 frequencies, and the seed is fixed
@@ -30,14 +32,12 @@ def checks() -> Iterator[Check]:
             yield Check(f"query {query}, {name}", partial(_run, check, build))
 
 
-def _run(
-    check: Callable[[TorchCircuit, TorchCircuit, Device], None], build: Callable[[], Circuit], device: Device
-) -> str | None:
+def _run(check: Comparison, build: Callable[[], Circuit], device: Device) -> str | None:
     circuit = _with_one_unit(build())
     for dtype in DTYPES:
         on_cpu, on_device = pair(circuit, device, dtype=dtype)
         try:
-            SamplingQuery(on_cpu)
+            plica.queries.mpe(on_cpu, torch.from_numpy(data(circuit, 1)))
         except PlicaError as error:
             return f"refused on the CPU too: {error}"
         check(on_cpu, on_device, device)
@@ -55,25 +55,41 @@ def _with_one_unit(circuit: Circuit) -> Circuit:
     return Circuit([*circuit.layers, root], edges | {root: [first]}, [root])
 
 
-def _check_sampling(on_cpu: TorchCircuit, on_device: TorchCircuit, device: Device) -> None:
+def _check_samples(on_cpu: TorchCircuit, on_device: TorchCircuit, device: Device) -> None:
     """Samples lie on the device, are possible, and each state is as frequent as its marginal says."""
-    generator = torch.Generator(device.name).manual_seed(7)
-    samples, choices = SamplingQuery(on_device)(_DRAWS, generator=generator)
-    for one in (samples, *choices.values()):
-        assert one.device.type == device.name, f"found samples on {one.device}, expected {device.name}"
+    samples = plica.queries.sample(on_device, _DRAWS, seed=7)
+    x = _possible(samples, on_cpu, device)
+    if is_finite(on_cpu.symbolic):
+        nothing = torch.full_like(x[:1], torch.nan, dtype=on_cpu.dtype)
+        for variable in on_cpu.scope:
+            _check_frequencies(on_cpu, x, nothing, variable)
+    given = torch.from_numpy(data(on_cpu.symbolic, 2)).to(on_cpu.dtype)
+    free = max(on_cpu.scope)
+    given[1, free] = torch.nan
+    completed = plica.queries.sample(on_device, _DRAWS, given.to(device.name), seed=8)
+    x = _possible(completed, on_cpu, device)
+    wanted = given.repeat_interleave(_DRAWS, 0)
+    kept = ~wanted.isnan()
+    assert torch.equal(x.to(wanted.dtype)[kept], wanted[kept]), "what was given has changed"
+    if is_finite(on_cpu.symbolic):
+        _check_frequencies(on_cpu, x[_DRAWS:], given[1:], free)
+
+
+def _possible(samples: Tensor, on_cpu: TorchCircuit, device: Device) -> Tensor:
+    """The samples on the CPU, where their probabilities are positive."""
+    assert samples.device.type == device.name, f"found samples on {samples.device}, expected {device.name}"
     x = samples.cpu()
     with torch.no_grad():
         values = on_cpu(x)
     assert bool(values.isfinite().all()), f"found {int((~values.isfinite()).sum())} samples of probability 0"
-    if is_finite(on_cpu.symbolic):
-        for variable in on_cpu.scope:
-            _check_frequencies(on_cpu, x, variable)
+    return x
 
 
-def _check_frequencies(on_cpu: TorchCircuit, samples: Tensor, variable: int) -> None:
+def _check_frequencies(on_cpu: TorchCircuit, samples: Tensor, given: Tensor, variable: int) -> None:
+    """The states of a variable, given the other numbers of a row."""
     states = int(samples[:, variable].max()) + 1
-    rows = torch.full((states + 1, samples.shape[1]), torch.nan, dtype=on_cpu.dtype)
-    rows[:-1, variable] = torch.arange(states, dtype=on_cpu.dtype)
+    rows = given.repeat(states + 1, 1)
+    rows[:-1, variable] = torch.arange(states, dtype=rows.dtype)
     with torch.no_grad():
         logs = on_cpu(rows).flatten().double()
     expected = (logs[:-1] - logs[-1]).exp()
@@ -84,4 +100,14 @@ def _check_frequencies(on_cpu: TorchCircuit, samples: Tensor, variable: int) -> 
     )
 
 
-QUERIES: dict[str, Callable[[TorchCircuit, TorchCircuit, Device], None]] = {"sampling": _check_sampling}
+def _check_explanations(on_cpu: TorchCircuit, on_device: TorchCircuit, device: Device) -> None:
+    """Rows are completed as on the CPU, and are as probable."""
+    x = torch.from_numpy(data(on_cpu.symbolic, 6)).to(on_cpu.dtype)
+    x[torch.arange(x.numel()).reshape(x.shape) % 3 == 0] = torch.nan
+    expected, found = plica.queries.mpe(on_cpu, x), plica.queries.mpe(on_device, x.to(device.name))
+    for place, (one, wanted) in enumerate(zip(found, expected, strict=True)):
+        require_same(one, wanted, device, f"result {place}")
+
+
+QUERIES: dict[str, Comparison] = {"sample": _check_samples, "mpe": _check_explanations}
+"""One check for each public query."""

@@ -184,7 +184,7 @@ def _description(metadata: Mapping[str, str]) -> dict[str, Any]:
     check(version, int, "version")
     if not 1 <= version <= VERSION:
         raise FileFormatError(
-            f"model format version {version}, expected {'' if VERSION == 1 else '1 to '}{VERSION}; "
+            f"model format version {version}, expected 1 to {VERSION}; "
             "read it with the version of Plica that wrote it, or save it anew"
         )
     check(description, FileRecord, "the description of the model")

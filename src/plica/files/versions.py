@@ -12,9 +12,7 @@ from typing import Any
 Json = Any
 Upgrade = Callable[[Json], None]
 
-# The version that is written, and that a file is brought to when it is read. Version 2 is known (see `UPGRADES`), and
-# becomes the version that is written when `CategoricalLayer` takes its logits as they are.
-VERSION = 1
+VERSION = 2  # is written; a file of an older one is brought to it when it is read
 
 
 def upgraded(description: Json, version: int) -> Json:

@@ -16,6 +16,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer
 from plica.symbolic.parameters import mixing_weight_factory
 from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree
+from tests.harness.case_circuits import circuit_of
 from tests.harness.circuits import (
     CIRCUITS,
     INPUTS,
@@ -28,7 +29,7 @@ from tests.harness.circuits import (
     with_interior_outputs,
 )
 from tests.harness.comparison import WAYS, Way, compare
-from tests.harness.conformance import circuit_of, turns
+from tests.harness.conformance import turns
 from tests.harness.layer_cases import LAYER_CASES
 from tests.harness.oracle import Oracle, keys, numbers
 from tests.harness.pairwise import pairwise

@@ -3,7 +3,18 @@
 A new layer brings a file here and its line below; `tests/symbolic/layers/test_conformance.py` says what is missing.
 """
 
-from tests.harness.layer_cases import categorical, cpt, gaussian, hadamard, joint, kronecker, poisson, tensordot, tucker
+from tests.harness.layer_cases import (
+    categorical,
+    cpt,
+    gaussian,
+    hadamard,
+    joint,
+    kronecker,
+    neighbours,
+    poisson,
+    tensordot,
+    tucker,
+)
 from tests.harness.layer_cases import sum as sum_
 from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
 
@@ -18,8 +29,8 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *tensordot.CASES,
 )
 
-# Layers of a user's own, as a context is given them: of several variables, and of another distribution.
-OWN_CASES: tuple[InputCase, ...] = (*joint.CASES, *poisson.CASES)
+# Layers of a user's own, as a context is given them: of several variables, of another distribution, and a sum.
+OWN_CASES: tuple[LayerCase, ...] = (*joint.CASES, *poisson.CASES, *neighbours.CASES)
 
 CASES: tuple[LayerCase, ...] = (*LAYER_CASES, *OWN_CASES)
 

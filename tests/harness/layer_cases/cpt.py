@@ -1,5 +1,6 @@
 """The CP-T layer: a sum over a Hadamard product."""
 
+from functools import partial
 from typing import Any
 
 from plica.symbolic.layers import LAYER_ROWS, CPTLayer
@@ -16,4 +17,4 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 
 ROW = LAYER_ROWS[CPTLayer]
-CASES = tuple(InnerCase(f"cp-t of {arity}", ROW, lambda a=arity: CPTLayer(3, 2, a), reference) for arity in (2, 3))
+CASES = tuple(InnerCase(f"cp-t of {arity}", ROW, partial(CPTLayer, 3, 2, arity), reference) for arity in (2, 3))

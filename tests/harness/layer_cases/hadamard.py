@@ -1,5 +1,6 @@
 """The Hadamard layer."""
 
+from functools import partial
 from typing import Any
 
 from plica.symbolic.layers import LAYER_ROWS, HadamardLayer
@@ -19,5 +20,5 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 ROW = LAYER_ROWS[HadamardLayer]
 CASES = tuple(
-    InnerCase(f"hadamard of {arity}", ROW, lambda a=arity: HadamardLayer(3, a), reference) for arity in (1, 2, 3)
+    InnerCase(f"hadamard of {arity}", ROW, partial(HadamardLayer, 3, arity), reference) for arity in (1, 2, 3)
 )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy import stats
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
@@ -72,7 +71,7 @@ def _body(xp: Any, semiring: Semiring, layer: JointLayer, params: Params, x: Arr
     states = xp.astype(x, xp.int64)  # (F, B, V)
     index = states[:, :, 0]
     for place in range(1, layer.num_variables):
-        index = index * layer.domain.num_states + states[:, :, place]
+        index = index * layer.num_states + states[:, :, place]
     return semiring.from_linear(xp, xp.lookup(params["weight"], index))
 
 
@@ -84,21 +83,45 @@ def _maximum(xp: Any, semiring: Semiring, layer: JointLayer, params: Params) -> 
     return semiring.from_linear(xp, xp.expand_dims(xp.max(params["weight"], axis=-1), axis=1))
 
 
+def _mode(xp: Any, layer: JointLayer, params: Params) -> Array:
+    return _states_of(xp, layer, xp.argmax(params["weight"], axis=-1))
+
+
+def _partial(xp: Any, semiring: Semiring, layer: JointLayer, params: Params, x: Array, missing: Array) -> Value:
+    # each variable chooses its state, or all of them: sum over i, j of W[k, i, j] c1[i] c2[j]
+    letters = "ijlm"[: layer.num_variables]
+    states = xp.arange(layer.num_states)
+    chosen = xp.logical_or(
+        xp.equal(xp.expand_dims(x, axis=-1), states), xp.expand_dims(missing, axis=-1)
+    )  # (F, B, V, S)
+    weight = params["weight"]
+    table = xp.reshape(weight, (*weight.shape[:2], *[layer.num_states] * layer.num_variables))
+    choices = xp.astype(chosen, table.dtype)
+    terms = ",".join(f"fb{letter}" for letter in letters)
+    masses = xp.einsum(f"fk{letters},{terms}->fbk", table, *[choices[:, :, place] for place in range(len(letters))])
+    return semiring.from_linear(xp, masses)
+
+
 def _sample(xp: Any, layer: JointLayer, params: Params, units: Array, uniforms: Array) -> Array:
     table = xp.cumulative_sum(params["weight"], axis=-1)
-    index = xp.search_cumulative(table, units, uniforms[:, :, 0])
-    powers = [layer.domain.num_states**place for place in reversed(range(layer.num_variables))]
-    return xp.stack([index // power % layer.domain.num_states for power in powers], axis=-1)
+    return _states_of(xp, layer, xp.search_cumulative(table, units, uniforms[:, :, 0]))
 
 
-JOINT_ROW = InputRow(JointLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum)
+def _states_of(xp: Any, layer: JointLayer, index: Array) -> Array:
+    powers = [layer.num_states**place for place in reversed(range(layer.num_variables))]
+    return xp.stack([index // power % layer.num_states for power in powers], axis=-1)
+
+
+JOINT_ROW = InputRow(
+    JointLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum, partial=_partial
+)
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     """The entry of the table; variables that are missing are summed out one by one."""
     rows = []
     for row in x[:, list(layer.scope)]:
-        table = params["weight"].reshape(-1, *[layer.domain.num_states] * len(row))
+        table = params["weight"].reshape(-1, *[layer.num_states] * len(row))
         for state in row:  # the first variable of the table goes in each step
             table = table.sum(axis=1) if np.isnan(state) else table[:, int(state)]
         rows.append(space.from_linear(table))
@@ -106,10 +129,12 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
 
 
 def _powers(layer: Any) -> Array:
-    return layer.domain.num_states ** np.arange(layer.num_variables)[::-1]
+    return layer.num_states ** np.arange(layer.num_variables)[::-1]
 
 
 def _distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
     tables = params["weight"].astype(float)
     return [stats.rv_discrete(values=(range(len(row)), row / row.sum())) for row in tables]
 
@@ -124,9 +149,9 @@ CASES = (
         reference,
         _distributions,
         totals=lambda _, params: params["weight"].sum(axis=1),
-        draw=lambda layer, rng, rows: rng.integers(0, layer.domain.num_states, (rows, layer.num_variables)),
+        draw=lambda layer, rng, rows: rng.integers(0, layer.num_states, (rows, layer.num_variables)),
         encode=lambda layer, x: x @ _powers(layer),
-        decode=lambda layer, values: np.asarray(values)[:, None] // _powers(layer) % layer.domain.num_states,
+        decode=lambda layer, values: np.asarray(values)[:, None] // _powers(layer) % layer.num_states,
         num_variables=2,
     ),
 )

@@ -1,6 +1,7 @@
 """The Kronecker layer."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,6 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 ROW = LAYER_ROWS[KroneckerLayer]
 CASES = tuple(
-    InnerCase(f"kronecker of {arity}", ROW, lambda a=arity, u=units: KroneckerLayer(u, a), reference)
+    InnerCase(f"kronecker of {arity}", ROW, partial(KroneckerLayer, units, arity), reference)
     for arity, units in ((1, 3), (2, 3), (3, 2))
 )

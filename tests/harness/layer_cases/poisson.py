@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy import stats
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
@@ -83,12 +82,16 @@ def _maximum(xp: Any, semiring: Semiring, layer: PoissonLayer, params: Params) -
     return semiring.from_log(xp, xp.expand_dims(xp.max(log_masses(xp, params), axis=-1), axis=1))
 
 
+def _mode(xp: Any, layer: PoissonLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(xp.argmax(log_masses(xp, params), axis=-1), axis=-1)
+
+
 def _sample(xp: Any, layer: PoissonLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     table = xp.cumulative_sum(xp.exp(log_masses(xp, params)), axis=-1)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
 
 
-POISSON_ROW = InputRow(PoissonLayer, body=_body, marginal=_marginal, sample=_sample, maximum=_maximum)
+POISSON_ROW = InputRow(PoissonLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum)
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
@@ -99,13 +102,19 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     return space.from_log(np.where(np.isnan(counts), WIDE(0), counts * np.log(rate) - rate - factorials))
 
 
+def _distributions(layer: PoissonLayer, params: Params) -> list[Any]:  # noqa: ARG001
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
+    return [stats.poisson(rate) for rate in params["rate"].astype(float)]
+
+
 CASES = (
     InputCase(
         "poisson",
         POISSON_ROW,
         PoissonLayer,
         reference,
-        distributions=lambda _, params: [stats.poisson(rate) for rate in params["rate"].astype(float)],
+        distributions=_distributions,
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
         draw=lambda _, rng, rows: rng.integers(0, 9, (rows, 1)),
     ),

@@ -23,9 +23,8 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 def _case(name: str, *settings: Any, weight_factory: Any = None, refused: tuple[Refused, ...] = ()) -> InnerCase:
     row = LAYER_ROWS[SumLayer]
-    return InnerCase(
-        f"sum, {name}", row, lambda: SumLayer(*settings, weight_factory=weight_factory), reference, refused
-    )
+    make = partial(SumLayer, weight_factory=weight_factory)
+    return InnerCase(f"sum, {name}", row, partial(make, *settings), reference, refused)
 
 
 _WRONG = (

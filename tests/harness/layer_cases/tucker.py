@@ -1,5 +1,6 @@
 """The Tucker layer: a sum over a Kronecker product."""
 
+from functools import partial
 from typing import Any
 
 from plica.symbolic.layers import LAYER_ROWS, TuckerLayer
@@ -16,4 +17,4 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 
 ROW = LAYER_ROWS[TuckerLayer]
-CASES = tuple(InnerCase(f"tucker of {arity}", ROW, lambda a=arity: TuckerLayer(2, 3, a), reference) for arity in (2, 3))
+CASES = tuple(InnerCase(f"tucker of {arity}", ROW, partial(TuckerLayer, 2, 3, arity), reference) for arity in (2, 3))

@@ -102,7 +102,7 @@ def of_the_first_unit(xp, layer, params, units, uniforms):
 
 
 FAULTS = {
-    "no normaliser": ({"body": without_normaliser}, {"body", "circuit"}),
+    "no normaliser": ({"body": without_normaliser}, {"body", "circuit", "algebras"}),
     "no gradient": ({"body": without_gradient}, {"circuit"}),
     "another total": ({"marginal": twice}, {"marginal", "circuit"}),
     "another sampler": ({"sample": of_the_first_unit}, {"sample", "sampling"}),

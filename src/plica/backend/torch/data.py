@@ -99,7 +99,7 @@ class DataCheck:
 
     def _refuse_entry(self, x: Tensor, row: int, column: int) -> NoReturn:
         circuit = self._folded.described
-        value = x[row, column].item()
+        value = x[row, column].detach().cpu().numpy()[()]
         if value != value:
             circuit.check_smooth_and_decomposable("a missing value (NaN)")
         domain = column_domains(circuit)[column]
@@ -123,6 +123,8 @@ class DataCheck:
         raise AssertionError("the Program of the check found a layer")
 
 
-def _shown(value: float) -> str:
-    """A number as messages write it: 2, not 2.0."""
-    return str(int(value)) if value == value and abs(value) < 2**63 and value == int(value) else str(value)
+def _shown(value: Any) -> str:
+    """A numpy scalar as messages write it, by the digits that its dtype has: 2, not 2.0, and 0.1."""
+    number = value.item()
+    whole = isinstance(number, int) or (number.is_integer() and abs(number) < 2**63)
+    return str(int(number)) if whole else str(value)

@@ -14,17 +14,16 @@ import torch
 
 from plica.backend.torch import kernels
 from plica.backend.torch.leaves import attribute_of
-from plica.backend.torch.plan import (
-    Plan,
+from plica.backend.torch.places import (
     bounds_of,
     call_inputs,
     carries,
     explicit_outputs,
-    host_row,
     implicit_operand,
     scanned,
     size_places,
 )
+from plica.backend.torch.plan import Plan
 from plica.backend.torch.rows import ROWS
 from plica.backend.torch.rows.call import (
     Call,
@@ -45,7 +44,12 @@ _INDENT = "    "
 
 
 def emit(
-    program: Program, name: str = "forward", *, is_checked: bool = False, numbers: frozenset[int] = frozenset()
+    program: Program,
+    name: str = "forward",
+    *,
+    is_checked: bool = False,
+    numbers: frozenset[int] = frozenset(),
+    constants: frozenset[int] = frozenset(),
 ) -> Callable[..., Any]:
     """The Python function of `program`: `run(leaves, *arguments)`, leaves by attribute (`attribute_of`).
 
@@ -56,19 +60,25 @@ def emit(
         name: What the function is called.
         is_checked: Whether the function compares the sizes of its arguments that have one name.
         numbers: The places of arguments that the caller has as Python numbers.
+        constants: Those that are never anything else, and have no gradient: floats too stay Python numbers.
 
     Raises:
         UnsupportedError: An operation has no row here.
     """
-    return load(source(program, name, is_checked=is_checked, numbers=numbers), name)
+    return load(source(program, name, is_checked=is_checked, numbers=numbers, constants=constants), name)
 
 
 def source(
-    program: Program, name: str = "forward", *, is_checked: bool = False, numbers: frozenset[int] = frozenset()
+    program: Program,
+    name: str = "forward",
+    *,
+    is_checked: bool = False,
+    numbers: frozenset[int] = frozenset(),
+    constants: frozenset[int] = frozenset(),
 ) -> str:
     """The text of the function of `program`."""
     leaves = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
-    plan = Plan.of(program, numbers)
+    plan = Plan.of(program, numbers, constants)
     named = plan.program
     return "\n".join(_Emitter(plan, dict(zip(named.consts, leaves, strict=True))).function(name, is_checked)) + "\n"
 
@@ -214,8 +224,8 @@ class _Emitter:
 
     def _expression(self, equation: Equation) -> str:
         plan = self.plan
-        row = host_row(equation)
-        if row is not None and all(map(plan.is_host, equation.inputs)):
+        row = plan.row(equation)
+        if row is not None:
             return row.format(*map(self._host, equation.inputs))
         found = ROWS.get(equation.op.name)
         if found is None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plica.backend.torch.emit import emit, number_arguments, source
 from plica.backend.torch.leaves import attribute_of
-from plica.backend.torch.plan import RESERVED
+from plica.backend.torch.names import RESERVED
 from plica.ir.program import Bound
 from plica.passes.clean import clean
 from plica.tracing.scope import Reference

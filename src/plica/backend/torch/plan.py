@@ -1,22 +1,27 @@
-"""The plan of a generated function: names, what is needed at all, and which scalars are Python numbers.
+"""The plan of a generated function: what is needed at all, and which scalars are Python numbers.
 
 Scalars that only sizes, indices and bounds of loops need are Python numbers in generated code: no tensor is made for
 them, and no device is waited for. A scalar that comes out of an array and is needed as a size is converted once, where
 it is made.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import count
-from keyword import kwlist
 
-from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, rename, size_variables
+from plica.backend.torch.names import with_python_names
+from plica.backend.torch.places import (
+    bounds_of,
+    call_inputs,
+    carries,
+    explicit_outputs,
+    handed_over,
+    implicit_operand,
+    implicit_operands,
+    returning,
+)
+from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, size_variables
 from plica.ir.sizes import Size
 from plica.ops.regions import regions_of
-
-_RESERVED = frozenset({*kwlist, "torch", "kernels", "leaves", "inf", "nan", "min", "max", "int", "bool", "float"})
-RESERVED = _RESERVED | {"device", "range", "zip", "abs", "complex", "_", "__debug__"}
-"""Names that mean something in generated code."""
 
 # Operations on Python numbers that mean what they mean on scalars of 64-bit integers and truth values.
 HOST_ROWS: Mapping[str, str] = {
@@ -46,6 +51,7 @@ HOST_ROWS: Mapping[str, str] = {
     "where": "{1} if {0} else {2}",
 }
 _CASTS = {"int64": "int({})", "bool": "bool({})", "float32": "float({})", "float64": "float({})"}
+_CONSTANT_CASTS = {"int": "{}", "float": "float({})", "complex": "complex({})"}
 _COUNTING = ("int64", "bool")
 
 
@@ -77,19 +83,28 @@ class Plan:
     live: dict[Equation, None] = field(default_factory=dict)
     sizes: dict[Var, None] = field(default_factory=dict)
     reads: dict[Var, None] = field(default_factory=dict)
+    constants: dict[Var, None] = field(default_factory=dict)
     _host: dict[Var, bool] = field(default_factory=dict)
 
     @staticmethod
-    def of(program: Program, numbers: frozenset[int] = frozenset()) -> "Plan":
-        """The plan of a whole Program; `numbers` are the places of arguments that the caller has as Python numbers."""
+    def of(program: Program, numbers: frozenset[int] = frozenset(), constants: frozenset[int] = frozenset()) -> "Plan":
+        """The plan of a whole Program.
+
+        Args:
+            program: The Program.
+            numbers: The places of arguments that the caller has as Python numbers.
+            constants: Those that are never anything else, and have no gradient: floats too stay Python numbers.
+        """
         named = with_python_names(program)
         plan = Plan(named)
         plan.need(named)
         plan.sizes.update(
             (var, None) for place, var in enumerate(named.arguments) if place in numbers and is_counting(var)
         )
+        plan.constants.update((var, None) for place, var in enumerate(named.arguments) if place in constants)
+        hosts = (*named.inputs[: named.num_implicit_inputs], *plan.sizes, *plan.constants)
         for var in (*named.consts, *named.inputs):
-            plan.mark(var, host=var in named.inputs[: named.num_implicit_inputs] or var in plan.sizes)
+            plan.mark(var, host=var in hosts)
         plan.place(named)
         return plan
 
@@ -100,6 +115,18 @@ class Plan:
     def dtype_of_size(self, var: Var) -> str:
         """The Python type that a scalar is converted to where it is needed as a number."""
         return "bool" if var.type.dtype == "bool" else "int"
+
+    def row(self, equation: Equation) -> str | None:
+        """How an equation is written where it makes a Python number; None where it makes a tensor."""
+        row = host_row(equation)
+        if row is None and equation.op.name == "astype" and equation.inputs[0] in self.constants:
+            row = self._constant_cast(equation)
+        return row if all(map(self.is_host, equation.inputs)) else None
+
+    def _constant_cast(self, equation: Equation) -> str | None:
+        """A number of the same or a higher kind, which torch rounds where it meets an array, as it does a literal."""
+        kinds = [var.type.dtype.kind for var in (*equation.inputs, *equation.outputs)]
+        return None if kinds == ["float", "int"] else _CONSTANT_CASTS.get(kinds[1])
 
     # What is needed
 
@@ -133,13 +160,13 @@ class Plan:
         for place, _ in self.unread_sizes(equation):
             if "body" in equation.params:
                 self._need_size(implicit_operand(equation, place))
-            for program in _returning(equation):
+            for program in returning(equation):
                 self._need_size(program.outputs[place])
         if regions_of(equation):
             self._need_arrays_of_sizes(equation)
         for program, _ in regions_of(equation):
             self.need(program)
-        for inner, outer in _handed_over(equation):
+        for inner, outer in handed_over(equation):
             if inner in self.sizes:
                 self._need_size(outer)
         if equation.op.name == "while_loop":  # what the condition reads is carried by the body
@@ -148,12 +175,12 @@ class Plan:
                 self.sizes.update({again: None} if asked in self.sizes else {})
         if "body" in equation.params:
             self.reads.update((inner, None) for inner, _, _, output in carries(equation) if output in self.reads)
-        implicit = _implicit_operands(equation)
+        implicit = implicit_operands(equation)
         for place, operand in enumerate(equation.inputs):
             if place not in implicit:
                 self._read(operand)
         if equation.op.name == "for_loop":
-            for bound in _bounds(equation):
+            for bound in bounds_of(equation):
                 self._need_size(bound)
         if equation.op.name == "scan":
             for result in equation.outputs[equation.params["num_implicit_outputs"] + equation.params["num_carries"] :]:
@@ -211,8 +238,7 @@ class Plan:
                     self._host[var] = self.is_host(result)
                 self._place_implicit(equation)
             case _:
-                row = host_row(equation)
-                is_host = row is not None and all(map(self.is_host, equation.inputs))
+                is_host = self.row(equation) is not None
                 several = equation.outputs if len(equation.outputs) > 1 else ()
                 counts = {var for one in several for var in size_variables(one.type)}  # sizes of its own results
                 for var in equation.outputs:
@@ -258,151 +284,3 @@ class Plan:
             results = [program.results[place] for program in branches]
             self._host[var] = is_counting(var) and all(map(self.is_host, results))
         self._place_implicit(equation)
-
-
-# What stands where in the operands of control flow
-
-
-def _returning(equation: Equation) -> tuple[Program, ...]:
-    """The regions of branches and calls, whose outputs are those of the equation."""
-    match equation.op.name:
-        case "cond":
-            return tuple(equation.params["branches"])
-        case "call":
-            return (equation.params["program"],)
-        case _:
-            return ()
-
-
-def explicit_outputs(equation: Equation) -> tuple[Var, ...]:
-    """The results of control flow that are no sizes."""
-    return equation.outputs[equation.params["num_implicit_outputs"] :]
-
-
-def carries(equation: Equation) -> Iterator[tuple[Var, Operand, Operand, Var]]:
-    """What a loop carries: the body's input, the first operand, the body's result and the equation's output."""
-    body: Program = equation.params["body"]
-    outputs = explicit_outputs(equation)
-    leading = 1 if equation.op.name == "for_loop" else 0
-    inputs = body.inputs[body.num_implicit_inputs + leading :]
-    if equation.op.name == "scan":
-        count = equation.params["num_carries"]
-        inputs, outputs = inputs[:count], outputs[:count]
-    first = _explicit_operands(equation)
-    return zip(inputs, first[: len(inputs)], body.results, outputs, strict=False)
-
-
-def scanned(equation: Equation) -> list[tuple[Var, Operand]]:
-    """The rows that the body of a scan is given, and the arrays whose rows they are."""
-    body, count = equation.params["body"], equation.params["num_carries"]
-    return list(zip(body.inputs[body.num_implicit_inputs + count :], _explicit_operands(equation)[count:], strict=True))
-
-
-def call_inputs(equation: Equation) -> list[tuple[Var, Operand]]:
-    """The explicit inputs of a called Program, and what they are given."""
-    program = equation.params["program"]
-    return list(zip(program.arguments, _explicit_operands(equation), strict=True))
-
-
-def _implicit_operands(equation: Equation) -> range:
-    """The places of operands that are sizes, which generated code reads off the arrays."""
-    params = equation.params
-    start = params.get("cond_nconsts", 0) + params.get("body_nconsts", 0)
-    return range(start, start + params.get("num_implicit_inputs", 0))
-
-
-def _explicit_operands(equation: Equation) -> tuple[Operand, ...]:
-    bounds = 3 if equation.op.name == "for_loop" else 0
-    return equation.inputs[_implicit_operands(equation).stop + bounds :]
-
-
-def implicit_operand(equation: Equation, place: int) -> Operand:
-    """What a loop is given for one of its sizes."""
-    return equation.inputs[_implicit_operands(equation)[place]]
-
-
-def _bounds(equation: Equation) -> tuple[Operand, ...]:
-    start = _implicit_operands(equation).stop
-    return equation.inputs[start : start + 3]
-
-
-def bounds_of(equation: Equation) -> tuple[Operand, ...]:
-    """The lower bound, the upper bound and the step of a `for_loop`."""
-    return _bounds(equation)
-
-
-def _handed_over(equation: Equation) -> Iterator[tuple[Var, Operand]]:
-    """Variables of regions, and the operands whose values they have whenever they are read."""
-    for program, operands in regions_of(equation):
-        yield from zip(program.consts, operands, strict=False)
-    if equation.op.name == "call":
-        yield from call_inputs(equation)
-
-
-def size_places(sizes: tuple[Var, ...], arrays: Mapping[Var, str]) -> Iterator[tuple[Var, str]]:
-    """For each size, Python text that reads it off one of `arrays`, given with their text."""
-    for size in sizes:
-        for var, text in arrays.items():
-            if Size.of(size) in var.type.shape:
-                yield size, f"{text}.shape[{var.type.shape.index(Size.of(size))}]"
-                break
-
-
-# Names
-
-
-def with_python_names(program: Program) -> Program:
-    """The Program with one Python name for every value, those of nested Programs too.
-
-    A captured variable is called what it captures, and what a loop carries is called as the loop's result.
-    """
-    variables = list(_variables(program))
-    taken = {var.name for var in variables}
-    if taken.isdisjoint(RESERVED) and not any(regions_of(equation) for equation in program.equations):
-        return program
-    program = rename(
-        program, lambda var: var.name
-    )  # a Program that is called twice has its own variables in each place
-    names: dict[Var, str] = {}
-    used = set(RESERVED)
-
-    def fresh(var: Var) -> str:
-        numbers = count(1)
-        name = var.name
-        while name in used or (name != var.name and name in taken):
-            name = f"{var.name}_{next(numbers)}"
-        used.add(name)
-        return name
-
-    def visit(one: Program) -> None:
-        for var in (*one.consts, *one.inputs):
-            names.setdefault(var, fresh(var) if var not in names else "")
-        for equation in one.equations:
-            for var in equation.outputs:
-                names[var] = fresh(var)
-            for region, operands in regions_of(equation):
-                for var, operand in zip(region.consts, operands, strict=False):
-                    if isinstance(operand, Var):
-                        names[var] = names[operand]
-            if equation.op.name in ("for_loop", "while_loop", "scan"):
-                for inner, _, _, output in carries(equation):
-                    names[inner] = names[output]
-                if equation.op.name == "while_loop":
-                    body, cond = equation.params["body"], equation.params["cond"]
-                    for var in body.inputs:
-                        names.setdefault(var, fresh(var) if var not in names else "")
-                    names.update(zip(cond.inputs, (names[var] for var in body.inputs), strict=True))
-            for region, _ in regions_of(equation):
-                visit(region)
-
-    visit(program)
-    return rename(program, names.__getitem__)
-
-
-def _variables(program: Program) -> Iterator[Var]:
-    yield from program.consts
-    yield from program.inputs
-    for equation in program.equations:
-        yield from equation.outputs
-        for one in nested(equation.params):
-            yield from _variables(one)

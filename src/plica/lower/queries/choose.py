@@ -85,7 +85,7 @@ class Choices:
         """The one unit of the output."""
         return xp.zeros((1, self.filled.count), dtype=DType.INT64)
 
-    def nothing(self, group: FoldedLayer) -> Tracer:  # noqa: ARG002
+    def nothing(self, group: FoldedLayer | None = None) -> Tracer:  # noqa: ARG002
         """No unit."""
         return xp.full((1, self.filled.count), -1, dtype=DType.INT64)
 
@@ -93,6 +93,12 @@ class Choices:
         """At most one of them is a unit."""
         unit: Tracer = xp.maximum(one, other)
         return unit
+
+    def pass_by(self, sums: Iterable[Layer]) -> None:
+        """Note that no row comes by sum layers: no output depends on them."""
+        for layer in sums:
+            self.sums.append(layer)
+            self.terms.append(self.nothing())
 
     def visit(self, group: FoldedLayer, message: Message) -> Sequence[Message]:
         """Choose for a group."""

@@ -116,6 +116,7 @@ def _lowered(
     up = layer_values(scope, data)
     choices = Choices(scope, query.chooser, up, data is not None, uniforms, FilledRows(scope, count, dtype))
     walk_down(scope, choices)
+    choices.pass_by(layer for layer in scope.folded.circuit.sum_layers if layer not in choices.sums)
     ((group, fold),) = scope.folded.out_fold_idx
     log_value = scope.semiring.to_log(xp, up[group])[fold, :, 0]
     choices.skip(layer for layer in scope.folded.circuit.layers if layer not in scope.folded.circuit.live.layers)

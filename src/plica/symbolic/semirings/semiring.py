@@ -137,8 +137,9 @@ class Semiring:
         """The array namespace over arrays of any library."""
         if self.proven is not None:
             raise UnsupportedError(f"a number of {self.name} is several arrays; compute in 'lse-sum' instead.")
-        assert _Arrays.namespace is not None, "`plica.numpy` is imported with plica"
-        return _Arrays.namespace
+        import plica.numpy  # stands above this folder, and is loaded by who computes outside of circuits alone
+
+        return plica.numpy
 
     def map(self, xp: Namespace, fn: Callable[[Array], Array], value: Value) -> Value:  # noqa: ARG002
         """A change of shape, applied to every array of the carrier alike."""
@@ -160,17 +161,6 @@ class Semiring:
         if name not in SEMIRINGS:
             raise UnsupportedError(f"there is no semiring {name!r}; there are {', '.join(SEMIRINGS)}.")
         return SEMIRINGS[name]
-
-
-class _Arrays:
-    """The array namespace over arrays of any library: `plica.numpy`, which stands above this folder and registers."""
-
-    namespace: Any = None
-
-
-def compute_with(namespace: Any) -> None:
-    """Give semirings the namespace in which they add and multiply arrays outside of circuits; called once."""
-    _Arrays.namespace = namespace
 
 
 SEMIRINGS: dict[str, Semiring] = {}

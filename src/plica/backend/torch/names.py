@@ -1,0 +1,71 @@
+"""Names in generated code: one Python name for each value, and none that means something there."""
+
+from collections.abc import Iterator
+from itertools import count
+from keyword import kwlist
+
+from plica.backend.torch.places import carries
+from plica.ir.program import Program, Var, nested, rename
+from plica.ops.regions import regions_of
+
+_USED = ("torch", "kernels", "leaves", "device", "inf", "nan", "_")
+_BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "range", "zip", "__debug__")
+RESERVED = frozenset({*kwlist, *_USED, *_BUILTINS})
+"""Names that mean something in generated code."""
+
+
+def with_python_names(program: Program) -> Program:
+    """The Program with one Python name for every value, those of nested Programs too.
+
+    A captured variable is called what it captures, and what a loop carries is called as the loop's result.
+    """
+    variables = list(_variables(program))
+    taken = {var.name for var in variables}
+    if taken.isdisjoint(RESERVED) and not any(regions_of(equation) for equation in program.equations):
+        return program
+    program = rename(
+        program, lambda var: var.name
+    )  # a Program that is called twice has its own variables in each place
+    names: dict[Var, str] = {}
+    used = set(RESERVED)
+
+    def fresh(var: Var) -> str:
+        numbers = count(1)
+        name = var.name
+        while name in used or (name != var.name and name in taken):
+            name = f"{var.name}_{next(numbers)}"
+        used.add(name)
+        return name
+
+    def visit(one: Program) -> None:
+        for var in (*one.consts, *one.inputs):
+            names.setdefault(var, fresh(var) if var not in names else "")
+        for equation in one.equations:
+            for var in equation.outputs:
+                names[var] = fresh(var)
+            for region, operands in regions_of(equation):
+                for var, operand in zip(region.consts, operands, strict=False):
+                    if isinstance(operand, Var):
+                        names[var] = names[operand]
+            if equation.op.name in ("for_loop", "while_loop", "scan"):
+                for inner, _, _, output in carries(equation):
+                    names[inner] = names[output]
+                if equation.op.name == "while_loop":
+                    body, cond = equation.params["body"], equation.params["cond"]
+                    for var in body.inputs:
+                        names.setdefault(var, fresh(var) if var not in names else "")
+                    names.update(zip(cond.inputs, (names[var] for var in body.inputs), strict=True))
+            for region, _ in regions_of(equation):
+                visit(region)
+
+    visit(program)
+    return rename(program, names.__getitem__)
+
+
+def _variables(program: Program) -> Iterator[Var]:
+    yield from program.consts
+    yield from program.inputs
+    for equation in program.equations:
+        yield from equation.outputs
+        for one in nested(equation.params):
+            yield from _variables(one)

@@ -1,0 +1,88 @@
+"""What stands where in the operands and results of control flow."""
+
+from collections.abc import Iterator, Mapping
+
+from plica.ir.program import Equation, Operand, Program, Var
+from plica.ir.sizes import Size
+from plica.ops.regions import regions_of
+
+
+def returning(equation: Equation) -> tuple[Program, ...]:
+    """The regions of branches and calls, whose outputs are those of the equation."""
+    match equation.op.name:
+        case "cond":
+            return tuple(equation.params["branches"])
+        case "call":
+            return (equation.params["program"],)
+        case _:
+            return ()
+
+
+def explicit_outputs(equation: Equation) -> tuple[Var, ...]:
+    """The results of control flow that are no sizes."""
+    return equation.outputs[equation.params["num_implicit_outputs"] :]
+
+
+def carries(equation: Equation) -> Iterator[tuple[Var, Operand, Operand, Var]]:
+    """What a loop carries: the body's input, the first operand, the body's result and the equation's output."""
+    body: Program = equation.params["body"]
+    outputs = explicit_outputs(equation)
+    leading = 1 if equation.op.name == "for_loop" else 0
+    inputs = body.inputs[body.num_implicit_inputs + leading :]
+    if equation.op.name == "scan":
+        count = equation.params["num_carries"]
+        inputs, outputs = inputs[:count], outputs[:count]
+    first = _explicit_operands(equation)
+    return zip(inputs, first[: len(inputs)], body.results, outputs, strict=False)
+
+
+def scanned(equation: Equation) -> list[tuple[Var, Operand]]:
+    """The rows that the body of a scan is given, and the arrays whose rows they are."""
+    body, count = equation.params["body"], equation.params["num_carries"]
+    return list(zip(body.inputs[body.num_implicit_inputs + count :], _explicit_operands(equation)[count:], strict=True))
+
+
+def call_inputs(equation: Equation) -> list[tuple[Var, Operand]]:
+    """The explicit inputs of a called Program, and what they are given."""
+    program = equation.params["program"]
+    return list(zip(program.arguments, _explicit_operands(equation), strict=True))
+
+
+def implicit_operands(equation: Equation) -> range:
+    """The places of operands that are sizes, which generated code reads off the arrays."""
+    params = equation.params
+    start = params.get("cond_nconsts", 0) + params.get("body_nconsts", 0)
+    return range(start, start + params.get("num_implicit_inputs", 0))
+
+
+def _explicit_operands(equation: Equation) -> tuple[Operand, ...]:
+    bounds = 3 if equation.op.name == "for_loop" else 0
+    return equation.inputs[implicit_operands(equation).stop + bounds :]
+
+
+def implicit_operand(equation: Equation, place: int) -> Operand:
+    """What a loop is given for one of its sizes."""
+    return equation.inputs[implicit_operands(equation)[place]]
+
+
+def bounds_of(equation: Equation) -> tuple[Operand, ...]:
+    """The lower bound, the upper bound and the step of a `for_loop`."""
+    start = implicit_operands(equation).stop
+    return equation.inputs[start : start + 3]
+
+
+def handed_over(equation: Equation) -> Iterator[tuple[Var, Operand]]:
+    """Variables of regions, and the operands whose values they have whenever they are read."""
+    for program, operands in regions_of(equation):
+        yield from zip(program.consts, operands, strict=False)
+    if equation.op.name == "call":
+        yield from call_inputs(equation)
+
+
+def size_places(sizes: tuple[Var, ...], arrays: Mapping[Var, str]) -> Iterator[tuple[Var, str]]:
+    """For each size, Python text that reads it off one of `arrays`, given with their text."""
+    for size in sizes:
+        for var, text in arrays.items():
+            if Size.of(size) in var.type.shape:
+                yield size, f"{text}.shape[{var.type.shape.index(Size.of(size))}]"
+                break
