@@ -189,12 +189,12 @@ class TorchCircuit(nn.Module):
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
             UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
-        self.checked(x)
+        self.readable(x)
+        self._check_weights()
 
-    def checked(self, x: Tensor) -> Tensor:
+    def readable(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have; raises as `check` does."""
         x = self._data.take(x)
-        self._check_weights()
         self._check_states(x)
         return x
 

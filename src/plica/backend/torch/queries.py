@@ -198,7 +198,7 @@ def _known(circuit: TorchCircuit, query: Query, x: Tensor) -> Tensor:
     Raises:
         InputError: A row does not fit the circuit, or a layer of several variables has some of them.
     """
-    x = circuit.checked(x)
+    x = circuit.readable(x)
     several = [layer for layer in circuit.symbolic.live.input_layers if layer.num_variables > 1]
     for layer in several if x.is_floating_point() else ():
         missing = x[:, list(layer.scope)].isnan()
