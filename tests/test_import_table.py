@@ -138,6 +138,12 @@ def scores(x, y):
     big = pnp.reshape(pnp.concat([x, x], axis=1), (2 * m, n))
     return pnp.logsumexp(big, axis=0), pnp.broadcast_to(y, (n * m, m)), pnp.zeros((n + m * m + 1,))
 
+def grown(x):
+    for _ in range(6):
+        x = pnp.concat([x, x[1:]])
+    return x
+
+print(plica.trace(grown, plica.spec("n")))
 print(plica.trace(scores, plica.spec(("n", "m")), plica.spec(("m",))))
 circuit = image_data((1, 3, 3), input_layer="categorical", num_input_units=2, sum_product_layer="cp", num_sum_units=2)
 compiled = TorchCompiler().compile(circuit)

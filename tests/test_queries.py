@@ -13,9 +13,11 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import TorchQuery
 from plica.errors import InputError, ShapeError, UnsupportedError
-from plica.queries import sample
+from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer
+from plica.symbolic.parameters import Parameter
+from plica.symbolic.scope import Scope
 from tests.harness.circuits import (
     CIRCUITS,
     chain,
@@ -27,6 +29,7 @@ from tests.harness.circuits import (
     several_sizes,
 )
 from tests.harness.oracle import Oracle, all_states, numbers
+from tests.harness.own_layers import PAIRS_IN_PART, PairLayer
 from tests.harness.queries import QUERIED, evidence, one_unit
 from tests.harness.statistics import assert_distribution, frequencies
 
@@ -89,6 +92,34 @@ def test_what_is_given_stays_as_it_is() -> None:
     for dtype in (torch.uint8, torch.int32, torch.float16, torch.float64):
         rows = torch.tensor([[0, 2, 1]], dtype=dtype)
         assert torch.equal(sample(states, 2, rows), torch.tensor([[0, 2, 1]] * 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.bool])
+def test_rows_of_any_dtype(dtype: torch.dtype) -> None:
+    compiled = TorchCompiler().compile(product_then_sum(HadamardLayer(2, 2), [coin([v], 2) for v in range(2)]))
+    rows = torch.tensor([[0, 1], [1, 1]])
+    assert torch.equal(sample(compiled, 2, rows.to(dtype)), rows.repeat_interleave(2, 0))
+    assert torch.equal(mpe(compiled, rows.to(dtype))[0], rows)
+
+
+def test_layers_of_several_variables_are_filled_in_whole() -> None:
+    """Whatever the row can sum out: a draw, or a mode, knows nothing of single variables."""
+    compiler = TorchCompiler(dtype="float64")
+    compiler.add_layer_rule(PAIRS_IN_PART)
+    table = [[0.1, 0.0, 0.0, 0.9], [0.0, 0.5, 0.5, 0.0]]
+    pair = PairLayer(Scope([0, 2]), 2, 2, Parameter.from_input(constant(table)))
+    weight = constant([[1.0, 0.0]])
+    compiled = compiler.compile(product_then_sum(HadamardLayer(2, 2), [pair, coin([1], 2)], weight=weight))
+    x = torch.tensor([[0.0, torch.nan, 0.0], [torch.nan, 0.0, torch.nan]], dtype=torch.float64)
+    for rows in (sample(compiled, 1, x, seed=15), sample(compiled, 200, x, seed=15), mpe(compiled, x)[0]):
+        assert (rows[:, 0] == rows[:, 2]).all()
+    assert mpe(compiled, x)[0][1].tolist() == [1, 0, 1]
+    x[1, 0] = 1.0
+    assert compiled(x[1:]).isfinite().all()  # the row sums out one of the two
+    for query, ask in (("sampling", sample), ("the most probable explanation", mpe)):
+        message = rf"row 1: {query} fills in all variables \{{0, 2\}} of PairLayer\(0, .*the row has some of them"
+        with pytest.raises(InputError, match=message):
+            ask(compiled, given=x) if ask is sample else ask(compiled, x)
 
 
 def test_nothing_to_draw() -> None:

@@ -68,8 +68,24 @@ def _cirkit(describe: str) -> Callable[[Any], nn.Module]:
     return lambda model: CONTENDERS["cirkit"].compile(getattr(model, describe)("cirkit"))
 
 
+def _cirkit_unfolded(model: HiddenMarkov) -> nn.Module:
+    context = import_module("cirkit.pipeline").PipelineContext
+    module: nn.Module = context(backend="torch", semiring="lse-sum", fold=False, optimize=True).compile(
+        model.describe("cirkit")
+    )
+    return module
+
+
 PEERS: dict[str, Peer] = {
-    "cirkit": Peer("cirkit", "libcirkit", (Images, HiddenMarkov), _cirkit("describe"), _cirkit("equal")),
+    "cirkit": Peer("cirkit", "libcirkit", (Images,), _cirkit("describe"), _cirkit("equal")),
+    "cirkit, not folded": Peer(
+        "cirkit",
+        "libcirkit",
+        (HiddenMarkov,),
+        _cirkit_unfolded,
+        _cirkit_unfolded,
+        note="folded, cirkit 0.3.1 does not find tables that several layers share",
+    ),
     "pyjuice": Peer(
         "pyjuice",
         "pyjuice",

@@ -92,18 +92,21 @@ class Stage:
 
     def _make_peers(self) -> None:
         """Compile with other libraries; those that fail or disagree are not timed."""
-        ours = TorchCompiler().compile(self.model.equal("plica")).to(self.device.name)
-        x = self.model.equal_rows().to(self.device.name)
         agreement: dict[str, Any] = {"plica on the CPU": f"equal on {_CPU_ROWS} random rows"}
-        for name, peer in PEERS.items():
-            if not isinstance(self.model, peer.models):
-                continue
-            if name not in installed():
+        peers = {name: peer for name, peer in PEERS.items() if isinstance(self.model, peer.models)}
+        missing = peers.keys() - installed().keys()
+        for name, peer in peers.items():
+            if name in missing:
                 tell(Skipped(name, f"it is not installed; the package is {peer.distribution}"))
+        if len(missing) < len(peers):
+            ours = TorchCompiler().compile(self.model.equal("plica")).to(self.device.name)
+            x = self.model.equal_rows().to(self.device.name)
+        for name, peer in peers.items():
+            if name in missing:
                 continue
             try:
                 equal = peer.equal(self.model).to(self.device.name)
-                agreement[name] = compare_values({"plica": ours, name: equal}, x)
+                agreement[name] = compare_values({"plica": ours, name: equal}, x) | {"note": peer.note}
                 self.modules[name] = peer.timed(self.model).to(self.device.name)
             except Exception as error:  # a library of others may fail in any way; that must not end the measurement
                 tell(Skipped(name, f"{type(error).__name__}: {str(error)[:500]}"))

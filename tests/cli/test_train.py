@@ -316,7 +316,7 @@ def test_wrong_input_is_one_line_and_leaves_nothing(plica: Plica, case: str) -> 
     Path("wild.csv").write_text("1e300,-1e300\n-1e300,1e300\n" * 9)
     Path("long.csv").write_text("x" * 200_000 + ",y\n1,2\n")
     os.mkfifo("pipe.csv")
-    packed = dict.fromkeys(("train", "valid", "test"), np.zeros((9, 2), np.uint8))
+    packed: dict[str, Any] = dict.fromkeys(("train", "valid", "test"), np.zeros((9, 2), np.uint8))
     np.savez("several.npz", **packed, num_variables=np.array([1, 2]))
     np.savez("text.npz", **packed, num_variables="abc")
     with Path("lie.npy").open("wb") as file:

@@ -21,7 +21,7 @@ from plica.symbolic.initializers import (
     NormalInitializer,
     UniformInitializer,
 )
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, Layer, SumLayer
 from plica.symbolic.parameters import (
     ClampParameter,
     ConstantParameter,
@@ -77,7 +77,12 @@ def varied() -> Circuit:
         HadamardLayer(4, 3),
         SumLayer(4, 1),
     )
-    edges = {pairs: [first, second], mixed: [third, fourth], total: [pairs, mixed, fifth], root: [total]}
+    edges: dict[Layer, list[Layer]] = {
+        pairs: [first, second],
+        mixed: [third, fourth],
+        total: [pairs, mixed, fifth],
+        root: [total],
+    }
     return Circuit([first, second, third, fourth, fifth, *edges], edges, [root])
 
 

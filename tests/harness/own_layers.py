@@ -1,10 +1,11 @@
 """Layers that are not Plica's own, for tests: each a class and a row, as a user would write them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import Choice, InnerLayer, InputLayer, InputRow, SumRow
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
@@ -66,6 +67,10 @@ class PairLayer(InputLayer):
     table: Parameter
 
     @property
+    def domain(self) -> Domain:
+        return finite(self.num_states)
+
+    @property
     def config(self) -> dict[str, Any]:
         return {"scope": self.scope, "num_output_units": self.num_output_units, "num_states": self.num_states}
 
@@ -100,5 +105,16 @@ def _pair_mode(xp: Any, layer: PairLayer, params: Any) -> Any:
     return _both(xp, layer, xp.argmax(params["table"], axis=-1))
 
 
+def _pair_partial(xp: Any, semiring: Any, layer: PairLayer, params: Any, x: Any, missing: Any) -> Any:
+    index = xp.arange(layer.num_states**2)
+    fits = [
+        missing[:, :, place : place + 1] | (x[:, :, place : place + 1] == states)
+        for place, states in enumerate((index // layer.num_states, index % layer.num_states))
+    ]
+    mask = xp.astype(fits[0] & fits[1], params["table"].dtype)
+    return semiring.from_linear(xp, xp.matmul(mask, xp.matrix_transpose(params["table"])))
+
+
 PAIRS = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sample, mode=_pair_mode, maximum=_pair_maximum)
+PAIRS_IN_PART = replace(PAIRS, partial=_pair_partial)
 PAIRS_WITHOUT_MODE = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sample)

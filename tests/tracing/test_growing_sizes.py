@@ -135,6 +135,32 @@ def test_loops_carry_sizes_that_are_variables() -> None:
     checked(function, [spec("n"), int], (ramp(4), 2), (ramp(1), 0), (ramp(7), 1))
 
 
+@pytest.mark.parametrize("name", STEPS)
+def test_values_where_nearly_every_size_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "MOST_WEIGHT", 6)
+    step = STEPS[name]
+
+    def function(x: Any, times: Any) -> Any:
+        y = step(step(x))
+        shifted = pnp.at(y)[1:].set(pnp.flip(y)[1:])
+
+        @plica.for_loop(0, times, preserve_dimensions=False)
+        def grown(_i: Any, z: Any) -> Any:
+            return pnp.at(step(z) + pnp.sum(y))[: x.shape[0] // 2].multiply(2.0)[:6]
+
+        @plica.cond(times > 1)
+        def chosen() -> Any:
+            return step(y)
+
+        @chosen.otherwise
+        def chosen() -> Any:
+            return y + shifted
+
+        return shifted, pnp.sum(grown(pnp.concat([x, x]))), chosen()
+
+    checked(function, [spec("n"), int], (ramp(6), 1), (ramp(7), 2))
+
+
 def test_sizes_of_one_meaning_stay_equal() -> None:
     grow = repeated(STEPS["concat"], 12)
     program = checked(lambda x, y: grow(x) + grow(y), [spec("n"), spec("n")], (ramp(3), ramp(3)), (ramp(0), ramp(0)))

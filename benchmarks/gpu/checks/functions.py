@@ -99,7 +99,8 @@ def _check(function: Function, device: Device) -> None:
     for dtype in DTYPES:
         x = torch.linspace(0.3, 1.1, 6, dtype=dtype)
         compiled = plica.jit(function.run, abstracted_axes=({0: "n"},) if function.any_size else None)
-        _compare(compiled, x, device, f"{dtype}")
+        _compare(compiled, x, device, f"{dtype}, compiled")
+        _compare(function.run, x, device, f"{dtype}, called as it is")
         there = x.to(device.name)
         compiled(there)
         if not function.waits:

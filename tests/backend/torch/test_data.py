@@ -277,7 +277,7 @@ def test_a_column_that_no_layer_reads_may_hold_anything() -> None:
 def test_the_program_of_the_check(name: str, dtype: torch.dtype) -> None:
     circuit = CIRCUITS[name]()
     model = TorchCompiler().compile(circuit)
-    program, constants = lower_check(model.folded, as_dtype(dtype))
+    program, constants = lower_check(model.folded, model.semiring, as_dtype(dtype))
     plica.verify(program)
     assert plica.parse(str(program)) == program
     x = torch.from_numpy(data(circuit, 5)).to(dtype)
@@ -286,6 +286,18 @@ def test_the_program_of_the_check(name: str, dtype: torch.dtype) -> None:
     whole = [domain.whole for domain in column_domains(circuit)]
     assert entries.tolist() == [[row == 3 and one for one in whole] for row in range(5)]
     assert not rows.any()
+
+
+@pytest.mark.parametrize("dtype", [*UNSIGNED, *FLOATS], ids=str)
+def test_queries_take_every_dtype(dtype: torch.dtype) -> None:
+    circuit = TorchCompiler().compile(product_then_sum(HadamardLayer(2, 2), [coin([0], 2, 3), GaussianLayer([1], 2)]))
+    x = torch.tensor([[2, 1], [0, 3]])
+    rows, value = plica.queries.mpe(circuit, x.to(dtype))
+    assert rows.tolist() == x.tolist()
+    torch.testing.assert_close(value, plica.queries.mpe(circuit, x)[1])
+    assert plica.queries.sample(circuit, 2, given=x.to(dtype)).tolist() == x.repeat_interleave(2, 0).tolist()
+    with pytest.raises(InputError, match="row 1, variable 0: the value 3 is none of the 3 states"):
+        plica.queries.mpe(circuit, x.flip(1).to(dtype))
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -12,6 +12,7 @@ from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.spaces import Space, safe_log
 
 Array = Any
+ROW: Any = LAYER_ROWS[CategoricalLayer]
 
 
 def _log_table(params: Params) -> Array:
@@ -58,7 +59,7 @@ def by(categories: int, **settings: Any) -> Callable[[Sequence[int], int], Categ
 def _case(name: str, refused: tuple[Refused, ...] = (), **settings: Any) -> InputCase:
     return InputCase(
         f"categorical by {name}",
-        LAYER_ROWS[CategoricalLayer],
+        ROW,
         by(3, **settings),
         reference,
         distributions,

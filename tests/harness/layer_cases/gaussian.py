@@ -13,6 +13,7 @@ from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
+ROW: Any = LAYER_ROWS[GaussianLayer]
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
@@ -40,7 +41,7 @@ def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
 def _case(name: str, build: Callable[[Sequence[int], int], GaussianLayer], *refused: Refused) -> InputCase:
     return InputCase(
         name,
-        LAYER_ROWS[GaussianLayer],
+        ROW,
         build,
         reference,
         distributions,

@@ -189,9 +189,14 @@ class TorchCircuit(nn.Module):
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
             UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
-        x = self._data.take(x)
+        self.readable(x)
         self._check_weights()
+
+    def readable(self, x: Tensor) -> Tensor:
+        """`x` in a dtype that Programs have; raises as `check` does."""
+        x = self._data.take(x)
         self._check_states(x)
+        return x
 
     def reset_parameters(self, seed: int | None = None) -> None:
         """Fill every tensor anew from its initializer.

@@ -62,10 +62,14 @@ class Leaves(nn.Module):
         store.holders.add(self)
 
     def follow(self, tensors: Mapping[Leaf, Tensor]) -> None:
-        """Hold what `tensors` has for the leaves; constants go where all leaves went."""
+        """Hold what `tensors` has for the leaves."""
         for name, leaf in self._leaves.items():
             held = self._parameters if leaf.learnable else self._buffers
             held[name] = tensors[leaf]  # type: ignore[assignment]  # a parameter if it is learnable
+        self.settle()
+
+    def settle(self) -> None:
+        """Constants go where all leaves went: `load_state_dict(assign=True)` may move them."""
         devices = {tensor.device for _, tensor in self.items()}
         if len(devices) == 1 and devices != {self.device}:
             self._go(devices.pop())
@@ -140,6 +144,7 @@ class LeafStore:
 
 
 def _publish(leaves: Leaves, _: object = None) -> None:
+    leaves.settle()
     if leaves._store is not None:
         leaves._store.publish(leaves)
 

@@ -179,17 +179,37 @@ def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None
         found = answer(circuit, SAMPLING, number, generator=generator)
         _check_total(found.log_value)
         return found.rows
-    circuit.check(given)
-    found = answer(circuit, SAMPLING, len(given) * number, given, times=number, generator=generator)
+    x = _known(circuit, SAMPLING, given)
+    found = answer(circuit, SAMPLING, len(x) * number, x, times=number, generator=generator)
     _check_rows(found.log_value, number)
     return found.rows
 
 
 def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
     """See `plica.queries.mpe`."""
-    circuit.check(x)
+    x = _known(circuit, MPE, x)
     found = answer(circuit, MPE, len(x), x)
     return found.rows, found.log_value
+
+
+def _known(circuit: TorchCircuit, query: Query, x: Tensor) -> Tensor:
+    """What is known of rows, in a dtype that Programs have, checked: an input layer fills in all its variables or none.
+
+    Raises:
+        InputError: A row does not fit the circuit, or a layer of several variables has some of them.
+    """
+    x = circuit.readable(x)
+    several = [layer for layer in circuit.symbolic.live.input_layers if layer.num_variables > 1]
+    for layer in several if x.is_floating_point() else ():
+        missing = x[:, list(layer.scope)].isnan()
+        some = (missing.any(1) & missing.logical_not().any(1)).nonzero()
+        if len(some):
+            raise InputError(
+                f"row {int(some[0])}: {query.name} fills in all variables {layer.scope!s} of "
+                f"{circuit.symbolic.layer_name(layer)} or none, and the row has some of them; give all of them, or "
+                "make all of them missing."
+            )
+    return x
 
 
 def _count(name: str, value: int) -> int:

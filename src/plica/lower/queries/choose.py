@@ -6,7 +6,7 @@ a row comes by one layer of each variable, so that the values of all input layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -77,16 +77,15 @@ class Choices:
     _first_uniform: dict[Layer, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        folded = self.scope.folded
-        counts = [self.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.layers]
-        starts = np.cumsum([0, *counts]).tolist()
-        self._first_uniform = dict(zip(folded.circuit.layers, starts, strict=False))
+        folded, layers = self.scope.folded, self.scope.folded.circuit.live.layers
+        counts = [self.chooser.num_uniforms(folded.row(layer), layer) for layer in layers]
+        self._first_uniform = dict(zip(layers, np.cumsum([0, *counts]).tolist(), strict=False))
 
     def start(self) -> Tracer:
         """The one unit of the output."""
         return xp.zeros((1, self.filled.count), dtype=DType.INT64)
 
-    def nothing(self, group: FoldedLayer) -> Tracer:  # noqa: ARG002
+    def nothing(self, group: FoldedLayer | None = None) -> Tracer:  # noqa: ARG002
         """No unit."""
         return xp.full((1, self.filled.count), -1, dtype=DType.INT64)
 
@@ -94,6 +93,12 @@ class Choices:
         """At most one of them is a unit."""
         unit: Tracer = xp.maximum(one, other)
         return unit
+
+    def pass_by(self, sums: Iterable[Layer]) -> None:
+        """Note that no row comes by sum layers: no output depends on them."""
+        for layer in sums:
+            self.sums.append(layer)
+            self.terms.append(self.nothing())
 
     def visit(self, group: FoldedLayer, message: Message) -> Sequence[Message]:
         """Choose for a group."""
@@ -110,6 +115,13 @@ class Choices:
         assert isinstance(row, SumRow), "a query checks its rows first"
         assert isinstance(row.choose, Choice), "a query checks its rows first"
         return self._choose(group, row.choose, units, comes_by)
+
+    def skip(self, layers: Iterable[Layer]) -> None:
+        """Note that no row comes by some layers."""
+        unread = [layer for layer in layers if isinstance(self.scope.folded.row(layer), SumRow)]
+        if unread:
+            self.sums.extend(unread)
+            self.terms.append(xp.full((len(unread), self.filled.count), -1, dtype=DType.INT64))
 
     def _choose(self, group: FoldedLayer, choice: Choice, units: Tracer, comes_by: Tracer | None) -> list[Message]:
         layer = group.representative

@@ -100,7 +100,7 @@ def lower_query(
 
 
 def _num_uniforms(query: Query, folded: FoldedCircuit) -> int:
-    return sum(query.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.layers)
+    return sum(query.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.live.layers)
 
 
 def _lowered(
@@ -116,8 +116,10 @@ def _lowered(
     up = layer_values(scope, data)
     choices = Choices(scope, query.chooser, up, data is not None, uniforms, FilledRows(scope, count, dtype))
     walk_down(scope, choices)
+    choices.pass_by(layer for layer in scope.folded.circuit.sum_layers if layer not in choices.sums)
     ((group, fold),) = scope.folded.out_fold_idx
     log_value = scope.semiring.to_log(xp, up[group])[fold, :, 0]
+    choices.skip(layer for layer in scope.folded.circuit.layers if layer not in scope.folded.circuit.live.layers)
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
     invalid = xp.any(xp.stack(choices.invalid)) if choices.invalid else xp.zeros((), dtype=DType.BOOL)
     return [_completed(x, choices.filled.rows()), terms, log_value, invalid], choices
@@ -142,7 +144,7 @@ def check_query(query: Query, folded: FoldedCircuit) -> None:
         ProductRow: ("route",),
         FusedRow: ("route",),
     }
-    for layer in circuit.layers:
+    for layer in circuit.live.layers:
         row = folded.row(layer)
         for name in columns[type(row)]:
             found = getattr(row, name)

@@ -9,7 +9,7 @@ A further algebra or carrier is a row: in the table here, or given to `PipelineC
 from plica.symbolic.semirings.algebra import LAWS_OF_SEMIRINGS, Algebra, Law, Reduction
 from plica.symbolic.semirings.real import LSE_SUM, SUM_PRODUCT
 from plica.symbolic.semirings.scaled import SCALED
-from plica.symbolic.semirings.selective import BOOLEAN, MAX_PRODUCT, MAX_SUM, MIN_PLUS
+from plica.symbolic.semirings.selective import BOOLEAN, MAX_PRODUCT, MAX_SUM, MIN_PLUS, selective
 from plica.symbolic.semirings.semiring import SEMIRINGS, Array, Attempt, Namespace, Semiring, Value
 from plica.symbolic.semirings.weights import Logs, Params, Weight
 
@@ -39,4 +39,5 @@ __all__ = [
     "Semiring",
     "Value",
     "Weight",
+    "selective",
 ]

@@ -9,10 +9,13 @@ the most probable explanation as an evaluation in another semiring.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from plica.symbolic.semirings.algebra import BOOLEAN as TRUTH
 from plica.symbolic.semirings.algebra import MAX_PRODUCT as LARGEST
 from plica.symbolic.semirings.algebra import MIN_PLUS as LEAST
+from plica.symbolic.semirings.algebra import Algebra
 from plica.symbolic.semirings.semiring import (
     Array,
     Namespace,
@@ -27,43 +30,66 @@ from plica.symbolic.semirings.weights import Weight
 FromWeight = Callable[[Namespace, Weight], Value]
 
 
-def _product(multiply: str) -> Callable[[Namespace, Value, Value], Value]:
-    return lambda xp, a, b: (getattr(xp, multiply)(a[0], b[0]),)
+_LARGEST_OF = {"maximum": "max", "minimum": "min"}  # the choice among two arrays, and along an axis
 
 
-def _total(choose: str) -> Callable[[Namespace, Sequence[Value]], Value]:
-    return lambda xp, values: accumulate(lambda a, b: (getattr(xp, choose)(a[0], b[0]),), values)
+def selective(
+    name: str, algebra: Algebra, *, multiply: str, choose: str, from_weight: FromWeight, **columns: Any
+) -> Semiring:
+    """A semiring of one array whose sum chooses one of its terms.
 
+    Args:
+        name: The name of the row.
+        algebra: Its algebra.
+        multiply: The function of the namespace that is the product: `add` of logarithms, `multiply` of numbers.
+        choose: The function that is the sum: `maximum` or `minimum`.
+        from_weight: The numbers of a parameter as a value.
+        columns: The other columns of the row: conversions, neutral elements and flags.
+    """
 
-def _contract(multiply: str, reduce: str, choose: str, from_weight: FromWeight) -> Callable[..., Value]:
-    """One input after another: all its terms, then the choice among them; at last the choice among inputs."""
+    def product(xp: Namespace, a: Value, b: Value) -> Value:
+        return (getattr(xp, multiply)(a[0], b[0]),)
+
+    def total(xp: Namespace, values: Sequence[Value]) -> Value:
+        return accumulate(lambda a, b: (getattr(xp, choose)(a[0], b[0]),), values)
+
+    def chosen(xp: Namespace, terms: Array, axes: tuple[int, ...]) -> Array:
+        return getattr(xp, _LARGEST_OF[choose])(terms, axis=axes) if axes else terms
 
     def contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
+        """One input after another: all its terms, then the choice among them; at last the choice among inputs."""
         (numbers,), units = from_weight(xp, Weight.of(weight)), values[0][0].shape[2]
-        chosen = []
+        found = []
         for place, (x,) in enumerate(values):
             columns = numbers[:, :, place * units : (place + 1) * units]
-            terms = getattr(xp, multiply)(xp.expand_dims(x, axis=2), xp.expand_dims(columns, axis=1))  # (F, B, O, I)
-            chosen.append((getattr(xp, reduce)(terms, axis=3),))
-        return _total(choose)(xp, chosen)
-
-    return contract
-
-
-def _einsum(multiply: str, reduce: str, from_weight: FromWeight) -> Callable[..., Value]:
-    """All terms on axes of their own, then the choice among those that are not in the result."""
+            (terms,) = product(xp, (xp.expand_dims(x, axis=2),), (xp.expand_dims(columns, axis=1),))  # (F, B, O, I)
+            found.append((chosen(xp, terms, (3,)),))
+        return total(xp, found)
 
     def einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
-        terms, _, result = equation.partition("->")
-        names = terms.split(",")
-        summed = "".join(dict.fromkeys(letter for name in names for letter in name if letter not in result))
+        """All terms on axes of their own, then the choice among those that are not in the result."""
+        left, _, result = equation.partition("->")
+        names = left.split(",")
+        summed = "".join(dict.fromkeys(letter for term in names for letter in term if letter not in result))
         arrays = [value[0] for value in [*values, from_weight(xp, Weight.of(weight))]]
-        factors = [(_spread(xp, x, name, result + summed),) for name, x in zip(names, arrays, strict=True)]
-        (product,) = accumulate(lambda a, b: _product(multiply)(xp, a, b), factors)
-        axes = tuple(range(len(result), len(result + summed)))
-        return (getattr(xp, reduce)(product, axis=axes) if axes else product,)
+        factors = [(_spread(xp, x, term, result + summed),) for term, x in zip(names, arrays, strict=True)]
+        (terms,) = accumulate(partial(product, xp), factors)
+        return (chosen(xp, terms, tuple(range(len(result), len(result + summed)))),)
 
-    return einsum
+    return Semiring(
+        name=name,
+        algebra=algebra,
+        negative=False,
+        from_weight=from_weight,
+        result=lambda _, value: value[0],
+        product=product,
+        outer=outer_of(multiply),
+        total=total,
+        contract=contract,
+        einsum=einsum,
+        normalise=unchanged,
+        **columns,
+    )
 
 
 def _spread(xp: Namespace, x: Array, term: str, letters: str) -> Array:
@@ -76,84 +102,8 @@ def _spread(xp: Namespace, x: Array, term: str, letters: str) -> Array:
     return x
 
 
-def _linear_weight(_: Namespace, weight: Weight) -> Value:
-    return (weight.linear,)
-
-
-def _log_weight(xp: Namespace, weight: Weight) -> Value:
-    return (weight.log(xp),)
-
-
-def _cost(xp: Namespace, weight: Weight) -> Value:
-    return (-weight.log(xp),)
-
-
 def _truth(xp: Namespace, possible: Array, like: Array) -> Value:
     return (xp.astype(possible, like.dtype),)
-
-
-MAX_PRODUCT = Semiring(
-    name="max-product",
-    algebra=LARGEST,
-    logarithmic=False,
-    negative=False,
-    from_linear=lambda _, x: (x,),
-    from_log=lambda xp, x: (xp.exp(x),),
-    from_weight=_linear_weight,
-    to_log=lambda xp, value: xp.safe_log(value[0]),
-    to_linear=lambda _, value: value[0],
-    result=lambda _, value: value[0],
-    product=_product("multiply"),
-    outer=outer_of("multiply"),
-    total=_total("maximum"),
-    contract=_contract("multiply", "max", "maximum", _linear_weight),
-    einsum=_einsum("multiply", "max", _linear_weight),
-    normalise=unchanged,
-    zero=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
-    one=lambda xp, shape, dtype: (xp.ones(shape, dtype=dtype),),
-)
-
-MAX_SUM = Semiring(
-    name="max-sum",
-    algebra=LARGEST,
-    logarithmic=True,
-    negative=False,
-    from_linear=lambda xp, x: (xp.safe_log(x),),
-    from_log=lambda _, x: (x,),
-    from_weight=_log_weight,
-    to_log=lambda _, value: value[0],
-    to_linear=lambda xp, value: xp.exp(value[0]),
-    result=lambda _, value: value[0],
-    product=_product("add"),
-    outer=outer_of("add"),
-    total=_total("maximum"),
-    contract=_contract("add", "max", "maximum", _log_weight),
-    einsum=_einsum("add", "max", _log_weight),
-    normalise=unchanged,
-    zero=lambda xp, shape, dtype: (xp.full(shape, float("-inf"), dtype=dtype),),
-    one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
-)
-
-MIN_PLUS = Semiring(
-    name="min-plus",
-    algebra=LEAST,
-    logarithmic=True,
-    negative=False,
-    from_linear=lambda xp, x: (-xp.safe_log(x),),
-    from_log=lambda _, x: (-x,),
-    from_weight=_cost,
-    to_log=lambda _, value: -value[0],
-    to_linear=lambda xp, value: xp.exp(-value[0]),
-    result=lambda _, value: value[0],
-    product=_product("add"),
-    outer=outer_of("add"),
-    total=_total("minimum"),
-    contract=_contract("add", "min", "minimum", _cost),
-    einsum=_einsum("add", "min", _cost),
-    normalise=unchanged,
-    zero=lambda xp, shape, dtype: (xp.full(shape, float("inf"), dtype=dtype),),
-    one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
-)
 
 
 def _possible_weight(xp: Namespace, weight: Weight) -> Value:
@@ -164,23 +114,62 @@ def _possible_weight(xp: Namespace, weight: Weight) -> Value:
     return _truth(xp, xp.greater(logs, float("-inf")), logs)
 
 
-BOOLEAN = Semiring(
-    name="boolean",
-    algebra=TRUTH,
+MAX_PRODUCT = selective(
+    "max-product",
+    LARGEST,
+    multiply="multiply",
+    choose="maximum",
     logarithmic=False,
-    negative=False,
+    from_linear=lambda _, x: (x,),
+    from_log=lambda xp, x: (xp.exp(x),),
+    from_weight=lambda _, weight: (weight.linear,),
+    to_log=lambda xp, value: xp.safe_log(value[0]),
+    to_linear=lambda _, value: value[0],
+    zero=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
+    one=lambda xp, shape, dtype: (xp.ones(shape, dtype=dtype),),
+)
+
+MAX_SUM = selective(
+    "max-sum",
+    LARGEST,
+    multiply="add",
+    choose="maximum",
+    logarithmic=True,
+    from_linear=lambda xp, x: (xp.safe_log(x),),
+    from_log=lambda _, x: (x,),
+    from_weight=lambda xp, weight: (weight.log(xp),),
+    to_log=lambda _, value: value[0],
+    to_linear=lambda xp, value: xp.exp(value[0]),
+    zero=lambda xp, shape, dtype: (xp.full(shape, float("-inf"), dtype=dtype),),
+    one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
+)
+
+MIN_PLUS = selective(
+    "min-plus",
+    LEAST,
+    multiply="add",
+    choose="minimum",
+    logarithmic=True,
+    from_linear=lambda xp, x: (-xp.safe_log(x),),
+    from_log=lambda _, x: (-x,),
+    from_weight=lambda xp, weight: (-weight.log(xp),),
+    to_log=lambda _, value: -value[0],
+    to_linear=lambda xp, value: xp.exp(-value[0]),
+    zero=lambda xp, shape, dtype: (xp.full(shape, float("inf"), dtype=dtype),),
+    one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
+)
+
+BOOLEAN = selective(
+    "boolean",
+    TRUTH,
+    multiply="multiply",
+    choose="maximum",
+    logarithmic=False,
     from_linear=lambda xp, x: _truth(xp, xp.not_equal(x, 0.0), x),
     from_log=lambda xp, x: _truth(xp, xp.greater(x, float("-inf")), x),
     from_weight=_possible_weight,
     to_log=lambda xp, value: xp.safe_log(value[0]),
     to_linear=lambda _, value: value[0],
-    result=lambda _, value: value[0],
-    product=_product("multiply"),
-    outer=outer_of("multiply"),
-    total=_total("maximum"),
-    contract=_contract("multiply", "max", "maximum", _possible_weight),
-    einsum=_einsum("multiply", "max", _possible_weight),
-    normalise=unchanged,
     zero=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.ones(shape, dtype=dtype),),
 )
