@@ -23,13 +23,13 @@ def circuit_of(case: LayerCase) -> Circuit:
         total = SumLayer(UNITS, 2)
         return Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
     layers = [case.build(), case.build()]
-    edges: dict[Any, list[Any]] = {}
-    inputs = []
+    edges: dict[Any, Any] = {}
+    read: list[Any] = []
     for layer in layers:
         scopes = [[0 if isinstance(case.row, SumRow) else place] for place in range(layer.arity)]
         made = [CategoricalLayer(scope, layer.num_input_units, num_categories=2) for scope in scopes]
-        inputs, edges = inputs + made, {**edges, layer: made}
-    return Circuit([*inputs, *layers], edges, layers)
+        read, edges = read + made, {**edges, layer: made}
+    return Circuit([*read, *layers], edges, layers)
 
 
 def data_of(circuit: Circuit, cases: Any, rows: int, missing: float, seed: int = 0) -> Array:
@@ -40,6 +40,5 @@ def data_of(circuit: Circuit, cases: Any, rows: int, missing: float, seed: int =
     for layer in circuit.input_layers:
         x[:, list(layer.scope)] = draw[type(layer)](layer, rng, rows)
     for layer in circuit.input_layers:
-        absent = np.flatnonzero(rng.random(rows) < missing)
-        x[np.ix_(absent, np.array(list(layer.scope)))] = np.nan
+        x[np.ix_(rng.random(rows) < missing, np.array(list(layer.scope)))] = np.nan
     return x

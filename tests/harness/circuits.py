@@ -188,7 +188,7 @@ def is_finite(circuit: Circuit) -> bool:
 
 INPUT_CASES = [case for case in LAYER_CASES if isinstance(case, InputCase)]
 _DRAW = {case.row.layer: case.draw for case in CASES if isinstance(case, InputCase)}
-INPUTS: dict[str, Callable[..., InputLayer]] = {case.name: case.build for case in INPUT_CASES} | {
+INPUTS: dict[str, Callable[[Any, int], InputLayer]] = {case.name: case.build for case in INPUT_CASES} | {
     f"more {case.name}": case.alike[0] for case in INPUT_CASES if case.alike
 }
 FINITE = [name for name, build in INPUTS.items() if num_states(build(Scope([0]), 1)) is not None]

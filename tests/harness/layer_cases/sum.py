@@ -21,11 +21,10 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
     return space.weighted_sum(np.concatenate(inputs, axis=1), params["weight"])
 
 
-def _case(
-    name: str, units: int, sums: int, arity: int = 1, factory: Any = None, refused: tuple[Refused, ...] = ()
-) -> InnerCase:
-    build = partial(SumLayer, units, sums, arity, weight_factory=factory)
-    return InnerCase(f"sum, {name}", LAYER_ROWS[SumLayer], build, reference, refused)
+def _case(name: str, *settings: Any, weight_factory: Any = None, refused: tuple[Refused, ...] = ()) -> InnerCase:
+    row = LAYER_ROWS[SumLayer]
+    make = partial(SumLayer, weight_factory=weight_factory)
+    return InnerCase(f"sum, {name}", row, partial(make, *settings), reference, refused)
 
 
 _WRONG = (
@@ -40,7 +39,7 @@ _WRONG = (
 CASES = (
     _case("of one input", 3, 2, refused=_WRONG),
     _case("of three inputs", 2, 4, 3),
-    _case("unnormalised", 3, 3, 2, exp_normal),
-    _case("mixing", 3, 3, 3, mixing),
-    _case("mixing one input", 3, 3, 1, mixing),
+    _case("unnormalised", 3, 3, 2, weight_factory=exp_normal),
+    _case("mixing", 3, 3, 3, weight_factory=mixing),
+    _case("mixing one input", 3, 3, 1, weight_factory=mixing),
 )
