@@ -160,7 +160,7 @@ def keys(circuit: Circuit) -> dict[Any, str]:
     found: dict[Any, str] = {}
     for index, layer in enumerate(circuit.layers):
         for name, parameter in layer.params.items():
-            targets = [getattr(node, "parameter", node) for node in parameter.nodes]
+            targets: list[Any] = [getattr(node, "parameter", node) for node in parameter.nodes]
             tensors = list(dict.fromkeys(one for one in targets if type(one).__name__ == "TensorParameter"))
             for number, tensor in enumerate(tensors):
                 suffix = f".{number}" if len(tensors) > 1 else ""
@@ -173,7 +173,7 @@ def all_num_states(circuit: Circuit) -> list[int]:
     states: list[Any] = [1] * (max(circuit.scope) + 1)
     for layer in circuit.input_layers:
         for variable in layer.scope:
-            states[variable] = num_states(layer)
+            states[variable] = num_states(layer) or 1
     return states
 
 

@@ -299,7 +299,7 @@ def _data(rng: Any, family: Family, circuit: Circuit, dtype: str) -> torch.Tenso
                 near = rng.integers(0, 2, rows) if whole else rng.normal(size=rows)
                 x[:, v] = near if whole else np.where(rng.random(rows) < 0.2, rng.choice(family.special, rows), near)
             else:
-                most: Any = 2 if dtype == "bool" else num_states(layer)
+                most = 2 if dtype == "bool" else num_states(layer) or 0
                 edge = np.where(rng.random(rows) < 0.3, most - 1, rng.integers(0, most, rows))
                 x[:, v] = edge
     if not whole and family.structured:

@@ -32,7 +32,9 @@ from plica.symbolic.parameters import (
     normal,
     softmax_normal,
 )
-from tests.harness.circuits import chain, coin, constant, exp_normal, mixing, product_then_sum
+from tests.harness.circuits import chain, coin, constant, product_then_sum
+from tests.harness.layer_cases.categorical import exp_normal
+from tests.harness.layer_cases.sum import mixing
 
 S = (2, 3)
 BOTH = ("lse-sum", "sum-product")
@@ -147,7 +149,7 @@ def sum_over_two_sums() -> Circuit:
     """A sum of two sums: one weight cannot stand for both."""
     leaf = coin([0], 6, 3)
     first, second, outer = SumLayer(6, 6), SumLayer(6, 6), SumLayer(6, 2, 2)
-    edges: dict[Any, Any] = {first: [leaf], second: [leaf], outer: [first, second]}
+    edges: dict[Any, list[Any]] = {first: [leaf], second: [leaf], outer: [first, second]}
     return Circuit([leaf, *edges], edges, [outer])
 
 
@@ -155,7 +157,11 @@ def nested_products(output: bool = False) -> Circuit:
     """Products of products, the inner one an output as well where asked for."""
     leaves = inputs(5, 2)
     first, second, third = HadamardLayer(2, 2), HadamardLayer(2, 2), HadamardLayer(2, 3)
-    edges: dict[Any, Any] = {first: leaves[:2], second: [leaves[2], first], third: [leaves[3], second, leaves[4]]}
+    edges: dict[Any, list[Any]] = {
+        first: leaves[:2],
+        second: [leaves[2], first],
+        third: [leaves[3], second, leaves[4]],
+    }
     return Circuit([*leaves, *edges], edges, [third, first, second] if output else [third])
 
 

@@ -47,6 +47,16 @@ def several_arrays(x):
     return plica.for_loop(0, 4, 1, lambda i, a, b: (b, a * 0.5 + i), x, x + 1)
 
 
+@cases.add([spec(("n", "m")), spec(("n", 2)), int], (ramp(2, 3), ramp(2, 2), 2), (ramp(0, 1), ramp(0, 2), 1))
+def sizes_that_change_by_one_size_seen_from_inside_and_outside(x, y, times):
+    @plica.for_loop(0, times)
+    def loop(_i, a, b):
+        rows = pnp.zeros((a.shape[1], a.shape[1]), dtype="float32"), pnp.zeros((x.shape[1], 2), dtype="float32")
+        return pnp.concat([a, rows[0]]), pnp.concat([b, rows[1]])
+
+    return loop(x, y)
+
+
 @cases.add([N], *SOME)
 def trees(x):
     @plica.for_loop(0, 3)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from plica.errors import DTypeError, ShapeError
 from plica.ir.program import Operand, Var
-from plica.ir.sizes import Dim, Size, atoms, same
+from plica.ir.sizes import Dim, Size, atoms, same, substitute
 from plica.tracing.inner_sizes import Equalities, outside
 from plica.tracing.namespace.operands import cast, result_dtype
 from plica.tracing.nested import Expanded, Region, Retry, Traced, build_region
@@ -161,10 +162,18 @@ class _Solver:
                 )
         return first
 
-    def _known(self, dim: Dim, kept: set[int]) -> tuple[bool, Dim]:
-        """A size outside where it is one, else up to the equalities that are checked inside."""
-        found = outside(self._body.scope, self._sizes(kept), dim)
-        return (True, found) if found is not None else (False, self._equal.normal(dim))
+    def _known(self, dim: Dim, kept: set[int]) -> Dim:
+        """What sizes share that are equal in every iteration: sizes that stay are written as they are outside."""
+        scope, sizes = self._body.scope, self._sizes(kept)
+        known = outside(scope, sizes, dim)
+        if known is not None:
+            return known
+
+        def value(atom: Any) -> Dim:
+            found = outside(scope, sizes, Size.of(atom))
+            return Size.of(atom) if found is None else found
+
+        return substitute(self._equal.normal(dim), value)
 
     def _shown(self, dim: Dim) -> Dim:
         """A size as the user knows it: of the first iteration, where it can be said."""

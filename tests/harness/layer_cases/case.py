@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from plica.symbolic.layers import InputRow, Layer, LayerRow
+from plica.symbolic.layers import Layer
 from tests.harness.spaces import Space
 
 Array = Any
@@ -49,7 +49,7 @@ class InputCase:
     """
 
     name: str
-    row: InputRow
+    row: Any  # an InputRow
     build: Callable[[Sequence[int], int], Any]
     reference: Callable[[Space, Any, Params, Array], Array]
     distributions: Callable[[Any, Params], list[Any]]
@@ -78,7 +78,7 @@ class InnerCase:
     """
 
     name: str
-    row: LayerRow
+    row: Any  # a row of another kind
     build: Callable[[], Any]
     reference: Callable[[Space, Any, Params, list[Array]], Array]
     refused: tuple[Refused, ...] = ()

@@ -101,7 +101,7 @@ def of_the_first_unit(xp, layer, params, units, uniforms):
     return POISSON[0].row.sample(xp, layer, params, units * 0, uniforms)
 
 
-FAULTS: dict[str, Any] = {
+FAULTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "no normaliser": ({"body": without_normaliser}, {"body", "circuit", "algebras"}),
     "no gradient": ({"body": without_gradient}, {"circuit"}),
     "another total": ({"marginal": twice}, {"marginal", "circuit"}),
