@@ -345,18 +345,19 @@ import resource, torch
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, query_of
 from plica.templates.data_modalities import image_data
+imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # torch alone has 200 MiB, and 500 where it knows CUDA
 circuit = image_data((1, 28, 28), "quad-tree-2", input_layer="categorical", num_input_units=32,
                      sum_product_layer="cp", num_sum_units=32)
 samples, _ = SamplingQuery(TorchCompiler().compile(circuit))(1000)
 assert samples.shape == (1000, 784) and samples.max() < 256
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - imported)
 """
 
 
-def test_a_thousand_samples_of_784_variables_take_less_than_a_gibibyte() -> None:
+def test_a_thousand_samples_of_784_variables_take_less_than_three_quarters_of_a_gibibyte() -> None:
     """32 units and 256 values: gathering the rows that samples choose would take 784 * 1000 * 256 numbers."""
     result = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
-    assert int(result.stdout) * 1024 < 2**30
+    assert int(result.stdout) * 1024 < 3 * 2**28
 
 
 def table(*rows: list[float], variable: int = 0) -> CategoricalLayer:
