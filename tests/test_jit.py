@@ -3,6 +3,7 @@
 
 import functools
 import gc
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -382,6 +383,15 @@ def test_methods() -> None:
     assert (float(one.annotated(4)), one.annotated.num_compilations) == (8.0, 1)
     assert Scale.static(X).tolist() == one.static(X).tolist() == [2.0, 3.0]
     assert Scale.of_class(X).tolist() == [2.0, 3.0]
+
+
+def test_class_methods_whichever_way_python_calls_them() -> None:
+    """Up to 3.12 it asks the compiled function for the class, from 3.13 it calls it with the class."""
+    found = vars(Scale)["of_class"].__func__
+    for call in (MethodType(found, Scale), found.__get__(Scale)):
+        assert call(X).tolist() == [2.0, 3.0]
+    with pytest.raises(TraceError, match="argument cls is <class 'int'> of type type"):
+        found(int, X)
 
 
 def test_compiled_methods_keep_no_object_alive() -> None:

@@ -224,6 +224,8 @@ class CompiledFunction:
         return (structure, static, *map(leaf_key, leaves, chain(axes, repeat(None))))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args and isinstance(args[0], type) and self._is_classmethod_of(args[0]):
+            return self.__get__(args[0])(*args[1:], **kwargs)  # up to Python 3.12 a classmethod asks `__get__` itself
         args, kwargs = self._positional(args, kwargs)
         call = Call(self._fn, args, kwargs, self._static, lambda leaf: _torch("from_dlpack")(leaf))
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in call.leaves):
@@ -238,6 +240,10 @@ class CompiledFunction:
         if key not in self._runs:
             self._runs[key] = self._specialised(call)
         return self._runs[key](call.leaves)
+
+    def _is_classmethod_of(self, owner: type) -> bool:
+        found = (one for base in owner.__mro__ for one in vars(base).values())
+        return any(isinstance(one, classmethod) and one.__func__ is self for one in found)
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments by place as far as Python's rules allow; with defaults, where annotations gave the types."""
