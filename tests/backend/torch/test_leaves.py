@@ -11,6 +11,7 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.leaves import Leaves, attribute_of
 from plica.errors import GraphError
+from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer, UniformInitializer
 from plica.symbolic.layers import HadamardLayer, SumLayer
@@ -174,6 +175,8 @@ def test_tensors_may_have_any_name(name: str) -> None:
     compiled.load_state_dict(compiled.state_dict())
     assert torch.equal(copy.deepcopy(compiled)(x), value)
     assert torch.equal(plica.jit(lambda rows: compiled(rows))(x), value)
+    assert torch.equal(mpe(compiled, x)[0], x)
+    assert torch.equal(sample(compiled, 1, x), x)
 
 
 def test_no_two_leaves_get_one_attribute() -> None:
