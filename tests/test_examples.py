@@ -5,6 +5,7 @@ import itertools
 import runpy
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 def load(name: str) -> ModuleType:
     """The module of an example, which is no package."""
     found = importlib.util.spec_from_file_location(f"examples_{name}", EXAMPLES / f"{name}.py")
+    assert found is not None
+    assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
@@ -72,7 +75,7 @@ def test_viterbi_finds_the_best_of_all_paths(viterbi: ModuleType, steps: int, ba
     for column, count in enumerate(length):
         symbols = seen[:count, column]
         paths = itertools.product(range(num_states), repeat=int(count))
-        best = max(paths, key=lambda states, symbols=symbols: joint(model, states, symbols))
+        best = max(paths, key=lambda states: joint(model, states, symbols))
         assert path[:, column].tolist() == [*best, *[-1] * (steps - count)]
         assert score[column] == pytest.approx(joint(model, best, symbols), abs=1e-10)
 
@@ -111,7 +114,7 @@ def kalman() -> ModuleType:
 def joint_gaussian(example: ModuleType, steps: int, acceleration: float, blur: float) -> tuple[np.ndarray, np.ndarray]:
     """The covariance of all states, and of all positions as observed, without any filter."""
     process = acceleration**2 * example.PUSH @ example.PUSH.T
-    states = np.zeros((steps + 1, 4, steps + 1, 4))
+    states: Any = np.zeros((steps + 1, 4, steps + 1, 4))
     states[0, :, 0] = np.eye(4)
     for step in range(1, steps + 1):
         for before in range(step):
@@ -154,6 +157,7 @@ def test_gradients_of_kalman_are_finite_differences(kalman: ModuleType) -> None:
     for place in range(2):
         step = 1e-5 * np.eye(2)[place]
         ends = [log_density(kalman, observed, *(np.array([1.5, 0.4]) + sign * step)) for sign in (1, -1)]
+        assert noise.grad is not None
         assert noise.grad[place].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6)
 
 
@@ -182,7 +186,7 @@ def circuit() -> torch.nn.Module:
     compiled.reset_parameters(seed=0)
     with torch.no_grad():
         for parameter in compiled.parameters():
-            parameter *= 4  # far from uniform, so that the values of variables matter to each other
+            parameter.mul_(4)  # far from uniform, so that the values of variables matter to each other
     return compiled
 
 
@@ -207,7 +211,7 @@ def plain_impute(circuit: torch.nn.Module, rows: torch.Tensor, sweeps: int) -> t
 
 
 @torch.no_grad()
-def test_imputation_is_the_plain_loop(circuit: torch.nn.Module) -> None:
+def test_imputation_is_the_plain_loop(circuit: Any) -> None:
     impute = load("imputation").make_impute(circuit, NUM_VALUES)
     for count, sweeps in ((40, 3), (1, 1), (7, 2), (0, 2)):
         rows = erased(count, seed=count)
@@ -228,7 +232,7 @@ def test_no_sweep_of_imputation_makes_a_row_less_likely(circuit: torch.nn.Module
 
 
 @torch.no_grad()
-def test_imputation_sees_parameters_that_change(circuit: torch.nn.Module) -> None:
+def test_imputation_sees_parameters_that_change(circuit: Any) -> None:
     impute, rows = load("imputation").make_impute(circuit, NUM_VALUES), erased(30, seed=2)
     before, _ = impute(rows, 2)
     circuit.reset_parameters(seed=1)

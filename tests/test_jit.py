@@ -3,6 +3,7 @@
 
 import functools
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def of_specs(x: spec(("n", 3)), y: spec((3, "m"))):
     return x @ y
 
 
-def of_trees(tree: {"a": spec(("n",)), "b": (spec(("n",)), int)}, pair: [float, None]):
+def of_trees(tree: {"a": spec(("n",)), "b": (spec(("n",)), int)}, pair: [float, None]):  # type: ignore[misc,syntax]
     return tree["a"] + tree["b"][0] * tree["b"][1] * pair[0]
 
 
@@ -53,7 +54,7 @@ def of_defaults(n: int, m: int = 3):
 
 
 X = torch.tensor([1.0, 2.0])
-ANNOTATED = (
+ANNOTATED: Any = (
     (of_int, (3,), [3.0] * 3),
     (of_int, (0,), []),
     (of_int, (True,), [1.0]),
@@ -157,7 +158,7 @@ def test_a_function_without_arguments() -> None:
     assert compiled.num_compilations == 1
 
 
-COUNTED = (
+COUNTED: Any = (
     # settings, calls, how often it is compiled
     ({}, [(torch.ones(2), 1), (torch.ones(2), 2), (torch.zeros(2), 3)], 1),
     ({}, [(torch.ones(2), 1), (torch.ones(3), 1), (torch.ones(2), 1)], 2),

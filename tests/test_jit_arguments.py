@@ -137,7 +137,7 @@ class Frozen:
 
 Named = namedtuple("Named", "left right")
 X, Y = np.asarray([1.0, 2.0]), np.asarray([3.0])
-TREES = (
+TREES: Any = (
     (lambda t: t, {"b": X, "a": [Y, (X, None)]}),
     (lambda t: t, Pair(X, Pair(Y))),
     (lambda t: t, Frozen(X, Y)),

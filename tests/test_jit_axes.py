@@ -1,5 +1,7 @@
 """jit: `abstracted_axes` beside annotations, which say the types of all arguments."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -39,7 +41,7 @@ def test_axes_of_annotated_arguments_are_named(axes, types, backend: str) -> Non
     assert function.num_compilations == 1
 
 
-TREE = {"a": plica.spec((2,)), "b": [plica.spec((2, 3))]}
+TREE: Any = {"a": plica.spec((2,)), "b": [plica.spec((2, 3))]}
 
 
 def test_axes_of_annotated_trees_and_of_nested_functions() -> None:

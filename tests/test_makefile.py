@@ -20,9 +20,9 @@ def make(tmp_path: Path):
         folder = tmp_path / "bin"
         folder.mkdir()
         for name, text in commands.items():
-            command = folder / name.replace("_", ".")
-            command.write_text(text)
-            command.chmod(0o755)
+            script = folder / name.replace("_", ".")
+            script.write_text(text)
+            script.chmod(0o755)
         project = tmp_path / "project"
         project.mkdir()
         for name in ("pyproject.toml", "constraints.txt"):

@@ -1,6 +1,7 @@
 """`plica.queries.mpe` against brute force: over all completions, and over all choices of terms for each."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def explanations(circuit: Circuit, oracle: Oracle, layer, unit: int, state: np.n
                 log_weight = float(np.log(number))
             found += [log_weight + rest for rest in explanations(circuit, oracle, inputs[place], below, state)]
         return found
-    digits = (
+    digits: Any = (
         np.unravel_index(unit, (layer.num_input_units,) * layer.arity) if isinstance(layer, KroneckerLayer) else None
     )
     units = [unit] * layer.arity if digits is None else digits
@@ -148,7 +149,7 @@ def test_layers_of_ones_own() -> None:
         HadamardLayer(3, 2),
         SumLayer(3, 1),
     )
-    edges = {neighbours: [pair], product: [neighbours, other], total: [product]}
+    edges: dict[Any, Any] = {neighbours: [pair], product: [neighbours, other], total: [product]}
     circuit = Circuit([pair, other, *edges], edges, [total])
     compiler = TorchCompiler(dtype="float64")
     for row in (NEIGHBOURS, PAIRS):

@@ -1,5 +1,7 @@
 """Odd arguments of `plica.numpy`, at once and traced: legal ones, which mean what numpy does, and refused ones."""
 
+from typing import Any
+
 import array_api_compat.numpy
 import numpy as np
 import pytest
@@ -181,7 +183,7 @@ def test_numbers_of_numpy_are_arguments_of_one_program(monkeypatch) -> None:
     traced = []
     from plica import numpy as namespace
 
-    original = namespace.trace_function
+    original: Any = vars(namespace)["trace_function"]
     monkeypatch.setattr(namespace, "trace_function", lambda *args: traced.append(1) or original(*args))
     for value in np.linspace(0.1, 0.9, 7):
         assert pnp.multiply(np.full(3, 2.0), value).tolist() == [2.0 * value] * 3

@@ -85,16 +85,17 @@ def test_a_wrong_keyword_is_refused_where_it_is(name: str) -> None:
             run(lambda one: function(*[one] * len(required), surprise=1))
 
 
+xnp: Any = pnp  # what follows is wrong on purpose
 MISFITS = (
-    (lambda x: pnp.sum(x, dim=1), r"'dim'; write axis=\.$"),
-    (lambda x: pnp.sum(x, 1), "too many positional arguments; write axis= or dtype= or keepdims="),
-    (lambda x: pnp.mean(x, keepdim=True), "'keepdim'; write keepdims="),
-    (lambda x: pnp.sort(x, decending=True), "'decending'; write descending="),
-    (lambda x: pnp.exp(input=x), "; give x by its place"),
-    (lambda x: pnp.add(x), r"add\(x1, x2, /\): missing a required argument: 'x2'\.$"),
-    (lambda x: pnp.add(x1=x, x2=x), "give x1, x2 by place, without a name"),
-    (lambda x: pnp.linalg.solve(x), r"linalg\.solve is called linalg\.solve\(x1, x2, /\)"),
-    (lambda x: pnp.random.uniform(pnp.random.key(0), x.shape, low=1), r"random\.uniform\(key, shape=\(\), \*, dtype="),
+    (lambda x: xnp.sum(x, dim=1), r"'dim'; write axis=\.$"),
+    (lambda x: xnp.sum(x, 1), "too many positional arguments; write axis= or dtype= or keepdims="),
+    (lambda x: xnp.mean(x, keepdim=True), "'keepdim'; write keepdims="),
+    (lambda x: xnp.sort(x, decending=True), "'decending'; write descending="),
+    (lambda x: xnp.exp(input=x), "; give x by its place"),
+    (lambda x: xnp.add(x), r"add\(x1, x2, /\): missing a required argument: 'x2'\.$"),
+    (lambda x: xnp.add(x1=x, x2=x), "give x1, x2 by place, without a name"),
+    (lambda x: xnp.linalg.solve(x), r"linalg\.solve is called linalg\.solve\(x1, x2, /\)"),
+    (lambda x: xnp.random.uniform(pnp.random.key(0), x.shape, low=1), r"random\.uniform\(key, shape=\(\), \*, dtype="),
 )
 
 
@@ -121,7 +122,7 @@ def test_the_names_for_editors_are_those_of_the_namespace() -> None:
 
 def test_the_names_for_editors_have_the_same_signatures() -> None:
     text = stub()
-    lines = [line for line in ast.parse(text).body if not isinstance(line, ast.ImportFrom)]
+    lines: list[Any] = [line for line in ast.parse(text).body if not isinstance(line, ast.ImportFrom)]
     names = {line.target.id if isinstance(line, ast.AnnAssign) else line.name for line in lines}
     assert set(dir(pnp)) - names == {"bool"}
     assert names <= set(dir(pnp))

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,7 +117,8 @@ def test_layers_of_several_variables_are_filled_in_whole() -> None:
     assert mpe(compiled, x)[0][1].tolist() == [1, 0, 1]
     x[1, 0] = 1.0
     assert compiled(x[1:]).isfinite().all()  # the row sums out one of the two
-    for query, ask in (("sampling", sample), ("the most probable explanation", mpe)):
+    asked: tuple[tuple[str, Any], ...] = (("sampling", sample), ("the most probable explanation", mpe))
+    for query, ask in asked:
         message = rf"row 1: {query} fills in all variables \{{0, 2\}} of PairLayer\(0, .*the row has some of them"
         with pytest.raises(InputError, match=message):
             ask(compiled, given=x) if ask is sample else ask(compiled, x)
@@ -223,7 +225,7 @@ def test_what_cannot_be_given() -> None:
     with pytest.raises(InputError, match="n is -1, expected at least 0"):
         sample(compiled, -1)
     with pytest.raises(InputError, match=r"n is 1.5, expected an integer"):
-        sample(compiled, 1.5)
+        sample(compiled, 1.5)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="sample takes a compiled circuit, found Circuit; compile it"):
         sample(compiled.symbolic)
     with pytest.raises(ShapeError, match="sampling needs one output of one unit"):

@@ -23,11 +23,14 @@ from tests.harness.programs import run_torch
 Call = Callable[[Any, Any], Any]
 
 X = np.asarray([-2.0, -0.0, 0.0, 0.3, 1.0, 3.0, math.inf, math.nan])
+
+
+def _call(name: str, x: Any, k: Any) -> Any:
+    return getattr(pnp, name)(x, k)
+
+
 CALLS: dict[str, Call] = {
-    **{
-        name: lambda x, k, name=name: getattr(pnp, name)(x, k)
-        for name in ("add", "divide", "floor_divide", "pow", "maximum", "less")
-    },
+    **{name: partial(_call, name) for name in ("add", "divide", "floor_divide", "pow", "maximum", "less")},
     "swapped": lambda x, k: pnp.subtract(k, x),
     "atan2": lambda x, k: pnp.atan2(x, k),
     "where": lambda x, k: pnp.where(pnp.not_equal(x, 0), k, x),
@@ -48,7 +51,7 @@ DTYPES = (
 )
 
 
-def attempt(make: Callable[[], Callable[..., Any]], *args: Any) -> Any:
+def attempt(make: Callable[..., Callable[..., Any]], *args: Any) -> Any:
     """A result as dtype and text of its elements, or the kind of error."""
     try:
         found = make()(*args)

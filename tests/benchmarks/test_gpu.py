@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +16,18 @@ import pytest
 import torch
 
 import plica.queries
+from benchmarks.agreement import DisagreementError
 from benchmarks.gpu import checks, command, events, models, peers, rates, speed, stages
-from benchmarks.gpu.checks import Check, all_checks, circuits, comparison, functions, operations, queries
+from benchmarks.gpu.checks import Check, all_checks, circuits, comparison, functions, queries
 from benchmarks.gpu.devices import DEVICES, Device
 from benchmarks.gpu.events import Begin, Checked, Measured, Planned, Skipped
+from benchmarks.gpu.report import Report
+from plica.backend.torch.compiler import TorchCompiler
 from plica.lower.optimise import optimize_circuit
 from plica.ops import OPS
 from plica.symbolic.layers import LAYER_ROWS
 from plica.symbolic.semirings import SEMIRINGS
+from tests.harness.samples import CASES
 
 CPU = DEVICES["cpu"]
 ALL = tuple(all_checks())
@@ -61,7 +66,7 @@ def test_every_query_is_checked() -> None:
 
 
 def test_every_operation_has_samples_that_are_checked() -> None:
-    assert {case.op for case in operations.CASES} == set(OPS)
+    assert {case.op for case in CASES} == set(OPS)
 
 
 # Checks find what they are for
@@ -144,7 +149,7 @@ def test_models_of_a_rehearsal_are_of_the_kinds_of_the_full_run() -> None:
 
 def test_the_hidden_markov_model_is_the_forward_algorithm() -> None:
     model = models.HiddenMarkov(4, 5, 3)
-    compiled = speed.TorchCompiler(dtype="float64").compile(model.describe("plica"))
+    compiled = TorchCompiler(dtype="float64").compile(model.describe("plica"))
     x = model.data(6)
     moves, shown = torch.from_numpy(model.transitions()), torch.from_numpy(model.emissions())
     state = torch.from_numpy(model.initial()) * shown[:, x[:, 0]].mT
@@ -247,7 +252,7 @@ def test_a_check_that_fails_is_reported_and_the_others_run(tmp_path: Path, monke
 @pytest.mark.usefixtures("in_process")
 def test_a_circuit_whose_values_are_wrong_is_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*_: object) -> None:
-        raise speed.DisagreementError("the values differ")
+        raise DisagreementError("the values differ")
 
     monkeypatch.setattr(speed, "_require_equal", wrong)
     name, out = models.TINY[0].name, tmp_path / "gpu.json"
@@ -275,14 +280,14 @@ class Script:
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, *runs: tuple[list[events.Event], str]) -> tuple[command.Run, Script]:
-    run, script = command.Run("cpu", command.time.monotonic() + 100, command.Report(None)), Script(*runs)
+    run, script = command.Run("cpu", time.monotonic() + 100, Report(None)), Script(*runs)
     monkeypatch.setattr(command.Run, "_process", lambda _, *arguments: script(*arguments))
     monkeypatch.setattr(command, "_SHARES", {"checks": 1.0, "rates": 1.0})
     return run, script
 
 
 def test_a_process_that_dies_costs_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    passed = [Begin("a"), Checked("a", "", "")]
+    passed: list[events.Event] = [Begin("a"), Checked("a", "", "")]
     run, script = scripted(
         monkeypatch,
         ([*passed, Begin("b")], "died with exit status -6"),
@@ -338,7 +343,7 @@ def test_events_are_read_as_they_were_told(event: events.Event) -> None:
 
 
 def test_the_file_is_whole_at_any_time(tmp_path: Path) -> None:
-    report = command.Report(tmp_path / "gpu.json")
+    report = Report(tmp_path / "gpu.json")
     report.write()
     report.rates["copy"] = {"set"}  # not JSON
     with pytest.raises(TypeError):

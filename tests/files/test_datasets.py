@@ -1,5 +1,6 @@
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ def save(path: Path, values: object) -> Path:
 
 
 def test_digits_are_split_as_documented() -> None:
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
     data = digits()
     assert (len(data.train), len(data.valid), len(data.test)) == (1297, 250, 250)
@@ -88,7 +89,7 @@ def test_values_become_categories_or_stay_real(tmp_path: Path) -> None:
 
 
 def test_splits_of_an_archive_are_kept(tmp_path: Path) -> None:
-    parts = {"train": np.zeros((4, 3), int), "valid": np.ones((2, 3), int), "test": np.full((1, 3), 2)}
+    parts: dict[str, Any] = {"train": np.zeros((4, 3), int), "valid": np.ones((2, 3), int), "test": np.full((1, 3), 2)}
     np.savez(tmp_path / "a.npz", **parts)
     data = from_path(tmp_path / "a.npz")
     for name, values in parts.items():
@@ -107,7 +108,7 @@ def test_packed_bits_are_unpacked(tmp_path: Path) -> None:
         from_path(tmp_path / "b.npz")
 
 
-BAD = {
+BAD: dict[str, Any] = {
     "negative": ([[0, 1], [0, -3], [0, 0]], {}, r"a\.npy, row 1, column 1 \(counted from 0\): -3 is negative"),
     "out of range": (
         [[0, 1], [5, 3], [0, 0]],

@@ -107,16 +107,16 @@ DAMAGED = {
         lambda f: f.description.update(version=VERSION + 1),
         rf"model format version {VERSION + 1}, expected .*{VERSION}; .*save it anew",
     ),
-    "another format": (lambda f: vars(f).update(metadata={"format": "pt"}), r"not a model of Plica \(no 'plica-model'"),
-    "no metadata": (lambda f: vars(f).update(metadata={}), r"not a model of Plica \(no 'plica-model'"),
+    "another format": (lambda f: setattr(f, "metadata", {"format": "pt"}), r"not a model of Plica \(no 'plica-model'"),
+    "no metadata": (lambda f: setattr(f, "metadata", {}), r"not a model of Plica \(no 'plica-model'"),
     "no circuit": (lambda f: f.description.pop("circuit"), r"the description of the model: 'circuit' is missing"),
-    "no JSON": (lambda f: vars(f).update(metadata={"plica-model": "{"}), r"description of the model is damaged \(JSON"),
+    "no JSON": (lambda f: setattr(f, "metadata", {"plica-model": "{"}), r"description of the model is damaged \(JSON"),
     "deep JSON": (
-        lambda f: vars(f).update(metadata={"plica-model": "[" * 100_000}),
+        lambda f: setattr(f, "metadata", {"plica-model": "[" * 100_000}),
         r"the description of the model is damaged \(RecursionError",
     ),
     "a list": (
-        lambda f: vars(f).update(metadata={"plica-model": "[]"}),
+        lambda f: setattr(f, "metadata", {"plica-model": "[]"}),
         r"the description of the model: expected dict, found \[\]",
     ),
     "an unknown tensor": (

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from plica.symbolic.initializers import (
     NormalInitializer,
     UniformInitializer,
 )
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, Layer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
 from plica.symbolic.parameters import (
     ClampParameter,
     ConstantParameter,
@@ -77,7 +78,7 @@ def varied() -> Circuit:
         HadamardLayer(4, 3),
         SumLayer(4, 1),
     )
-    edges: dict[Layer, list[Layer]] = {
+    edges: dict[Any, Any] = {
         pairs: [first, second],
         mixed: [third, fourth],
         total: [pairs, mixed, fifth],

@@ -50,8 +50,8 @@ def assert_same(found: Circuit, expected: Circuit) -> None:
     assert list(leaf_keys(found).values()) == names
     for leaf, original in zip(leaf_keys(found), leaf_keys(expected), strict=True):
         assert (leaf.shape, leaf.learnable, leaf.dtype) == (original.shape, original.learnable, original.dtype)
-        draws = [one.initializer.draw(np.random.default_rng(0), one.shape) for one in (leaf, original)]
-        np.testing.assert_array_equal(*draws)
+        first, second = (one.initializer.draw(np.random.default_rng(0), one.shape) for one in (leaf, original))
+        np.testing.assert_array_equal(first, second)
 
 
 def describe_nodes(circuit: Circuit) -> list[Any]:
@@ -134,8 +134,8 @@ def test_every_layer_of_the_library_can_be_named() -> None:
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OwnLayer(ProductLayer):
-    num_input_units: int  # type: ignore[assignment]
-    arity: int = 2  # type: ignore[assignment]
+    num_input_units: int
+    arity: int = 2
     inner: Layer | None = None
 
     @property

@@ -4,6 +4,7 @@ import random
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from plica.errors import FileFormatError, InputError
 from plica.files.tables import load_table
 
 
-def save(folder: Path, name: str, content: object) -> Path:
+def save(folder: Path, name: str, content: Any) -> Path:
     path = folder / name
     if isinstance(content, str):
         path.write_text(content)
@@ -28,7 +29,7 @@ def save(folder: Path, name: str, content: object) -> Path:
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, np.int64, np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 3, 4, 4)])
 def test_npy_keeps_shape_and_dtype(tmp_path: Path, dtype: type, shape: tuple[int, ...]) -> None:
-    values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    values: Any = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     loaded = load_table(save(tmp_path, "a.npy", values))
     assert loaded.dtype == values.dtype
     np.testing.assert_array_equal(loaded, values)

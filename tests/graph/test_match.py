@@ -1,5 +1,7 @@
 """Patterns and where they match: chains, trees, DAGs, variadic inputs, conditions, sharing, and what nearly matches."""
 
+from typing import Any
+
 import pytest
 
 from plica.errors import GraphError
@@ -206,7 +208,7 @@ def test_a_single_node_that_does_not_fit_is_no_near_miss() -> None:
     assert find(letters("x; a = f x", "a"), pattern) == ((), {}, ())
 
 
-MALFORMED = (
+MALFORMED: Any = (
     ((), {}, "there are no entries"),
     ((Entry("a b", "f"),), {}, "'a b' is no name"),
     ((Entry("a", "f", ("b",)), Entry("b", "g", ("a",))), {}, "reverse topological order"),
@@ -218,7 +220,7 @@ MALFORMED = (
     ((Entry("a", "f", ("x y",)),), {}, "'x y' of 'a' is no name"),
     ((Entry("a", "f", ("*x",), commutative=True),), {}, "commutative and variadic"),
     ((Entry("a", "f", kept=True),), {}, "so that nothing is replaced"),
-    ((Entry("a", "f", sub_patterns={"w": "softmax"}),), {}, "sub-pattern 'w' of 'a' is str"),
+    ((Entry("a", "f", sub_patterns={"w": "softmax"}),), {}, "sub-pattern 'w' of 'a' is str"),  # type: ignore[dict-item]
 )
 
 

@@ -159,7 +159,8 @@ def rearrange(write: Writer) -> None:
             if not halves:
                 return
             axis = write.one_of(halves)
-            dims = (*dims[:axis], 2, _half(dims[axis]), *dims[axis + 1 :])  # type: ignore[assignment]
+            half: Any = _half(dims[axis])
+            dims = (*dims[:axis], 2, half, *dims[axis + 1 :])
             text = f"pnp.reshape({x.text}, {_said(write, dims)})"
     if "None" not in text:
         write.let(text, x.dtype, dims, **as_before(x), noisy=x.noisy)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from plica.ir.sizes import Dim, Size, same
 from tests.harness.function_steps import has_axes, is_bool, is_float, is_int
@@ -112,7 +113,7 @@ def carries(write: Writer, loop: Loop) -> list[Carry]:
     """One to three carries."""
     first = [value for value in (write.pick() for _ in range(write.number(1, 3))) if value is not None]
     changes = _changes(write, first, loop)
-    found = []
+    found: list[Carry] = []
     for value, (change, group) in zip(first, changes, strict=True):
         name = write.name()
         inside = widened(write, replace(value, text=name))
@@ -204,7 +205,8 @@ def parameters(inner: Writer, found: Sequence[Carry]) -> None:
     inner.values += [one.value for one in found]
     for one in found:
         if one.change is not None:
-            ((monomial, _),) = one.value.dims[0].terms  # type: ignore[union-attr]
+            size: Any = one.value.dims[0]
+            ((monomial, _),) = size.terms
             ((atom, _),) = monomial
             if atom not in inner.atoms:
                 inner.atoms.append(atom)

@@ -37,7 +37,7 @@ def checked(fn: Callable[..., Any], specs: Sequence[Any], *calls: Sequence[Any],
         expected = interpret(program, *arrays)
         for one, operand in zip(expected, program.results, strict=True):
             assert (one.dtype.name, one.ndim) == (operand.type.dtype.value, len(operand.type.shape))
-        found = [interpret(cleaned, *arrays), run_torch(program, *arrays), run_torch(cleaned, *arrays)]
+        found: list[Any] = [interpret(cleaned, *arrays), run_torch(program, *arrays), run_torch(cleaned, *arrays)]
         for results in found:
             for one, other in zip(results, expected, strict=True):
                 assert_same(one, other, 10.0)

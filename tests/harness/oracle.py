@@ -170,7 +170,7 @@ def keys(circuit: Circuit) -> dict[Any, str]:
 
 def all_num_states(circuit: Circuit) -> list[int]:
     """The number of states of each variable; 1 for columns that no layer reads."""
-    states = [1] * (max(circuit.scope) + 1)
+    states: list[Any] = [1] * (max(circuit.scope) + 1)
     for layer in circuit.input_layers:
         for variable in layer.scope:
             states[variable] = num_states(layer) or 1

@@ -1,5 +1,7 @@
 """Circuits of finite variables for tests of queries, and rows with something missing."""
 
+from typing import Any
+
 import numpy as np
 
 from plica.symbolic.circuit import Circuit
@@ -35,5 +37,5 @@ def one_unit(circuit: Circuit) -> Circuit:
         return circuit.subgraph(output)
     total = SumLayer(output.num_output_units, 1)
     part = circuit.subgraph(output)
-    edges = {layer: part.layer_inputs(layer) for layer in part.inner_layers}
+    edges: dict[Any, Any] = {layer: part.layer_inputs(layer) for layer in part.inner_layers}
     return Circuit([*part.layers, total], {**edges, total: [output]}, [total])

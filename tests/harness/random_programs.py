@@ -1,5 +1,6 @@
 """Random well-typed Programs with symbolic sizes, one equation after another."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +30,8 @@ class _Growing:
     builder: Builder = field(default_factory=lambda: Builder(OPS))
     values: list[Var] = field(default_factory=list)
 
-    def pick(self, fits: Callable[[Var], bool] = lambda _: True) -> Var | None:
-        """One of the values that fit."""
+    def pick(self, fits: Callable[[Var], bool] = lambda _: True) -> Any:
+        """One of the values that fit; None where there is none."""
         fitting = [var for var in self.values if fits(var)]
         return self.draw(st.sampled_from(fitting)) if fitting else None
 
@@ -47,8 +48,13 @@ class _Growing:
             self.values.append(var)
 
 
+def _name(atom: Any) -> str:
+    name: str = atom.name
+    return name
+
+
 def _elements(var: Var) -> int:
-    return int(np.prod([evaluate(dim, lambda atom: SIZES[-1][atom.name]) for dim in var.type.shape]))
+    return math.prod(evaluate(dim, lambda atom: SIZES[-1][_name(atom)]) for dim in var.type.shape)
 
 
 def _of(kind: str) -> Callable[[Var], bool]:
@@ -106,7 +112,7 @@ def _along(grow: _Growing) -> None:
 
 def _reshape(grow: _Growing) -> None:
     x = grow.pick()
-    elements = 1
+    elements: Dim = 1
     for dim in x.type.shape:
         elements = elements * dim
     grow.add("reshape", x, shape=grow.one_of([(elements,), (1, *x.type.shape), (elements, 1), x.type.shape[::-1]]))
@@ -211,7 +217,7 @@ def arguments(program: Program, sizes: Mapping[str, int]) -> list[Array]:
     """Arguments of a random Program at `sizes`."""
     found = []
     for place, var in enumerate(program.arguments):
-        shape = [evaluate(dim, lambda atom: sizes[atom.name]) for dim in var.type.shape]
+        shape = [evaluate(dim, lambda atom: sizes[_name(atom)]) for dim in var.type.shape]
         values = np.sin(np.arange(np.prod(shape)) * 1.7 + place).reshape(shape)
         found.append((values * 3 if var.type.dtype.kind == "int" else values).astype(var.type.dtype.value))
     return found

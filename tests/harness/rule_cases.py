@@ -110,7 +110,7 @@ def two_readers(product: Any) -> Circuit:
     leaves = inputs(2, product.num_input_units)
     first, second = (SumLayer(product.num_output_units, 2) for _ in range(2))
     total = SumLayer(2, 1, 2)
-    edges = {product: leaves, first: [product], second: [product], total: [first, second]}
+    edges: dict[Any, Any] = {product: leaves, first: [product], second: [product], total: [first, second]}
     return Circuit([*leaves, *edges], edges, [total])
 
 
@@ -118,7 +118,7 @@ def product_is_output(product: Any) -> Circuit:
     """A product under a sum is an output as well."""
     leaves, units = inputs(2, product.num_input_units), product.num_output_units
     total = SumLayer(units, units)
-    edges = {product: leaves, total: [product]}
+    edges: dict[Any, Any] = {product: leaves, total: [product]}
     return Circuit([*leaves, *edges], edges, [total, product])
 
 
@@ -127,7 +127,7 @@ def mixed_products(product: Callable[[], Any]) -> Circuit:
     leaves, first, second = inputs(2, 3), product(), product()
     units = first.num_output_units
     total = SumLayer(units, units, 2, weight_factory=mixing)
-    edges = {first: leaves, second: leaves, total: [first, second]}
+    edges: dict[Any, Any] = {first: leaves, second: leaves, total: [first, second]}
     return Circuit([*leaves, *edges], edges, [total])
 
 

@@ -1,6 +1,7 @@
 """`Builder`: names, sizes, sources, and errors that carry the operation and the place."""
 
 import itertools
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_keys_of_leaves_are_identifiers() -> None:
 # Sizes as values
 
 N, M = Size.of(DBIdx(0)), Size.of(DBIdx(1))
-SIZES = (
+SIZES: Any = (
     # a size, and the equations that compute it
     (N, []),
     (7, []),
@@ -92,14 +93,15 @@ def test_sizes_become_operands(size, equations) -> None:
     builder = Builder(OPS)
     builder.argument("x", ("n", "m"), DType.FLOAT32)
     sizes = [builder.size("n"), builder.size("m")]
-    wanted = substitute(size, lambda atom: sizes[atom.val])
+    wanted = substitute(size, lambda atom: sizes[cast(DBIdx, atom).val])
     operand = builder.size_operand(wanted)
     assert builder.size_operand(wanted) == operand, "computed once"
     program = builder.build([operand])
     verify(program)
     assert [print_equation(one).split(" = ")[1] for one in program.equations] == equations
     for shape in ((3, 2), (1, 5)):
-        expected = evaluate(size, {DBIdx(axis): length for axis, length in enumerate(shape)}.__getitem__)
+        lengths: dict[Any, int] = {DBIdx(axis): length for axis, length in enumerate(shape)}
+        expected = evaluate(size, lengths.__getitem__)
         (found,) = interpret(program, np.zeros(shape, "float32"))
         assert (int(found) - expected) % 2**64 == 0
 

@@ -103,11 +103,11 @@ def test_copies_are_equal(again) -> None:
 
 def test_programs_and_bound_programs_are_frozen() -> None:
     with pytest.raises(AttributeError):
-        PROGRAM.consts = ()
+        PROGRAM.consts = ()  # type: ignore[misc]
     bound = Bound(PROGRAM, (1,))
     assert bound != Bound(PROGRAM, (1,))
     with pytest.raises(AttributeError):
-        bound.leaves = ()
+        bound.leaves = ()  # type: ignore[misc]
 
 
 def test_input_types_refer_to_their_own_entries() -> None:

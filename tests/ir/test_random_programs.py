@@ -2,13 +2,14 @@
 
 import copy
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from plica.api import interpret, parse, verify
-from plica.ir.program import Program
+from plica.ir.program import Program, Var
 from plica.ir.sizes import evaluate
 from tests.harness.programs import assert_same, run_torch, to_torch
 from tests.harness.random_programs import SIZES, arguments, programs
@@ -23,7 +24,7 @@ def _agrees_at(program: Program, sizes: Mapping[str, int]) -> None:
         # a dozen operations on a few hundred numbers: rounding errors add up and cancel
         assert_same(other, one, 1e3)
         np.testing.assert_allclose(one, precise, rtol=1e-3, atol=1e-3)
-        assert one.shape == tuple(evaluate(dim, lambda atom: sizes[atom.name]) for dim in operand.type.shape)
+        assert one.shape == tuple(evaluate(dim, lambda atom: sizes[cast(Var, atom).name]) for dim in operand.type.shape)
 
 
 def _agrees(program: Program) -> None:

@@ -3,6 +3,7 @@
 import math
 import re
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ X = Var("x", array_type((Size.of(N), 3), DType.FLOAT32))
 n = Size.of(N)
 
 
-def _program(operand: object = X, **params: object) -> Program:
+def _program(operand: Any = X, **params: object) -> Program:
     inner = parse("{ lambda w:f32[3] ; x:f32[3] . let a:f32[3] = multiply x w in (a,) }")
     values = {name: inner if value == "PROGRAM" else value for name, value in params.items()}
     out = Var("out", X.type)

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from typing import Any
 
 import array_api_compat.numpy
 import numpy as np
@@ -42,7 +43,9 @@ def test_a_dtype_is_an_object_that_equals_those_of_libraries(dtype: DType) -> No
 @pytest.mark.parametrize("dtype", DType, ids=str)
 def test_a_dtype_stands_where_that_of_numpy_does(dtype: DType) -> None:
     assert hash(dtype) == hash(dtype.numpy)
-    assert {dtype.numpy: 1}[dtype] == {dtype: 1}[dtype.numpy] == 1
+    of_numpy: dict[Any, int] = {dtype.numpy: 1}
+    own: dict[Any, int] = {dtype: 1}
+    assert of_numpy[dtype] == own[dtype.numpy] == 1
     assert np.dtype(dtype) == np.zeros(1, dtype=dtype).dtype == dtype.numpy
     for copied in (pickle.loads(pickle.dumps(dtype)), copy.deepcopy(dtype)):
         assert copied is dtype
@@ -81,7 +84,8 @@ def test_promotion_is_the_standards_within_a_kind(first: DType, second: DType) -
     found = promote(first, second)
     assert found == promote(second, first)
     if first.kind == second.kind or {first.kind, second.kind} == {"float", "complex"}:
-        expected = array_api_compat.numpy.result_type(first.numpy, second.numpy)
+        compat: Any = array_api_compat.numpy  # which re-exports what numpy has
+        expected = compat.result_type(first.numpy, second.numpy)
         assert found == expected.name
     else:
         assert found == max(first, second, key=lambda one: ORDER.index(one.kind))

@@ -85,7 +85,8 @@ def test_layers_may_have_arrays_among_their_settings(fold: bool) -> None:
     numbers = [[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]
     scaled = [Scaled(2, np.asarray(one)) for one in numbers]
     product = HadamardLayer(2, 3)
-    edges = {**{layer: [one] for layer, one in zip(scaled, inputs, strict=True)}, product: scaled}
+    edges: dict[Any, Any] = {layer: [one] for layer, one in zip(scaled, inputs, strict=True)}
+    edges[product] = scaled
     context = PipelineContext(semiring="sum-product", fold=fold)
     context.add_layer_compilation_rule(ProductRow(Scaled, body=_scaled, route=lambda _xp, _layer, units: (units,)))
     compiled = context.compile(Circuit([*inputs, *scaled, product], edges, [product]))

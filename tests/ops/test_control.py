@@ -1,5 +1,7 @@
 """Control flow in the table: type rules refuse regions that do not fit, and references run them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -163,7 +165,7 @@ def test_what_does_not_fit_is_refused(text: str, old: str, new: str, message: st
 
 X = np.arange(3, dtype="float32")
 # program, consts, arguments, results
-RUNS = (
+RUNS: Any = (
     (FOR, [np.float32(2)], [X, 2], [np.tile(X * 4, 4)]),
     (FOR, [np.float32(2)], [X, 0], [X]),
     (FOR, [np.float32(2)], [X, -5], [X]),

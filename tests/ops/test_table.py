@@ -1,5 +1,7 @@
 """Every row of the table: its type rule is what its reference does, and the interpreter computes the reference."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,8 +27,10 @@ def _follows_the_reference(case: Case) -> None:
     op, (inputs, params) = OPS[case.op], (case.inputs, case.params)
     results = reference(case.op, inputs, params)
     sizes = [int(array) if array.dtype == np.int64 and array.ndim == 0 else None for array in inputs]
-    types = op.types([array_type(array.shape, as_dtype(array.dtype)) for array in inputs], params, sizes)
-    types = [resolve(type_, lambda place: int(results[place])) for type_ in types]  # sizes that are results themselves
+    declared = op.types([array_type(array.shape, as_dtype(array.dtype)) for array in inputs], params, sizes)
+    types = [
+        resolve(type_, lambda place: int(results[place])) for type_ in declared
+    ]  # sizes that are results themselves
     found = interpret(one_equation(case.op, inputs, params), *inputs)
     for type_, one, result in zip(types, found, results, strict=True):
         expected = np.asarray(result)
@@ -76,7 +80,7 @@ def test_a_missing_column_says_why() -> None:
 
 F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 _X, _I = array_type((2, 3), F32), array_type((2,), I64)
-REFUSED = (
+REFUSED: Any = (
     # operation, operands, parameters, error, part of the message
     ("add", (_X, array_type((2,), F32)), {}, ShapeError, "do not broadcast: 3 meets 2"),
     ("add", (_X, array_type((2, 3), I64)), {}, DTypeError, "dtypes differ"),
@@ -162,7 +166,7 @@ def test_type_rules_refuse(row) -> None:
         OPS[op].types(types, params)
 
 
-OUTSIDE = (
+OUTSIDE: Any = (
     ("take", (np.zeros((2, 3)), np.asarray([0, 2])), {"axis": 0}, "index 2 does not lie within an axis of size 2"),
     ("take", (np.zeros((2, 3)), np.asarray([-1])), {"axis": 0}, "index -1 does not lie"),
     ("take_along_axis", (np.zeros((1, 3)), np.asarray([[3]])), {"axis": 1}, "index 3 does not lie"),

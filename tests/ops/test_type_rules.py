@@ -1,5 +1,7 @@
 """Type rules on sizes that are not known yet, and on operands that do not fit."""
 
+from typing import Any
+
 import pytest
 
 from plica.errors import DTypeError, ShapeError, UndecidedSizeError, VerifyError
@@ -20,7 +22,7 @@ def _int(*shape: Dim) -> ArrayType:
 
 
 _X = _float(2, 3)
-REFUSED = (
+REFUSED: Any = (
     # operation, operands, parameters, error, part of the message
     ("concat", (_X, _float(2)), {"axis": 0}, ShapeError, "do not fit together"),
     ("concat", (_float(N), _float(N, 1)), {"axis": 0}, ShapeError, "do not fit together"),
@@ -64,7 +66,7 @@ def test_type_rules_refuse(row) -> None:
     assert not isinstance(caught.value, UndecidedSizeError)
 
 
-UNDECIDED = (
+UNDECIDED: Any = (
     # operation, operands, parameters, the sizes of which it is not known whether they are equal
     ("add", (_float(N), _float(M)), {}, (N, M)),
     ("add", (_float(N), _float(3)), {}, (N, 3)),
@@ -88,7 +90,7 @@ def test_type_rules_ask_for_equal_sizes(row) -> None:
     assert (caught.value.first, caught.value.second) == sizes
 
 
-SYMBOLIC = (
+SYMBOLIC: Any = (
     # operation, operands, parameters, the shape of every result
     ("add", (_float(N, 1), _float(M)), {}, (N, M)),
     ("reshape", (_float(2 * N),), {"shape": (2, N)}, (2, N)),

@@ -1,6 +1,8 @@
 import copy
 import dataclasses
 import pickle
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -29,13 +31,13 @@ def coin(variable: int, units: int = 2) -> CategoricalLayer:
 def chained(*products: tuple[int, ...], variables: int = 3) -> Circuit:
     """A circuit whose products join these layers, numbered inputs first; the last product is summed."""
     layers: list[Layer] = [coin(v) for v in range(variables)]
-    in_layers = {}
+    in_layers: dict[Layer, list[Layer]] = {}
     for parts in products:
         product = HadamardLayer(2, len(parts))
         in_layers[product] = [layers[i] for i in parts]
         layers.append(product)
     total = SumLayer(2, 1)
-    return Circuit([*layers, total], {**in_layers, total: [layers[-1]]}, [total])
+    return Circuit([*layers, total], in_layers | {total: [layers[-1]]}, [total])
 
 
 def test_a_small_circuit_and_its_views() -> None:
@@ -115,7 +117,7 @@ def two_orders(*orders: tuple[int, int, int]) -> Circuit:
     """A sum over products ((a b) c), one for each of `orders`."""
     inputs = [coin(v) for v in range(3)]
     in_layers: dict[Layer, list[Layer]] = {}
-    tops = []
+    tops: list[Layer] = []
     for a, b, c in orders:
         pair, mixed, top = HadamardLayer(2), SumLayer(2, 2), HadamardLayer(2)
         in_layers |= {pair: [inputs[a], inputs[b]], mixed: [pair], top: [mixed, inputs[c]]}
@@ -220,7 +222,7 @@ PRODUCT, SUM, OTHER = HadamardLayer(2), SumLayer(2, 1), SumLayer(2, 2)
         (lambda: Circuit([X], {}, [Y]), GraphError, r"the output CategoricalLayer\(scope=\{1\}, 2\) is not among"),
         (lambda: Circuit([X], {}, []), GraphError, "there are no outputs"),
         (lambda: Circuit([X, WIDE], {}, [X, WIDE]), ShapeError, "outputs need one number of units, found 2 in"),
-        (lambda: Circuit([X, "sum"], {}, [X]), DTypeError, "expected layers, found 'sum'"),
+        (lambda: Circuit([X, "sum"], {}, [X]), DTypeError, "expected layers, found 'sum'"),  # type: ignore[list-item]
         (lambda: Circuit([Equal(2)], {}, [X]), DTypeError, r"but Equal defines equality; declare it with .*eq=False"),
     ],
 )
@@ -232,7 +234,8 @@ def test_refuses(make, error: type[Exception], message: str) -> None:
 def repeated(length: int, arity: int) -> Circuit:
     """Sums on top of each other, each reading the one below `arity` times."""
     last: Layer = coin(0, units=1)
-    layers, in_layers = [last], {}
+    layers: list[Layer] = [last]
+    in_layers: dict[Layer, list[Layer]] = {}
     for _ in range(length):
         layer = SumLayer(1, 1, arity)
         in_layers[layer] = [last] * arity
@@ -245,7 +248,7 @@ def repeated(length: int, arity: int) -> Circuit:
 
 @pytest.mark.parametrize("arity", [1, 2])
 def test_work_grows_with_the_layers_and_not_with_the_paths(arity: int) -> None:
-    few, many = (count_calls(lambda length=length: repeated(length, arity)) for length in (30, 60))
+    few, many = (count_calls(partial(repeated, length, arity)) for length in (30, 60))
     assert many < 2.2 * few
 
 
@@ -293,7 +296,7 @@ class Read(InputLayer):
 
     scope: Scope
     num_output_units: int
-    domain: object
+    domain: Any
 
     @property
     def config(self) -> dict[str, object]:

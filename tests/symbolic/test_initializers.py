@@ -68,9 +68,9 @@ def test_values_of_a_constant_are_kept_apart() -> None:
         (lambda: UniformInitializer(-np.inf, 1.0), "UniformInitializer needs a finite a, found -inf"),
         (lambda: UniformInitializer(-1e308, 1e308), "UniformInitializer needs a finite b - a"),
         (lambda: NormalInitializer(10**400), "NormalInitializer needs a finite mean, found 1000"),
-        (lambda: NormalInitializer(0.0, "1"), "stddev must be a number, found '1'"),
+        (lambda: NormalInitializer(0.0, "1"), "stddev must be a number, found '1'"),  # type: ignore[arg-type]
         (lambda: DirichletInitializer([1.0, np.inf]), "DirichletInitializer needs a finite alpha"),
-        (lambda: ConstantTensorInitializer("1"), "ConstantTensorInitializer: expected numbers .*, found '1'"),
+        (lambda: ConstantTensorInitializer("1"), "ConstantTensorInitializer: expected numbers .*, found '1'"),  # type: ignore[arg-type]
     ],
 )
 def test_refuses(make, message: str) -> None:

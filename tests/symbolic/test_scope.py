@@ -72,4 +72,4 @@ def test_refuses(variables: list[int], error: type[Exception], message: str) -> 
 
 def test_is_immutable() -> None:
     with pytest.raises(AttributeError, match="a Scope is immutable"):
-        Scope([1])._mask = 3  # type: ignore[misc]
+        Scope([1])._mask = 3

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from plica.errors import InputError, ShapeError, UnsupportedError
@@ -7,7 +9,12 @@ from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS, image_data
 from plica.templates.utils import Parameterization
 
-SMALL = {"input_layer": "categorical", "num_input_units": 2, "sum_product_layer": "cp", "num_sum_units": 2}
+SMALL: dict[str, Any] = {
+    "input_layer": "categorical",
+    "num_input_units": 2,
+    "sum_product_layer": "cp",
+    "num_sum_units": 2,
+}
 
 
 @pytest.mark.parametrize(
@@ -17,7 +24,7 @@ SMALL = {"input_layer": "categorical", "num_input_units": 2, "sum_product_layer"
 def test_layer_counts_of_digits(region_graph: str, sum_product: str, layers: int) -> None:
     circuit = image_data((1, 28, 28), region_graph, **{**SMALL, "sum_product_layer": sum_product})
     assert len(circuit.layers) == layers
-    assert circuit.input_layers[0].num_categories == 256
+    assert circuit.input_layers[0].config["num_categories"] == 256
 
 
 @pytest.mark.parametrize("region_graph", list(IMAGE_REGION_GRAPHS))
@@ -36,7 +43,7 @@ def test_every_choice_by_name(region_graph: str, input_layer: str, sum_product: 
 
 def test_defaults() -> None:
     circuit = image_data((1, 4, 4), **{**SMALL, "sum_product_layer": "tucker"}, num_values=7)
-    assert {layer.num_categories for layer in circuit.input_layers} == {7}
+    assert {layer.config["num_categories"] for layer in circuit.input_layers} == {7}
     assert [list(layer.params) for layer in circuit.input_layers] == [["logits"]] * 16
     mixing = [layer for layer in circuit.sum_layers if layer.arity > 1]
     assert len(mixing) == 5
@@ -61,7 +68,7 @@ def test_parameters_as_asked() -> None:
     assert isinstance(probs.output, SoftmaxParameter)
     weight = circuit.sum_layers[0].weight
     assert isinstance(weight.output, SoftplusParameter)
-    assert isinstance(weight.leaves[0].initializer, UniformInitializer)
+    assert isinstance(weight.leaves[0].config["initializer"], UniformInitializer)
 
 
 def test_random_binary_trees_are_deterministic() -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from plica.errors import InputError, UnsupportedError
@@ -28,6 +30,7 @@ from plica.templates.utils import (
 )
 def test_activations(name: str, operation) -> None:
     activation = name_to_parameter_activation(name)
+    assert activation is not None
     assert type(activation((2, 3))) is operation
     parameter = parameterization_to_factory(Parameterization(activation=name))((2, 3))
     assert [type(node).__name__ for node in parameter.nodes] == ["TensorParameter", operation.__name__]
@@ -70,8 +73,10 @@ def test_integers_are_not_learned() -> None:
 
 
 def test_the_clamp_is_positive() -> None:
-    assert name_to_parameter_activation("positive-clamp")((2,)).vmin > 0
-    assert name_to_parameter_activation("positive-clamp", vmin=0.5)((2,)).vmin == 0.5
+    clamp: Any = name_to_parameter_activation("positive-clamp")
+    assert clamp((2,)).vmin > 0
+    higher: Any = name_to_parameter_activation("positive-clamp", vmin=0.5)
+    assert higher((2,)).vmin == 0.5
 
 
 def test_input_layers_by_name() -> None:
@@ -80,7 +85,7 @@ def test_input_layers_by_name() -> None:
     layer = name_to_input_layer_factory("categorical", num_categories=3, **factories)(Scope([5]), 4)
     assert isinstance(layer, CategoricalLayer)
     assert (layer.scope, layer.num_output_units, layer.num_categories) == (Scope([5]), 4, 3)
-    assert isinstance(layer.params["logits"].leaves[0].initializer, UniformInitializer)
+    assert isinstance(layer.params["logits"].leaves[0].config["initializer"], UniformInitializer)
     assert isinstance(name_to_input_layer_factory("gaussian")(Scope([0]), 2), GaussianLayer)
 
 

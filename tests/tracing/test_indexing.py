@@ -32,7 +32,7 @@ def like(*arrays: Array) -> list[Any]:
     return [spec(one.shape, one.dtype) for one in arrays]
 
 
-def same_as_numpy(program: Program, expected: Callable[[], Any], arrays: Sequence[Array]) -> None:
+def same_as_numpy(program: Program, expected: Callable[..., Any], arrays: Sequence[Array]) -> None:
     """A program gives what numpy gives, or an error where numpy raises one."""
     try:
         wanted = expected()
@@ -44,6 +44,7 @@ def same_as_numpy(program: Program, expected: Callable[[], Any], arrays: Sequenc
         return
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     for results in (interpret(program, *arrays), run_torch(program, *map(to_torch, arrays))[-len(wanted) :]):
+        found: Any
         for found, one in zip(results, wanted, strict=True):
             assert_same(found, np.asarray(one))
 
@@ -428,11 +429,12 @@ def test_take_along_axis_counts_from_the_end_and_broadcasts() -> None:
             i = (np.arange(np.prod(places)).reshape(places) % 4 - (0 if dtype == "uint8" else 2)).astype(dtype)
             arrays = [array(*shape), i]
             rows = max(shape[0], places[0])
-            wanted = np.take_along_axis(*(np.broadcast_to(a, (rows, a.shape[1])) for a in arrays), 1)
+            wide, at = (np.broadcast_to(a, (rows, a.shape[1])) for a in arrays)
+            wanted = np.take_along_axis(wide, at, axis=1)
             same_as_numpy(trace(function, *like(*arrays)), lambda wanted=wanted: wanted, arrays)
     program = read_back(trace(function, spec(("n", "m")), spec(("n", 2), "int32")))
     arrays = [array(3, 4), np.asarray([[0, -1], [-4, 3], [1, 1]], "int32")]
-    same_as_numpy(program, lambda: np.take_along_axis(*arrays, 1), arrays)
+    same_as_numpy(program, lambda: np.take_along_axis(arrays[0], arrays[1], axis=1), arrays)
 
 
 def test_known_indices_are_taken_at_once() -> None:
@@ -524,7 +526,7 @@ def test_array_keys_are_numpys(data: st.DataObject) -> None:
     shape = data.draw(array_shapes(min_dims=2, max_dims=4, min_side=1, max_side=4))
     places = data.draw(integer_array_indices(shape))
     kept = data.draw(st.integers(1, len(places)))
-    entries = list(range(kept))
+    entries: list[Any] = list(range(kept))
     for _ in range(len(shape) - kept):  # the other axes are slices, anywhere between
         entries.insert(data.draw(st.integers(0, len(entries))), None)
     mixed = [one if one is None else np.asarray(places[one] % 2 % shape[at]) for at, one in enumerate(entries)]

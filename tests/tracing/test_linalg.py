@@ -239,7 +239,8 @@ def test_matrices_of_no_rows() -> None:
         assert la.pinv(one).shape == (2, 0, 0)
         assert la.solve(one, one).shape == (2, 0, 0)
         assert np.asarray(la.trace(one)).tolist() == [0.0, 0.0]
-    for one in (np.zeros((0, 3)), torch.zeros(0, 3, dtype=torch.float64)):
+    wide: tuple[Any, ...] = (np.zeros((0, 3)), torch.zeros(0, 3, dtype=torch.float64))
+    for one in wide:
         assert [part.shape for part in la.svd(one)] == [(0, 0), (0,), (3, 3)]
         assert [part.shape for part in la.qr(one)] == [(0, 0), (0, 3)]
         assert np.asarray(la.vector_norm(one, axis=0, ord=math.inf)).tolist() == [0.0, 0.0, 0.0]
@@ -276,6 +277,7 @@ def test_the_gradient_of_the_others_is_not_touched(name: str) -> None:
     alone = torch.tensor(GOOD, requires_grad=True)
     getattr(la, name)(x)[1].sum().backward()
     getattr(la, name)(alone).sum().backward()
+    assert x.grad is not None
     torch.testing.assert_close(x.grad[1], alone.grad, rtol=1e-13, atol=1e-15)
 
 

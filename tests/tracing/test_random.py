@@ -142,7 +142,7 @@ def test_floats_are_as_near_as_documented() -> None:
         for name in ("exponential", "gumbel"):
             draw = getattr(rnd, name)
             program = trace(lambda k: draw(k, 20000, dtype=dtype), KEY_SPEC)  # noqa: B023
-            _close(program, 4, 4 * np.finfo(dtype).eps)
+            _close(program, 4, 4 * float(np.finfo(dtype).eps))
 
 
 def _close(program: Any, units: int, absolute: float) -> None:

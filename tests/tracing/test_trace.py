@@ -4,6 +4,7 @@
 import inspect
 import operator
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def _lines(function, *specs) -> list[str]:
     return [line.strip() for line in str(program).splitlines()[1:-1]]
 
 
-RECORDED = (
+RECORDED: Any = (
     # a scalar takes the type of the array that it meets, unless its kind is higher
     (lambda x: x + 1, (F32,), ["a:f32[2,3] = add x 1.0:f32[]"]),
     (lambda x: 2.5 - x, (F32,), ["a:f32[2,3] = subtract 2.5:f32[] x"]),

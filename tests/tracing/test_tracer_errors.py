@@ -3,6 +3,7 @@
 
 import inspect
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -178,7 +179,7 @@ UNKNOWN = (
 
 def _line(code: str) -> int:
     """The line of this file that is `code`."""
-    lines = inspect.getsource(inspect.getmodule(_line)).splitlines()
+    lines = inspect.getsource(sys.modules[__name__]).splitlines()
     (number,) = [index for index, line in enumerate(lines, 1) if line.split("#")[0].strip() == code]
     return number
 

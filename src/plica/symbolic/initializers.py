@@ -12,6 +12,7 @@ An initializer is data: its `config` says how to draw, its method `draw` is the 
 import math
 import reprlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, final
 
@@ -139,7 +140,7 @@ class DirichletInitializer(Initializer):
         axis: The axis along which the values add up to one.
     """
 
-    alpha: float | tuple[float, ...] = 1.0
+    alpha: float | Sequence[float] = 1.0
     axis: int = field(default=-1, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import traceback
+from typing import Any
 
 import numpy as np
 import pytest
@@ -270,7 +271,7 @@ def test_what_it_tells() -> None:
     assert compiled.check(torch.zeros(2, 4)) is None
 
 
-ERRORS = {
+ERRORS: dict[str, Any] = {
     "width": (coins, torch.zeros(2, 3), InputError, r"expects data of shape \(B, 2\).*found \(2, 3\)"),
     "one row": (coins, torch.zeros(2), InputError, r"expects data of shape \(B, 2\).*found \(2,\)"),
     "too large": (coins, [[0, 1], [0, 2]], InputError, "row 1, variable 1: the value 2 is none of the 2 states 0 to 1"),
@@ -361,7 +362,7 @@ def test_a_chain_of_20000_layers(optimize: bool) -> None:
 def test_a_shared_graph_of_60_doublings() -> None:
     """2**60 paths lead to the input, and each layer is computed once."""
     total: list = [probability_one([0])]
-    edges = {}
+    edges: dict[Any, Any] = {}
     for _ in range(60):
         layer = SumLayer(1, 1, 2, weight=constant([[1.0, 1.0]]))
         edges[layer] = [total[-1], total[-1]]
@@ -373,9 +374,9 @@ def test_a_shared_graph_of_60_doublings() -> None:
     squares: list = [probability_one([0])]
     edges = {}
     for _ in range(60):
-        layer = HadamardLayer(1, 2)
-        edges[layer] = [squares[-1], squares[-1]]
-        squares.append(layer)
+        square = HadamardLayer(1, 2)
+        edges[square] = [squares[-1], squares[-1]]
+        squares.append(square)
     compiled = TorchCompiler(dtype="float64").compile(Circuit(squares, edges, [squares[-1]]))
     assert compiled(torch.tensor([[1]])).item() == pytest.approx(2**60 * np.log(0.5), rel=1e-12)
 

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,6 +205,7 @@ def test_symbolic_tensors_and_folds_are_found_from_each_other() -> None:
     keys = compiled.state_dict()
     for number, layer in enumerate(layers):
         (leaf,) = layer.params["logits"].leaves
+        assert isinstance(leaf, TensorParameter)
         tensor, fold = compiler.tensor_of(leaf)
         torch.testing.assert_close(tensor[fold], keys[f"{number}.logits"])
         assert compiler.parameters_of(tensor)[fold] is leaf
@@ -240,7 +242,7 @@ def with_a_buffer() -> Circuit:
     return chain(coin([0], 2), SumLayer(2, 1, weight=weight))
 
 
-CHANGES = {
+CHANGES: dict[str, Any] = {
     "double": lambda compiled: compiled.double(),
     "assigned": lambda compiled: compiled.load_state_dict(
         {key: value.double() + 0.5 for key, value in compiled.state_dict().items()}, assign=True
@@ -256,9 +258,9 @@ def test_circuits_share_tensors_whatever_replaces_them(change: str, first: bool)
     circuit = with_a_buffer()
     again, later = named(circuit), named(circuit)
     compiler = TorchCompiler(dtype="float32")
-    both = compiler.compile(circuit), compiler.compile(again)
+    both = [compiler.compile(circuit), compiler.compile(again)]
     CHANGES[change](both[0] if first else both[1])
-    both = (*both, compiler.compile(later))
+    both.append(compiler.compile(later))
     held = [dict(one.leaves.items()) for one in both]
     for leaf, tensor in held[0].items():
         assert tensor.dtype == torch.float64

@@ -33,8 +33,8 @@ def test_it_is_the_einstein_sum(monkeypatch, block: int, count: int) -> None:
     expected = torch.einsum(EQUATIONS[count], first, weight, *others)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
     ones = torch.autograd.grad(found.square().sum(), [*inputs, weight])
-    others = torch.autograd.grad(expected.square().sum(), [*inputs, weight])
-    torch.testing.assert_close(ones, others, rtol=1e-12, atol=0)
+    twos = torch.autograd.grad(expected.square().sum(), [*inputs, weight])
+    torch.testing.assert_close(ones, twos, rtol=1e-12, atol=0)
 
 
 @BLOCKS

@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,7 +201,7 @@ LIVE = coin([0], 1, 5)
 FAR = coin([7], 2, 2)
 ABOVE, UNEVEN = SumLayer(2, 1), SumLayer(1, 1, 2)
 # what no output depends on: layers, and their inputs
-UNREAD = {
+UNREAD: dict[str, Any] = {
     "fewer states": ([coin([0], 1, 2)], {}),
     "a higher variable": ([FAR], {}),
     "layers above it": ([FAR, ABOVE], {ABOVE: [FAR]}),

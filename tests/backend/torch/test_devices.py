@@ -50,8 +50,9 @@ def test_flags_change_nothing_about_it(flags: tuple[bool, bool]) -> None:
 
 def test_what_looks_at_a_number_is_found() -> None:
     compiled = TorchCompiler().compile(CASES["hadamard"]()).to(META)
+    result = compiled(torch.zeros(2, 3, dtype=torch.int64, device=META))
     with pytest.raises(RuntimeError, match="meta"):
-        compiled.check(torch.zeros(2, 3, dtype=torch.int64, device=META))
+        bool(result.isnan().any())
 
 
 def waits_by_nature(case: Case) -> bool:

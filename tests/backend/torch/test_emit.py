@@ -108,7 +108,7 @@ def test_arguments_stay_as_they_are() -> None:
     x = torch.full((2, 3), -torch.inf, requires_grad=True)
     results = run_torch(plica.trace(every, plica.spec(("n", 3))), x)
     assert torch.equal(x, torch.full((2, 3), -torch.inf))
-    (gradient,) = torch.autograd.grad(sum(result.sum() for result in results), x)
+    (gradient,) = torch.autograd.grad([result.sum() for result in results], x)
     assert torch.equal(gradient, torch.zeros(2, 3))
 
 

@@ -6,6 +6,7 @@ has finite gradients, on scaled numbers, in log space and in rows that are compu
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def log_softmax(scale: float, shape: Shape) -> Parameter:
 
 def quad_tree(sum_product: str, scale: float, kind: str) -> Circuit:
     """A circuit of 4x4 pixels whose logits, of inputs and of weights, are scaled."""
-    factory = {f"{kind}_factory": partial(log_softmax if kind == "logits" else softmax, scale)}
+    factory: dict[str, Any] = {f"{kind}_factory": partial(log_softmax if kind == "logits" else softmax, scale)}
     return QuadTree((1, 4, 4), num_patch_splits=2).build_circuit(
         input_factory=lambda scope, units: CategoricalLayer(scope, units, num_categories=STATES, **factory),
         sum_product=sum_product,

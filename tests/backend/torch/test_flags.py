@@ -86,9 +86,9 @@ def check(name: str, circuit: Circuit, dtype: torch.dtype, ways: Iterable[Way]) 
     assert not failures, "\n".join(failures[:3])
 
 
-PRODUCT = {"graph": list(GRAPHS), "sum_product": ["cp", "cp-t", "tucker"], "inputs": list(INPUTS)}
-REST = {"weight": list(WEIGHTS), "mixes": [True, False], "variant": list(VARIANTS)}
-HOW = {"way": list(WAYS), "dtype": [torch.float32, torch.float64]}
+PRODUCT: dict[str, list[Any]] = {"graph": list(GRAPHS), "sum_product": ["cp", "cp-t", "tucker"], "inputs": list(INPUTS)}
+REST: dict[str, list[Any]] = {"weight": list(WEIGHTS), "mixes": [True, False], "variant": list(VARIANTS)}
+HOW: dict[str, list[Any]] = {"way": list(WAYS), "dtype": [torch.float32, torch.float64]}
 
 
 @pytest.mark.parametrize("name", CIRCUITS)

@@ -2,6 +2,7 @@
 
 import copy
 from keyword import kwlist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,7 +158,7 @@ def test_a_name_of_ones_own_is_the_key() -> None:
     product = HadamardLayer(2, 2)
     inputs = [coin([v], 2) for v in range(2)]
     sums = [SumLayer(2, 2, weight=named), SumLayer(2, 2, weight=Parameter.from_input(named).ref())]
-    edges = {sums[0]: [inputs[0]], sums[1]: [inputs[1]], product: sums}
+    edges: dict[Any, Any] = {sums[0]: [inputs[0]], sums[1]: [inputs[1]], product: sums}
     compiled = TorchCompiler().compile(Circuit([*inputs, *sums, product], edges, [product]))
     assert sorted(compiled.state_dict()) == ["0.logits", "1.logits", "shared.weight"]
 

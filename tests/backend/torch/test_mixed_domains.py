@@ -30,7 +30,7 @@ NUMBERS = np.array([0, 0, 1, 1, 1, 2, 2, 3, 4, 255, 256, 257, 299, 300, 0.5, -1,
 Rng = np.random.Generator
 
 
-def values(parameter: Parameter) -> np.ndarray:
+def values(parameter: Any) -> np.ndarray:
     return np.asarray(parameter.nodes[0].value)
 
 
@@ -59,7 +59,9 @@ SINGLE: tuple[Callable[[Rng, tuple[int, ...]], Any], ...] = (
 def random_circuit(rng: Rng) -> Circuit:
     """A product of mixtures, each over one or two variables, with a layer of a higher variable that nothing reads."""
     order = [int(variable) for variable in rng.permutation(rng.integers(1, 5))]
-    inputs, edges, mixtures = [], {}, []
+    inputs: list[Any] = []
+    edges: dict[Any, Any] = {}
+    mixtures: list[Any] = []
     while order:
         size = 2 if len(order) > 1 and rng.random() < 0.35 else 1
         part, order = tuple(order[:size]), order[size:]
@@ -105,6 +107,7 @@ def density(layer: Any, row: list[float]) -> Any:
 def reference(circuit: Circuit, row: list[float]) -> float | None:
     """The value of a row; None where it must be refused."""
     known: dict[Any, Any] = {}
+    layer: Any
     for layer in circuit.live.layers:
         inputs = [known[one] for one in circuit.layer_inputs(layer)]
         if isinstance(layer, HadamardLayer):

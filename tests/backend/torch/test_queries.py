@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,7 +163,7 @@ def test_choices_tell_the_sample() -> None:
     low, high = SumLayer(2, 2, weight=constant([[0.5, 0.5], [0.0, 1.0]])), SumLayer(2, 2, weight=constant(np.eye(2)))
     mixed = SumLayer(2, 2, 2, weight_factory=mixing)
     root = SumLayer(2, 1)
-    edges = {low: [inputs[0]], high: [inputs[1]], mixed: [low, high], root: [mixed]}
+    edges: dict[Any, Any] = {low: [inputs[0]], high: [inputs[1]], mixed: [low, high], root: [mixed]}
     circuit = Circuit([*inputs, *edges], edges, [root])
     samples, choices = SamplingQuery(TorchCompiler().compile(circuit))(500)
     by_layer = {layer: choices[circuit.layer_index(layer)] for layer in edges}
@@ -312,7 +313,7 @@ def of_ones_own() -> Circuit:
         for read in (inputs, [other])
     ]
     product, root = HadamardLayer(3, 2), SumLayer(3, 1)
-    edges = {sums[0]: inputs, sums[1]: [other], product: sums, root: [product]}
+    edges: dict[Any, Any] = {sums[0]: inputs, sums[1]: [other], product: sums, root: [product]}
     return Circuit([*inputs, other, *edges], edges, [root])
 
 
@@ -351,18 +352,19 @@ import resource, torch
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, query_of
 from plica.templates.data_modalities import image_data
+imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # torch alone has 200 MiB, and 500 where it knows CUDA
 circuit = image_data((1, 28, 28), "quad-tree-2", input_layer="categorical", num_input_units=32,
                      sum_product_layer="cp", num_sum_units=32)
 samples, _ = SamplingQuery(TorchCompiler().compile(circuit))(1000)
 assert samples.shape == (1000, 784) and samples.max() < 256
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - imported)
 """
 
 
-def test_a_thousand_samples_of_784_variables_take_less_than_a_gibibyte() -> None:
+def test_a_thousand_samples_of_784_variables_take_less_than_three_quarters_of_a_gibibyte() -> None:
     """32 units and 256 values: gathering the rows that samples choose would take 784 * 1000 * 256 numbers."""
     result = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
-    assert int(result.stdout) * 1024 < 2**30
+    assert int(result.stdout) * 1024 < 3 * 2**28
 
 
 def table(*rows: list[float], variable: int = 0) -> CategoricalLayer:

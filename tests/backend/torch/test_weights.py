@@ -29,13 +29,13 @@ def test_a_weight_that_became_negative_is_refused(
     x = torch.zeros(rows, 1, dtype=torch.int64)
     assert not compiled(x).isnan().any()
     with torch.no_grad():
-        compiled.leaves.weight_1[0, 0, 0] = -0.5
+        compiled.get_parameter("leaves.weight_1")[0, 0, 0] = -0.5
     with pytest.raises(UnsupportedError, match=r"its weight has the entry -0\.5, and .* carries"):
         compiled(x)
     with pytest.raises(UnsupportedError, match="SumLayer"):
         compiled.check(x)
     with torch.no_grad():
-        compiled.leaves.weight_1[0, 0, 0] = 0.5
+        compiled.get_parameter("leaves.weight_1")[0, 0, 0] = 0.5
     assert not compiled(x).isnan().any()
 
 
@@ -68,7 +68,7 @@ def test_weights_are_looked_at_once_for_each_version() -> None:
     compiled(x)
     assert len(runs) == 0
     with torch.no_grad():
-        compiled.leaves.weight_1.mul_(2.0)
+        compiled.get_parameter("leaves.weight_1").mul_(2.0)
     compiled(x)
     compiled(x)
     assert len(runs) == 1
@@ -96,6 +96,6 @@ def test_weights_under_inference_mode_are_looked_at_too() -> None:
         compiled = TorchCompiler().compile(
             chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1, weight_factory=normal))
         )
-        compiled.leaves.weight_1.fill_(-1.0)
+        compiled.get_parameter("leaves.weight_1").fill_(-1.0)
         with pytest.raises(UnsupportedError, match="the entry -1"):
             compiled(torch.zeros(3, 1, dtype=torch.int64))

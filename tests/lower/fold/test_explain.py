@@ -1,5 +1,7 @@
 """What folding tells: the groups, and why layers that look alike stayed apart."""
 
+from typing import Any
+
 import pytest
 
 from plica.backend.torch.compiler import TorchCompiler
@@ -13,7 +15,7 @@ from tests.harness.circuits import bag, chain, coin, mixing, mixture, several_si
 
 def two_sums(first: SumLayer, second: SumLayer) -> Circuit:
     inputs = [coin([v], 2) for v in range(first.arity + second.arity)]
-    edges = {first: inputs[: first.arity], second: inputs[first.arity :]}
+    edges: dict[Any, Any] = {first: inputs[: first.arity], second: inputs[first.arity :]}
     return Circuit([*inputs, first, second], edges, [first, second])
 
 
@@ -26,7 +28,7 @@ def units_and_categories() -> Circuit:
     """Of 2, 2 and 3 units, with 2, 5 and 5 categories: the first two fold."""
     inputs = [coin([0], 2, 2), coin([1], 2, 5), coin([2], 3, 5)]
     product, total, last = HadamardLayer(2, 2), SumLayer(2, 3), HadamardLayer(3, 2)
-    edges = {product: inputs[:2], total: [product], last: [total, inputs[2]]}
+    edges: dict[Any, Any] = {product: inputs[:2], total: [product], last: [total, inputs[2]]}
     return Circuit([*inputs, product, total, last], edges, [last])
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ SIZES = [2, 7, 3]
 
 
 def unequal(parameter: str = "logits") -> Circuit:
-    settings = {"logits": {}, "probs": {"probs_factory": softmax_normal}}[parameter]
+    settings: Any = {"logits": {}, "probs": {"probs_factory": softmax_normal}}[parameter]
     inputs = [CategoricalLayer([v], 2, num_categories=size, **settings) for v, size in enumerate(SIZES)]
     return product_then_sum(HadamardLayer(2, 3), inputs)
 

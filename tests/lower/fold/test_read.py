@@ -69,8 +69,8 @@ def test_any_places(places: list[FoldIndex]) -> None:
     program = program_of(places)
     (found,) = interpret(program, *ARRAYS)
     np.testing.assert_array_equal(found, expected(places))
-    (found,) = run_torch(program, *map(to_torch, ARRAYS))
-    np.testing.assert_array_equal(found, expected(places))
+    (tensor,) = run_torch(program, *map(to_torch, ARRAYS))
+    np.testing.assert_array_equal(tensor, expected(places))
     read = [(run.array, run.start + run.step * place) for run in runs(places) for place in range(run.count)]
     assert read == places
 

@@ -1,5 +1,7 @@
 """Rules on layers: what they make of circuits, and in which order; that they fire is tested by their cases."""
 
+from typing import Any, cast
+
 import pytest
 
 from plica.errors import UnsupportedError
@@ -9,7 +11,7 @@ from plica.lower.optimise import optimize_circuit
 from plica.lower.queries.query import lower_query
 from plica.lower.queries.sample import SAMPLING
 from plica.symbolic.circuit import Circuit, are_compatible
-from plica.symbolic.layers import HadamardLayer, KroneckerLayer, SumLayer, TuckerLayer
+from plica.symbolic.layers import HadamardLayer, KroneckerLayer, SumLayer, TensorDotLayer, TuckerLayer
 from plica.symbolic.parameters import (
     normal,
     softmax_normal,
@@ -29,7 +31,8 @@ def test_a_sum_of_a_kronecker_product_is_a_tucker_layer(semiring: str, arity: in
     optimized = optimize_circuit(circuit)
     assert fired(optimized) == {"tucker": 1}
     assert kinds(optimized.circuit) == {"Categorical": arity, "Tucker": 1}
-    assert optimized.circuit.layers[-1].weight is circuit.layers[-1].weight
+    last: Any = optimized.circuit.layers[-1]
+    assert last.weight is circuit.layers[-1].params["weight"]
     assert_same(circuit, optimized, semiring=semiring)
 
 
@@ -38,7 +41,7 @@ def test_a_product_that_two_sums_read_stays(product) -> None:
     leaves = inputs(2, 3)
     first, second = (SumLayer(product.num_output_units, 2) for _ in range(2))
     total = SumLayer(2, 1, 2)
-    edges = {product: leaves, first: [product], second: [product], total: [first, second]}
+    edges: dict[Any, Any] = {product: leaves, first: [product], second: [product], total: [first, second]}
     optimized = optimize_circuit(Circuit([*leaves, *edges], edges, [total]))
     assert optimized.circuit.layers[2] is product
     assert set(missed(optimized).values()) == {"an interior node has another consumer"}
@@ -49,7 +52,7 @@ def test_a_product_that_two_sums_read_stays(product) -> None:
 def test_a_product_that_is_an_output_stays(product) -> None:
     leaves = inputs(2, 3)
     total = SumLayer(product.num_output_units, product.num_output_units)
-    edges = {product: leaves, total: [product]}
+    edges: dict[Any, Any] = {product: leaves, total: [product]}
     optimized = optimize_circuit(Circuit([*leaves, *edges], edges, [total, product]))
     assert not fired(optimized)
     assert set(missed(optimized).values()) == {"an interior node is an output"}
@@ -79,7 +82,7 @@ def test_two_sums_stay_where_their_product_is_more_work() -> None:
 def test_products_of_products_become_one() -> None:
     leaves = inputs(5, 2)
     first, second, third = HadamardLayer(2, 2), HadamardLayer(2, 2), HadamardLayer(2, 3)
-    edges = {first: leaves[:2], second: [leaves[2], first], third: [leaves[3], second, leaves[4]]}
+    edges: dict[Any, Any] = {first: leaves[:2], second: [leaves[2], first], third: [leaves[3], second, leaves[4]]}
     circuit = Circuit([*leaves, *edges], edges, [third])
     optimized = optimize_circuit(circuit)
     assert fired(optimized) == {"hadamard-hadamard": 2}
@@ -97,7 +100,7 @@ def test_a_kronecker_weight_is_shattered(semiring: str, shapes) -> None:
     circuit = chain(coin([0], units, 3), SumLayer(units, sums, weight=weight))
     optimized = optimize_circuit(circuit)
     assert kinds(optimized.circuit) == {"Categorical": 1, "TensorDot": len(shapes)}
-    assert all(len(layer.weight.nodes) == 2 for layer in optimized.circuit.layers[1:])  # no product is left
+    assert all(len(layer.params["weight"].nodes) == 2 for layer in optimized.circuit.layers[1:])  # no product is left
     assert_same(circuit, optimized, semiring=semiring)
 
 
@@ -105,7 +108,7 @@ def test_the_cheaper_contraction_comes_first() -> None:
     widens, narrows = softmax_normal((6, 2)), softmax_normal((2, 6))
     for weight in (kronecker(widens, narrows), kronecker(narrows, widens)):
         circuit = chain(coin([0], 12, 3), SumLayer(12, 12, weight=weight))
-        first, second = optimize_circuit(circuit).circuit.layers[1:]
+        first, second = (cast(TensorDotLayer, one) for one in optimize_circuit(circuit).circuit.layers[1:])
         assert (first.num_sums, second.num_sums) == (2, 6)
 
 
@@ -138,7 +141,7 @@ def test_fused_circuits_split_their_scopes_as_before() -> None:
     pairs = [HadamardLayer(2, 2) for _ in range(2)]
     sums = [SumLayer(2, 2) for _ in range(2)]
     top, total = HadamardLayer(2, 2), SumLayer(2, 1)
-    edges = {
+    edges: dict[Any, Any] = {
         pairs[0]: leaves[:2],
         pairs[1]: leaves[2:],
         sums[0]: [pairs[0]],

@@ -1,5 +1,7 @@
 """Rules on parameters: what they make, and which nodes are shared; that they fire is tested by their cases."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -96,7 +98,8 @@ class Space:
 
 def evaluate(parameter: Parameter, leaves: dict) -> torch.Tensor:
     """The value `(1, *shape)`, node by node; leaves are drawn once and remembered."""
-    values = {}
+    values: dict[Any, torch.Tensor] = {}
+    node: Any
     for node in parameter.nodes:
         if isinstance(node, ConstantParameter):
             values[node] = torch.as_tensor(np.broadcast_to(node.value, node.shape).copy(), dtype=torch.float64)[None]
@@ -222,6 +225,6 @@ def test_parameters_of_layers_are_rewritten_in_the_circuit() -> None:
     circuit = chain(coin([0], 3), SumLayer(3, 2, weight=weight))
     optimized = optimize_circuit(circuit)
     assert fired(optimized) == {"log-exp": 1}
-    assert names(optimized.circuit.layers[-1].weight) == ["Tensor", "Exp"]
-    assert optimized.circuit.layers[-1].weight.nodes[0] is weight.nodes[0]
+    assert names(optimized.circuit.layers[-1].params["weight"]) == ["Tensor", "Exp"]
+    assert optimized.circuit.layers[-1].params["weight"].nodes[0] is weight.nodes[0]
     assert_same(circuit, optimized)

@@ -1,5 +1,7 @@
 """The loop: on the tables of circuits and on random ones, with other rules, strategies and limits; and its report."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -83,7 +85,8 @@ def test_a_circuit_without_matches_is_itself() -> None:
 
 def test_the_loop_stops_at_its_limit_and_says_so() -> None:
     leaves = [coin([variable], 2) for variable in range(5)]
-    products, below = [], leaves[0]
+    products: list[Any] = []
+    below: Any = leaves[0]
     for leaf in leaves[1:]:
         products.append((HadamardLayer(2, 2), (below, leaf)))
         below = products[-1][0]
@@ -153,7 +156,7 @@ def test_the_report_in_full() -> None:
     leaves = [coin([0], 2), coin([1], 2)]
     first, second = HadamardLayer(2, 2), HadamardLayer(2, 2)
     one, two, three = (SumLayer(2, 2) for _ in range(3))
-    edges = {first: leaves, second: leaves, one: [first], two: [second], three: [second]}
+    edges: dict[Any, Any] = {first: leaves, second: leaves, one: [first], two: [second], three: [second]}
     circuit = Circuit([*leaves, *edges], edges, [one, two, three])
     assert optimize_circuit(circuit).report.text() == (
         "optimised: 7 layers became 6 in 2 step(s); stopped because no rule matched any more\n"
@@ -170,7 +173,7 @@ def test_the_report_in_full() -> None:
 def test_places_are_named_by_the_circuit_as_described() -> None:
     leaves = [coin([variable], 2) for variable in range(3)]
     inner, outer, total = HadamardLayer(2, 2), HadamardLayer(2, 2), SumLayer(2, 1)
-    edges = {inner: leaves[:2], outer: [inner, leaves[2]], total: [outer]}
+    edges: dict[Any, Any] = {inner: leaves[:2], outer: [inner, leaves[2]], total: [outer]}
     report = optimize_circuit(Circuit([*leaves, *edges], edges, [total])).report
     assert [(one.rule, one.places) for one in report.fired] == [
         ("hadamard-hadamard", ("HadamardLayer(4, arity=2, 2 -> 2)",)),
@@ -217,7 +220,7 @@ def kronecker_weighted() -> Circuit:
     leaves = [coin([variable], 6, 3) for variable in range(2)]
     sums = [SumLayer(6, 6, weight=weight()) for _ in range(2)]
     product, total = KroneckerLayer(6, 2), SumLayer(36, 2)
-    edges = {sums[0]: [leaves[0]], sums[1]: [leaves[1]], product: sums, total: [product]}
+    edges: dict[Any, Any] = {sums[0]: [leaves[0]], sums[1]: [leaves[1]], product: sums, total: [product]}
     return Circuit([*leaves, *edges], edges, [total])
 
 

@@ -1,6 +1,7 @@
 """Distributions by name: one row serves templates, data sets and the command line."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def test_rows_of_layers_fill_the_table() -> None:
 def test_every_parameter_has_a_factory(name: str) -> None:
     distribution = DISTRIBUTIONS[name]
     for parameter in distribution.parameters:
-        shapes = []
+        shapes: list[Any] = []
 
         def factory(shape, shapes=shapes):
             shapes.append(shape)
@@ -46,7 +47,15 @@ def test_two_of_one_name_are_refused() -> None:
 
 
 def settings(path: Path, name: str) -> Settings:
-    options = {"region_graph": None, "layer": "cp", "units": 2, "epochs": 1, "batch": 10, "lr": 0.1, "seed": 0}
+    options: dict[str, Any] = {
+        "region_graph": None,
+        "layer": "cp",
+        "units": 2,
+        "epochs": 1,
+        "batch": 10,
+        "lr": 0.1,
+        "seed": 0,
+    }
     return Settings(
         data=str(path),
         out=path.parent / "out",

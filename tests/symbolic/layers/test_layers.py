@@ -25,6 +25,7 @@ from plica.symbolic.parameters import (
     ConstantParameter,
     MixingWeightParameter,
     Parameter,
+    ReferenceParameter,
     SoftmaxParameter,
     TensorParameter,
     mixing_weight_factory,
@@ -149,7 +150,9 @@ def test_a_layer_of_ones_own_is_a_dataclass() -> None:
     assert (first.arity, first.num_input_units, first.num_variables) == (0, 1, 1)
     assert first.fold_settings() == second.fold_settings()
     assert first.fold_settings() != Shifted(Scope([0]), 3, first.mean, shift=1.0).fold_settings()
-    assert first.copyref().mean.leaves[0].deref() is first.mean.leaves[0]
+    (reference,) = first.copyref().mean.leaves
+    assert isinstance(reference, ReferenceParameter)
+    assert reference.deref() is first.mean.leaves[0]
     total = SumLayer(3, 1)
     circuit = Circuit([first, total], {total: [first]}, [total])
     assert circuit.scope == Scope([0])

@@ -1,5 +1,7 @@
 """Rows at the edge of what they are given; what they compute elsewhere is tested by the cases of layers."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -31,10 +33,11 @@ def test_extreme_logits_stay_finite(run_rule) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gaussian_samples_are_quantiles_and_finite(run_rule, dtype: str) -> None:
     layer = GaussianLayer([0], 2)
+    row: Any = LAYER_ROWS[GaussianLayer]
     mean, stddev = np.array([[1.0, -2.0]], dtype), np.array([[0.5, 3.0]], dtype)
     levels = np.array([0.0, 0.01, 0.5, 0.99, np.nextafter(np.array(1, dtype), np.array(0, dtype))], dtype)
     drawn = run_rule(
-        lambda m, s, units, u: LAYER_ROWS[GaussianLayer].sample(xp, layer, {"mean": m, "stddev": s}, units, u),
+        lambda m, s, units, u: row.sample(xp, layer, {"mean": m, "stddev": s}, units, u),
         mean,
         stddev,
         np.array([[0, 1, 0, 1, 0]]),

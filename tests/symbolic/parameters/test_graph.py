@@ -1,4 +1,5 @@
 import pickle
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,8 @@ def test_nodes_come_in_topological_order() -> None:
     assert parameter.leaves == (tensor,)
     assert parameter.outputs == (softmax,)
     assert parameter.inputs == (tensor,)
-    assert (next(parameter.nodes), next(parameter.inputs), next(parameter.outputs)) == (tensor, tensor, softmax)
+    parts: list[Any] = [parameter.nodes, parameter.inputs, parameter.outputs]  # tuples that are iterators too
+    assert list(map(next, parts)) == [tensor, tensor, softmax]
 
 
 def test_sequence_and_binary_share_what_is_shared() -> None:
@@ -71,7 +73,8 @@ def test_references_share_leaves_and_copy_operations() -> None:
     targets = [node.deref() if isinstance(node, ReferenceParameter) else node for node in reference.leaves]
     assert targets == [tensor, constant]
     assert reference.output is not parameter.output
-    assert reference.ref().leaves[0].deref() is tensor
+    again: Any = reference.ref().leaves[0]
+    assert again.deref() is tensor
 
 
 def test_subgraph_ends_at_an_inner_node() -> None:
@@ -129,7 +132,7 @@ EXP, SQUARE, TENSOR = ExpParameter((3,)), SquareParameter((3,)), leaf(3)
             GraphError,
             "construct a new operation",
         ),
-        (lambda: Parameter.from_input(3.0), DTypeError, "expected a Parameter or a leaf of one, found float"),
+        (lambda: Parameter.from_input(3.0), DTypeError, "expected a Parameter or a leaf of one, found float"),  # type: ignore[arg-type]
     ],
 )
 def test_refuses(make, error: type[Exception], message: str) -> None:

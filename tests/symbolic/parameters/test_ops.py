@@ -146,7 +146,7 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: ReduceSumParameter((2, 3), axis=-3), ShapeError, "ReduceSumParameter: axis -3 is outside"),
         (lambda: ReduceSumParameter(()), ShapeError, "axis -1 is outside"),
         (lambda: ExpParameter((2, 0)), ShapeError, r"every size of a shape must be at least 1, found \(2, 0\)"),
-        (lambda: ExpParameter((2.5,)), PlicaError, "a shape must be a sequence of integers"),
+        (lambda: ExpParameter((2.5,)), PlicaError, "a shape must be a sequence of integers"),  # type: ignore[arg-type]
         (lambda: IndexParameter((2, 3), indices=[3]), InputError, r"expected indices in \[0, 2\] .* found 3"),
         (lambda: IndexParameter((2, 3), indices=[-1]), InputError, "found -1"),
         (lambda: IndexParameter((2, 3), indices=[]), InputError, "found none"),
@@ -159,9 +159,9 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: FlattenParameter((2, 3), start=1, end=2), ShapeError, "axes 1 to 2 are outside"),
         (lambda: ClampParameter((2,)), InputError, "at least one bound"),
         (lambda: ClampParameter((2,), vmin=2.0, vmax=1.0), InputError, "needs vmin <= vmax"),
-        (lambda: ClampParameter((2,), vmin="0"), DTypeError, "ClampParameter: vmin must be a number, found '0'"),
+        (lambda: ClampParameter((2,), vmin="0"), DTypeError, "ClampParameter: vmin must be a number, found '0'"),  # type: ignore[arg-type]
         (lambda: ClampParameter((2,), vmax=float("nan")), InputError, "ClampParameter: vmax is NaN"),
-        (lambda: ScaledSigmoidParameter((2,), [0.0], 1.0), DTypeError, r"vmin must be a number, found \[0\.0\]"),
+        (lambda: ScaledSigmoidParameter((2,), [0.0], 1.0), DTypeError, r"vmin must be a number, found \[0\.0\]"),  # type: ignore[arg-type]
         (lambda: EinsumParameter((2,), (2,), equation="é,é->é"), ShapeError, "write one small letter"),
         (lambda: ExpParameter((1,) * 70), ShapeError, "at most 30 axes, found 70"),
         (lambda: ExpParameter((2**40, 2**40)), ShapeError, "more entries than can be counted in 64 bits"),

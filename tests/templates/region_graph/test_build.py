@@ -1,5 +1,6 @@
 from collections import Counter
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_cp_sums_all_products_of_the_root_at_once() -> None:
     circuit = FullyFactorized(2, num_repetitions=3).build_circuit(
         input_factory=COIN, sum_product="cp", num_sum_units=4, num_classes=5, nary_sum_weight_factory=MIXING
     )
-    root = circuit.outputs[0]
+    root: Any = circuit.outputs[0]
     assert repr(root) == "SumLayer(arity=3, 4 -> 5)"
     assert not root.mixing
 
@@ -60,7 +61,7 @@ def test_the_root_mixes_sums_of_as_many_units_as_classes(name: str) -> None:
     circuit = FullyFactorized(2, num_repetitions=3).build_circuit(
         input_factory=COIN, sum_product=name, num_sum_units=4, num_classes=5, nary_sum_weight_factory=MIXING
     )
-    root = circuit.outputs[0]
+    root: Any = circuit.outputs[0]
     assert repr(root) == "SumLayer(arity=3, 5 -> 5)"
     assert root.mixing
     assert root.evaluated_params["weight"].shape == (5, 3)
@@ -107,7 +108,7 @@ def test_factories_may_be_given_by_scope() -> None:
         return GaussianLayer(scope, units)
 
     graph = QuadTree((2, 1, 2))  # input regions {0, 2} and {1, 3}
-    by_scope = {Scope([0, 2]): COIN, Scope([1]): reals, Scope([3]): COIN}
+    by_scope: dict[Scope, Any] = {Scope([0, 2]): COIN, Scope([1]): reals, Scope([3]): COIN}
     circuit = graph.build_circuit(input_factory=by_scope, sum_product="cp", num_input_units=2, num_sum_units=2)
     kinds = {layer.scope: type(layer) for layer in circuit.input_layers}
     assert kinds == {Scope([v]): GaussianLayer if v == 1 else CategoricalLayer for v in range(4)}

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -32,8 +33,8 @@ def test_views() -> None:
     assert graph.outputs == (AB,)
     assert graph.inner_nodes == (SPLIT, AB)
     assert graph.inner_region_nodes == (AB,)
-    assert (next(graph.nodes), next(graph.region_nodes), next(graph.partition_nodes)) == (A, A, SPLIT)
-    assert (next(graph.inputs), next(graph.outputs)) == (A, AB)
+    iterators: list[Any] = [graph.nodes, graph.region_nodes, graph.partition_nodes, graph.inputs, graph.outputs]
+    assert list(map(next, iterators)) == [A, A, SPLIT, A, AB]
     assert (graph.scope, graph.num_variables) == (Scope([0, 1]), 2)
     assert repr(A) == "RegionNode({0})"
 
@@ -146,7 +147,7 @@ def test_damaged_files_are_refused(text: str | None, message: str, tmp_path) -> 
         ),
         (lambda: RegionNode([]), GraphError, "the scope is empty"),
         (
-            lambda: RegionGraph(["a"], {}, ["a"]),
+            lambda: RegionGraph(["a"], {}, ["a"]),  # type: ignore[list-item]
             DTypeError,
             "expected RegionNode or PartitionNode, found 'a'|not a region",
         ),

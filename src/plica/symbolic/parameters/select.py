@@ -5,6 +5,7 @@
 """
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -17,7 +18,7 @@ from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, ch
 class IndexParameter(UnaryOp):
     """Entries `indices` along an axis, in that order; an entry may come more than once."""
 
-    indices: tuple[int, ...] = field(kw_only=True)
+    indices: Sequence[int] = field(kw_only=True)
     axis: int = field(default=-1, kw_only=True)
 
     def infer_shape(self) -> Shape:
@@ -44,7 +45,7 @@ class IndexParameter(UnaryOp):
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=at)
 
 
-def _runs(indices: tuple[int, ...]) -> list[tuple[int, int]]:
+def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
     """The first and the last of each run of ascending neighbours."""
     runs: list[tuple[int, int]] = []
     for index in indices:
