@@ -146,7 +146,17 @@ def far_exponentials(leaf: Callable[[list[list[float]]], Parameter]) -> Categori
     return CategoricalLayer([0], 1, num_categories=2, probs=probs)
 
 
+def large_factor() -> Circuit:
+    """Weights whose softmax is subnormal and has lost digits, and whose product with a number is not small."""
+    shape = (2, 2)
+    factor = ConstantParameter(*shape, value=1e30)
+    chosen = of_logits([[0.0, -100.0], [-98.0, 0.0]])
+    weight = Parameter.from_binary(HadamardParameter(shape, shape), chosen, factor)
+    return chain(CategoricalLayer([0], 2, num_categories=2, probs=constant(np.eye(2))), SumLayer(2, 2, weight=weight))
+
+
 CASES: dict[str, Callable[[], Circuit]] = {
+    "a softmax times a large number": large_factor,
     "sums of sums": merged,
     "three sums": three_sums,
     "sums of tiny weights": tiny_weights,

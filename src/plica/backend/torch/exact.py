@@ -24,6 +24,7 @@ def log_of_sum(
     weight: Tensor,
     given: Tensor | None,
     form: str | None,
+    lost_each: float = 1.0,
 ) -> Tensor:
     """`log(total) + shift`, with the entries recomputed whose linear `total` lost precision.
 
@@ -34,12 +35,13 @@ def log_of_sum(
         weight: The linear weight.
         given: What the weight's logarithms are computed from, if they are not those of `weight`.
         form: How: `"log"` or `"log_softmax"`.
+        lost_each: How many smallest normal numbers an entry of the weight may lack.
 
     Shapes: total (..., B, O), shift broadcasts with it; factors (..., B, I) each; weight and given (..., O, N), N the
         product of the factors' I, that of the last factor fastest.
     """
     limits = torch.finfo(total.dtype)
-    limit = limits.tiny / limits.eps
+    limit = limits.tiny / limits.eps * lost_each
     if is_abstract(total) or total.device.type != "cpu" or not total.numel() or not weight.numel():
         return safe_log(total).add_(shift)
     least, most = torch.aminmax(total.detach())

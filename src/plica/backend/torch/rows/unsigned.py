@@ -73,8 +73,12 @@ def _signed(name: str, row: Row, is_ordered: bool) -> Row:
             _refuse_uint64(name, call)
         inputs = tuple(map(_as_int64, equation.inputs))
         texts = tuple(
-            repr(new.value) if isinstance(new, Literal) else text if new is old else f"{text}.to(torch.int64)"
-            for text, new, old in zip(call.inputs, inputs, equation.inputs, strict=True)
+            repr(new.value)
+            if isinstance(new, Literal)
+            else text
+            if new is old or call.is_host(place)
+            else f"{text}.to(torch.int64)"
+            for place, (text, new, old) in enumerate(zip(call.inputs, inputs, equation.inputs, strict=True))
         )
         outputs = tuple(replace(one, type=_as_int64(one).type) for one in equation.outputs)
         text = row(replace(call, equation=replace(equation, inputs=inputs, outputs=outputs), inputs=texts))
