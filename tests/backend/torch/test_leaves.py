@@ -163,7 +163,22 @@ def test_a_name_of_ones_own_is_the_key() -> None:
     assert sorted(compiled.state_dict()) == ["0.logits", "1.logits", "shared.weight"]
 
 
-TAKEN = ("if", "__debug__", "device", "training", "items", "_keys", "state_dict", "leaves", "torch", "range", "x", "b")
+TAKEN = (
+    "a",
+    "logits_0",
+    "if",
+    "__debug__",
+    "device",
+    "training",
+    "items",
+    "_keys",
+    "state_dict",
+    "leaves",
+    "torch",
+    "range",
+    "x",
+    "b",
+)
 
 
 @pytest.mark.parametrize("name", TAKEN)
