@@ -47,7 +47,7 @@ DTYPES = (
     "float16",
     "float32",
     "uint8",
-    *(pytest.param(one, marks=MORE) for one in ("float64", "int8", "int64", "bool", "complex64")),
+    *(pytest.param(one, marks=MORE) for one in ("float64", "int8", "int64", "uint16", "uint64", "bool", "complex64")),
 )
 
 

@@ -347,10 +347,10 @@ def log1p(x: Any, /) -> Any:
 def log2(x: Any, /) -> Any:
     """`log2` of each element: float, complex; operands are promoted and broadcast."""
 
-def log_einsum_exp(equation: Any, values: Any, weight: Any, logs: Any = None, form: Any = 'log') -> Any:
+def log_einsum_exp(equation: Any, values: Any, weight: Any, logs: Any = None, form: Any = 'log', lost: Any = 1.0) -> Any:
     """`log(einsum(equation, exp(values)..., weight))`: values in log space, the weight linear and not negative."""
 
-def log_matmul_exp(x: Any, weight: Any, logs: Any = None, form: Any = 'log') -> Any:
+def log_matmul_exp(x: Any, weight: Any, logs: Any = None, form: Any = 'log', lost: Any = 1.0) -> Any:
     """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative."""
 
 def log_softmax(x: Any, /, *, axis: Any = -1) -> Any:

@@ -63,6 +63,7 @@ class Builder:
         self.source = ""
         self.equalities: list[tuple[Dim, Dim]] = []
         self._names = Names()
+        self._reserved: set[str] = set()
         self._sizes: dict[str, Var] = {}
         self._consts: list[Var] = []
         self._arguments: list[Var] = []
@@ -92,9 +93,16 @@ class Builder:
         self._arguments.append(var)
         return var
 
+    def reserve(self, name: str) -> str:
+        """A name like this one that no variable has or gets, but for a `const` that is given it."""
+        self._reserved.add(reserved := self._names.fresh(name))
+        return reserved
+
     def const(self, name: str | None, type_: ArrayType, *, is_size: bool = False) -> Var:
-        """A new captured leaf."""
-        var = self._define(name, type_, is_size=is_size)
+        """A new captured leaf; one that is given a reserved name is called exactly that."""
+        is_reserved = name in self._reserved
+        self._reserved.discard(name or "")
+        var = Var(name, type_, is_size) if name and is_reserved else self._define(name, type_, is_size=is_size)
         self._consts.append(var)
         return var
 

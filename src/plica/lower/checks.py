@@ -16,12 +16,12 @@ from plica.lower.optimise.ranges import never_negative
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import Layer
+from plica.symbolic.layers import LAYER_ROWS, Layer
 from plica.symbolic.parameters import ConstantParameter, Parameter, ReferenceParameter, TensorParameter
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
 
-_LINEAR_PARAMETERS = ("weight", "probs")
+_LINEAR_PARAMETERS = ("weight", "probs")  # of Plica's own layers
 
 
 def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
@@ -33,7 +33,8 @@ def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
     if semiring.negative:
         return
     for layer in circuit.live.layers:
-        for name in _LINEAR_PARAMETERS:
+        names = _LINEAR_PARAMETERS if type(layer) in LAYER_ROWS else ()  # others are looked at when they are called
+        for name in names:
             parameter = layer.evaluated_params.get(name)
             if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():
                 raise UnsupportedError(_message(circuit, layer, name, semiring, float(value.min())))

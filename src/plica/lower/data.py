@@ -67,6 +67,11 @@ def lower_check(folded: FoldedCircuit, semiring: Semiring, input_dtype: DType) -
     return program, tuple(constants)
 
 
+def _fits(value: float, dtype: DType) -> bool:
+    limits = np.iinfo(dtype.value)
+    return bool(limits.min <= value <= limits.max)
+
+
 class InputData:
     """The data as layers read it: columns in front, legal values everywhere, what is missing or wrong aside.
 
@@ -90,7 +95,10 @@ class InputData:
         unusable = either(self.missing, self.wrong)
         self._safe = columns
         if unusable is not None:
-            inside = by_row([domain.inside for domain in domains], columns.dtype, scope.constant)
+            values = [domain.inside for domain in domains]
+            if columns.dtype.kind == "int" and not all(_fits(value, columns.dtype) for value in values):
+                columns = xp.astype(columns, DType.INT64)
+            inside = by_row(values, columns.dtype, scope.constant)
             self._safe = xp.where(unusable, inside, columns)
         self._cast: dict[DType, Tracer] = {}
         self.incomplete = self._incomplete()

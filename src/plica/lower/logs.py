@@ -80,9 +80,9 @@ def exp_form(parameter: Parameter) -> Parameter:
 
 def is_better(logs: Parameter, parameter: Parameter) -> bool:
     """Whether `log_form(parameter)` may be right where the logarithm of the number itself is not."""
-    output = logs.output
-    if isinstance(output, ConstantParameter):
-        value = np.asarray(_leaf(parameter.output).value, dtype=np.float64)
+    output, own = logs.output, _leaf(parameter.output)
+    if isinstance(own, ConstantParameter) and isinstance(output, ConstantParameter):
+        value = np.asarray(own.value, dtype=np.float64)
         return bool(((value > 0) & (value < _SMALL)).any())
     return not (isinstance(output, LogParameter) and logs.node_inputs(output)[0] is parameter.output)
 

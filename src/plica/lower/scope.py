@@ -58,6 +58,7 @@ class LoweringScope:
     weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
     trace: Trace = field(init=False)
     _keys: dict[TensorParameter, str] = field(init=False)
+    _names: dict[str, str] = field(init=False)
     _values: ParameterValues = field(init=False)
     _constants: dict[str, Tracer] = field(default_factory=dict)
     _derived: dict[tuple[Parameter, bool], Parameter] = field(default_factory=dict)
@@ -65,6 +66,8 @@ class LoweringScope:
     def __post_init__(self) -> None:
         self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
+        # Before anything else has a name, so that a leaf is called alike in every Program of the circuit.
+        self._names = {key: self.builder.reserve(_as_name(key)) for key in self._keys.values()}
         self._values = ParameterValues(self.dtype, self._leaf, self.owners, self.constant)
 
     def argument(self, name: str, shape: tuple[int | str, ...], dtype: DType) -> Tracer:
@@ -173,8 +176,9 @@ class LoweringScope:
     def _leaf(self, leaf: Leaf) -> Tracer:
         self.captured.append(leaf)
         key = next(self._keys[member] for member in leaf.members if member in self._keys)
-        name = const_key("_".join(reversed(key.split(".", 1))))
-        return Tracer(self.builder.const(name, array_type(leaf.shape, wide_dtype(leaf.kind, self.dtype))), self.trace)
+        return Tracer(
+            self.builder.const(self._names[key], array_type(leaf.shape, wide_dtype(leaf.kind, self.dtype))), self.trace
+        )
 
     def keep_unread(self) -> None:
         """Capture the tensors of layers that no output depends on: state dicts have them, though nothing reads them."""
@@ -197,6 +201,11 @@ class LoweringScope:
 
 def _log(number: float) -> float:
     return log(number) if number else -inf
+
+
+def _as_name(key: str) -> str:
+    """The key of a leaf as a name: `3.weight` is `weight_3`."""
+    return const_key("_".join(reversed(key.split(".", 1))))
 
 
 def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:

@@ -106,7 +106,7 @@ def _require_logs(weight: ArrayType, given: ArrayType | None, axes: int) -> None
         require_equal_sizes(one, other, message)
 
 
-def _log_matmul_exp_type(*types: ArrayType, logs: str | None = None) -> ArrayType:
+def _log_matmul_exp_type(*types: ArrayType, logs: str | None = None, lost: float = 1.0) -> ArrayType:  # noqa: ARG001
     types, given = _with_logs(types, logs)
     require_operands(types, 2)
     *inputs, weight = types
@@ -134,7 +134,7 @@ def _log_matmul_exp_type(*types: ArrayType, logs: str | None = None) -> ArrayTyp
     return array_type((*broadcast(first[:-2], weight.shape[:-2]), first[-2], weight.shape[-2]), dtype)
 
 
-def _log_matmul_exp(*arrays: Array, logs: str | None = None) -> Any:
+def _log_matmul_exp(*arrays: Array, logs: str | None = None, lost: float = 1.0) -> Any:  # noqa: ARG001
     (*inputs, weight), given = _with_logs(arrays, logs)
     terms = np.concatenate(inputs, axis=-1)[..., :, None, :] + _log_weight(weight, given, logs)[..., None, :, :]
     largest = np.max(terms, axis=-1, initial=-np.inf)
@@ -164,11 +164,16 @@ def _with_log_weights(x: Array, equation: str | None) -> list[Sample]:
     softmax = softmax / softmax.sum(-1, keepdims=True)
     return [
         sample(x, softmax, logits, logs="log_softmax", **settings),
-        sample(x, np.exp(logits), logits, logs="log", **settings),
+        sample(x, np.exp(logits), logits, logs="log", lost=4.0, **settings),
     ]
 
 
-def _log_einsum_exp_type(*types: ArrayType, equation: str, logs: str | None = None) -> ArrayType:
+def _log_einsum_exp_type(
+    *types: ArrayType,
+    equation: str,
+    logs: str | None = None,
+    lost: float = 1.0,  # noqa: ARG001
+) -> ArrayType:
     types, given = _with_logs(types, logs)
     _require_logs(types[-1], given, 2)
     require_operands(types, 2)
@@ -176,7 +181,7 @@ def _log_einsum_exp_type(*types: ArrayType, equation: str, logs: str | None = No
     return _einsum_type(*types, equation=equation)
 
 
-def _log_einsum_exp(*arrays: Array, equation: str, logs: str | None = None) -> Any:
+def _log_einsum_exp(*arrays: Array, equation: str, logs: str | None = None, lost: float = 1.0) -> Any:  # noqa: ARG001
     """Every term of the sum on axes of its own, then one `logsumexp`."""
     arrays, given = _with_logs(arrays, logs)
     left, _, result = equation.replace(" ", "").partition("->")

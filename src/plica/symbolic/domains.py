@@ -67,6 +67,8 @@ class Domain:
     @property
     def inside(self) -> Number:
         """A value inside, which stands for what is missing or wrong so that layers compute with legal numbers."""
+        if self.least < 0 <= self.most:
+            return 0
         if self.least > -math.inf and not self.above:
             return self.least
         if self.most < math.inf:

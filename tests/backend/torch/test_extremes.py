@@ -15,6 +15,7 @@ import torch
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower.optimise.layers import _is_identity
+from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, SumLayer
@@ -127,13 +128,43 @@ def exponentials() -> Circuit:
     return chain(CategoricalLayer([0], 2, num_categories=2, probs=constant(np.eye(2))), SumLayer(2, 1, weight=weight))
 
 
+def large_exponentials() -> Circuit:
+    """Weights that are infinite in float32, beside ordinary ones."""
+    weights = [tensor([[100.0, -100.0], [3.0, 200.0]]), tensor([[95.0, -50.0]])]
+    first, second = (Parameter.from_unary(ExpParameter(weight.shape), weight) for weight in weights)
+    start = CategoricalLayer([0], 2, num_categories=2, probs=constant([[1.0, 0.5], [0.0, 0.5]]))
+    return chain(start, SumLayer(2, 2, weight=first), SumLayer(2, 1, weight=second))
+
+
+def constant_exponentials() -> Circuit:
+    return chain(far_exponentials(constant), SumLayer(1, 1))
+
+
+def far_exponentials(leaf: Callable[[list[list[float]]], Parameter]) -> CategoricalLayer:
+    """States of probability exp(-200) and exp(-150), each 0 in float32."""
+    probs = Parameter.from_unary(ExpParameter((1, 2)), leaf([[-200.0, -150.0]]))
+    return CategoricalLayer([0], 1, num_categories=2, probs=probs)
+
+
+def large_factor() -> Circuit:
+    """Weights whose softmax is subnormal and has lost digits, and whose product with a number is not small."""
+    shape = (2, 2)
+    factor = ConstantParameter(*shape, value=1e30)
+    chosen = of_logits([[0.0, -100.0], [-98.0, 0.0]])
+    weight = Parameter.from_binary(HadamardParameter(shape, shape), chosen, factor)
+    return chain(CategoricalLayer([0], 2, num_categories=2, probs=constant(np.eye(2))), SumLayer(2, 2, weight=weight))
+
+
 CASES: dict[str, Callable[[], Circuit]] = {
+    "a softmax times a large number": large_factor,
     "sums of sums": merged,
     "three sums": three_sums,
     "sums of tiny weights": tiny_weights,
     "probs of a softmax": far_states,
     "a mixing softmax": far_mixing,
     "weights that are exponentials": exponentials,
+    "weights that overflow": large_exponentials,
+    "exponentials of constants": constant_exponentials,
 }
 
 
@@ -153,6 +184,18 @@ def test_what_underflows_in_linear_space(
     np.testing.assert_allclose(found.detach(), expected, rtol=1e-5, atol=1e-5)
     found.sum().backward()
     assert all(np.isfinite(slope).all() for slope in gradients(compiled).values())
+
+
+def test_states_whose_probabilities_underflow_are_summed_out_drawn_and_chosen() -> None:
+    compiled = TorchCompiler().compile(chain(far_exponentials(tensor), SumLayer(1, 1)))
+    missing = torch.tensor([[np.nan]])
+    total = compiled(missing).sum()
+    assert total.item() == pytest.approx(-150.0)
+    total.backward()
+    assert all(np.isfinite(slope).all() for slope in gradients(compiled).values())
+    rows, log_values = mpe(compiled, missing)
+    assert (rows.item(), log_values.item()) == (1, pytest.approx(-150.0))
+    assert sample(compiled, 5, seed=0).flatten().tolist() == [1] * 5
 
 
 def test_chains_of_softmax_weights_merge() -> None:

@@ -12,6 +12,7 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.leaves import Leaves, attribute_of
 from plica.errors import GraphError
+from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer, UniformInitializer
 from plica.symbolic.layers import HadamardLayer, SumLayer
@@ -162,7 +163,22 @@ def test_a_name_of_ones_own_is_the_key() -> None:
     assert sorted(compiled.state_dict()) == ["0.logits", "1.logits", "shared.weight"]
 
 
-TAKEN = ("if", "__debug__", "device", "training", "items", "_keys", "state_dict", "leaves", "torch", "range", "x", "b")
+TAKEN = (
+    "a",
+    "logits_0",
+    "if",
+    "__debug__",
+    "device",
+    "training",
+    "items",
+    "_keys",
+    "state_dict",
+    "leaves",
+    "torch",
+    "range",
+    "x",
+    "b",
+)
 
 
 @pytest.mark.parametrize("name", TAKEN)
@@ -175,6 +191,8 @@ def test_tensors_may_have_any_name(name: str) -> None:
     compiled.load_state_dict(compiled.state_dict())
     assert torch.equal(copy.deepcopy(compiled)(x), value)
     assert torch.equal(plica.jit(lambda rows: compiled(rows))(x), value)
+    assert torch.equal(mpe(compiled, x)[0], x)
+    assert torch.equal(sample(compiled, 1, x), x)
 
 
 def test_no_two_leaves_get_one_attribute() -> None:

@@ -16,6 +16,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, query_of
 from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
 from plica.lower.queries.sample import SAMPLING
+from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
 from plica.symbolic.parameters import Parameter, SoftmaxParameter
@@ -286,14 +287,20 @@ def test_circuits_that_cannot_be_sampled(case: str) -> None:
 
 def test_weights_that_cannot_be_sampled() -> None:
     query = SamplingQuery(TorchCompiler("sum-product").compile(negative()))
-    with pytest.raises(
-        StructuralPropertyError, match="weights that are not negative, but a sum layer has a negative one"
-    ):
+    with pytest.raises(StructuralPropertyError, match="weights that are not negative, but a layer has a negative one"):
         query(3)
     with pytest.raises(InputError, match="logarithm of the circuit's total is -inf, so there is nothing to sample"):
         SamplingQuery(TorchCompiler().compile(nothing()))(3)
     with pytest.raises(InputError, match="num_samples is -1, expected at least 0"):
         query(-1)
+
+
+def test_inputs_with_negative_numbers_are_no_distributions() -> None:
+    layer = CategoricalLayer([0], 1, num_categories=2, probs=constant([[1.5, -0.5]]))
+    compiled = TorchCompiler("sum-product").compile(chain(layer))
+    for ask in (lambda: sample(compiled, 3), lambda: mpe(compiled, torch.tensor([[np.nan]]))):
+        with pytest.raises(StructuralPropertyError, match="weights that are not negative, but a layer has a negative"):
+            ask()
 
 
 def of_ones_own() -> Circuit:

@@ -1,6 +1,8 @@
 """Learned weights that become negative where the semiring has no negative numbers: refused on every path."""
 
 import pickle
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -8,8 +10,13 @@ import torch
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
-from plica.symbolic.parameters import normal
+from plica.ir.op import unsupported
+from plica.pipeline import PipelineContext
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import REALS
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, InputLayer, InputRow, SumLayer
+from plica.symbolic.parameters import Parameter, normal
+from plica.symbolic.scope import Scope
 from tests.harness.circuits import chain, product_then_sum, tensor
 
 
@@ -99,3 +106,37 @@ def test_weights_under_inference_mode_are_looked_at_too() -> None:
         compiled.get_parameter("leaves.weight_1").fill_(-1.0)
         with pytest.raises(UnsupportedError, match="the entry -1"):
             compiled(torch.zeros(3, 1, dtype=torch.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Slope(InputLayer):
+    """exp(w x): its parameter is called a weight, and is none."""
+
+    scope: Scope
+    num_output_units: int
+    weight: Parameter
+    domain = REALS
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"scope": self.scope, "num_output_units": self.num_output_units}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        return {"weight": self.weight}
+
+
+def _slope(xp: Any, semiring: Any, _layer: Slope, params: Any, x: Any) -> Any:
+    return semiring.from_log(xp, xp.expand_dims(params["weight"], axis=1) * x)
+
+
+def _no_integral(xp: Any, semiring: Any, _layer: Slope, params: Any) -> Any:
+    return semiring.from_log(xp, xp.expand_dims(params["weight"] * float("inf"), axis=1))
+
+
+def test_what_layers_of_ones_own_call_a_weight_may_be_negative() -> None:
+    """What a layer takes by `params.weight` is a weight, whatever it is called."""
+    layer = Slope(Scope([0]), 1, Parameter.from_input(tensor([-2.0])))
+    context = PipelineContext()
+    context.add_layer_compilation_rule(InputRow(Slope, _slope, _no_integral, unsupported("no sampler")))
+    assert context.compile(Circuit([layer], {}, [layer]))(torch.tensor([[3]])).item() == -6.0

@@ -1,7 +1,8 @@
-"""The way out where linear numbers underflow: the few results that are lost are computed again in log space.
+"""The way out where linear numbers underflow or overflow: results that are lost are computed again in log space.
 
-A sum of `weight * exp(x - shift)` is right while it is well above the smallest normal number. Below, terms have lost
-digits or all of themselves; then terms are `log weight + x` each, at the price of an array of all of them.
+A sum of `weight * exp(x - shift)` is right while it is well above the smallest normal number, and finite. Below, terms
+have lost digits or all of themselves; it is infinite where a weight, such as exp(100), has overflowed. Then terms are
+`log weight + x` each, at the price of an array of all of them.
 On the CPU that is a plain branch. On other devices, under `torch.compile` and in function transforms it would wait for
 the device, so there the result stays as it is: `-inf` where every term is below the smallest number.
 """
@@ -23,6 +24,7 @@ def log_of_sum(
     weight: Tensor,
     given: Tensor | None,
     form: str | None,
+    lost_each: float = 1.0,
 ) -> Tensor:
     """`log(total) + shift`, with the entries recomputed whose linear `total` lost precision.
 
@@ -33,18 +35,24 @@ def log_of_sum(
         weight: The linear weight.
         given: What the weight's logarithms are computed from, if they are not those of `weight`.
         form: How: `"log"` or `"log_softmax"`.
+        lost_each: How many smallest normal numbers an entry of the weight may lack.
 
     Shapes: total (..., B, O), shift broadcasts with it; factors (..., B, I) each; weight and given (..., O, N), N the
         product of the factors' I, that of the last factor fastest.
     """
     limits = torch.finfo(total.dtype)
-    limit = limits.tiny / limits.eps
+    limit = limits.tiny / limits.eps * lost_each
     if is_abstract(total) or total.device.type != "cpu" or not total.numel() or not weight.numel():
         return safe_log(total).add_(shift)
-    lost = total.detach() < limit
-    if not bool(lost.any()):
-        return torch.log(total).add_(shift)
-    result = (log_from(total, limit) if torch.is_grad_enabled() else torch.log(total)).add_(shift)
+    least, most = torch.aminmax(total.detach())
+    if bool(most <= limits.max):
+        if bool(least >= limit):
+            return torch.log(total).add_(shift)
+        lost = total.detach() < limit
+        result = (log_from(total, limit) if torch.is_grad_enabled() else torch.log(total)).add_(shift)
+    else:  # a weight has overflowed, and would send NaN to the gradients of all: none of them goes this way
+        lost = torch.ones_like(total, dtype=torch.bool)
+        result = torch.zeros_like(total.detach() + shift.detach())
     folds, rows = result.shape[:-2], result.shape[-2:]
     flat = result.reshape(-1, *rows)
     values = [_of_folds(x, folds) for x in factors()]

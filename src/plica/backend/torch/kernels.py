@@ -46,12 +46,13 @@ __all__ = [
 ]
 
 
-def log_matmul_exp(*arrays: Tensor, logs: str | None = None) -> Tensor:
+def log_matmul_exp(*arrays: Tensor, logs: str | None = None, lost: float = 1.0) -> Tensor:
     """log(sum over h of exp(x_h) @ W_h.T) with one shift for all inputs.
 
     Args:
         arrays: The inputs, the weight and, where `logs` is given, what the weight's logarithms are computed from.
         logs: How they are: `"log"` or `"log_softmax"`.
+        lost: How many smallest normal numbers an entry of the weight may lack.
 
     Shapes: x_h (..., B, I), weight (..., O, H*I), result (..., B, O).
     """
@@ -64,10 +65,10 @@ def log_matmul_exp(*arrays: Tensor, logs: str | None = None) -> Tensor:
         product = torch.matmul((x - shift).exp_(), columns.mT)
         total = product if total is None else total + product
     assert total is not None, "there is at least one input"
-    return log_of_sum(total, shift, lambda: [torch.cat(inputs, -1)], weight, given, logs)
+    return log_of_sum(total, shift, lambda: [torch.cat(inputs, -1)], weight, given, logs, lost)
 
 
-def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None) -> Tensor:
+def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None, lost: float = 1.0) -> Tensor:
     """log(einsum(exp(values)..., weight)), each value shifted by its largest entry along the axes summed out.
 
     Values that share a summed axis are added in log space first: their largest entries may lie in different places.
@@ -77,7 +78,7 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None) -> T
     (*arrays_, weight), given = _with_logs(arrays, logs)
     factors = _separated(list(zip(names, arrays_, strict=True)), result)
     if len(factors) == 1 and len(weighted) == 3:
-        return _of_one_value(*factors[0], weighted, [weight] if given is None else [weight, given], logs, result)
+        return _of_one_value(*factors[0], weighted, [weight] if given is None else [weight, given], logs, lost, result)
     shifts = [shift_of(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
     exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
     total = _contract([term for term, _ in factors], exps, weighted, weight, result)
@@ -86,7 +87,7 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None) -> T
     units = "".join(term[-1] for term, _ in factors)
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return safe_log(total).add_(shift)
-    return log_of_sum(total, shift, lambda: [x for _, x in factors], weight.flatten(2), given, logs)
+    return log_of_sum(total, shift, lambda: [x for _, x in factors], weight.flatten(2), given, logs, lost)
 
 
 def total(*arrays: Tensor) -> Tensor:
@@ -94,7 +95,7 @@ def total(*arrays: Tensor) -> Tensor:
     return reduce(torch.add, arrays)
 
 
-def log_tucker(*arrays: Tensor, logs: str | None = None) -> Tensor:
+def log_tucker(*arrays: Tensor, logs: str | None = None, lost: float = 1.0) -> Tensor:
     """Log of a core summed against the exponentials of a vector for each of its axes but the first two.
 
     Shapes: vectors (F, B, K) each of its K, the core (F, O, K, ...), what its logarithms are computed from (F, O, N),
@@ -103,7 +104,7 @@ def log_tucker(*arrays: Tensor, logs: str | None = None) -> Tensor:
     (*vectors, core), given = _with_logs(arrays, logs)
     shifts = [shift_of(x, (-1,)) for x in vectors]
     total = tucker([(x - shift).exp_() for x, shift in zip(vectors, shifts, strict=True)], core)
-    return log_of_sum(total, reduce(torch.add, shifts), lambda: vectors, core.flatten(2), given, logs)
+    return log_of_sum(total, reduce(torch.add, shifts), lambda: vectors, core.flatten(2), given, logs, lost)
 
 
 def _with_logs(arrays: tuple[Tensor, ...], logs: str | None) -> tuple[tuple[Tensor, ...], Tensor | None]:
@@ -111,12 +112,14 @@ def _with_logs(arrays: tuple[Tensor, ...], logs: str | None) -> tuple[tuple[Tens
     return (arrays, None) if logs is None else (arrays[:-1], arrays[-1])
 
 
-def _of_one_value(term: str, x: Tensor, weighted: str, weights: list[Tensor], logs: str | None, result: str) -> Tensor:
+def _of_one_value(
+    term: str, x: Tensor, weighted: str, weights: list[Tensor], logs: str | None, lost: float, result: str
+) -> Tensor:
     """The sum over one axis of one value: that axis last, the others as rows of a matrix product."""
     fold, sums, summed = tuple(weighted)
     rows = [letter for letter in term if letter not in (fold, summed)]
     moved = x.permute([term.index(letter) for letter in (fold, *rows, summed)])
-    found = log_matmul_exp(moved.flatten(1, -2), *weights, logs=logs)
+    found = log_matmul_exp(moved.flatten(1, -2), *weights, logs=logs, lost=lost)
     found = found.reshape(*moved.shape[:-1], weights[0].shape[1])
     return found.permute([[fold, *rows, sums].index(letter) for letter in result])
 

@@ -100,6 +100,10 @@ class Leaves(nn.Module):
         """The leaves with their tensors."""
         return ((leaf, getattr(self, name)) for name, leaf in self._leaves.items())
 
+    def attributes(self) -> Iterator[tuple[str, Leaf]]:
+        """The leaves with the attributes that hold their tensors."""
+        return iter(self._leaves.items())
+
     def unfold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> None:
         """In `state`, replace folded tensors by one entry for each fold, in the order of the circuit's layers."""
         found: dict[str, Tensor] = {}

@@ -102,7 +102,7 @@ class TorchQuery:
         *answer, invalid = self._run(leaves, *arguments)
         if bool(invalid):
             raise StructuralPropertyError(
-                f"{self._query.name} needs weights that are not negative, but a sum layer has a negative one (or NaN); "
+                f"{self._query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
                 "square the circuit or keep its weights positive (softmax, for instance)."
             )
         return Answer(*answer)

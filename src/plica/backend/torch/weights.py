@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, final
 
 import torch
@@ -14,7 +15,7 @@ from plica.backend.torch.logs import is_abstract
 from plica.ir.dtypes import as_dtype
 from plica.lower.checks import lower_least, refuse_weight
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.leaves import Constant, Leaf, owners_of
+from plica.lower.leaves import Constant, owners_of
 from plica.symbolic.semirings import Semiring
 
 
@@ -32,8 +33,9 @@ class WeightCheck:
         self._folded = folded
         self._semiring = semiring
         self._weights = tuple(weights)
-        self._run: Callable[[Leaves], Tensor] | None = None
-        self._read: tuple[str, ...] = ()
+        self._run: Callable[[SimpleNamespace], Tensor] | None = None
+        self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
+        self._constants: tuple[str, ...] = ()
         self._seen: tuple[Any, ...] | None = None
 
     def check(self, leaves: Leaves) -> None:
@@ -45,29 +47,33 @@ class WeightCheck:
         if not self._weights:
             return
         run = self._function(leaves)
-        tensors = [getattr(leaves, name) for name in self._read]
+        tensors = [getattr(leaves, name) for name in self._read.values()]
         if any(is_abstract(tensor) or tensor.is_meta for tensor in tensors):
             return
         seen = tuple(map(_version, tensors))
         if seen == self._seen and None not in seen:
             return
         with torch.no_grad():
-            least = run(leaves)
+            constants = {name: getattr(leaves, name) for name in self._constants}
+            named = dict(zip(self._read, tensors, strict=True))
+            least = run(SimpleNamespace(device=leaves.device, **constants, **named))
         wrong = (least < 0).nonzero()
         if len(wrong):
             self._refuse(int(wrong[0]), float(least[wrong[0]]))
         self._seen = seen
 
-    def _function(self, leaves: Leaves) -> Callable[[Leaves], Tensor]:
+    def _function(self, leaves: Leaves) -> Callable[[SimpleNamespace], Tensor]:
         if self._run is None:
             real = next(tensor.dtype for leaf, tensor in leaves.items() if leaf.kind.name == "REAL")
             owners = owners_of(leaf for leaf, _ in leaves.items())
             program, captured = lower_least(self._folded, self._semiring, as_dtype(real), self._weights, owners)
+            held = {leaf: name for name, leaf in leaves.attributes()}
             for var, one in zip(program.consts, captured, strict=True):
                 if isinstance(one, Constant):
                     leaves.keep(var.name, one)
-            named = zip(program.consts, captured, strict=True)
-            self._read = tuple(attribute_of(var.name) for var, one in named if isinstance(one, Leaf))
+                    self._constants += (attribute_of(var.name),)
+                else:
+                    self._read[attribute_of(var.name)] = held[one]  # names of variables differ from Program to Program
             self._run = emit(program, "least")
         return self._run
 

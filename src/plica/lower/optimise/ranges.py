@@ -60,17 +60,28 @@ def never_negative(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> bool:
 def underflow(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> float:
     """How many smallest normal numbers an entry of `node` may lack because it or what it is made of underflowed.
 
-    One for the entry itself; products of matrices, which rules make, add those of their terms.
+    One for the entry itself; a product adds what its factors lack times the largest that the other can be. Factors
+    without a known bound count as 1.
     """
     found: dict[Any, float] = {}
     for one in topological_order([node], inputs):
         found[one] = 1.0
-        if isinstance(one, MatMulParameter):
+        terms = _TERMS.get(type(one))
+        if terms is not None:
             first, second = inputs(one)
             most = [abs(known_range(child, inputs)[1]) for child in (first, second)]
             each = found[first] * most[1] + found[second] * most[0] + 1.0
-            found[one] = one.in_shape1[1] * each if each < inf else 1.0
+            found[one] = terms(one) * each if each < inf else 1.0
     return found[node]
+
+
+# products of two: how many terms an entry sums
+_TERMS: dict[type, Callable[[Any], int]] = {
+    HadamardParameter: lambda _: 1,
+    KroneckerParameter: lambda _: 1,
+    OuterProductParameter: lambda _: 1,
+    MatMulParameter: lambda node: int(node.in_shape1[1]),
+}
 
 
 def _unknown(_: Any, __: list[Range]) -> Range:

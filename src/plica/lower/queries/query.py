@@ -8,6 +8,7 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported
 from plica.ir.program import Program
+from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width, samples_dtype
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, Owners
@@ -17,7 +18,7 @@ from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.top_down import walk_down
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import FusedRow, InputRow, ProductRow, SumRow
+from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow, SumRow
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -121,8 +122,18 @@ def _lowered(
     log_value = scope.semiring.to_log(xp, up[group])[fold, :, 0]
     choices.skip(layer for layer in scope.folded.circuit.layers if layer not in scope.folded.circuit.live.layers)
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
-    invalid = xp.any(xp.stack(choices.invalid)) if choices.invalid else xp.zeros((), dtype=DType.BOOL)
+    found = [*choices.invalid, *_negative(scope)]
+    invalid = xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
     return [_completed(x, choices.filled.rows()), terms, log_value, invalid], choices
+
+
+def _negative(scope: LoweringScope) -> list[Tracer]:
+    """For each weight of input layers that may be negative, `()`, whether it is; sums say so as they choose."""
+    return [
+        xp.any(xp.less(scope.parameters(group)[name], 0.0))
+        for group, name in scope.weights
+        if isinstance(group.representative, InputLayer) and not is_never_negative(group, name)
+    ]
 
 
 def _completed(x: Tracer | None, rows: Tracer) -> Tracer:

@@ -126,11 +126,10 @@ def _body(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Pa
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
-    if layer.logits is None:
-        return semiring.from_linear(xp, xp.expand_dims(xp.sum(params["probs"], axis=-1), axis=1))
     if layer.normalised:
         return semiring.one(xp, (params["logits"].shape[0], 1, layer.num_output_units), params["logits"].dtype)
-    return semiring.from_log(xp, xp.expand_dims(xp.logsumexp(params["logits"], axis=-1), axis=1))
+    total = _table(layer, params).total(xp)
+    return semiring.from_weight(xp, total.map(lambda table: xp.expand_dims(table, axis=1)))
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
@@ -144,18 +143,13 @@ def _table(layer: CategoricalLayer, params: Params) -> Weight:
 
 
 def _sample(xp: Namespace, layer: CategoricalLayer, params: Params, units: Array, uniforms: Array) -> Array:
-    if layer.logits is None:
-        largest = xp.max(params["probs"], axis=-1, keepdims=True)
-        probs = params["probs"] / xp.where(xp.greater(largest, 0.0), largest, 1.0)  # sums of subnormals lose digits
-    else:
-        probs = xp.softmax(params["logits"], axis=-1)
+    probs = xp.softmax(_table(layer, params).log(xp), axis=-1)  # right where the numbers themselves underflow
     table = xp.cumulative_sum(probs, axis=-1)  # (F, K, C)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
 
 
 def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
-    table = params["probs" if layer.logits is None else "logits"]
-    return xp.expand_dims(xp.argmax(table, axis=-1), axis=-1)  # (F, K, 1)
+    return xp.expand_dims(xp.argmax(_table(layer, params).log(xp), axis=-1), axis=-1)  # (F, K, 1)
 
 
 ROW = InputRow(

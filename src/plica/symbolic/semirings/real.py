@@ -59,7 +59,9 @@ def _log_einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: A
 
 def _exact(numbers: Weight) -> dict[str, Any]:
     """Where the exact way out takes the logarithms of a weight from."""
-    return {} if numbers.logs is None else {"logs": numbers.logs.array, "form": numbers.logs.form}
+    if numbers.logs is None:
+        return {}
+    return {"logs": numbers.logs.array, "form": numbers.logs.form, "lost": numbers.lost}
 
 
 LSE_SUM = Semiring(

@@ -93,6 +93,17 @@ class Weight:
             exact=None,
         )
 
+    def total(self, xp: Namespace) -> Weight:
+        """The sums over the last axis, which is dropped."""
+        terms, logs = self, self.in_logs
+        return replace(
+            self,
+            in_linear=lambda: xp.sum(terms.linear, axis=-1),
+            in_logs=None if logs is None else lambda: xp.logsumexp(terms._logs, axis=-1),
+            exact=None,
+            most=inf,  # how many terms there are is known where they are computed
+        )
+
     def laid_out(self, fn: Callable[[Array], Array]) -> Weight:
         """The numbers of `(F, O, N)` with N as several axes, in the same order."""
         return replace(self.map(fn), exact=self.exact)

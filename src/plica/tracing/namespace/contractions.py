@@ -109,7 +109,11 @@ def _without_ellipsis(
 
 
 def log_matmul_exp(
-    x: Tracer | Sequence[Tracer], weight: Tracer, logs: Tracer | None = None, form: str = "log"
+    x: Tracer | Sequence[Tracer],
+    weight: Tracer,
+    logs: Tracer | None = None,
+    form: str = "log",
+    lost: float = 1.0,
 ) -> Tracer:
     """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative.
 
@@ -123,17 +127,23 @@ def log_matmul_exp(
         weight: Ordinary numbers.
         logs: What the weight's logarithms are computed from where it may underflow: an array of its shape.
         form: `"log"` where `logs` are the logarithms, `"log_softmax"` where the log-softmax of their last axis is.
+        lost: How many smallest normal numbers an entry of `weight` may lack.
 
     Shapes: x (..., B, I) or H of them, weight (..., O, H*I), result (..., B, O).
     """
     inputs = [x] if isinstance(x, Tracer) else list(x)
     if logs is None:
         return record("log_matmul_exp", *inputs, weight)
-    return record("log_matmul_exp", *inputs, weight, logs, logs=form)
+    return record("log_matmul_exp", *inputs, weight, logs, logs=form, **_losses(lost))
 
 
 def log_einsum_exp(
-    equation: str, values: Sequence[Tracer], weight: Tracer, logs: Tracer | None = None, form: str = "log"
+    equation: str,
+    values: Sequence[Tracer],
+    weight: Tracer,
+    logs: Tracer | None = None,
+    form: str = "log",
+    lost: float = 1.0,
 ) -> Tracer:
     """`log(einsum(equation, exp(values)..., weight))`: values in log space, the weight linear and not negative.
 
@@ -143,4 +153,8 @@ def log_einsum_exp(
     """
     if logs is None:
         return record("log_einsum_exp", *values, weight, equation=equation)
-    return record("log_einsum_exp", *values, weight, logs, equation=equation, logs=form)
+    return record("log_einsum_exp", *values, weight, logs, equation=equation, logs=form, **_losses(lost))
+
+
+def _losses(lost: float) -> dict[str, float]:
+    return {"lost": float(lost)} if lost > 1 else {}

@@ -27,7 +27,8 @@ def _einsum(call: Call) -> str:
 def _logs(call: Call) -> str:
     """The argument that says where a weight's logarithms come from; it is the last operand."""
     form = call.params.get("logs")
-    return "" if form is None else f", logs={form!r}"
+    lost = call.params.get("lost", 1.0)
+    return "" if form is None else f", logs={form!r}" + (f", lost={lost!r}" if lost > 1 else "")
 
 
 _FEW = 8  # operands of one operator; Python's own compiler goes one call deeper for each

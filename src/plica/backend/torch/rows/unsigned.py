@@ -11,7 +11,7 @@ from typing import Any
 from plica.backend.torch.rows.call import Call, Row, dtype_source
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Literal
+from plica.ir.program import Literal, Operand
 
 _UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
 _MODULAR = (
@@ -73,8 +73,8 @@ def _signed(name: str, row: Row, is_ordered: bool) -> Row:
             _refuse_uint64(name, call)
         inputs = tuple(map(_as_int64, equation.inputs))
         texts = tuple(
-            repr(new.value) if isinstance(new, Literal) else text if new is old else f"{text}.to(torch.int64)"
-            for text, new, old in zip(call.inputs, inputs, equation.inputs, strict=True)
+            _source(text, old, new, is_host=call.is_host(place))
+            for place, (text, old, new) in enumerate(zip(call.inputs, equation.inputs, inputs, strict=True))
         )
         outputs = tuple(replace(one, type=_as_int64(one).type) for one in equation.outputs)
         text = row(replace(call, equation=replace(equation, inputs=inputs, outputs=outputs), inputs=texts))
@@ -82,6 +82,13 @@ def _signed(name: str, row: Row, is_ordered: bool) -> Row:
         return f"({text}).to({dtype_source(dtype)})" if dtype in _UNSIGNED else text
 
     return written
+
+
+def _source(text: str, old: Operand, new: Operand, *, is_host: bool) -> str:
+    """The text of an operand as int64; a Python number has no dtype to change."""
+    if isinstance(new, Literal):
+        return repr(new.value)
+    return text if new is old or is_host else f"{text}.to(torch.int64)"
 
 
 def _as_int64(operand: Any) -> Any:
