@@ -140,7 +140,7 @@ def constant_exponentials() -> Circuit:
     return chain(far_exponentials(constant), SumLayer(1, 1))
 
 
-def far_exponentials(leaf: Callable[[list[list[float]]], Parameter]) -> CategoricalLayer:
+def far_exponentials(leaf: Callable[[Any], Any]) -> CategoricalLayer:
     """States of probability exp(-200) and exp(-150), each 0 in float32."""
     probs = Parameter.from_unary(ExpParameter((1, 2)), leaf([[-200.0, -150.0]]))
     return CategoricalLayer([0], 1, num_categories=2, probs=probs)
