@@ -101,6 +101,7 @@ def test_functions_that_are_traced_are_checked() -> None:
         tracing.check({**functions, "torch": lambda x, y: (x, y)})
 
 
+@pytest.mark.full
 def test_studies_save_figures_without_names_of_the_machine(tmp_path: Path) -> None:
     run.main(["loops", "--rounds", "1", "--out", str(tmp_path / "figures")])
     text = (tmp_path / "figures" / "loops.json").read_text()

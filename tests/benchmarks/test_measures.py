@@ -81,6 +81,7 @@ def test_generated_overhead_compares_like_with_like(monkeypatch: pytest.MonkeyPa
     assert set(report["tiny folded, forward 16"]["ratios"]) == {"by hand", "generated", "circuit", "by hand (again)"}
 
 
+@pytest.mark.full
 def test_the_command_saves_figures_without_names_of_the_machine(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
     run.main(["--quick", "--rounds", "1", "--circuit", QUICK[0], "--out", str(out)])

@@ -157,6 +157,7 @@ def test_captured_sizes_come_in_one_order() -> None:
     assert texts == texts[:1] * 20
 
 
+@pytest.mark.full
 def test_the_generator_reaches_every_kind_of_line() -> None:
     seen: set[str] = set()
 
