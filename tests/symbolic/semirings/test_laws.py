@@ -1,6 +1,7 @@
 """The laws of algebras on random values, for every row of the table: those that are listed hold, and no other does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from plica.errors import ShapeError, UnsupportedError
-from plica.symbolic.semirings import SCALED, SEMIRINGS, Law, Semiring
+from plica.symbolic.semirings import LSE_SUM, MAX_SUM, SCALED, SEMIRINGS, SUM_PRODUCT, Attempt, Law, Semiring
 
 Array = Any
 ROWS = pytest.mark.parametrize("row", list(SEMIRINGS.values()), ids=list(SEMIRINGS))
@@ -131,3 +132,11 @@ def test_illegal_neighbours() -> None:
         UnsupportedError, match="there is no semiring 'real'; there are sum-product, lse-sum, max-product"
     ):
         Semiring.from_name("real")
+
+
+@pytest.mark.parametrize(
+    "attempt", [SUM_PRODUCT, replace(SCALED, name="lse-sum"), replace(SCALED, algebra=MAX_SUM.algebra)]
+)
+def test_what_cannot_be_tried_first_is_refused(attempt: Semiring) -> None:
+    with pytest.raises(UnsupportedError, match="cannot be tried before lse-sum"):
+        replace(LSE_SUM, attempt=Attempt(attempt, devices=("cpu",)))

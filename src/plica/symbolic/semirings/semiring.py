@@ -87,6 +87,16 @@ class Semiring:
     proven: Callable[[Namespace, Value], Array] | None = None
     attempt: Attempt | None = None
 
+    def __post_init__(self) -> None:
+        if self.attempt is None:
+            return
+        carrier = self.attempt.carrier
+        if carrier.proven is None or carrier.name == self.name or carrier.algebra != self.algebra:
+            raise UnsupportedError(
+                f"{carrier.name} cannot be tried before {self.name}: a carrier that is has a name of its own, the same "
+                "algebra, and a column `proven` that says where it is right."
+            )
+
     # On tensors: what a user computes with results of circuits.
 
     def add(self, *arrays: Array) -> Array:
