@@ -13,6 +13,12 @@ whole activations disappear. What underflow may lose is bounded as it happens:
 
 Scale, bound and cap have one row, `(F, 1, 1)`, as long as they are alike for all rows.
 
+At the end `e <= tolerance * m` proves the result right to that tolerance; where it does not, the caller takes the
+log-space path. Mantissas and weights are not negative.
+
+Backwards, the derivative of a proven result's logarithm with respect to any mantissa or weight is at most
+`tolerance / t`: the bound holds what t more of that mantissa would change. So gradients of proven rows are finite.
+
 Source: the scaling of forward algorithms (Rabiner, "A tutorial on hidden Markov models", 1989, section V.A); the bound
 is a running error analysis (Higham, "Accuracy and stability of numerical algorithms", 2002, section 3.3).
 """
