@@ -14,7 +14,7 @@ from plica.backend.torch.leaves import Leaves, attribute_of
 from plica.errors import GraphError
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.initializers import NormalInitializer, UniformInitializer
+from plica.symbolic.initializers import ConstantTensorInitializer, NormalInitializer, UniformInitializer
 from plica.symbolic.layers import HadamardLayer, SumLayer
 from plica.symbolic.parameters import HadamardParameter, Parameter, TensorParameter
 from tests.harness.circuits import CIRCUITS, bag, chain, coin, constant, data, gaussians, mixture, shared
@@ -201,3 +201,10 @@ def test_no_two_leaves_get_one_attribute() -> None:
     attributes = {attribute_of(name) for name in names}
     assert len(attributes) == len(names)
     assert not attributes & taken
+
+
+def test_whole_numbers_beyond_int64_may_start_a_tensor() -> None:
+    """numpy makes unsigned integers of them, of a type that torch does not know."""
+    start = TensorParameter(1, 1, initializer=ConstantTensorInitializer(2**63))
+    compiled = TorchCompiler("sum-product").compile(chain(coin([0], 1), SumLayer(1, 1, weight=start)))
+    assert compiled.state_dict()["1.weight"].item() == 2.0**63

@@ -214,4 +214,5 @@ def initialize(leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorPar
             if member not in numbers:
                 continue
             draw = member.initializer.draw(np.random.default_rng([seed, numbers[member]]), member.shape)
-            fold.copy_(torch.from_numpy(draw))
+            wide = draw.astype(np.float64) if draw.dtype.kind == "u" else draw  # torch has not all of numpy's
+            fold.copy_(torch.from_numpy(wide))
