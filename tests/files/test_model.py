@@ -17,8 +17,8 @@ from plica.files.versions import VERSION
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import NormalInitializer
-from plica.symbolic.layers import SumLayer
-from plica.symbolic.parameters import TensorParameter
+from plica.symbolic.layers import CategoricalLayer, SumLayer
+from plica.symbolic.parameters import ClampParameter, ConstantParameter, Parameter, ParameterOp, TensorParameter
 from tests.harness.circuits import CIRCUITS, chain, coin, data
 
 
@@ -197,3 +197,22 @@ def test_the_structure_is_json_in_the_header(tmp_path: Path) -> None:
     with safe_open(saved(tmp_path), framework="numpy") as file:
         description = json.loads(file.metadata()["plica-model"])
     assert [layer["class"] for layer in description["circuit"]["layers"]] == ["CategoricalLayer", "SumLayer"]
+
+
+def test_complex_numbers_are_checked_with_the_semiring(tmp_path: Path) -> None:
+    def saved(*ops: ParameterOp, semiring: str = "sum-product") -> Path:
+        leaf = CategoricalLayer([0], 2, num_categories=3)
+        weight = Parameter.from_sequence(ConstantParameter(1, 2, value=1.0 + 2.0j), *ops)
+        total = SumLayer(2, 1, weight=weight)
+        path = tmp_path / "m.plica"
+        tensors = {"0.logits": np.zeros((2, 3), dtype=np.float32)}
+        save_model(path, Circuit([leaf, total], {total: [leaf]}, [total]), tensors, {"semiring": semiring})
+        return path
+
+    assert load_model(saved()).circuit.num_variables == 1
+    with pytest.raises(FileFormatError, match=r"options.semiring: SumLayer.*complex numbers"):
+        load_model(saved(semiring="lse-sum"))
+    with pytest.raises(
+        FileFormatError, match=r"options.semiring: maximum.*SumLayer.*found complex64, expected int or float.*$"
+    ):
+        load_model(saved(ClampParameter((1, 2), vmin=0.0)))

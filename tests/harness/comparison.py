@@ -9,8 +9,9 @@ from them, are held to `VALUES * eps * (1 + M)` absolutely, where M is the large
 or of a parameter in the circuit: 1e-5 (1 + M) in float32, 1e-14 (1 + M) in float64. A derivative along a random
 direction is held to that, times GRADIENTS, relative to the sum of the sizes of its terms. Where this tolerance is no
 longer small, gradients must be finite and no more.
-Ordinary numbers (`sum-product`) are held to the same relative precision while every number in the circuit is in the
-normal range of the dtype; where one is not, a result may be too small, up to zero, and no larger.
+Ordinary numbers (`sum-product`) are held to the same relative precision while every number in the circuit, and what
+products multiply on their way, is in the normal range of the dtype; where one is not, a result may be too small, up to
+zero, and no larger.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import PlicaError
+from plica.symbolic.layers import ProductLayer
 from plica.symbolic.semirings import LSE_SUM, SEMIRINGS
 from tests.harness.layer_cases import OWN_CASES, LayerCase, num_states, references
 from tests.harness.layer_cases.joint import JointLayer
@@ -152,7 +154,8 @@ class Expected:
             self.sizes = np.log(oracle._outputs(self._layers)) if self._signed else oracle._outputs(self._layers)
             self.logs = np.log(np.abs(self.linear)) if self._signed else self.sizes
         exponents = self._exponents(oracle)
-        self._range = (float(exponents.min(initial=0)), float(exponents.max(initial=0)))
+        partial = self._partial_products()
+        self._range = (float(exponents.min(initial=partial[0])), float(exponents.max(initial=partial[1])))
         self.tolerance = VALUES * self._limits.eps * (1 + float(np.abs(exponents).max(initial=0)))
         rng = np.random.default_rng(draw.seed)
         self._weights = rng.uniform(0.5, 1.5, self.logs.shape)
@@ -183,6 +186,19 @@ class Expected:
                     found.append(array if name in ("logits", "log_partition") else np.log(np.abs(array)))
         flat = np.concatenate([np.ravel(one) for one in found])
         return flat[np.isfinite(flat)].astype(float)
+
+    def _partial_products(self) -> tuple[float, float]:
+        """Bounds for the logarithms of what products multiply on their way, in whichever order they take the inputs."""
+        low, high = 0.0, 0.0
+        for layer in self._layers:
+            if isinstance(layer, ProductLayer):
+                with np.errstate(divide="ignore"):
+                    inputs = [self._layers[one] for one in self.draw.circuit.layer_inputs(layer)]
+                    logs = [np.log(one) if self._signed else one for one in inputs]
+                finite = [one[np.isfinite(one)] for one in logs]
+                low = min(low, float(sum(one.min(initial=0) for one in finite)))
+                high = max(high, float(sum(one.max(initial=0) for one in finite)))
+        return low, high
 
     def _direction(self, rng: np.random.Generator) -> dict[str, Array]:
         """A random direction, at most as long in each entry as the entry: small weights stay positive.

@@ -8,7 +8,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, SumLayer
-from plica.symbolic.parameters import MixingWeightParameter, Parameter, ReferenceParameter
+from plica.symbolic.parameters import ConstantParameter, MixingWeightParameter, Parameter, ReferenceParameter
 from tests.harness.circuits import bag, chain, coin, constant, tensor
 from tests.harness.oracle import Oracle, numbers
 
@@ -51,3 +51,13 @@ def test_other_parameters_may_be_negative() -> None:
     gaussian = GaussianLayer([0], 1, mean=constant([-2.0]), stddev=constant([1.0]), log_partition=constant([-3.0]))
     compiled = TorchCompiler("lse-sum").compile(chain(gaussian))
     assert compiled(torch.tensor([[-2.0]])).item() == pytest.approx(-3 - np.log(2 * np.pi) / 2)
+
+
+def test_complex_numbers_need_a_semiring_that_carries_them() -> None:
+    leaf = CategoricalLayer([0], 2, num_categories=3)
+    total = SumLayer(2, 1, weight=Parameter.from_input(ConstantParameter(1, 2, value=[[1.0 + 2.0j, 0.5]])))
+    circuit = Circuit([leaf, total], {total: [leaf]}, [total])
+    with pytest.raises(UnsupportedError, match=r"SumLayer\(1.*its weight is made of complex numbers, which lse-sum"):
+        TorchCompiler("lse-sum").compile(circuit)
+    compiled = TorchCompiler("sum-product").compile(circuit)
+    assert compiled(torch.tensor([[1]])).is_complex()

@@ -136,3 +136,10 @@ def test_a_value_inside_is_inside_in_every_dtype(domain: Domain) -> None:
     for dtype in DTYPES:
         wrong = outside(np, np.asarray([[domain.inside]]).astype(dtype), [domain])
         assert wrong is None or not wrong.any()
+
+
+def test_positive_numbers_that_are_read_as_zero_are_none() -> None:
+    x = np.asarray([[1e-60, 1e-40, 1.0]])
+    assert outside(np, x, [POSITIVE_REALS], real=DType.FLOAT32).tolist() == [[True, False, False]]
+    assert not outside(np, x, [POSITIVE_REALS], real=DType.FLOAT64).any()
+    assert outside(np, x[:, 1:], [POSITIVE_REALS], real=DType.FLOAT16).tolist() == [[True, False]]

@@ -28,8 +28,11 @@ from plica.files.paths import check_is_file, replacing
 from plica.files.schema import cannot_rebuild, check
 from plica.files.structure import CLASSES, Array, CircuitRecord, class_table, decode_circuit, encode_circuit
 from plica.files.versions import VERSION, upgraded
+from plica.ir.dtypes import DType
 from plica.lower.checks import check_semiring
+from plica.lower.fold.groups import single_groups
 from plica.lower.leaves import leaf_keys
+from plica.lower.queries.score import lower_score
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.semirings import Semiring
@@ -228,9 +231,16 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
     check(known, KnownOptions, "options")
     if "semiring" in known:
         try:
-            check_semiring(circuit, Semiring.from_name(known["semiring"]))
+            semiring = Semiring.from_name(known["semiring"])
+            check_semiring(circuit, semiring)
+            if any(
+                one.dtype == DataType.COMPLEX for layer in circuit.layers for one in layer.evaluated_params.values()
+            ):
+                lower_score(
+                    single_groups(circuit), semiring, DType.FLOAT32, DType.FLOAT32
+                )  # not every operation takes complex numbers
         except PlicaError as error:
-            raise FileFormatError(f"options.semiring: {error}") from error
+            raise FileFormatError(f"options.semiring: {str(error).splitlines()[0]}") from error
 
 
 def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) -> None:

@@ -1,4 +1,4 @@
-"""Negative weights in semirings that cannot carry them: constants are refused, learned weights are looked at."""
+"""Numbers that a semiring cannot carry: complex ones and negative constants are refused, learned weights looked at."""
 
 from collections.abc import Sequence
 from math import prod
@@ -15,6 +15,7 @@ from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.optimise.ranges import never_negative
 from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import LAYER_ROWS, Layer
 from plica.symbolic.parameters import ConstantParameter, Parameter, ReferenceParameter, TensorParameter
@@ -25,14 +26,20 @@ _LINEAR_PARAMETERS = ("weight", "probs")  # of Plica's own layers
 
 
 def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
-    """Refuse negative weights in a semiring of logarithms, where they can be known.
+    """Refuse negative weights in a semiring that cannot carry them, where they can be known, and complex numbers.
 
     Raises:
-        UnsupportedError: A weight is a constant with a negative entry.
+        UnsupportedError: A weight is a constant with a negative entry, or a parameter is complex.
     """
     if semiring.negative:
         return
     for layer in circuit.live.layers:
+        for name, one in layer.evaluated_params.items():
+            if one.dtype == DataType.COMPLEX:
+                raise UnsupportedError(
+                    f"{circuit.layer_name(layer)}: its {name} is made of complex numbers, which {semiring.name} does "
+                    "not carry; compile with semiring='sum-product', or give real numbers."
+                )
         names = _LINEAR_PARAMETERS if type(layer) in LAYER_ROWS else ()  # others are looked at when they are called
         for name in names:
             parameter = layer.evaluated_params.get(name)

@@ -48,13 +48,15 @@ def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
     return layer.num_variables > 1 and not partial
 
 
-def lower_check(folded: FoldedCircuit, semiring: Semiring, input_dtype: DType) -> tuple[Program, tuple[Constant, ...]]:
+def lower_check(
+    folded: FoldedCircuit, semiring: Semiring, dtype: DType, input_dtype: DType
+) -> tuple[Program, tuple[Constant, ...]]:
     """The Program `x (B, D) -> entries (B, D), rows (B,)`, and the constants that it captures.
 
     `entries` are those outside their domain, and what is missing and cannot be summed out; `rows` lack some variables
-    of a layer but not all, where its row has no `partial`.
+    of a layer but not all, where its row has no `partial`. `dtype` is that in which layers read real numbers.
     """
-    scope = LoweringScope(folded, semiring, DType.FLOAT32)
+    scope = LoweringScope(folded, semiring, dtype)
     with scope.trace.active():
         x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
         data = InputData(scope, x)
@@ -89,7 +91,9 @@ class InputData:
         absent = xp.isnan(columns) if columns.dtype.kind == "float" else None
         summable = circuit.is_smooth and circuit.is_decomposable
         self.missing = absent if summable else None
-        self.wrong: Tracer | None = outside(xp, columns, domains, lambda array: scope.constant(array, "limits"))
+        self.wrong: Tracer | None = outside(
+            xp, columns, domains, lambda array: scope.constant(array, "limits"), scope.dtype
+        )
         if absent is not None and not summable:
             self.wrong = either(self.wrong, self._of_variables(absent, circuit))
         unusable = either(self.missing, self.wrong)

@@ -138,16 +138,24 @@ POSITIVE_REALS = Domain("positive real numbers", "not above 0", "give positive n
 UNIT_INTERVAL = Domain("the unit interval", "not between 0 and 1", "rescale the data to this interval", 0, 1)
 
 
-def outside(xp: Namespace, x: Array, domains: Sequence[Domain], constant: Constant = np.asarray) -> Array | None:
+def outside(
+    xp: Namespace,
+    x: Array,
+    domains: Sequence[Domain],
+    constant: Constant = np.asarray,
+    real: DType = DType.FLOAT64,
+) -> Array | None:
     """Which entries lie outside the domain of their row; None where none can. NaN is never outside.
 
-    Bounds are rounded into the domain in the dtype of `x`, so that comparing with them is exact.
+    Bounds are rounded into the domain in the dtype of `x`, so that comparing with them is exact. A positive number that
+    is 0 in the dtype in which it will be read is none.
 
     Args:
         xp: An array namespace.
         x: `(D, B)`, real or integer or boolean, in a dtype whose numbers the namespace compares.
         domains: D of them.
         constant: Brings an array `(D, 1)` into the namespace.
+        real: The dtype in which real numbers will be read.
     """
     dtype = as_dtype(x.dtype)
     wrong: Array | None = None
@@ -161,7 +169,7 @@ def outside(xp: Namespace, x: Array, domains: Sequence[Domain], constant: Consta
             x, (smallest, largest) = xp.astype(x, getattr(xp, dtype.value)), _range(dtype)
         low, high = [max(one, smallest) for one in low], [min(one, largest) for one in high]
     else:
-        low, high = ([_rounded(domain, dtype)[end] for domain in domains] for end in (0, 1))
+        low, high = ([_rounded(domain, dtype, real)[end] for domain in domains] for end in (0, 1))
         bounded = (min(high) < math.inf, max(low) > -math.inf)
     for is_bounded, compare, bounds in zip(bounded, (xp.greater, xp.less), (high, low), strict=True):
         if is_bounded:
@@ -203,8 +211,8 @@ def _last(domain: Domain) -> int:
     return math.floor(min(domain.most, _LARGEST))
 
 
-def _rounded(domain: Domain, dtype: DType) -> tuple[float, float]:
-    """The smallest and the largest number of a dtype that lie in a domain."""
+def _rounded(domain: Domain, dtype: DType, real: DType) -> tuple[float, float]:
+    """The smallest and the largest number of a dtype that lie in a domain, and do so where they are read as `real`."""
     kind = dtype.numpy.type
     with np.errstate(over="ignore"):
         low, high = kind(domain.least), kind(domain.most)
@@ -212,4 +220,6 @@ def _rounded(domain: Domain, dtype: DType) -> tuple[float, float]:
         low = np.nextafter(low, kind(math.inf))
     if float(high) > domain.most:
         high = np.nextafter(high, kind(-math.inf))
+    if domain.above and real != dtype and not domain.whole:
+        low = max(low, kind(_rounded(domain, real, real)[0]))
     return float(low), float(high)

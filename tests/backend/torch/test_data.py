@@ -278,7 +278,7 @@ def test_a_column_that_no_layer_reads_may_hold_anything() -> None:
 def test_the_program_of_the_check(name: str, dtype: torch.dtype) -> None:
     circuit = CIRCUITS[name]()
     model = TorchCompiler().compile(circuit)
-    program, constants = lower_check(model.folded, model.semiring, as_dtype(dtype))
+    program, constants = lower_check(model.folded, model.semiring, as_dtype(torch.float32), as_dtype(dtype))
     plica.verify(program)
     assert plica.parse(str(program)) == program
     x = torch.from_numpy(data(circuit, 5)).to(dtype)
@@ -331,3 +331,16 @@ def test_the_meta_device(name: str, fold: bool) -> None:
     model(x.to(torch.float16))  # its constants are where its tensors are
     model.to("meta").to_empty(device="cpu").load_state_dict(state)
     torch.testing.assert_close(model(x), expected, rtol=0, atol=0)
+
+
+def test_data_is_checked_as_the_layers_read_it() -> None:
+    compiler = TorchCompiler()
+    compiler.add_layer_rule(next(row for row in ROWS if row.layer is ExponentialLayer))
+    rate = Parameter.from_input(constant([1.5, 0.5]))
+    model = compiler.compile(chain(ExponentialLayer(Scope([0]), 2, rate)))
+    x = torch.tensor([[0.5], [1e-60]], dtype=torch.float64)
+    for call in (model, model.check):
+        with pytest.raises(InputError, match=r"row 1, variable 0: the value 1e-60 is not above 0"):
+            call(x)
+    assert model.double()(x).isfinite().all()
+    model.check(x)

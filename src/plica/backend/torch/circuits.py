@@ -291,7 +291,7 @@ class TorchCircuit(nn.Module):
         return self._exact()
 
     def _check_states(self, x: Tensor) -> None:
-        self._data.check(x)
+        self._data.check(x, self.dtype)
 
     def _check_weights(self) -> None:
         if self._weights is None:

@@ -33,7 +33,7 @@ class DataCheck:
         self._folded = folded
         self._semiring = semiring
         self._width = input_width(folded.described)
-        self._runs: dict[torch.dtype, tuple[Callable[..., Any], Leaves]] = {}
+        self._runs: dict[tuple[torch.dtype, torch.dtype], tuple[Callable[..., Any], Leaves]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_runs": {}}  # generated functions are made again where they are needed
@@ -70,8 +70,12 @@ class DataCheck:
                 f"{self._width - 1}, found {tuple(x.shape)}; reshape or select columns."
             )
 
-    def check(self, x: Tensor) -> None:
+    def check(self, x: Tensor, real: torch.dtype) -> None:
         """Raise where some entry of `x` cannot be read; `x` as `take` gives it. This waits for the device.
+
+        Args:
+            x: The data.
+            real: The dtype in which layers read real numbers.
 
         Raises:
             InputError: An entry is outside the domain of its variable, or a layer lacks some of its variables.
@@ -79,21 +83,22 @@ class DataCheck:
         """
         if x.is_meta:
             raise InputError("data on the meta device has no values to check; check it before it goes there.")
-        entries, rows = self._masks(x)
+        entries, rows = self._masks(x, real)
         if bool(entries.any()):
             row, column = (int(place) for place in entries.nonzero()[0])
             self._refuse_entry(x, row, column)
         if bool(rows.any()):
             self._refuse_row(x, int(rows.nonzero()[0]))
 
-    def _masks(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        if x.dtype not in self._runs:
-            program, constants = lower_check(self._folded, self._semiring, as_dtype(x.dtype))
+    def _masks(self, x: Tensor, real: torch.dtype) -> tuple[Tensor, Tensor]:
+        key = (x.dtype, real)
+        if key not in self._runs:
+            program, constants = lower_check(self._folded, self._semiring, as_dtype(real), as_dtype(x.dtype))
             leaves = Leaves()
             for var, constant in zip(program.consts, constants, strict=True):
                 leaves.keep(var.name, constant)
-            self._runs[x.dtype] = (emit(program, "check"), leaves)
-        run, leaves = self._runs[x.dtype]
+            self._runs[key] = (emit(program, "check"), leaves)
+        run, leaves = self._runs[key]
         entries, rows = run(leaves.to(x.device), x)
         return entries, rows
 
