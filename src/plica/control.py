@@ -142,9 +142,11 @@ class Cond:
     Args:
         predicate: The scalar bool of the first branch.
         branch: The first branch.
+        preserve_dimensions: Whether axes of results share a size that all branches give to both.
     """
 
-    def __init__(self, predicate: Any, branch: Body) -> None:
+    def __init__(self, predicate: Any, branch: Body, *, preserve_dimensions: bool = True) -> None:
+        self._shared = preserve_dimensions
         self._predicates = [predicate]
         self._branches = [branch]
         self._has_otherwise = False
@@ -186,28 +188,36 @@ class Cond:
         if not _is_traced(predicates):
             held = (place for place, one in enumerate(predicates) if _truth("the predicate of cond", one))
             return branches[next(held, len(predicates))](*args)
-        return trace_cond(predicates, [(one, self._place(one)) for one in branches], args)
+        placed = [(one, self._place(one)) for one in branches]
+        return trace_cond(predicates, placed, args, shared=self._shared)
 
     def _place(self, branch: Body) -> str:
         return place_of(branch) if branch is not _nothing else f"{place_of(self._branches[0])} (there is no otherwise)"
 
 
-def cond(predicate: Any, true_branch: Body | None = None, false_branch: Body | None = None, *args: Any) -> Any:
+def cond(
+    predicate: Any,
+    true_branch: Body | None = None,
+    false_branch: Body | None = None,
+    *args: Any,
+    preserve_dimensions: bool = True,
+) -> Any:
     """Branches: the first whose predicate holds, else `otherwise`.
 
     Used as a decorator, `cond(predicate)` makes a `Cond` of a function, which takes `.else_if(predicate)` and
     `.otherwise` as decorators too, and is then called. With two functions it runs at once:
     `cond(predicate, true_branch, false_branch, *args)`.
 
-    Branches may return arrays of different sizes; the size of the result is then known when the program runs.
+    Branches may return arrays of different sizes; the size of the result is then known when the program runs. Results
+    to which every branch gives one size share it; with `preserve_dimensions=False` each axis has a size of its own.
     Without `otherwise` branches return nothing.
 
     Raises:
         TraceError: A predicate is no scalar bool, or the branches return different structures.
     """
     if true_branch is None:
-        return lambda branch: Cond(predicate, branch)
-    found = Cond(predicate, true_branch)
+        return lambda branch: Cond(predicate, branch, preserve_dimensions=preserve_dimensions)
+    found = Cond(predicate, true_branch, preserve_dimensions=preserve_dimensions)
     return (found if false_branch is None else found.otherwise(false_branch))(*args)
 
 

@@ -123,14 +123,19 @@ def _cond_type(
     *types: ArrayType,
     branches: tuple[Program, ...],
     branch_nconsts: tuple[int, ...],
+    num_implicit_inputs: int,
     num_implicit_outputs: int,
+    preserve_dimensions: bool,
 ) -> tuple[ArrayType, ...]:
     predicates, *captured = split(typed(types, sizes), len(branches) - 1, *branch_nconsts)
     _require_scalars(predicates, _BOOL, "the predicates of cond")
     if captured.pop():
         raise VerifyError("cond: there are operands that no branch takes.")
     regions = [Region(one, consts, (), "cond") for one, consts in zip(branches, captured, strict=True)]
-    return (*[SCALAR_SIZE] * num_implicit_outputs, *agreed(regions, num_implicit_outputs, "cond"))
+    for branch in branches:
+        require_sizes(branch, num_implicit_inputs, num_implicit_outputs, "cond")
+    results = agreed(regions, num_implicit_outputs, "cond", shared=preserve_dimensions)
+    return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
 
 def _cond(
@@ -226,7 +231,7 @@ def _call_type(
     consts, inputs = split(typed(types, sizes), body_nconsts)
     region = Region(program, consts, inputs, name)
     require_sizes(program, num_implicit_inputs, num_implicit_outputs, name)
-    return (*[SCALAR_SIZE] * num_implicit_outputs, *agreed([region], num_implicit_outputs, name))
+    return (*[SCALAR_SIZE] * num_implicit_outputs, *agreed([region], num_implicit_outputs, name, shared=True))
 
 
 def _call(run: Run, *arrays: Array, program: Program, body_nconsts: int, **_: object) -> tuple[Array, ...]:
@@ -301,8 +306,9 @@ def _while_samples() -> list[Sample]:
 
 
 def _cond_samples() -> list[Sample]:
-    params = {"branches": (_program(_ONE), _program(_FEW)), "branch_nconsts": (0, 1), "num_implicit_outputs": 1}
-    return [sample(np.bool_(value), np.int64(3), **params) for value in (True, False)]
+    params = {"branches": (_program(_ONE), _program(_FEW)), "branch_nconsts": (0, 1)}
+    sizes = {"num_implicit_inputs": 0, "num_implicit_outputs": 1, "preserve_dimensions": True}
+    return [sample(np.bool_(value), np.int64(3), **params, **sizes) for value in (True, False)]
 
 
 def _scan_samples() -> list[Sample]:

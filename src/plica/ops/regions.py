@@ -4,9 +4,9 @@ A size that an operation may change is an implicit output: the type of a result 
 that it does not change is the operand's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from plica.errors import VerifyError
@@ -123,32 +123,48 @@ def varying(operands: Sequence[Typed]) -> list[Typed]:
     return [(type_, None) for type_, _ in operands]
 
 
-def agreed(regions: Sequence[Region], num_implicit: int, what: str) -> list[ArrayType]:
-    """The types of what several regions return: a size on which all agree, else an implicit output of each."""
+def agreed(regions: Sequence[Region], num_implicit: int, what: str, *, shared: bool) -> list[ArrayType]:
+    """The types of what several regions return: a size on which all agree, else an implicit output of each.
+
+    Args:
+        regions: The regions, one of which runs.
+        num_implicit: How many sizes each of them returns.
+        what: How messages call the operation.
+        shared: Whether axes of one size share an implicit output; otherwise each has the next one.
+    """
     results = [region.program.results for region in regions]
     if len({len(one) for one in results}) != 1:
         raise VerifyError(f"{what}: the branches return {', '.join(str(len(one)) for one in results)} results.")
-    for region in regions:
-        require_sizes(region.program, region.program.num_implicit_inputs, num_implicit, what)
     made = [[region.program.size_of(one) for one in region.program.outputs[:num_implicit]] for region in regions]
-    types = []
+    types, places = [], iter(range(num_implicit))
     for alike in zip(*results, strict=True):
         shapes = [one.type.shape for one in alike]
         if len({(len(one.type.shape), one.type.dtype) for one in alike}) != 1:
             raise VerifyError(f"{what}: the branches return {', '.join(str(one.type) for one in alike)}.")
-        dims = [_agreed_dim(regions, axis, made, what) for axis in zip(*shapes, strict=True)]
+        dims = [
+            _agreed_dim(regions, axis, made, None if shared else places, what) for axis in zip(*shapes, strict=True)
+        ]
         types.append(array_type(dims, alike[0].type.dtype))
     return types
 
 
-def _agreed_dim(regions: Sequence[Region], dims: Sequence[Dim], made: Sequence[Sequence[Dim]], what: str) -> Dim:
-    for place, sizes in enumerate(zip(*made, strict=True)):
-        if all(same(size, dim) for size, dim in zip(sizes, dims, strict=True)):
-            return Size.of(OutDBIdx(place))
+def _agreed_dim(
+    regions: Sequence[Region],
+    dims: Sequence[Dim],
+    made: Sequence[Sequence[Dim]],
+    places: Iterator[int] | None,
+    what: str,
+) -> Dim:
     outside = {region.outside(dim) for region, dim in zip(regions, dims, strict=True)}
-    if len(outside) != 1 or None in outside:
+    known = outside.pop() if len(outside) == 1 else None
+    if places is not None and known is not None:
+        return known
+    for place in range(len(made[0])) if places is None else islice(places, 1):
+        if all(same(sizes[place], dim) for sizes, dim in zip(made, dims, strict=True)):
+            return Size.of(OutDBIdx(place))
+    if known is None:
         raise VerifyError(f"{what}: the sizes {', '.join(map(str, dims))} of a result are no outputs.")
-    return next(dim for dim in outside if dim is not None)
+    return known
 
 
 # Where the operands of nested Programs stand

@@ -249,7 +249,9 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
     return carried.result(results)
 
 
-def trace_cond(predicates: Sequence[Any], branches: Sequence[tuple[Body, str]], args: tuple[Any, ...]) -> Any:
+def trace_cond(
+    predicates: Sequence[Any], branches: Sequence[tuple[Body, str]], args: tuple[Any, ...], *, shared: bool
+) -> Any:
     """Record `cond`: branches, each with its place, one more than there are predicates."""
     asked = [_scalar("the predicate of cond", one, DType.BOOL) for one in predicates]
     functions = [
@@ -265,10 +267,11 @@ def trace_cond(predicates: Sequence[Any], branches: Sequence[tuple[Body, str]], 
             *(operand for region in regions for operand in region.captured),
             branches=tuple(region.program for region in regions),
             branch_nconsts=tuple(len(region.captured) for region in regions),
-            num_implicit_outputs=regions[0].program.num_implicit_outputs,
+            **_implicit_params(regions[0]),
+            preserve_dimensions=shared,
         )
 
-    results, structure = bind_nested("cond", functions, (), Agree("cond"), record)
+    results, structure = bind_nested("cond", functions, (), Agree("cond", shared), record)
     return unflatten(structure, results)
 
 
