@@ -141,6 +141,57 @@ def test_misuse_is_refused(call, error, message: str) -> None:
         call()
 
 
+# Sizes that arguments share: an array that is passed twice shares them, at once as in a trace
+
+
+def _wider(a):
+    return pnp.concat([a, a[:1]])
+
+
+SHARING = (
+    # a loop over an array that is passed twice, what is said of it; empty where nothing is
+    (lambda a, **own: plica.for_loop(0, 2, 1, lambda i, a, a_: (a, a_ * 2), a, a, **own), ""),
+    (lambda a, **own: plica.for_loop(0, 2, 1, lambda i, a, a_: (_wider(a), _wider(a_)), a, a, **own), ""),
+    (
+        lambda a, **own: plica.for_loop(0, 2, 1, lambda i, a, a_: (a, _wider(a_)), a, a, **own),
+        "axis 0 of argument 'a_' .*but argument 'a', which shares that size, keeps it",
+    ),
+    (
+        lambda a, **own: plica.for_loop(0, 2, 1, lambda i, a, a_: (_wider(a), a_), a, a, **own),
+        "axis 0 of argument 'a' .*but argument 'a_', which shares that size, keeps it",
+    ),
+    (
+        lambda a, **own: plica.while_loop(
+            lambda t: t[0].shape[0] < 4, lambda t: (_wider(_wider(t[0])), _wider(t[1])), (a, a), **own
+        ),
+        "axis 0 of argument .*which shares that size, becomes",
+    ),
+    (
+        lambda a, **own: plica.scan(lambda c, row: ((c[0], _wider(c[1])), row), (a, a), pnp.ones([3]), **own)[0],
+        "axis 0 of argument .*which shares that size, keeps it",
+    ),
+)
+
+
+@pytest.mark.parametrize(("loop", "message"), SHARING, ids=range(len(SHARING)))
+def test_an_array_that_is_passed_twice_shares_its_sizes(loop, message: str) -> None:
+    one = np.arange(3.0)
+    at_once = plica.jit(loop, abstracted_axes={0: "n"})
+    for run in (loop, at_once):
+        if message:
+            with pytest.raises(ShapeError, match=rf"test_control.py:\d+: {message}.*use preserve_dimensions=False"):
+                run(one)
+        else:
+            assert [tuple(found.shape) for found in run(one)] == [tuple(found.shape) for found in loop(one)]
+    alone = plica.jit(lambda a: loop(a, preserve_dimensions=False), abstracted_axes={0: "n"})
+    assert [found.tolist() for found in loop(one, preserve_dimensions=False)] == [f.tolist() for f in alone(one)]
+
+
+def test_arrays_that_are_alike_by_chance_share_nothing() -> None:
+    grown, kept = plica.for_loop(0, 2, 1, lambda i, a, b: (_wider(a), b), np.ones(2), np.ones(2))
+    assert (grown.shape, kept.shape) == ((4,), (2,))
+
+
 # Conditions and arguments: the same is refused, with the same words, whether a function is traced or not
 
 NO_TRUTHS = (

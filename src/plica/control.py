@@ -25,6 +25,7 @@ from plica.errors import InputError, ShapeError, TraceError
 from plica.ops.control import steps
 from plica.tracing.control import (
     Body,
+    argument_names,
     as_pair,
     as_result,
     carried_values,
@@ -40,6 +41,7 @@ from plica.tracing.control import (
 )
 from plica.tracing.places import user_line
 from plica.tracing.scope import current_trace, scope_of
+from plica.tracing.shared_sizes import SharedSizes
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
@@ -64,7 +66,8 @@ def for_loop(
     """A loop over `range(lower, upper, step)`: `body(i, *arguments)` returns the next arguments.
 
     Sizes of arguments may change from one iteration to the next. Arguments that begin with one size share it, and
-    must go on sharing it; with `preserve_dimensions=False` each keeps a size of its own.
+    must go on sharing it; with `preserve_dimensions=False` each keeps a size of its own. Outside a trace, where equal
+    sizes may be equal by chance, this holds for an array that is passed twice.
 
     Args:
         lower: The first index, a scalar integer.
@@ -90,9 +93,10 @@ def for_loop(
             if _is_traced(lower, upper, step, first):
                 return trace_for((lower, upper, step), fn, first, shared=preserve_dimensions)
             require_arity(fn, (0, *first), f"the index and {carried_values(len(first))}")
-            state = first
+            state, sizes = first, _shared_sizes(fn, 1, first, preserve_dimensions)
             for place in steps(*(_integer("the bound of a loop", bound) for bound in (lower, upper, step))):
                 state = next_arguments("for_loop", place_of(fn), fn(place, *state), len(first))
+                sizes.check(state)
             return as_result(state)
 
         return update_wrapper(loop, fn)
@@ -126,9 +130,10 @@ def while_loop(
                 return trace_while(condition, fn, first, shared=preserve_dimensions)
             for one in (condition, fn):
                 require_arity(one, first, carried_values(len(first)))
-            state = first
+            state, sizes = first, _shared_sizes(fn, 0, first, preserve_dimensions)
             while _truth("the condition of a loop", condition(*state)):
                 state = next_arguments("while_loop", place_of(fn), fn(*state), len(first))
+                sizes.check(state)
             return as_result(state)
 
         return update_wrapper(loop, fn)
@@ -262,10 +267,11 @@ def scan(
     if not leaves and length is None:
         raise TraceError(f"{user_line()}: scan needs arrays to run along, or a length.")
     count = _steps_along(leaves, length)
-    carry, rows = init, []
+    carry, rows, sizes = init, [], _shared_sizes(body, 0, (init,), preserve_dimensions)
     for step in reversed(range(count)) if reverse else range(count):
         row = unflatten(structure, [leaf[step] for leaf in leaves])
         carry, made = as_pair(place_of(body), body(carry, row))
+        sizes.check(carry)
         rows.append(flatten(made))
     if not rows:  # what a step would make is known from tracing one
         return _scan_nothing(body, init, xs)
@@ -288,6 +294,12 @@ def _steps_along(leaves: list[Any], length: Any) -> int:
             shape = tuple(leaf.shape)
             raise ShapeError(f"{user_line()}: scan has {count} steps, but is given an array of shape {shape}.")
     return count
+
+
+def _shared_sizes(body: Body, leading: int, first: tuple[Any, ...], preserve_dimensions: bool) -> SharedSizes:
+    """What is to be checked after each step."""
+    names = argument_names(body, leading, first)[leading:]
+    return SharedSizes(place_of(body), names, first if preserve_dimensions else ())
 
 
 def _integer(what: str, value: Any) -> int:

@@ -13,6 +13,7 @@ from plica.tracing.inner_sizes import Equalities, outside
 from plica.tracing.namespace.operands import cast, result_dtype
 from plica.tracing.nested import Expanded, Region, Retry, Traced, build_region
 from plica.tracing.refine import sizes_in_types, without_captured
+from plica.tracing.shared_sizes import argument_name, partner, resized
 from plica.tracing.tracer import Tracer
 
 _Axis = tuple[int, int]
@@ -155,11 +156,7 @@ class _Solver:
                 moved = next(one for one in uses if one not in stays) if stays else uses[0]
                 other = stays[0] if stays else use
                 became = "keeps it" if stays else f"becomes {self._shown(self._dim(other))}"
-                raise self._refusal(
-                    moved,
-                    f"{_argument(self._body, other[0])}, which shares that size, {became}. If these sizes are equal "
-                    "only at first",
-                )
+                raise self._refusal(moved, partner(_argument(self._body, other[0]), became))
         return first
 
     def _known(self, dim: Dim, kept: set[int]) -> Dim:
@@ -184,11 +181,9 @@ class _Solver:
     def _refusal(self, use: _Axis, why: str) -> ShapeError:
         place, axis = use
         result = self._results[place]
-        return ShapeError(
-            f"{self._body.function.place}: axis {axis} of {_argument(self._body, place)} has size "
-            f"{self._expanded.inputs[place].dims[axis]} and becomes {self._shown(result.dims[axis])} "
-            f"(made at {result.line}), but {why}, use preserve_dimensions=False."
-        )
+        before, after = self._expanded.inputs[place].dims[axis], self._shown(result.dims[axis])
+        name = _argument(self._body, place)
+        return resized(self._body.function.place, name, axis, before, f"{after} (made at {result.line})", why)
 
     def _check_numbers(self, sizes: Mapping[Var, Dim]) -> None:
         """Axes whose size is a number keep it; with `preserve_dimensions=False` they are opened where they do not.
@@ -242,6 +237,4 @@ class _Solver:
 
 def _argument(traced: Traced, place: int) -> str:
     """How messages call a carried argument."""
-    names = traced.function.names[len(traced.function.leading) :]
-    name = names[place] if place < len(names) else None
-    return f"argument {place}" if name is None else f"argument {name!r}"
+    return argument_name(traced.function.names[len(traced.function.leading) :], place)

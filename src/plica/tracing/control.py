@@ -68,7 +68,7 @@ def _scalar(what: str, value: Any, dtype: DType) -> Tracer:
     return cast(as_tracer(what, value), dtype)
 
 
-def _names(fn: Any, leading: int, trees: Sequence[Any]) -> tuple[str | None, ...]:
+def argument_names(fn: Any, leading: int, trees: Sequence[Any]) -> tuple[str | None, ...]:
     """Hints for the names of the arguments: those of the parameters that are single arrays."""
     names: list[str | None] = [*parameter_names(fn)]
     names += [None] * (leading + len(trees) - len(names))
@@ -207,7 +207,7 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
             preserve_dimensions=shared,
         )
 
-    body = Function(call, "body", place, (SCALAR_SIZE,), _names(fn, 1, init))
+    body = Function(call, "body", place, (SCALAR_SIZE,), argument_names(fn, 1, init))
     results, _ = bind_nested("for_loop", [body], carried.leaves, Carry(shared, len(carried.leaves)), record)
     return carried.result(results)
 
@@ -242,8 +242,8 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
         )
 
     functions = [
-        Function(ask, "cond", place_of(condition), (), _names(condition, 0, init)),
-        Function(call, "body", place, (), _names(fn, 0, init)),
+        Function(ask, "cond", place_of(condition), (), argument_names(condition, 0, init)),
+        Function(call, "body", place, (), argument_names(fn, 0, init)),
     ]
     results, _ = bind_nested("while_loop", functions, carried.leaves, Carry(shared, len(carried.leaves)), record)
     return carried.result(results)
@@ -308,7 +308,7 @@ def trace_scan(body: Body, init: Any, xs: Any, length: Any, *, reverse: bool, sh
         )
 
     rows = [Tracer(Var("row", array_type(one.dims[1:], one.dtype)), scope) for one in arrays if one.ndim]
-    function = Function(call, "body", place, (), _names(body, 0, (init, xs)))
+    function = Function(call, "body", place, (), argument_names(body, 0, (init, xs)))
     _length(arrays, length)
     results, _ = bind_nested("scan", [function], [*carried.leaves, *rows], Carry(shared, count), record)
     return carried.result(results[:count]), unflatten(made[-1], results[count:])
