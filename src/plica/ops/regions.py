@@ -4,9 +4,10 @@ A size that an operation may change is an implicit output: the type of a result 
 that it does not change is the operand's own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice, pairwise
+from types import MappingProxyType
 from typing import Any
 
 from plica.errors import VerifyError
@@ -50,16 +51,20 @@ class Region:
             if as_size(var) is not None and size is not None:
                 self._outside[var] = size
 
-    def outside(self, dim: Dim, changing: frozenset[Any] = frozenset()) -> Dim | None:
-        """A size of the region in terms of the sizes outside; None if it depends on what is computed inside."""
+    def outside(self, dim: Dim, changed: Mapping[Any, Dim | None] = MappingProxyType({})) -> Dim | None:
+        """A size of the region in terms of the sizes outside; None if it depends on what is computed inside.
+
+        Args:
+            dim: The size.
+            changed: What is to stand for variables that have another value each time; None where nothing may.
+        """
         unknown = False
 
         def value(atom: Any) -> Dim:
             nonlocal unknown
-            if atom not in self._outside or atom in changing:
-                unknown = True
-                return 0
-            return self._outside[atom]
+            found = changed[atom] if atom in changed else self._outside.get(atom)
+            unknown = unknown or found is None
+            return 0 if found is None else found
 
         result = substitute(dim, value)
         return None if unknown else result
@@ -86,7 +91,7 @@ def typed(types: Sequence[ArrayType], sizes: Sequence[Dim | None]) -> list[Typed
 
 def carried(
     region: Region, first: int, count: int, what: str, *, stacks: bool = False
-) -> tuple[list[ArrayType], frozenset[Any]]:
+) -> tuple[list[ArrayType], dict[Any, None]]:
     """The types of `count` results that a loop carries, whose inputs start at `first`, and the sizes that change.
 
     With `stacks` the body may return more than it carries.
@@ -97,25 +102,26 @@ def carried(
         raise VerifyError(f"{what}: the body takes {kept} size(s) and returns {program.num_implicit_outputs}.")
     if len(program.results) < count or (len(program.results) > count and not stacks):
         raise VerifyError(f"{what}: the body carries {count} value(s) and returns {len(program.results)}.")
-    changing = frozenset(var for var, after in zip(given[:kept], made[:kept], strict=True) if after is not var)
-    places = {Size.of(var): place for place, var in enumerate(given[:kept])}
+    after = {var: one for var, one in zip(given[:kept], made[:kept], strict=True) if one is not var}
+    results = {var: Size.of(OutDBIdx(place)) for place, var in enumerate(given[:kept]) if var in after}
     types = []
-    for before, after in zip(given[first : first + count], made[kept : kept + count], strict=True):
-        if before.type.dtype != after.type.dtype or len(before.type.shape) != len(after.type.shape):
-            raise VerifyError(f"{what}: the body is given {before!r} and returns {after.type}.")
+    for before, again in zip(given[first : first + count], made[kept : kept + count], strict=True):
+        if before.type.dtype != again.type.dtype or len(before.type.shape) != len(again.type.shape):
+            raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
         dims: list[Dim] = []
-        for old, new in zip(before.type.shape, after.type.shape, strict=True):
-            place = places.get(old) if isinstance(old, Size) else None
-            if place is None or given[place] not in changing:
-                expected, outside = old, region.outside(old)
-            else:
-                expected, outside = program.size_of(made[place]), Size.of(OutDBIdx(place))
-            if not same(expected, new):
-                raise VerifyError(f"{what}: the body is given {before!r} and returns {after.type}.")
+        for old, new in zip(before.type.shape, again.type.shape, strict=True):
+            if not same(substitute(old, lambda var: _next(program, after, var)), new):
+                raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
+            outside = region.outside(old, results)
             assert outside is not None, "the sizes of an input are sizes of consts and inputs before it"
             dims.append(outside)
-        types.append(array_type(dims, after.type.dtype))
-    return types, changing
+        types.append(array_type(dims, again.type.dtype))
+    return types, dict.fromkeys(after)
+
+
+def _next(program: Program, after: Mapping[Any, Operand], var: Any) -> Dim:
+    """What a size is in the next step."""
+    return program.size_of(after[var]) if var in after else Size.of(var)
 
 
 def varying(operands: Sequence[Typed]) -> list[Typed]:

@@ -8,11 +8,10 @@ from typing import Any
 
 from plica.errors import DTypeError, ShapeError
 from plica.ir.program import Operand, Var
-from plica.ir.sizes import Dim, Size, atoms, same, substitute
+from plica.ir.sizes import Dim, Size, same, substitute
 from plica.tracing.inner_sizes import Equalities, outside
 from plica.tracing.namespace.operands import cast, result_dtype
 from plica.tracing.nested import Expanded, Region, Retry, Traced, build_region
-from plica.tracing.refine import sizes_in_types, without_captured
 from plica.tracing.shared_sizes import argument_name, partner, resized
 from plica.tracing.tracer import Tracer
 
@@ -39,12 +38,9 @@ class Carry:
         """The Programs; the body comes last, before it may stand a condition on the same arguments."""
         body = traced[-1]
         solver = _Solver(self, expanded, body, self._fitted(expanded, body))
-        changed = solver.solve()
-        constant = solver.constant_sizes(changed)
-        results, implicit = solver.outputs(changed)
+        results, implicit = solver.outputs(solver.solve())
         asked = [build_region(one, [result.operand for result in one.results], ()) for one in traced[:-1]]
-        regions = [*asked, build_region(body, results, implicit)]
-        return without_captured(regions, traced, constant)
+        return [*asked, build_region(body, results, implicit)]
 
     def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
         """With sizes of their own, all carried arguments may be resized."""
@@ -207,17 +203,6 @@ class _Solver:
                     raise self._refusal((place, axis), "a size that is a number stays what it is. To let it change")
         if opened:
             raise Retry(opened=frozenset(opened))
-
-    def constant_sizes(self, changed: Mapping[int, Dim]) -> dict[int, Dim]:
-        """Sizes that stay and that the body also knows as captured ones, in terms of the enclosing scope."""
-        captured = self._body.scope.captured
-        used = sizes_in_types(self._body.scope)
-        constant = {}
-        for entry, size in enumerate(self._expanded.sizes):
-            outer = list(atoms(size))
-            if entry not in changed and outer and all(captured.get(atom) in used for atom in outer):  # type: ignore[call-overload]
-                constant[entry] = size
-        return constant
 
     def outputs(self, changed: Mapping[int, Dim]) -> tuple[list[Operand], list[Operand]]:
         """The explicit and the implicit outputs of the body; results get the very sizes that their types need."""

@@ -19,6 +19,7 @@ from plica.tracing.carry import Carry
 from plica.tracing.namespace.operands import as_dim, as_tracer, cast, is_array, is_number
 from plica.tracing.nested import Expanded, Function, Region, bind_nested
 from plica.tracing.places import user_line
+from plica.tracing.refine import apply_nested
 from plica.tracing.scope import Trace, scope_of
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, shown, unflatten
@@ -166,9 +167,9 @@ def as_result(trees: Sequence[Any]) -> Any:
     return None if not trees else trees[0] if len(trees) == 1 else tuple(trees)
 
 
-def _implicit_operands(scope: Trace, expanded: Expanded, region: Region) -> list[Operand]:
+def _implicit_operands(scope: Trace, expanded: Expanded) -> list[Operand]:
     """The operands of the sizes among a region's inputs."""
-    return [scope.builder.size_operand(expanded.sizes[entry]) for entry in region.entries]
+    return [scope.builder.size_operand(size) for size in expanded.sizes]
 
 
 def _implicit_params(region: Region) -> dict[str, int]:
@@ -195,10 +196,11 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
-        return scope.apply(
+        return apply_nested(
+            scope,
             "for_loop",
             *region.captured,
-            *_implicit_operands(scope, expanded, region),
+            *_implicit_operands(scope, expanded),
             *limits,
             *expanded.inputs,
             body=region.program,
@@ -227,11 +229,12 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         asked, region = regions
-        return scope.apply(
+        return apply_nested(
+            scope,
             "while_loop",
             *asked.captured,
             *region.captured,
-            *_implicit_operands(scope, expanded, region),
+            *_implicit_operands(scope, expanded),
             *expanded.inputs,
             cond=asked.program,
             cond_nconsts=len(asked.captured),
@@ -261,7 +264,8 @@ def trace_cond(
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         del expanded
-        return scope.apply(
+        return apply_nested(
+            scope,
             "cond",
             *asked,
             *(operand for region in regions for operand in region.captured),
@@ -292,10 +296,11 @@ def trace_scan(body: Body, init: Any, xs: Any, length: Any, *, reverse: bool, sh
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
-        return scope.apply(
+        return apply_nested(
+            scope,
             "scan",
             *region.captured,
-            *_implicit_operands(scope, expanded, region),
+            *_implicit_operands(scope, expanded),
             *expanded.inputs[:count],
             *arrays,
             body=region.program,
