@@ -9,10 +9,12 @@ inputs no more. That reaches into nested Programs of nested Programs, from the o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from plica.errors import ShapeError
 from plica.ir.builder import Builder
 from plica.ir.program import Equation, Operand, OpRef, Program, Var, nested, size_variables
 from plica.ir.sizes import Dim, Size, as_size, single_atom, substitute
@@ -113,7 +115,8 @@ class _Region:
         found = self._solved(constants, first, step, related=related)
         is_open = "body" in equation.params and any(map(_makes_sizes, program.equations))
         if len(found) < len(first) and is_open:
-            found = self._solved(constants, first, self._step, related=related)
+            with suppress(ShapeError):  # what was assumed too much cannot be
+                found = self._solved(constants, first, self._step, related=related)
         return found
 
     def _solved(self, constants: Mapping[Var, Dim], first: Mapping[Var, Dim], step: Any, *, related: bool) -> Relations:
