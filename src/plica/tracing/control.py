@@ -1,6 +1,6 @@
 """Recording of loops and branches: what each operation's regions are, and where its operands stand.
 
-The public decorators are in `plica/control.py`; the tracing itself, alike for all, is `nested.py`.
+The public decorators are in `plica/frontend/control.py`; the tracing itself, alike for all, is `nested.py`.
 """
 
 from __future__ import annotations
