@@ -73,6 +73,14 @@ def test_one_branch_runs() -> None:
     assert chosen() == "b"
 
 
+def test_a_branch_is_a_function() -> None:
+    for x in (np.ones(3), 1.0):
+        with pytest.raises(TraceError, match=r"test_control.py:\d+: a branch of cond is a function, found .*lambda: x"):
+            plica.cond(True, lambda: 1.0, x)
+    with pytest.raises(TraceError, match=r"test_control.py:\d+: a branch of cond is a function, found Tracer"):
+        plica.trace(lambda a: plica.cond(a[0] > 0, a), plica.spec(3))
+
+
 def test_nothing_comes_after_otherwise() -> None:
     branch = plica.cond(True)(lambda: 1).otherwise(lambda: 2)
     with pytest.raises(TraceError, match=r"test_control.py:\d+: `otherwise` is the last branch of a cond"):
