@@ -49,7 +49,7 @@ FLAGS = ("plica", "plica fold=False", "plica optimize=False", "plica fold=False 
 
 def _describe_for_cirkit(spec: CircuitSpec) -> Any:
     from cirkit.templates.data_modalities import image_data
-    from cirkit.templates.parameterization import Parameterization
+    from cirkit.templates.utils import Parameterization
 
     normal = Parameterization(activation="none", initialization="normal")
     softmax = Parameterization(activation="softmax", initialization="normal")
