@@ -6,8 +6,8 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.api import interpret, trace
 from plica.errors import InputError, ShapeError
+from plica.frontend.programs import interpret, trace
 from plica.ir.program import Program, nested
 from plica.ir.sizes import Size
 from plica.ir.types import spec

@@ -124,7 +124,8 @@ class _Rows:
     def relation(self, var: Var, first: Dim, change: Dim, *, is_kept: bool = True) -> Dim | None:
         """`var` in terms of others, if they determine it; else it becomes a row, if it `is_kept`."""
         unknown: Dim = _unknown(first) + _AFTER * change
-        combination, value = Size.of(var), first
+        combination: Dim = Size.of(var)
+        value = first
         for row, term, factor, variables, begin in self._rows:
             times, rest = divmod(terms_of(unknown).get(term, 0), factor)
             if times and not rest:
