@@ -117,6 +117,37 @@ def two_carries_that_become_the_sum(x, y):
 
 
 @related([N, M], TWO)
+def two_carries_of_two_sizes_that_become_the_sum(x, y):
+    """There is a step for sure."""
+
+    @plica.for_loop(0, 2)
+    def loop(i, a, b):
+        return pnp.concat([x, y]) * i, pnp.concat([y, x]) - i
+
+    a, b = loop(x, y)
+    return a + b + pnp.concat([x, y])
+
+
+@related([N, M], TWO)
+def two_carries_that_become_the_sum_of_both(x, y):
+    @plica.for_loop(2, 0, -1)
+    def loop(i, a, b):
+        return pnp.concat([a, b]) * i, pnp.concat([b, a]) - i
+
+    a, b = loop(x, y)
+    return a + b
+
+
+@related([N, M], TWO)
+def two_carries_of_a_scan_that_become_the_sum(x, y):
+    def body(carry, _):
+        return (pnp.concat([x, y]), pnp.concat([y, x])), 0.0
+
+    (a, b), _ = plica.scan(body, (x, y), None, length=2)
+    return a + b
+
+
+@related([N, M], TWO)
 def two_carries_that_grow_by_the_same(x, y):
     @plica.for_loop(0, 2)
     def loop(i, a, b):

@@ -45,7 +45,7 @@ def _for_type(
     body_nconsts: int,
     num_implicit_inputs: int,
     num_implicit_outputs: int,
-    preserve_dimensions: bool,  # noqa: ARG001 - says how the sizes of the inputs were found
+    preserve_dimensions: bool,
 ) -> tuple[ArrayType, ...]:
     consts, implicit, bounds, carries = split(typed(types, sizes), body_nconsts, num_implicit_inputs, 3)
     _require_scalars(bounds, SCALAR_SIZE, "the bounds and the step of a loop")
@@ -54,7 +54,9 @@ def _for_type(
     index = body.arguments[0]
     if index.type != SCALAR_SIZE:
         raise VerifyError(f"for_loop: the index is {SCALAR_SIZE}, but the body expects {index!r}.")
-    results, _ = carried(region, num_implicit_inputs + 1, len(carries), "for_loop")
+    numbers = [size for _, size in bounds if isinstance(size, int)]
+    runs = preserve_dimensions and len(numbers) == len(bounds) and bool(steps(*numbers))
+    results, _ = carried(region, num_implicit_inputs + 1, len(carries), "for_loop", runs=runs)
     return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
 
@@ -102,7 +104,7 @@ def _while_type(
         raise DTypeError(f"the condition of while_loop returns one bool[], found {found}.")
     region = Region(body, consts, [*implicit, *varying(carries)], "while_loop")
     require_sizes(body, num_implicit_inputs, num_implicit_outputs, "while_loop")
-    results, _ = carried(region, num_implicit_inputs, len(carries), "while_loop")
+    results, _ = carried(region, num_implicit_inputs, len(carries), "while_loop", runs=False)
     return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
 
@@ -159,7 +161,7 @@ def _scan_type(
     reverse: bool,  # noqa: ARG001 - the types are the same
     num_implicit_inputs: int,
     num_implicit_outputs: int,
-    preserve_dimensions: bool,  # noqa: ARG001 - says how the sizes of the inputs were found
+    preserve_dimensions: bool,
 ) -> tuple[ArrayType, ...]:
     parts = split(typed(types, sizes), body_nconsts, num_implicit_inputs, num_carries)
     consts, implicit, carries, stacked = parts
@@ -167,7 +169,8 @@ def _scan_type(
     rows = [(_row(type_, length, first + place), None) for place, (type_, _) in enumerate(stacked)]
     region = Region(body, consts, [*implicit, *varying(carries), *rows], "scan")
     require_sizes(body, num_implicit_inputs, num_implicit_outputs, "scan")
-    results, changing = carried(region, num_implicit_inputs, num_carries, "scan", stacks=True)
+    runs = preserve_dimensions and isinstance(length, int) and length > 0
+    results, changing = carried(region, num_implicit_inputs, num_carries, "scan", runs=runs, stacks=True)
     for one in body.results[num_carries:]:
         dims = [region.outside(dim, changing) for dim in one.type.shape]
         known = [dim for dim in dims if dim is not None]

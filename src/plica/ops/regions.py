@@ -90,11 +90,17 @@ def typed(types: Sequence[ArrayType], sizes: Sequence[Dim | None]) -> list[Typed
 
 
 def carried(
-    region: Region, first: int, count: int, what: str, *, stacks: bool = False
+    region: Region, first: int, count: int, what: str, *, runs: bool, stacks: bool = False
 ) -> tuple[list[ArrayType], dict[Any, None]]:
     """The types of `count` results that a loop carries, whose inputs start at `first`, and the sizes that change.
 
-    With `stacks` the body may return more than it carries.
+    Args:
+        region: The body.
+        first: The place of the first input that is carried.
+        count: How many are.
+        what: How messages call the operation.
+        runs: Whether results have the sizes that the body returns, since there is a step for sure.
+        stacks: Whether the body may return more than it carries.
     """
     program = region.program
     kept, given, made = program.num_implicit_inputs, program.inputs, program.outputs
@@ -112,11 +118,21 @@ def carried(
         for old, new in zip(before.type.shape, again.type.shape, strict=True):
             if not same(substitute(old, lambda var: _next(program, after, var)), new):
                 raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
-            outside = region.outside(old, results)
+            outside = _made(region, new, results) if runs else None
+            outside = region.outside(old, results) if outside is None else outside
             assert outside is not None, "the sizes of an input are sizes of consts and inputs before it"
             dims.append(outside)
         types.append(array_type(dims, again.type.dtype))
     return types, dict.fromkeys(after)
+
+
+def _made(region: Region, dim: Dim, results: Mapping[Any, Dim]) -> Dim | None:
+    """A size that a step makes: one that is known outside, or a result of the loop."""
+    known = region.outside(dim, dict.fromkeys(results))
+    if known is not None:
+        return known
+    made = zip(region.program.inputs, region.program.outputs, strict=False)
+    return next((results[var] for var, one in made if var in results and same(region.program.size_of(one), dim)), None)
 
 
 def _next(program: Program, after: Mapping[Any, Operand], var: Any) -> Dim:
