@@ -14,13 +14,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from plica.errors import ShapeError
+from plica.errors import PlicaError
 from plica.ir.builder import Builder
 from plica.ir.program import Equation, Operand, OpRef, Program, Var, nested, size_variables
 from plica.ir.sizes import Dim, Size, as_size, single_atom, substitute
 from plica.ops.regions import Region, regions_of, with_regions, without_unread
 from plica.tracing.rebuilt import Rebuilt
-from plica.tracing.relations import Relations, invariants, value
+from plica.tracing.relations import Relations, among_constants, invariants, with_relations
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer
 
@@ -92,8 +92,8 @@ class _Region:
                 self._values[var] = size
             elif first.setdefault(operand, var) is not var:
                 self._again[var] = first[operand]
-        found = invariants(self._values, {}, lambda _: {}, related=True)
-        is_open = any(map(_may_get_sharper, program.equations))
+        found = among_constants(self._values)
+        is_open = any(map(_may_get_sharper, program.equations)) if found else False
         self._constants = {var: dim for var, dim in found.items() if is_open or _is_plain(dim)}
 
     def invariants(self, operands: Sequence[Operand], equation: Equation) -> Relations:
@@ -102,41 +102,25 @@ class _Region:
         first = {var: self._size(one) for var, one in zip(program.inputs[:count], operands, strict=True)}
         if not first:
             return {}
+        is_loop = "body" in equation.params
+        made = dict(zip(first, program.outputs if is_loop else program.inputs, strict=False))
         typed = _sizes_in_types(program)
         constants = {var: dim for var, dim in self._values.items() if var in typed and var not in self._constants}
         related = equation.params.get("preserve_dimensions", True)
 
         def step(_: Relations) -> Mapping[Var, Dim]:
-            if "body" not in equation.params:
-                return first_inside
-            return {var: program.size_of(made) for var, made in zip(first, program.outputs, strict=False)}
+            return {var: with_relations(self._constants, program.size_of(one)) for var, one in made.items()}
 
-        first_inside: Mapping[Var, Dim] = {var: Size.of(var) for var in first}
-        found = self._solved(constants, first, step, related=related)
-        is_open = "body" in equation.params and any(map(_makes_sizes, program.equations))
-        if len(found) < len(first) and is_open:
-            with suppress(ShapeError):  # what was assumed too much cannot be
-                found = self._solved(constants, first, self._step, related=related)
-        return found
+        def rebuilt(relations: Relations) -> Mapping[Var, Dim]:
+            """The same, where nested Programs know these relations too."""
+            again = Rebuilt(program, {**self._constants, **relations}, self._again, self._outer.table, refined)
+            return {var: with_relations(self._constants, again.size_before(one)) for var, one in made.items()}
 
-    def _solved(self, constants: Mapping[Var, Dim], first: Mapping[Var, Dim], step: Any, *, related: bool) -> Relations:
-        def plain(relations: Relations) -> Mapping[Var, Dim]:
-            return {
-                var: substitute(dim, lambda atom: value(self._constants, atom)) for var, dim in step(relations).items()
-            }
-
-        found = invariants(constants, first, plain, related=related)
-        return {var: dim for var, dim in found.items() if var in first}
-
-    def _step(self, relations: Relations) -> Mapping[Var, Dim]:
-        """What a step makes of the sizes, where nested Programs know these relations too."""
-        again = Rebuilt(self.program, {**self._constants, **relations}, self._again, self._outer.table, refined)
-        return {
-            var: again.size_before(made)
-            for var, made in zip(
-                self.program.inputs, self.program.outputs[: self.program.num_implicit_outputs], strict=False
-            )
-        }
+        found = invariants(constants, first, step, related=related)
+        if len(found) < len(first) and is_loop and any(map(_makes_sizes, program.equations)):
+            with suppress(PlicaError):  # what is assumed at first may be too much for operations within
+                found = invariants(constants, first, rebuilt, related=related)
+        return {var: dim for var, dim in found.items() if isinstance(dim, Size)}
 
     def _size(self, operand: Operand) -> Dim:
         size = self._outer.size_of(operand)

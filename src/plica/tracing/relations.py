@@ -49,25 +49,33 @@ def invariants(
         first: The first values of carried sizes, in terms of the enclosing Program.
         step: What they are after a step, in terms of the nested Program in which these relations hold.
         related: Whether carried sizes may be expressed by each other, beside constants.
+
+    Returns:
+        Relations of the carried sizes alone.
     """
     found: Relations = _relations(constants, first, None, related=related)
     for _ in range(len(first) + 1):
-        after = {var: _with(found, dim) for var, dim in step(found).items()}
+        after = {var: with_relations(found, dim) for var, dim in step(found).items()}
         kept = _relations(constants, first, after, related=related)
         if kept == found:
-            return found
+            return {var: dim for var, dim in found.items() if var in first}
         found = kept
-    return _relations(constants, {}, None, related=related)
+    return {}
 
 
-def _with(relations: Mapping[Var, Dim], dim: Dim) -> Dim:
-    return substitute(dim, lambda atom: value(relations, atom))
+def among_constants(constants: Mapping[Var, Dim]) -> Relations:
+    """The captured sizes that others determine, in terms of those."""
+    return _relations(constants, {}, None, related=True)
 
 
-def value(relations: Mapping[Var, Dim], atom: Atom) -> Dim:
-    """What a variable is by these relations."""
-    found = relations.get(atom) if isinstance(atom, Var) else None
-    return Size.of(atom) if found is None else found
+def with_relations(relations: Mapping[Var, Dim], dim: Dim) -> Dim:
+    """A size in terms of the variables that no others determine."""
+
+    def value(atom: Atom) -> Dim:
+        found = relations.get(atom) if isinstance(atom, Var) else None
+        return Size.of(atom) if found is None else found
+
+    return substitute(dim, value)
 
 
 def _relations(
