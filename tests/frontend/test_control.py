@@ -197,9 +197,28 @@ def test_an_array_that_is_passed_twice_shares_its_sizes(loop, message: str) -> N
     assert [found.tolist() for found in loop(one, preserve_dimensions=False)] == [f.tolist() for f in alone(one)]
 
 
-def test_arrays_that_are_alike_by_chance_share_nothing() -> None:
-    grown, kept = plica.for_loop(0, 2, 1, lambda i, a, b: (_wider(a), b), np.ones(2), np.ones(2))
-    assert (grown.shape, kept.shape) == ((4,), (2,))
+def _grow_first(a, b):
+    return plica.for_loop(0, 2, 1, lambda i, a, b: (_wider(a), b), a, b)[0]
+
+
+BY_CHANCE = (
+    # of two arrays of sizes n and m: what has a size of its own in a trace
+    lambda x, y: _grow_first(x, y),
+    lambda x, y: _grow_first(plica.cond(pnp.sum(x) >= 0, lambda: x, lambda: y), x),
+    lambda x, y: _grow_first(plica.for_loop(0, x.shape[0] - 2, 1, lambda i, a: _wider(a), x), x),
+    lambda x, y: _grow_first(plica.for_loop(0, 1, 1, lambda i, a: plica.cond(True, lambda: x, lambda: y), y), x),
+    lambda x, y: _grow_first(plica.while_loop(lambda a: a.shape[0] < 2, _wider, x), x),
+    lambda x, y: plica.for_loop(0, 2, 1, lambda i, a: _grow_first(a, x), x, preserve_dimensions=False),
+    lambda x, y: plica.scan(lambda c, row: (_grow_first(c, x), row), x, pnp.ones([2]), preserve_dimensions=False)[0],
+)
+
+
+@pytest.mark.parametrize("make", KINDS, ids=["numpy", "torch"])
+@pytest.mark.parametrize("function", BY_CHANCE, ids=range(len(BY_CHANCE)))
+def test_arrays_that_are_alike_by_chance_share_nothing(function, make) -> None:
+    one, other = make(1.0, 2.0), make(3.0, 4.0)
+    compiled = plica.jit(function, abstracted_axes=({0: "n"}, {0: "m"}))
+    assert function(one, other).tolist() == compiled(one, other).tolist()
 
 
 # Conditions and arguments: the same is refused, with the same words, whether a function is traced or not

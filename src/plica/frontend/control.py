@@ -41,7 +41,7 @@ from plica.tracing.control import (
 )
 from plica.tracing.places import user_line
 from plica.tracing.scope import current_trace, scope_of
-from plica.tracing.shared_sizes import SharedSizes
+from plica.tracing.shared_sizes import SharedSizes, handed_over
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
@@ -95,9 +95,9 @@ def for_loop(
             require_arity(fn, (0, *first), f"the index and {carried_values(len(first))}")
             state, sizes = first, _shared_sizes(fn, 1, first, preserve_dimensions)
             for place in steps(*(_integer("the bound of a loop", bound) for bound in (lower, upper, step))):
-                state = next_arguments("for_loop", place_of(fn), fn(place, *state), len(first))
+                state = next_arguments("for_loop", place_of(fn), fn(place, *handed_over(state)), len(first))
                 sizes.check(state)
-            return as_result(state)
+            return as_result(handed_over(state))
 
         return update_wrapper(loop, fn)
 
@@ -131,7 +131,7 @@ def while_loop(
             for one in (condition, fn):
                 require_arity(one, first, carried_values(len(first)))
             state, sizes = first, _shared_sizes(fn, 0, first, preserve_dimensions)
-            while _truth("the condition of a loop", condition(*state)):
+            while _truth("the condition of a loop", condition(*(state := handed_over(state)))):
                 state = next_arguments("while_loop", place_of(fn), fn(*state), len(first))
                 sizes.check(state)
             return as_result(state)
@@ -192,7 +192,7 @@ class Cond:
         require_branches(branches, args)
         if not _is_traced(predicates):
             held = (place for place, one in enumerate(predicates) if _truth("the predicate of cond", one))
-            return branches[next(held, len(predicates))](*args)
+            return handed_over(branches[next(held, len(predicates))](*args))
         placed = [(one, self._place(one)) for one in branches]
         return trace_cond(predicates, placed, args, shared=self._shared)
 
@@ -270,7 +270,7 @@ def scan(
     carry, rows, sizes = init, [], _shared_sizes(body, 0, (init,), preserve_dimensions)
     for step in reversed(range(count)) if reverse else range(count):
         row = unflatten(structure, [leaf[step] for leaf in leaves])
-        carry, made = as_pair(place_of(body), body(carry, row))
+        carry, made = as_pair(place_of(body), body(handed_over(carry), row))
         sizes.check(carry)
         rows.append(flatten(made))
     if not rows:  # what a step would make is known from tracing one
@@ -278,7 +278,7 @@ def scan(
     rows = rows[::-1] if reverse else rows
     stack = namespace.stack
     stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
-    return carry, unflatten(rows[0][1], stacks)
+    return handed_over(carry), unflatten(rows[0][1], stacks)
 
 
 def _steps_along(leaves: list[Any], length: Any) -> int:

@@ -1,7 +1,8 @@
 """Sizes that arguments of a loop share, where the loop runs at once: what a trace refuses is refused there too.
 
 In a trace two arguments share a size if it is one polynomial. At once there are numbers alone, and two that are equal
-may be so by chance; what is known to share its sizes is an array that is passed twice.
+may be so by chance; what is known to share its sizes is an array that is passed twice. What loops and branches hand
+over is another array each time, as it has sizes of its own in a trace.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from plica.errors import ShapeError
-from plica.tracing.trees import flatten
+from plica.tracing.trees import flatten, unflatten
 
 
 def argument_name(names: Sequence[str | None], place: int) -> str:
@@ -39,6 +42,20 @@ def resized(place: str, argument: str, axis: int, before: Any, after: Any, why: 
 def partner(argument: str, became: str) -> str:
     """The reason that an argument which shares the size gives."""
     return f"{argument}, which shares that size, {became}. If these sizes are equal only at first"
+
+
+def handed_over(tree: Any) -> Any:
+    """`tree` with a view in the place of each array of numpy and torch."""
+    leaves, structure = flatten(tree)
+    views = [_view(leaf) for leaf in leaves]
+    changed = any(view is not leaf for view, leaf in zip(views, leaves, strict=True))
+    return unflatten(structure, views) if changed else tree
+
+
+def _view(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf.view()
+    return leaf.view_as(leaf) if hasattr(leaf, "view_as") else leaf
 
 
 class SharedSizes:
