@@ -114,8 +114,11 @@ class LoweringScope:
         padding = row.padding if isinstance(row, InputRow) else {}
         evaluated = [layer.evaluated_params for layer in group.members]
 
-        def array(name: str) -> Tracer:
-            return self._padded([params[name] for params in evaluated], padding.get(name))
+        def array(name: str) -> Tracer | tuple[Tracer, ...]:
+            parameters = [params[name] for params in evaluated]
+            if len(parameters[0].outputs) > 1:
+                return self._values.evaluate_outputs(parameters)
+            return self._padded(parameters, padding.get(name))
 
         def weight(name: str, logs: bool) -> Weight:
             if not logs and not self.semiring.negative:
