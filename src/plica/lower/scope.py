@@ -127,6 +127,10 @@ class LoweringScope:
 
         return Params(tuple(evaluated[0]), array, weight)
 
+    def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
+        """The values of a parameter, `(1, *shape)` for each of its outputs."""
+        return self._values.evaluate_outputs([parameter])
+
     def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool) -> Weight:
         """Parameters of ordinary numbers, or of logarithms, in both forms."""
         derived = [self._derive(one, from_logs) for one in parameters]

@@ -11,6 +11,18 @@
 """
 
 from plica.lower.optimise.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
+from plica.lower.optimise.provenance import Provenance, Step
 from plica.lower.optimise.report import Fired, LeftOut, Missed, Report
 
-__all__ = ["DEFAULT_RULES", "Fired", "LeftOut", "Missed", "Optimized", "Report", "Rules", "optimize_circuit"]
+__all__ = [
+    "DEFAULT_RULES",
+    "Fired",
+    "LeftOut",
+    "Missed",
+    "Optimized",
+    "Provenance",
+    "Report",
+    "Rules",
+    "Step",
+    "optimize_circuit",
+]

@@ -16,7 +16,7 @@ from plica.errors import DTypeError, GraphError, ShapeError
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, kind_of
 from plica.symbolic.parameters.nodes import ParameterInput, ParameterOp, Shape
 
 Node: TypeAlias = ParameterInput | ParameterOp
@@ -98,7 +98,7 @@ class Parameter:
     @property
     def dtype(self) -> DataType:
         """The widest kind of number among the leaves, real at least."""
-        kinds = [_dtype(leaf) for leaf in self.leaves]
+        kinds = [kind_of(leaf) for leaf in self.leaves]
         return max([DataType.REAL, *kinds], key=lambda kind: kind.value)
 
     def node_inputs(self, node: Node) -> tuple[Node, ...]:
@@ -205,12 +205,6 @@ def _check_inputs(node: Node, inputs: tuple[Node, ...]) -> None:
 
 def _shapes(shapes: tuple[Shape, ...]) -> str:
     return "inputs of shape " + " and ".join(map(str, shapes)) if shapes else "no inputs"
-
-
-def _dtype(leaf: ParameterInput) -> DataType:
-    if isinstance(leaf, TensorParameter | ConstantParameter | ReferenceParameter):
-        return leaf.dtype
-    return DataType.REAL
 
 
 def _reference(node: Node) -> Node:
