@@ -126,7 +126,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
         "layers",
         SumRow(HadamardLayer, _nothing),
         "its layer must be a class under InnerLayer",
-    ),  # type: ignore[arg-type]
+    ),
     "an input row for a sum": (
         "layers",
         InputRow(SumLayer, _nothing, _nothing, _nothing),  # type: ignore[arg-type]
