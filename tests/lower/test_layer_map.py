@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from plica import PipelineContext
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import GraphError
-from plica.lower.optimise import DEFAULT_RULES, Rules
+from plica.lower.optimize import DEFAULT_RULES, Rules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, CPTLayer, HadamardLayer, Layer, SumLayer, TensorDotLayer

@@ -8,7 +8,7 @@ import torch
 from plica import PipelineContext
 from plica.errors import GraphError, ShapeError
 from plica.files.structure import CLASSES, class_table, decode_circuit, encode_circuit
-from plica.lower.optimise import optimize_circuit
+from plica.lower.optimize import optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer

@@ -1,7 +1,7 @@
 """The two-way map of layers: from a layer as it was described to its folds of a compiled circuit, and back.
 
 >>> from plica.lower.fold.groups import fold_circuit
->>> from plica.lower.optimise import optimize_circuit
+>>> from plica.lower.optimize import optimize_circuit
 >>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 >>> x, y = (CategoricalLayer([variable], 2, num_categories=3) for variable in range(2))
 >>> product, total = HadamardLayer(2), SumLayer(2, 1)
@@ -23,8 +23,8 @@ from typing import Any, final
 
 from plica.errors import GraphError
 from plica.lower.fold.groups import FoldedCircuit
-from plica.lower.optimise import Provenance, Step
-from plica.lower.optimise.provenance import Roles, sources
+from plica.lower.optimize import Provenance, Step
+from plica.lower.optimize.provenance import Roles, sources
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 

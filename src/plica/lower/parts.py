@@ -7,9 +7,9 @@ from typing import Any, final
 from plica.ir.dtypes import DType
 from plica.lower.fold.groups import FoldedCircuit, Rows, single_groups
 from plica.lower.leaves import Owners, leaf_keys
+from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import inner_value
 from plica.lower.queries.score import Lowered, doubtful_weights
-from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers import InnerLayer, InputLayer

@@ -1,6 +1,6 @@
 """Parameters as their rules have them: leaves of one's own by what they stand for, operations by a context's rows.
 
-Source: seed 002, "Compile a Parameter Graph": each node in topological order, by the rule for its class.
+Each node in topological order is taken by the rule for its class.
 
 >>> from plica.symbolic.parameters import softmax_normal
 >>> parameter = softmax_normal((2, 3))

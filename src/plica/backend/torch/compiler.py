@@ -17,7 +17,7 @@ from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Leaf, leaf_keys, owners_of
-from plica.lower.optimise import DEFAULT_RULES, Optimized, Provenance, Rules, optimize_circuit
+from plica.lower.optimize import DEFAULT_RULES, Optimized, Provenance, Rules, optimize_circuit
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver

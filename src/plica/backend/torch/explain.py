@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from plica.ir.text import print_equation
+from plica.ir.printing import print_equation
 from plica.lower.fold.explain import explain_folds
 from plica.lower.queries.bottom_up import equations_of
 from plica.passes.memory import plan_memory
@@ -13,7 +13,7 @@ from plica.passes.memory import plan_memory
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
     from plica.lower.layer_map import CompiledLayer
-    from plica.lower.optimise import Report
+    from plica.lower.optimize import Report
     from plica.symbolic.layers import Layer
 
 _ROWS = 128

@@ -1,4 +1,4 @@
-"""One layer, one parameter and one initializer in torch, each compiled without a circuit around it (seed 002).
+"""One layer, one parameter and one initializer in torch, each compiled without a circuit around it.
 
 >>> from plica.backend.torch.compiler import TorchCompiler
 >>> from plica.symbolic.layers import SumLayer

@@ -1,11 +1,11 @@
-"""The bottom-up walk: the value of every group of layers, inputs first (seed 002's walk over layers)."""
+"""The bottom-up walk: the value of every group of layers, inputs first."""
 
 from collections.abc import Iterator, Sequence
 
 from plica.ir.program import Equation, Program
 from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
-from plica.lower.scope import LoweringScope
+from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
 from plica.symbolic.semirings import Value

@@ -1,0 +1,208 @@
+"""`PipelineContext`: how circuits are compiled, and the circuits that were compiled so.
+
+    from plica.pipeline import PipelineContext
+    with PipelineContext(semiring="lse-sum") as ctx:
+        compiled = ctx.compile(circuit)
+
+The functions of this module work in the innermost active context, or in one with the defaults.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, final
+
+from plica.errors import UnsupportedError
+from plica.lower.layer_map import CompiledLayer
+from plica.lower.registry import CompilationRules
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import Initializer, InitializerRow
+from plica.symbolic.layers import Layer, LayerRow
+from plica.symbolic.operators import OperatorRow
+from plica.symbolic.parameters import ParameterLike, ParameterRow
+from plica.symbolic.semirings import Semiring
+
+if TYPE_CHECKING:
+    from plica.backend.torch.circuits import TorchCircuit
+    from plica.backend.torch.compiler import TorchCompiler
+    from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter
+
+_BACKENDS = {"torch": ("plica.backend.torch.compiler", "TorchCompiler")}
+_EXTRAS = {"torch": "torch"}
+
+
+@final
+class PipelineContext:
+    """One way to compile circuits; also a context manager.
+
+    Args:
+        backend: `"torch"`.
+        semiring: A name or a row; logarithms by default.
+        fold: Compute alike layers as one.
+        optimize: Rewrite circuits and parameters first.
+        options: Further options of the backend's compiler, such as `dtype`.
+
+    Raises:
+        UnsupportedError: There is no such backend or semiring, or the backend's library is not installed.
+    """
+
+    def __init__(
+        self,
+        backend: str = "torch",
+        *,
+        semiring: str | Semiring = "lse-sum",
+        fold: bool = True,
+        optimize: bool = True,
+        **options: Any,
+    ) -> None:
+        compiler = _load_compiler(backend)
+        self._rules = CompilationRules()
+        self._compiler: TorchCompiler = compiler(
+            semiring=semiring, fold=fold, optimize=optimize, compilation_rules=self._rules, **options
+        )
+        self._tokens: list[Token[PipelineContext | None]] = []
+
+    def __enter__(self) -> PipelineContext:
+        self._tokens.append(_ACTIVE.set(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _ACTIVE.reset(self._tokens.pop())
+
+    def compile(self, circuit: Circuit) -> TorchCircuit:
+        """The compiled circuit; compiled once, then the same object."""
+        return self._compiler.compile(circuit)
+
+    def compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
+        """One layer alone: from the units of its inputs, or from data, to its units, each with a fold axis ahead."""
+        return self._compiler.compile_layer(layer)
+
+    def compile_parameter(self, parameter: ParameterLike) -> TorchParameter:
+        """One parameter alone: a module without inputs that returns its value, or the tuple of its outputs."""
+        return self._compiler.compile_parameter(parameter)
+
+    def compile_initializer(self, initializer: Initializer) -> TorchInitializer:
+        """A function that fills a tensor in place."""
+        return self._compiler.compile_initializer(initializer)
+
+    def add_layer_compilation_rule(self, row: LayerRow, *, override: bool = False) -> None:
+        """Compile layers of a class by its row (`plica.symbolic.layers.rows`), in this context.
+
+        Args:
+            row: The row.
+            override: Whether it may take the place of a row that the context has, Plica's own among them. Rules of
+                the optimiser that know such a layer leave it alone.
+
+        Raises:
+            DTypeError: It is no row, or one of another kind than the class needs.
+            UnsupportedError: The class has a row already, and `override` was not asked for.
+        """
+        self._rules.layers.add(row, override=override)
+
+    def add_parameter_compilation_rule(self, row: ParameterRow, *, override: bool = False) -> None:
+        """Evaluate an operation of parameters by a row, or say what a leaf stands for, in this context.
+
+        Operations of your own need no rule: they bring `evaluate`. Nor do leaves under `ComposedParameter`.
+
+        Args:
+            row: An `OperationRow` or a `LeafRow`.
+            override: Whether it may take the place of a row, or of what a class of Plica's own says.
+
+        Raises:
+            DTypeError: It is no such row.
+            UnsupportedError: There is a row, or it is a class of Plica's own, and `override` was not asked for.
+        """
+        self._rules.parameters.add(row, override=override)
+
+    def add_initializer_compilation_rule(self, row: InitializerRow, *, override: bool = False) -> None:
+        """Draw initial values by a row, in this context. Initializers of your own need none: they bring `draw`.
+
+        Args:
+            row: The row.
+            override: Whether it may take the place of a row, or of what a class of Plica's own says.
+
+        Raises:
+            DTypeError: It is no such row.
+            UnsupportedError: There is a row, or it is a class of Plica's own, and `override` was not asked for.
+        """
+        self._rules.initializers.add(row, override=override)
+
+    def add_operator_rule(self, row: OperatorRow, *, override: bool = False) -> None:
+        """Say what an operator on circuits makes of layers of given classes, in this context.
+
+        Args:
+            row: The row.
+            override: Whether it may take the place of a row for the same operator and classes.
+
+        Raises:
+            DTypeError: It is no such row.
+            UnsupportedError: There is a row already, and `override` was not asked for.
+        """
+        self._rules.operators.add(row, override=override)
+
+    def get_operator_rule(self, operator: str, *layers: type[Layer]) -> OperatorRow:
+        """The row of an operator for layers of given classes; KeyError if the context has none."""
+        row = self._rules.operators.find((operator, layers))
+        if row is None:
+            raise KeyError((operator, layers))
+        return row
+
+    def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
+        """Where a symbolic layer is computed in each circuit compiled here that has it; KeyError if there is none.
+
+        The way back is `get_symbolic_layers(group, fold)` of a compiled circuit.
+        """
+        return self._compiler.get_compiled_layers(layer)
+
+    def __getitem__(self, circuit: Circuit) -> TorchCircuit:
+        return self.get_compiled_circuit(circuit)
+
+    def is_compiled(self, circuit: Circuit) -> bool:
+        """Whether `circuit` was compiled here."""
+        return self._compiler.is_compiled(circuit)
+
+    def has_symbolic(self, compiled: TorchCircuit) -> bool:
+        """Whether `compiled` was compiled here."""
+        return self._compiler.has_symbolic(compiled)
+
+    def get_compiled_circuit(self, circuit: Circuit) -> TorchCircuit:
+        """The compiled circuit of a symbolic one; KeyError if there is none."""
+        return self._compiler.get_compiled_circuit(circuit)
+
+    def get_symbolic_circuit(self, compiled: TorchCircuit) -> Circuit:
+        """The symbolic circuit of a compiled one; KeyError if there is none."""
+        return self._compiler.get_symbolic_circuit(compiled)
+
+
+_ACTIVE: ContextVar[PipelineContext | None] = ContextVar("plica_pipeline", default=None)
+
+
+def compile(circuit: Circuit, ctx: PipelineContext | None = None, **options: Any) -> TorchCircuit:  # noqa: A001
+    """Compile `circuit` in `ctx`, else in the active context, else in a new one with `options`.
+
+    Raises:
+        UnsupportedError: `options` were given beside a context that has its own.
+    """
+    context = ctx or _ACTIVE.get()
+    if context is not None and options:
+        raise UnsupportedError(
+            f"the options {', '.join(options)} belong to the context; give them to PipelineContext(...) instead."
+        )
+    return (context or PipelineContext(**options)).compile(circuit)
+
+
+def _load_compiler(backend: str) -> type[TorchCompiler]:
+    if backend not in _BACKENDS:
+        raise UnsupportedError(f"there is no backend {backend!r}; there are {', '.join(_BACKENDS)}.")
+    module, name = _BACKENDS[backend]
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "plica":
+            raise
+        raise UnsupportedError(
+            f"the backend {backend!r} needs {error.name}; install it with `pip install plica[{_EXTRAS[backend]}]`."
+        ) from None
+    compiler: type[TorchCompiler] = getattr(loaded, name)
+    return compiler
