@@ -59,7 +59,7 @@ def test_a_layer_alone_computes_what_it_does_in_a_circuit(name: str, semiring: s
     inputs = [CategoricalLayer([v], 3, num_categories=2) for v in range(2)]
     compiled = context.compile(Circuit([*inputs, layer], {layer: inputs}, [layer]))
     x = torch.tensor([[0, 1], [1, 1], [0, 0]])
-    units = [context.compile_layer(one)(x[:, : v + 1]) for v, one in enumerate(inputs)]
+    units = [context.compile_layer(one)(x) for one in inputs]
     assert [one.shape for one in units] == [(1, 3, 3), (1, 3, 3)]
     torch.testing.assert_close(alone(*units)[0], compiled(x)[:, 0], rtol=1e-12, atol=1e-12)
     parameters = list(alone.parameters())

@@ -25,6 +25,7 @@ from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, ShapeError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
+from plica.lower.data import input_width
 from plica.lower.leaves import Constant, Owners, owners_of
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.queries.score import Lowered
@@ -167,13 +168,15 @@ class TorchInputLayer(nn.Module):
         super().__init__()
         self.circuit = circuit
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | None = None) -> Tensor:
         """The units of the layer, `(1, B, K)` with a fold axis ahead, in the semiring.
 
         Args:
-            x: `(B, D)` as for a circuit: column v is variable v, NaN is missing.
+            x: `(B, D)` as for a circuit: column v is variable v, NaN is missing. Columns after the layer's variables
+                are those of other layers. Nothing for a layer without variables.
         """
-        found: Tensor = self.circuit(x)
+        width = input_width(self.circuit.symbolic)
+        found: Tensor = self.circuit(x[:, :width] if isinstance(x, Tensor) and x.ndim == 2 else x)
         return found.permute(1, 0, 2)
 
 
