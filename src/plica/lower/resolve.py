@@ -41,7 +41,7 @@ AnyLayer = TypeVar("AnyLayer", bound=Layer)
 class RuledOperation(ParameterOp):
     """An operation that is evaluated by a row: of a class that no table of Plica knows anything of."""
 
-    operation: ParameterOp
+    original: ParameterOp
     row: OperationRow
 
     def __post_init__(self) -> None:
@@ -50,24 +50,24 @@ class RuledOperation(ParameterOp):
     @property
     def in_shapes(self) -> tuple[Shape, ...]:
         """Those of the operation."""
-        return self.operation.in_shapes
+        return self.original.in_shapes
 
     @property
     def config(self) -> dict[str, Any]:
         """That of the operation, and by what it is computed."""
-        return {**self.operation.config, "operation": type(self.operation), "row": self.row}
+        return {**self.original.config, "original": type(self.original), "row": self.row}
 
     def infer_shape(self) -> Shape:
         """That of the operation."""
-        return self.operation.shape
+        return self.original.shape
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The result of the row, checked to have the shape of the operation."""
-        result = self.row.evaluate(xp, self.operation, *arrays)
+        result = self.row.evaluate(xp, self.original, *arrays)
         expected = (arrays[0].shape[0], *self.shape)
         if tuple(result.shape) != expected:
             raise ShapeError(
-                f"the OperationRow for {type(self.operation).__name__}: expected a result of shape {expected}, the "
+                f"the OperationRow for {type(self.original).__name__}: expected a result of shape {expected}, the "
                 f"fold axis first, found {tuple(result.shape)}; `evaluate` computes each fold as the operation does"
             )
         return result
