@@ -149,6 +149,7 @@ def test_a_context_finds_a_layer_in_every_circuit() -> None:
     context = PipelineContext()
     whole = context.compile(Circuit([first, second, product], {product: [first, second]}, [product]))
     part = context.compile(Circuit([second], {}, [second]))
+    context.compile_layer(second)  # which is no circuit of the context
     places = context.get_compiled_layers(second)
     assert {one: [(place.group, place.fold) for place in found] for one, found in places.items()} == {
         whole: [(0, 1)],

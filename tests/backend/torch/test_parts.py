@@ -124,6 +124,7 @@ def test_a_parameter_alone() -> None:
     context = PipelineContext(dtype="float64")
     alone = context.compile_parameter(both)
     assert context.compile_parameter(both) is alone
+    assert context.compile_parameter(mean) is context.compile_parameter(mean)
     product, first = alone()
     state = alone.state_dict()
     assert list(state) == ["value.0", "log"]

@@ -61,7 +61,9 @@ class CompiledCircuitsMap:
 
     def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
         """Where a symbolic layer is computed in each circuit that has it; KeyError if there is none."""
-        having = [compiled for circuit, compiled in self._compiled.items() if layer in dict.fromkeys(circuit.layers)]
+        having = [
+            compiled for circuit, compiled in self._compiled.items() if any(layer is one for one in circuit.layers)
+        ]
         if not having:
             raise KeyError(layer)
         return {compiled: compiled.get_compiled_layers(layer) for compiled in having}
@@ -104,7 +106,7 @@ class TorchCompiler:
         self.compilation_rules = compilation_rules or CompilationRules()
         self._resolver = Resolver(self.compilation_rules.parameters.find)
         self._layers: dict[Layer, TorchLayer | TorchInputLayer] = {}
-        self._parameters: dict[Parameter, TorchParameter] = {}
+        self._parameters: dict[ParameterLike, TorchParameter] = {}
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit, with its parameters initialised; the same object when called again.
@@ -163,15 +165,16 @@ class TorchCompiler:
             DTypeError: It is no layer.
             UnsupportedError: There is no rule for its class, or the semiring cannot carry its numbers.
         """
+        if not isinstance(layer, InputLayer | InnerLayer):
+            raise DTypeError(f"compile_layer takes a layer, found {layer!r}; for a circuit there is `compile`.")
         if layer not in self._layers:
-            self._layers[layer] = self._compile_layer(layer)
+            with torch.inference_mode(False):  # as in `compile`
+                self._layers[layer] = self._compile_layer(layer)
         return self._layers[layer]
 
-    def _compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
+    def _compile_layer(self, layer: InputLayer | InnerLayer) -> TorchLayer | TorchInputLayer:
         if isinstance(layer, InputLayer):
-            return TorchInputLayer(self.compile(Circuit([layer], {}, [layer])))
-        if not isinstance(layer, InnerLayer):
-            raise DTypeError(f"compile_layer takes a layer, found {layer!r}; for a circuit there is `compile`.")
+            return TorchInputLayer(self._compile(Circuit([layer], {}, [layer])))
         resolved = self._resolver.layer(layer)
         part = LayerPart.of(resolved, self.semiring, self.compilation_rules.layers.own)
         check_semiring(part.folded.described, self.semiring, part.folded.rows)
@@ -185,15 +188,16 @@ class TorchCompiler:
             UnsupportedError: Nothing says what one of its leaves has.
         """
         whole = Parameter.from_input(parameter)
-        if whole not in self._parameters:
-            self._parameters[whole] = self._part(TorchParameter, ParameterPart.of(self._resolver.parameter(whole)))
-        return self._parameters[whole]
+        if parameter not in self._parameters:
+            part = ParameterPart.of(self._resolver.parameter(whole))
+            with torch.inference_mode(False):  # as in `compile`
+                self._parameters[parameter] = self._part(TorchParameter, part)
+        return self._parameters[parameter]
 
     def _part(self, kind: Callable[[Any, torch.dtype, Drawing], Part], part: LayerPart | ParameterPart) -> Part:
         shared = self._shared(part.keys)
-        with torch.inference_mode(False):  # as in `compile`
-            compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own)
-            self._adopt(compiled, compiled.dtype, shared)
+        compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own)
+        self._adopt(compiled, compiled.dtype, shared)
         return compiled
 
     def compile_initializer(self, initializer: Initializer) -> TorchInitializer:
