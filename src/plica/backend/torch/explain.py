@@ -82,14 +82,19 @@ def _described(circuit: TorchCircuit, layer: Layer) -> Iterator[str]:
 
 
 def _rewritten(circuit: TorchCircuit, layer: Layer) -> Iterator[str]:
+    numbers = {one: number for number, one in enumerate(circuit.folded.described.layers)}
+
+    def name(one: Layer) -> str:
+        return repr(one) if one not in numbers else circuit.symbolic.layer_name(circuit.symbolic.layers[numbers[one]])
+
     none = True
     for one, step in circuit.layer_map.history(layer):
         none = False
         rules = "; ".join(f"{rule}: {equation}" for rule, equation in step.rules)
-        made = " and ".join(map(repr, step.layers)) if step.layers else f"nothing: {step.output!r} is read instead"
+        made = " and ".join(map(name, step.layers)) or f"nothing: {name(step.output)} is read instead"
         role = f" as {step.role}" if step.role else ""
-        beside = f" with {', '.join(map(repr, step.beside))}" if step.beside else ""
-        yield f"rewritten ({step.stage}): {one!r}{role}{beside}, by {rules}"
+        beside = f" with {', '.join(map(name, step.beside))}" if step.beside else ""
+        yield f"rewritten ({step.stage}): {name(one)}{role}{beside}, by {rules}"
         yield f"  became {made}"
     if none:
         yield "rewritten: by no rule"
