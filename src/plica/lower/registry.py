@@ -170,9 +170,10 @@ class CompilationRules:
     )
 
     @property
-    def overridden_layers(self) -> frozenset[type[Layer]]:
+    def overridden_layers(self) -> tuple[type[Layer], ...]:
         """The classes of Plica's own layers that have another row here."""
-        return frozenset(LAYER_ROWS.keys() & self.layers.own.keys())
+        own = self.layers.own
+        return tuple(layer for layer in LAYER_ROWS if layer in own)
 
 
 def _public(module: Any, base: type) -> frozenset[type]:

@@ -72,12 +72,12 @@ class Rules:
         """These tables without the rules on layers whose patterns fit one of `kinds`, and which it is, by name."""
         fitting = {
             rule.name: kind.__name__
-            for kind in kinds
             for rule in self.on_layers
+            for kind in kinds
             if any(kind_fits(is_a, kind, entry) for entry in rule.pattern.entries)
         }
-        rest = (tuple(rule for rule in table if rule.name not in fitting) for table in (self.shatter, self.fuse))
-        return Rules(self.parameters, *rest), fitting
+        shatter, fuse = (tuple(r for r in table if r.name not in fitting) for table in (self.shatter, self.fuse))
+        return replace(self, shatter=shatter, fuse=fuse), fitting
 
     @property
     def on_layers(self) -> tuple[Rule, ...]:
@@ -126,7 +126,7 @@ def optimize_circuit(
         GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer.
     """
     granted, left_out = rules.under(semiring.algebra.laws)
-    granted, fitting = granted.without(overridden)
+    granted, fitting = granted.without(tuple(overridden))
     loop = _Loop(circuit, granted, strategy, {"semiring": semiring})
     steps, stopped = 0, f"the limit of {max_steps} step(s) was reached"
     while steps < max_steps:
