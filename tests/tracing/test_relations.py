@@ -1,6 +1,8 @@
 """Sizes that a nested Program shares or that determine each other: known without a run-time check, at every size."""
 # ruff: noqa: ARG001, ARG005 - bodies are given what they need not use
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ N, M, B = spec("n"), spec("m"), spec((), "bool")
 ONE = ((ramp(3),), (ramp(1),), (ramp(0),))
 TWO = ((ramp(3), ramp(2)), (ramp(0), ramp(1)), (ramp(2), ramp(2)), (ramp(0), ramp(0)))
 CHOICE = tuple((ramp(size), np.asarray(held)) for size in (3, 1, 0) for held in (True, False))
-RELATED = []
+RELATED: list[Any] = []
 
 
 def related(specs, calls, *, eager: bool = True):
