@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import GraphError
-from plica.graph.match import OptMatchStrategy
+from plica.graph.strategy import OptMatchStrategy
 from plica.graph.optimize import ORDINARY, Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
 from plica.lower.leaves import leaf_keys
