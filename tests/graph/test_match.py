@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from plica.errors import GraphError
@@ -157,6 +158,32 @@ def test_conditions_are_values_or_predicates() -> None:
         assert bool(find(graph, pattern).matches) == fits
 
 
+def test_an_array_is_a_setting_like_any_other() -> None:
+    array, number = (Pattern(Entry("a", "f", config={"value": value})) for value in (np.ones(2), 1.0))
+    for value, fits in ((np.ones(2), (True, False)), (np.zeros(2), (False, False)), (1.0, (False, True))):
+        graph = letters("x; a = f x", "a", a={"value": value})
+        assert (bool(find(graph, array).matches), bool(find(graph, number).matches)) == fits
+    assert not find(letters("x; a = f x", "a", a={"value": np.ones(3)}), array).matches
+
+
+@pytest.mark.parametrize("where", ["config", "facts"])
+def test_a_missing_name_is_a_near_miss(where: str) -> None:
+    graph = letters("x; a = f x; b = f a", "b", b={"n": 1})
+    matches, _, (miss,) = find(graph, Pattern(Entry("only", "f", ("x",), **{where: {"n": lambda n: n > 0}})))
+    assert [match.root.name for match in matches] == ["b"]
+    assert (miss.why, miss.detail) == ("only has no n", "a has no n")
+
+
+def test_a_missing_sub_graph_is_a_near_miss() -> None:
+    carried = letters("w", "w").view()
+    graph = letters("x; a = f x; b = f a", "b").view(sub_graph=lambda node, _: carried if node.name == "b" else None)
+    pattern = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern(Entry("leaf", "w", ()))}))
+    matches, _, (miss,) = find(graph, pattern)
+    assert [match.root.name for match in matches] == ["b"]
+    assert (miss.why, miss.detail) == ("sum has no weight", "a has no weight")
+    assert not find(letters("x; a = f x", "a"), pattern).matches
+
+
 def test_a_kind_may_be_one_of_several_or_any() -> None:
     graph = letters("x; b = g x; a = f b", "a")
     assert find(graph, Pattern.chain("f", ("h", "g"))).matches
@@ -185,8 +212,20 @@ def test_sub_patterns_are_found_in_what_a_node_carries() -> None:
     graph = letters("x; a = f x", "a").view(sub_graph=lambda *_: carried)
     (match,) = find(graph, pattern).matches
     assert [one["logits"].name for one in match.sub_matches["sum"]["weight"]] == ["w"]
+    assert match.sub_matches["sum"]["weight"][0].graph is carried
     other = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern.chain("exp")}))
     assert not find(graph, other).matches
+
+
+def test_all_matches_of_a_sub_pattern_are_kept() -> None:
+    carried = letters("w; a = add w w; b = add a a; c = add b b; s = softmax c", "s").view()
+    pattern = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern.chain("add", "softmax")}))
+    graph = letters("x; a = f x", "a").view(sub_graph=lambda *_: carried)
+    assert not find(graph, pattern).matches
+    adds = Pattern(Entry("outer", "add", ("inner", "inner")), Entry("inner", "add", ("x", "x")))
+    (match,) = find(graph, Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": adds}))).matches
+    found = match.sub_matches["sum"]["weight"]
+    assert [(one["outer"].name, one["inner"].name) for one in found] == [("b", "a"), ("c", "b")]
 
 
 def test_the_largest_match_wins_and_the_first_rule_under_the_other_strategy() -> None:
@@ -227,7 +266,7 @@ def test_a_declined_match_is_a_near_miss_and_blocks_no_other() -> None:
 
 def test_a_single_node_that_does_not_fit_is_no_near_miss() -> None:
     pattern = Pattern(Entry("op", "f", ("x",), {"n": 1}))
-    assert find(letters("x; a = f x", "a"), pattern) == ([], {}, [])
+    assert find(letters("x; a = f x", "a", a={"n": 2}), pattern) == ([], {}, [])
 
 
 MALFORMED: Any = (
@@ -250,6 +289,14 @@ MALFORMED: Any = (
 def test_a_malformed_pattern_is_refused_when_it_is_declared(entries, settings, message) -> None:
     with pytest.raises(GraphError, match=message.replace("(", r"\(")):
         Pattern(*entries, **settings)
+
+
+def test_a_class_as_a_value_is_refused_as_it_could_be_a_predicate() -> None:
+    for where in ("config", "facts"):
+        with pytest.raises(GraphError, match=r"'a' is compared with the class int, .* lambda value: value is int"):
+            Pattern(Entry("a", "f", **{where: {"dtype": int}}))
+    graph = letters("x; a = f x", "a", a={"dtype": int})
+    assert find(graph, Pattern(Entry("a", "f", config={"dtype": lambda dtype: dtype is int}))).matches
 
 
 def test_a_chain_with_too_many_conditions_is_refused() -> None:
