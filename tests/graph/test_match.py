@@ -10,7 +10,7 @@ from plica.graph.bind import pattern_matcher
 from plica.graph.match import Search, match_optimization_patterns
 from plica.graph.order import consumers
 from plica.graph.pattern import Entry, Pattern
-from plica.graph.strategy import OptMatchStrategy
+from plica.graph.strategy import OptMatchStrategy, overlaps
 from plica.graph.view import GraphOptMatch, GraphView
 from tests.harness.graphs import Letters, letters
 
@@ -267,6 +267,79 @@ def test_a_declined_match_is_a_near_miss_and_blocks_no_other() -> None:
 def test_a_single_node_that_does_not_fit_is_no_near_miss() -> None:
     pattern = Pattern(Entry("op", "f", ("x",), {"n": 1}))
     assert find(letters("x; a = f x", "a", a={"n": 2}), pattern) == ([], {}, [])
+
+
+def chain_matcher(node, pattern, inputs, readers) -> GraphOptMatch | None:
+    """The algorithm of the seed, written anew: kinds in a chain, each node but the last with one input."""
+    found = {}
+    for place, entry in enumerate(pattern.entries):
+        is_last = place == len(pattern.entries) - 1
+        if node.kind != entry.kind or (not is_last and len(inputs(node)) != 1) or (place and len(readers(node)) != 1):
+            return None
+        found[entry.name] = node
+        node = node if is_last else inputs(node)[0]
+    return GraphOptMatch(pattern, found, {"inputs": tuple(inputs(node))})
+
+
+def test_a_matching_function_of_ones_own() -> None:
+    graph = letters("x; b = g x; a = f b; c = h a; d = g x; e = f d; i = h d", "c", "e", "i")
+    view = graph.view()
+    readers = consumers(view.nodes, view.inputs)
+    arguments = ([CHAIN], view.inputs, readers.__getitem__, chain_matcher, OptMatchStrategy.LARGEST_MATCH)
+    matches, by_root = match_optimization_patterns(iter(view.nodes), iter(view.outputs), *arguments)
+    assert [(names(match, "n0"), names(match, "n1"), names(match, "inputs")) for match in matches] == [("a", "b", "x")]
+    assert by_root == {graph.nodes["a"]: matches[0]}
+    assert matches[0].graph.inputs(graph.nodes["a"]) == (graph.nodes["b"],)
+
+
+def test_a_matching_function_of_ones_own_is_asked_for_outputs_alone_where_the_pattern_is() -> None:
+    view = letters("x; a = f x; b = f a", "b").view()
+    pattern = Pattern.chain("f", is_output=True)
+    readers = consumers(view.nodes, view.inputs).__getitem__
+    matches, _ = match_optimization_patterns(view.nodes, view.outputs, [pattern], view.inputs, readers, chain_matcher)
+    assert [match.root.name for match in matches] == ["b"]
+
+
+def test_a_matching_function_that_matches_another_node_is_refused() -> None:
+    view = letters("x; b = g x; a = f b", "a").view()
+
+    def wrong(node, pattern, inputs, readers):  # noqa: ARG001
+        return GraphOptMatch(pattern, {"n0": view.nodes[0], "n1": node})
+
+    with pytest.raises(GraphError, match="asked for n0 at b, and matched it with x"):
+        match_optimization_patterns(view.nodes[1:], view.outputs, [CHAIN], view.inputs, view.inputs, wrong)
+
+
+def test_a_strategy_of_ones_own_sees_all_matches_and_the_graph() -> None:
+    graph = letters("x; d = m x; c = m d; b = m c; a = m b", "a")
+    seen = []
+
+    def last_first(matches, view, replacement):
+        seen.append(([match.root.name for match in matches], view.outputs))
+        with pytest.raises(GraphError, match="works in optimize_graph"):
+            replacement(matches[0])
+        return reversed(matches)
+
+    found = find(graph, Pattern.chain("m", "m"), strategy=last_first)
+    assert [match.root.name for match in found.matches] == ["c", "a"]
+    assert seen == [(["c", "b", "a"], (graph.nodes["a"],))]
+    assert not find(graph, Pattern.chain("m", "m"), strategy=lambda *_: ()).matches
+
+
+def test_a_strategy_that_gives_what_was_not_found_is_refused() -> None:
+    graph = letters("x; b = g x; a = f b", "a")
+    foreign = GraphOptMatch(CHAIN, {})
+    with pytest.raises(GraphError, match="none of the 1 matches that it was given"):
+        find(graph, CHAIN, strategy=lambda *_: [foreign])
+
+
+def test_overlap_is_what_the_engine_leaves_out() -> None:
+    graph = letters("x; d = m x; c = m d; b = m c; a = m b", "a")
+    seen = []
+    find(graph, Pattern.chain("m", "m"), strategy=lambda matches, *_: seen.extend(matches) or matches)
+    by_root = {match.root.name: match for match in seen}
+    pairs = {one + other: overlaps(by_root[one], by_root[other]) for one in "abc" for other in "abc"}
+    assert [pair for pair, both in pairs.items() if not both] == ["ac", "ca"]
 
 
 MALFORMED: Any = (
