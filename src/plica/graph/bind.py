@@ -3,7 +3,8 @@
 It holds for every rule that a node within a match is not fused away while another node reads it or while it is itself
 an output.
 
-Source: seed 001, "Pattern Matching Functions"; trees, DAGs, variadic and commutative inputs go past it.
+A pattern's inputs are tried in order by backtracking: a variadic name takes as few nodes as it can first, and the
+inputs of a commutative entry come in every order.
 """
 
 from collections.abc import Iterator, Sequence

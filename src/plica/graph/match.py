@@ -14,8 +14,6 @@ inputs is `plica.graph.bind.pattern_matcher`.
     ... )
     >>> matches[0]["argument"], by_root["exp"] is matches[0]
     ('x', True)
-
-Source: seed 001, "The match_optimization_patterns Function".
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +42,7 @@ def _no_rules(match: GraphOptMatch[Any]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a search knows beside the seed's arguments.
+    """What a search knows beside the arguments that every search has.
 
     Args:
         graph: What matches have as their graph, and the strategy is given; by default the nodes and their inputs alone.
