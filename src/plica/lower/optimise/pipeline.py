@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plica.errors import GraphError
-from plica.graph.match import GraphView, NearMiss, OptMatchStrategy, is_a, kind_fits
+from plica.graph.match import GraphView, NearMiss, OptMatchStrategy, kind_fits
 from plica.graph.optimize import Applied, Rule, optimize_graph
 from plica.lower.leaves import leaf_keys
 from plica.lower.optimise.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimise.layers import FUSE_RULES, SHATTER_RULES
-from plica.lower.optimise.parameters import PARAMETER_RULES, parameter_view, share_nodes
+from plica.lower.optimise.parameters import PARAMETER_RULES, fits_parameter, parameter_view, share_nodes
 from plica.lower.optimise.report import Fired, LeftOut, Missed, Report
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
@@ -236,7 +236,9 @@ class _Loop:
     def _is_root(self, kind: type) -> bool:
         """Whether some rule begins at nodes of a kind: most parameters are a leaf and one operation that none does."""
         if kind not in self._roots:
-            self._roots[kind] = any(kind_fits(is_a, kind, rule.pattern.root) for rule in self._rules.parameters)
+            self._roots[kind] = any(
+                kind_fits(fits_parameter, kind, rule.pattern.root) for rule in self._rules.parameters
+            )
         return self._roots[kind]
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
