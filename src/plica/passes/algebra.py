@@ -17,41 +17,68 @@ from math import isnan
 from operator import is_
 from typing import Any
 
-from plica.graph.optimize import Rule, optimize_graph
+from plica.graph.limits import MAX_STEPS, limit_reached, warn_of_limit
+from plica.graph.optimize import OptimizedGraph, Rule, optimize_graph
 from plica.graph.order import from_inputs
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.ranges import ANYTHING, Range
-from plica.ir.types import SCALAR_SIZE, ArrayType
+from plica.ir.types import SCALAR_SIZE
 from plica.ops import OPS
 from plica.ops.rules import normal_axes, normal_axis
+from plica.passes.replaced import Node, inner_variables, type_of
 from plica.rules.entrywise import ENTRYWISE, rule
 from plica.rules.view import CONSTANT, Match, New, OperationView, chain, made
 
-Node = Equation | Var | Literal
 
+def simplify(
+    program: Program,
+    rules: "Sequence[Rule] | None" = None,
+    *,
+    strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
+    max_steps: int = MAX_STEPS,
+    context: Any = None,
+) -> Program:
+    """The Program after `rules`, until none fires; what they leave unread stays for dead code elimination.
 
-def simplify(program: Program, rules: "Sequence[Rule] | None" = None) -> Program:
-    """The Program after `rules`, until none fires; what they leave unread stays for dead code elimination."""
+    Args:
+        program: The Program.
+        rules: By default `ALGEBRA`.
+        strategy: Which of the matches that overlap is applied.
+        max_steps: How many passes are made at most.
+        context: What rules read as `match.context`.
+
+    Raises:
+        GraphError: What a rule puts in the place of a match is of another type, or no operation.
+    """
     table = ALGEBRA if rules is None else rules
-    while (rewritten := _pass(program, table)) is not None:
-        program = rewritten
+    before = len(program.equations)
+    for step in range(1, max_steps + 1):
+        result = optimize_graph(program_view(program, context), table, strategy)
+        if result is None:
+            break
+        program = _rewritten(program, result)
+        fired = (applied.rule.name for applied in result.applied)
+        reason = limit_reached(step, max_steps, before=before, now=len(program.equations), fired=fired)
+        if reason is not None:
+            warn_of_limit(reason)
+            break
     return program
 
 
-def _pass(program: Program, rules: Sequence[Rule]) -> Program | None:
-    """One pass; None where no rule fired."""
-    result = optimize_graph(program_view(program), rules)
-    if result is None:
-        return None
+def _rewritten(program: Program, result: OptimizedGraph[Any]) -> Program:
+    """The Program after one pass."""
+    inner = inner_variables(program, result.applied)
     names: dict[Any, Operand] = {}
     equations: list[Equation] = []
     for node in result.nodes:
         if isinstance(node, Equation):
-            names[node] = node.outputs[0]
+            names[node] = inner.get(node, node.outputs[0])
             inputs = tuple(_operand(one, names) for one in result.inputs[node])
-            same = len(inputs) == len(node.inputs) and all(map(is_, inputs, node.inputs))
-            equations.append(node if same else replace(node, inputs=inputs))
+            same = len(inputs) == len(node.inputs) and all(map(is_, inputs, node.inputs)) and node not in inner
+            outputs = (inner[node],) if node in inner else node.outputs
+            equations.append(node if same else replace(node, inputs=inputs, outputs=outputs))
     return replace(program, equations=tuple(equations), outputs=tuple(_operand(one, names) for one in result.outputs))
 
 
@@ -59,7 +86,7 @@ def _operand(node: Node, names: dict[Any, Operand]) -> Operand:
     return names[node] if isinstance(node, Equation) else node
 
 
-def program_view(program: Program) -> OperationView:
+def program_view(program: Program, context: Any = None) -> OperationView:
     """A Program as rules see it: equations of one result, and the variables and literals that they start from."""
     maker: dict[Var, Equation] = {}
     for equation in program.equations:
@@ -85,8 +112,9 @@ def program_view(program: Program) -> OperationView:
         fits=_fits,
         config=_config,
         describe=lambda one: f"{one.op.name} {one.outputs[0]}" if isinstance(one, Equation) else str(one),
+        context=context,
         make=_made,
-        type=_type,
+        type=type_of,
         range=from_inputs(inputs, _range),
     )
 
@@ -113,12 +141,8 @@ def _made(root: Equation, operation: str, _: Sequence[Node], settings: Mapping[s
     return Equation(OpRef(operation), (), root.outputs, settings, root.source)
 
 
-def _type(node: Node) -> ArrayType:
-    return node.outputs[0].type if isinstance(node, Equation) else node.type
-
-
 def _range(node: Node, inputs: Sequence[Range | None]) -> Range | None:
-    kind = _type(node).dtype.kind
+    kind = type_of(node).dtype.kind
     if kind == "complex":
         return None
     if isinstance(node, Literal):
@@ -135,7 +159,7 @@ def _range(node: Node, inputs: Sequence[Range | None]) -> Range | None:
 def _axes(match: Match, name: str) -> tuple[int, ...]:
     node = match[name]
     axis = node.params["axis"]
-    rank = len(_type(node).shape) if node.op.name == "expand_dims" else len(node.inputs[0].type.shape)
+    rank = len(type_of(node).shape) if node.op.name == "expand_dims" else len(node.inputs[0].type.shape)
     return (normal_axis(axis, rank),) if isinstance(axis, int) else normal_axes(axis, rank)
 
 
