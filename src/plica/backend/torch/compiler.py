@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import torch
@@ -10,11 +11,13 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.leaves import LeafStore
 from plica.errors import UnsupportedError
+from plica.graph.limits import MAX_STEPS, warn_of_limit
+from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.leaves import Leaf, leaf_keys, owners_of
-from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
+from plica.lower.optimize import DEFAULT_RULES, Optimized, RuleContext, Rules, optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, Layer, LayerRow
 from plica.symbolic.parameters import TensorParameter
@@ -60,7 +63,9 @@ class TorchCompiler:
         fold: Compute alike layers as one.
         optimize: Rewrite circuits and parameters first.
         dtype: The dtype of real parameters; torch's default dtype at the time of compilation if None.
-        rules: The tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front.
+        rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front.
+        strategy: Which of the matches of rules that overlap is applied.
+        max_steps: How many times to go through the tables at most, and over a Program.
 
     Raises:
         UnsupportedError: There is no such semiring, or `dtype` is not floating.
@@ -74,11 +79,15 @@ class TorchCompiler:
         *,
         dtype: torch.dtype | str | None = None,
         rules: Rules = DEFAULT_RULES,
+        strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
+        max_steps: int = MAX_STEPS,
     ) -> None:
         self.semiring = Semiring.from_name(semiring) if isinstance(semiring, str) else semiring
         self.fold = fold
         self.optimize = optimize
         self.rules = rules
+        self.strategy = strategy
+        self.max_steps = max_steps
         self.circuits = CompiledCircuitsMap()
         self._dtype = None if dtype is None else _real_dtype(dtype)
         self._owners: dict[TensorParameter, Leaf] = {}
@@ -101,11 +110,16 @@ class TorchCompiler:
 
     def _compile(self, circuit: Circuit) -> TorchCircuit:
         check_semiring(circuit, self.semiring)
-        optimized = optimize_circuit(circuit, self.rules, semiring=self.semiring) if self.optimize else None
-        lowered_form = circuit if optimized is None else optimized.circuit
-        folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit, dict(self.layer_rows))
         shared = [self._store.tensors[self._owners[one]] for one in leaf_keys(circuit) if one in self._owners]
         real = next((one.dtype for one in shared if one.is_floating_point()), self._dtype or torch.get_default_dtype())
+        device = str(shared[0].device if shared else torch.get_default_device())
+        optimized = (
+            self._optimized(circuit, RuleContext(self.semiring, as_dtype(real), device)) if self.optimize else None
+        )
+        lowered_form = circuit if optimized is None else optimized.circuit
+        folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit, dict(self.layer_rows))
+        if optimized is not None:
+            folded = replace(folded, rewriting=optimized.rewriting)
         compiled = TorchCircuit(folded, self.semiring, real, None if optimized is None else optimized.report)
         if shared:
             compiled.to(shared[0].device)
@@ -113,6 +127,13 @@ class TorchCompiler:
         compiled.adopt(lowered, self._store)
         self._owners.update(owners_of(lowered.captured))
         return compiled
+
+    def _optimized(self, circuit: Circuit, context: RuleContext) -> Optimized:
+        """The circuit after the rules; where a limit ended them the user is told which still fired."""
+        optimized = optimize_circuit(circuit, self.rules, self.max_steps, context=context, strategy=self.strategy)
+        if optimized.report.limit is not None:
+            warn_of_limit(optimized.report.limit)
+        return optimized
 
     def is_compiled(self, circuit: Circuit) -> bool:
         """Whether `circuit` was compiled here."""

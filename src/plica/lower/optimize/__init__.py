@@ -10,7 +10,18 @@
 (TuckerLayer(arity=2, 4 -> 1), 'tucker')
 """
 
+from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 
-__all__ = ["DEFAULT_RULES", "Fired", "LeftOut", "Missed", "Optimized", "Report", "Rules", "optimize_circuit"]
+__all__ = [
+    "DEFAULT_RULES",
+    "Fired",
+    "LeftOut",
+    "Missed",
+    "Optimized",
+    "Report",
+    "RuleContext",
+    "Rules",
+    "optimize_circuit",
+]
