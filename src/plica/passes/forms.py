@@ -38,6 +38,7 @@ def operation_form(kind: Hashable) -> Form | None:
     operands = sum(one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for one in arguments)
     variadic = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in arguments)
     config = frozenset(one.name for one in arguments if one.kind is inspect.Parameter.KEYWORD_ONLY)
-    if variadic and row.name in _ENTRYWISE:  # one type rule for all of them: the samples tell how many
-        operands, variadic = len(next(iter(row.samples())).inputs), False
+    if row.name in _ENTRYWISE and variadic:  # many rows have one type rule: their samples tell how many they take
+        numbers = {len(sample.inputs) for sample in row.samples()}
+        operands, variadic = min(numbers), len(numbers) > 1
     return Form(config, _NOTHING, operands, None if variadic else operands)

@@ -1,0 +1,420 @@
+"""Rules of users in the four tables: they fire beside the built-in ones, read their context, are checked, and end."""
+
+import copy
+import pickle
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import GraphError
+from plica.frontend.programs import verify
+from plica.graph.limits import limit_reached
+from plica.graph.optimize import ORDINARY, Replacement, Rule
+from plica.graph.pattern import Entry, Pattern
+from plica.graph.strategy import OptMatchStrategy
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, Literal, OpRef
+from plica.ir.types import spec
+from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
+from plica.ops import OPS
+from plica.passes.algebra import simplify
+from plica.passes.forms import operation_form
+from plica.pipeline import PipelineContext
+from plica.rules.view import made, view_of
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
+from plica.symbolic.parameters import (
+    ExpParameter,
+    LogParameter,
+    Parameter,
+    SoftmaxParameter,
+    SumParameter,
+    normal,
+    softmax_normal,
+)
+from plica.symbolic.semirings import Law
+from plica.tracing.trace import trace
+from tests.harness.circuits import chain, coin
+
+TIMES_ITSELF = Pattern(Entry("product", "multiply", ("x", "x")))
+
+
+def make_square(match: Any) -> Any:
+    return made(match, "square", "x")
+
+
+def the_x(match: Any) -> Any:
+    return Replacement.by(match["x"])
+
+
+SQUARED = Rule("squared", "x * x -> square(x)", TIMES_ITSELF, make_square, laws=ORDINARY)
+
+
+def gaussians(weight: Parameter | None = None) -> Circuit:
+    """Two Gaussian variables, multiplied and summed."""
+    leaves = [GaussianLayer([variable], 2) for variable in range(2)]
+    product, total = HadamardLayer(2, 2), SumLayer(2, 1, weight=weight)
+    return Circuit([*leaves, product, total], {product: leaves, total: [product]}, [total])
+
+
+def operations(compiled: Any) -> list[str]:
+    return [equation.op.name for equation in compiled.program.equations]
+
+
+def compiled_with(circuit: Circuit, seed: int = 0, **options: Any) -> Any:
+    torch.manual_seed(seed)
+    return PipelineContext(**options).compile(circuit)
+
+
+# They fire
+
+
+def test_a_rule_on_programs_fires_beside_the_built_in_ones_and_changes_no_number() -> None:
+    x = torch.randn(5, 2)
+    x[0, 0] = torch.nan
+    rules = DEFAULT_RULES.adding(programs=[SQUARED])
+    circuit = gaussians()
+    plain, mine = compiled_with(circuit), compiled_with(circuit, rules=rules)
+    assert "square" not in operations(plain)
+    assert operations(mine).count("square") == 1
+    assert len(operations(mine)) == len(operations(plain))
+    torch.testing.assert_close(mine(x), plain(x))
+    verify(mine.program)
+    assert "square" not in operations(compiled_with(circuit, rules=rules, optimize=False))
+
+
+def test_built_in_rules_on_programs_may_be_left_out() -> None:
+    circuit = gaussians(Parameter.from_unary(ExpParameter((1, 2)), normal((1, 2))))
+    bare = compiled_with(circuit, rules=Rules())
+    plain = compiled_with(circuit)
+    x = torch.randn(3, 2)
+    torch.testing.assert_close(bare(x), plain(x))
+    assert len(operations(bare)) >= len(operations(plain))
+
+
+def test_a_rule_on_programs_is_applied_for_every_dtype_of_data() -> None:
+    compiled = compiled_with(gaussians(), rules=DEFAULT_RULES.adding(programs=[SQUARED]))
+    for dtype in (torch.float32, torch.float64):
+        names = [equation.op.name for equation in compiled.lowered(dtype).program.equations]
+        assert names.count("square") == 1
+
+
+def one_negation(match: Any) -> Any:
+    """-(x) - c -> -(x + c)."""
+    x, c, make = match["x"], match["c"], view_of(match).make
+    return Replacement.chain((x, c), make(match.root, "add", (x, c), {}), make(match.root, "negative", (), {}))
+
+
+def test_a_replacement_of_several_equations_gets_variables_of_its_own() -> None:
+    pattern = Pattern(Entry("outer", "subtract", ("inner", "c")), Entry("inner", "negative", ("x",)))
+    rule = Rule("one-negation", "-x - c -> -(x + c)", pattern, one_negation, laws=ORDINARY)
+    compiled = compiled_with(gaussians(), rules=DEFAULT_RULES.adding(programs=[rule]))
+    verify(compiled.program)
+    names = operations(compiled)
+    assert names.index("negative") == names.index("log") + 2
+    assert "subtract" not in names[names.index("log") :]
+    x = torch.randn(4, 2)
+    torch.testing.assert_close(compiled(x), compiled_with(compiled.symbolic)(x))
+
+
+def test_a_literal_may_be_part_of_a_replacement() -> None:
+    def twice(match: Any) -> Any:
+        two = Literal(2.0, view_of(match).type(match["x"]).__class__((), DType.FLOAT64))
+        new = view_of(match).make(match.root, "multiply", (match["x"], two), {})
+        return Replacement(((two, ()), (new, (match["x"], two))), new)
+
+    rule = Rule("twice", "x + x -> 2 x", Pattern(Entry("sum", "add", ("x", "x"))), twice, laws=ORDINARY)
+    program = simplify(trace(lambda x: x + x, spec(("n",), "float64")), [rule])
+    verify(program)
+    (equation,) = program.equations
+    assert (equation.op.name, equation.inputs[1].value) == ("multiply", 2.0)
+
+
+@pytest.mark.parametrize("table", ["parameters", "shatter", "fuse"])
+def test_a_rule_in_each_table_of_the_circuit_fires(table: str) -> None:
+    swapped = {name: rule for name, rule in LOOPS.items() if name == table}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = compiled_with(loops_circuit(), rules=DEFAULT_RULES.adding(**{table: [swapped[table]]}), max_steps=1)
+    assert f"{table} swap-{table}" in compiled.explain()
+
+
+def test_the_strategy_of_a_context_chooses() -> None:
+    seen = []
+
+    def watching(matches, graph, replacement):
+        seen.append((len(matches), type(graph.nodes[0]).__name__))
+        return OptMatchStrategy.LARGEST_MATCH(matches, graph, replacement)
+
+    circuit = chain(coin([0], 2), HadamardLayer(2, 1), SumLayer(2, 2))
+    compiled = compiled_with(circuit, strategy=watching)
+    assert "one-factor" in compiled.explain()
+    assert any(kind == "CategoricalLayer" for _, kind in seen), "it is asked for layers"
+    assert any(kind in ("Var", "Literal") for _, kind in seen), "and for equations"
+    idle = compiled_with(circuit, strategy=lambda *_: ())
+    assert "no rule matched" in idle.explain()
+    assert "one-factor" not in idle.explain()
+
+
+def test_max_steps_zero_applies_no_rule() -> None:
+    circuit = chain(coin([0], 2), HadamardLayer(2, 1), SumLayer(2, 2))
+    with pytest.warns(UserWarning, match=r"the limit of 0 step\(s\) was reached"):
+        compiled = compiled_with(circuit, max_steps=0)
+    assert "one-factor" not in compiled.explain()
+    assert len(operations(compiled)) >= len(operations(compiled_with(circuit)))
+
+
+# They read the context
+
+
+def test_a_rule_reads_the_device_the_dtype_and_the_algebra_that_it_is_applied_in() -> None:
+    seen: dict[str, list[tuple[str, str, str]]] = {"programs": [], "parameters": [], "fuse": []}
+
+    def told(table: str) -> Any:
+        def condition(match: Any) -> str:
+            context = match.context
+            seen[table].append((context.device, context.dtype.value, context.algebra.name))
+            return "it only looks"
+
+        return condition
+
+    rules = DEFAULT_RULES.adding(
+        programs=[Rule("p", "x -> x", TIMES_ITSELF, the_x, told("programs"), laws=ORDINARY)],
+        parameters=[
+            Rule("q", "x -> x", Pattern(Entry("s", SoftmaxParameter, ("x",))), the_x, told("parameters"), laws=ORDINARY)
+        ],
+        fuse=[Rule("f", "x -> x", Pattern(Entry("s", SumLayer, ("x",))), the_x, told("fuse"), laws=ORDINARY)],
+    )
+    compiled_with(gaussians(), rules=rules, dtype="float64", semiring="lse-sum")
+    assert {table: set(found) for table, found in seen.items()} == {
+        table: {("cpu", "float64", "real")} for table in seen
+    }
+    with torch.device("meta"):
+        compiled_with(gaussians(), rules=rules, dtype="float32", semiring="max-sum")
+    assert {found[-1] for found in seen.values()} == {("meta", "float32", "max-product")}
+
+
+# They end
+
+
+def swap_layers(match: Any) -> Any:
+    return Replacement.chain((match["y"], match["x"]), HadamardLayer(2, 2))
+
+
+def swap_terms(match: Any) -> Any:
+    return Replacement.chain((match["y"], match["x"]), SumParameter(*reversed(match.root.in_shapes)))
+
+
+HADAMARD = Pattern(Entry("product", HadamardLayer, ("x", "y")))
+LOOPS = {
+    "parameters": Rule(
+        "swap-parameters", "x + y -> y + x", Pattern(Entry("s", SumParameter, ("x", "y"))), swap_terms, laws=ORDINARY
+    ),
+    "shatter": Rule("swap-shatter", "x * y -> y * x", HADAMARD, swap_layers, laws=ORDINARY),
+    "fuse": Rule("swap-fuse", "x * y -> y * x", HADAMARD, swap_layers, laws=frozenset({Law.COMMUTATIVE_PRODUCT})),
+    "programs": Rule(
+        "swap-programs",
+        "x + y -> y + x",
+        Pattern(Entry("s", "add", ("x", "y"))),
+        lambda match: made(match, "add", "y", "x"),
+        laws=ORDINARY,
+    ),
+}
+
+
+def loops_circuit() -> Circuit:
+    """A circuit with a sum of parameters, a product of two layers, and an addition in its Program."""
+    terms = Parameter.from_binary(SumParameter((2, 2), (2, 2)), softmax_normal((2, 2)), softmax_normal((2, 2)))
+    leaves = [GaussianLayer([variable], 2) for variable in range(2)]
+    product, total, other = HadamardLayer(2, 2), SumLayer(2, 2, weight=terms), SumLayer(2, 2)
+    edges: dict[Any, Any] = {product: leaves, total: [product], other: [product]}
+    return Circuit([*leaves, *edges], edges, [total, other])
+
+
+@pytest.mark.parametrize("table", list(LOOPS))
+def test_a_rule_that_loops_for_ever_ends_by_the_step_limit_with_a_message_that_names_it(table: str) -> None:
+    circuit = loops_circuit()
+    x = torch.randn(3, 2)
+    rules = DEFAULT_RULES.adding(**{table: [LOOPS[table]]})
+    message = rf"the limit of 7 step\(s\) was reached while swap-{table} still fired; the result is right, but a rule"
+    with pytest.warns(UserWarning, match=message):
+        compiled = compiled_with(circuit, rules=rules, max_steps=7)
+    torch.testing.assert_close(compiled(x), compiled_with(circuit)(x))
+    if table != "programs":
+        report = optimize_circuit(circuit, rules, max_steps=7).report
+        assert report.steps == 7
+        assert report.text().splitlines()[0].endswith(f"while swap-{table} still fired")
+        assert f"swap-{table} still fired" in compiled.explain()
+
+
+def test_a_rule_that_grows_the_graph_ends_before_the_step_limit() -> None:
+    def doubled(match: Any) -> Any:
+        x, make = match["x"], view_of(match).make
+        inner = make(match.root, "negative", (), {})
+        outer, last = make(match.root, "negative", (), {}), make(match.root, "negative", (), {})
+        return Replacement(((inner, (x,)), (outer, (inner,)), (last, (outer,))), last)
+
+    rule = Rule("more", "-x -> ---x", Pattern(Entry("n", "negative", ("x",))), doubled, laws=ORDINARY)
+    program = trace(lambda x: -x, spec(3))
+    with pytest.warns(UserWarning, match=r"the graph had grown from 1 to 2,187 nodes in 7 step\(s\) while more still"):
+        assert len(simplify(program, [rule]).equations) == 2187
+
+
+def test_limits() -> None:
+    assert limit_reached(1, 2, before=1, now=1, fired=["a"]) is None
+    assert limit_reached(2, 2, before=1, now=1, fired=["a", "b", "a"]) == (
+        "the limit of 2 step(s) was reached while a, b still fired"
+    )
+    assert limit_reached(1, 9, before=1, now=1101, fired=["a"]) == (
+        "the graph had grown from 1 to 1,101 nodes in 1 step(s) while a still fired"
+    )
+
+
+# They are checked
+
+
+def rule(pattern: Pattern, laws: Any = ORDINARY, make: Any = the_x) -> Rule:
+    return Rule("mine", "x -> x", pattern, make, laws=laws)
+
+
+BAD: Any = [
+    ("programs", rule(Pattern(Entry("a", "mutiply", ("x", "y")))), "no operation 'mutiply'; did you mean multiply"),
+    ("programs", rule(Pattern(Entry("a", "zzzz", ("x",)))), "no operation 'zzzz'; docs/ir.md lists all of them"),
+    (
+        "programs",
+        rule(Pattern(Entry("a", "softmax", ("x",), config={"axes": 1}))),
+        "axes among the settings of softmax",
+    ),
+    ("programs", rule(Pattern(Entry("a", "exp", ("x", "y")))), r"exp has 1 input, but the pattern names 2 \(x, y\)"),
+    ("programs", rule(Pattern(Entry("a", "multiply", ("x",)))), "multiply has 2 inputs, but the pattern names 1"),
+    ("programs", rule(Pattern(Entry("a", "constant", ("x",)))), "constant has no inputs"),
+    ("programs", rule(Pattern(Entry("a", SumLayer, ("x",)))), "wants 'a' to be SumLayer, .* name operations"),
+    (
+        "parameters",
+        rule(Pattern(Entry("a", SumLayer, ("x",)))),
+        "'a' to be SumLayer, .* parameter nodes, or operations",
+    ),
+    ("parameters", rule(Pattern(Entry("a", "expp", ("x",)))), "no operation 'expp'; did you mean exp"),
+    ("fuse", rule(Pattern(Entry("a", ExpParameter, ("x",)))), "to be ExpParameter, .* patterns name classes of layers"),
+    ("shatter", rule(Pattern(Entry("a", "multiply", ("x", "y")))), "to be 'multiply', .* name classes of layers"),
+    ("fuse", rule(Pattern(Entry("a", HadamardLayer(2, 2), ("x",)))), "to be HadamardLayer"),
+    ("fuse", rule(HADAMARD, laws={"associative"}), "'associative' is no law; there are Law.ASSOCIATIVE_SUM"),
+    ("programs", rule(TIMES_ITSELF, laws={Law.IDEMPOTENT_SUM}), r"needs a \+ a = a, which does not hold for ordinary"),
+    ("parameters", rule(Pattern.chain(ExpParameter), laws={Law.SELECTIVE_SUM}), "does not hold for ordinary numbers"),
+]
+
+
+@pytest.mark.parametrize(("table", "bad", "message"), BAD, ids=[row[2][:30] for row in BAD])
+def test_a_rule_that_its_table_cannot_apply_is_refused_where_it_is_declared(
+    table: str, bad: Rule, message: str
+) -> None:
+    with pytest.raises(GraphError, match=f"rule mine in the table '{table}': .*{message}"):
+        DEFAULT_RULES.adding(**{table: [bad]})
+
+
+def test_a_table_that_there_is_not_is_refused() -> None:
+    with pytest.raises(GraphError, match="no table 'program'; there are parameters, shatter, fuse, programs"):
+        DEFAULT_RULES.adding(program=[SQUARED])
+
+
+def test_one_name_for_rules_of_two_tables_is_refused() -> None:
+    with pytest.raises(GraphError, match="two rules are called 'tucker'"):
+        DEFAULT_RULES.adding(programs=[Rule("tucker", "x", TIMES_ITSELF, make_square, laws=ORDINARY)])
+
+
+def test_a_rule_on_layers_whose_laws_the_algebra_lacks_is_left_out_like_a_built_in_one() -> None:
+    mine = Rule("mine", "x * y -> x", HADAMARD, the_x, laws=frozenset({Law.IDEMPOTENT_SUM}))
+    compiled = compiled_with(gaussians(), rules=DEFAULT_RULES.adding(fuse=[mine]))
+    assert "left out: mine needs a + a = a, which the algebra real does not grant" in compiled.explain()
+
+
+def wrong(make: Any, pattern: Pattern) -> Rule:
+    return Rule("wrong", "?", pattern, make, laws=ORDINARY)
+
+
+def bare(op: str, *outputs: Any) -> Any:
+    """A replacement by an equation that is made by hand."""
+    return lambda match: Replacement.chain(
+        [match["x"]], Equation(OpRef(op), (), outputs or match.root.outputs, {}, match.root.source)
+    )
+
+
+LOG_EXP = Pattern(Entry("log", LogParameter, ("exp",)), Entry("exp", ExpParameter, ("x",)))
+WRONG: Any = [
+    (
+        "programs",
+        wrong(lambda match: made(match, "isnan", "x"), TIMES_ITSELF),
+        r"multiply s:f32\[2,b,2\]: its replacement has type bool\[2,b,2\], but stands in place of f32\[2,b,2\]",
+    ),
+    ("programs", wrong(bare("squre"), TIMES_ITSELF), "no rule can make the operation 'squre'"),
+    ("programs", wrong(bare("call"), TIMES_ITSELF), "no rule can make the operation 'call'"),
+    ("programs", wrong(bare("softmax"), TIMES_ITSELF), "softmax refuses its operands: .*axis"),
+    ("programs", wrong(bare("rescale"), TIMES_ITSELF), "rescale has 2 results; use operations of one result"),
+    (
+        "fuse",
+        wrong(lambda match: Replacement.chain((match["x"], match["y"]), HadamardLayer(3, 2)), HADAMARD),
+        r"HadamardLayer\(2.*it made HadamardLayer\(.*, which reads \[3, 3\] units, and gave it \[2, 2\]",
+    ),
+    (
+        "fuse",
+        wrong(lambda match: Replacement.chain((match["x"],), HadamardLayer(2, 2)), HADAMARD),
+        r"which reads \[2, 2\] units, and gave it \[2\]",
+    ),
+    (
+        "shatter",
+        wrong(lambda match: Replacement.chain((match["x"],), SumLayer(2, 5)), HADAMARD),
+        r"what it puts in place has 5 unit\(s\), and what was there 2",
+    ),
+    (
+        "fuse",
+        wrong(lambda match: match["x"], HADAMARD),
+        r"it gave GaussianLayer\(.*\); return Replacement.chain\(inputs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "bad", "message"), WRONG, ids=[row[2][:30] for row in WRONG])
+def test_a_replacement_that_does_not_fit_is_refused_by_the_name_of_its_rule(
+    table: str, bad: Rule, message: str
+) -> None:
+    with pytest.raises(GraphError, match=rf"rule wrong at .*{message}"):
+        compiled_with(gaussians(), rules=Rules().adding(**{table: [bad]}))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda match: Replacement.chain((match["x"],), SoftmaxParameter((7,))), r"reads shapes \(\(7,\),\), and gave"),
+        (lambda _: Replacement.chain((), normal((3,)).output), r"has \(3,\) as its shape, and what was there \(1, 2\)"),
+    ],
+)
+def test_a_replacement_of_parameters_of_other_shapes_is_refused(make: Any, message: str) -> None:
+    bad = wrong(make, Pattern(Entry("s", SoftmaxParameter, ("x",))))
+    with pytest.raises(GraphError, match=f"rule wrong at SoftmaxParameter.*{message}"):
+        optimize_circuit(gaussians(), Rules(parameters=(bad,)))
+
+
+def test_operations_tell_what_patterns_may_ask_of_them() -> None:
+    for name, row in OPS.items():
+        form = operation_form(name)
+        assert form is not None
+        for sample in row.samples():
+            assert form.least <= len(sample.inputs) <= (len(sample.inputs) if form.most is None else form.most), name
+            assert form.config is None or form.config >= set(sample.params), name
+
+
+def test_a_compiled_circuit_with_rules_of_ones_own_pickles_and_copies() -> None:
+    x = torch.randn(3, 2)
+    compiled = TorchCompiler(rules=DEFAULT_RULES.adding(programs=[SQUARED])).compile(gaussians())
+    for other in (pickle.loads(pickle.dumps(compiled)), copy.deepcopy(compiled)):
+        torch.testing.assert_close(other(x), compiled(x))
+        assert operations(other) == operations(compiled)
+
+
+def test_a_traced_function_is_cleaned_by_the_built_in_rules_alone() -> None:
+    program = trace(lambda x: x * x, spec(3))
+    assert [equation.op.name for equation in simplify(program, [SQUARED]).equations][-1] == "square"
+    assert simplify(program) is program
