@@ -96,7 +96,7 @@ def match_optimization_patterns(
                 _check_root(result, pattern, node)
                 if pattern.is_output and result.root not in results:
                     continue
-                match = replace(result, graph=graph, number=number)
+                match = GraphOptMatch(pattern, result.nodes, result.inputs, result.sub_matches, graph, number)
                 reason = _reason_against(match, search)
                 if reason is None:
                     found.append(match)

@@ -180,6 +180,8 @@ class _Loop:
         self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}
         self._roots: dict[type, bool] = {}
+        self._sizes: dict[Parameter, int] = {}  # of what a parameter was described as
+        self._added = 0
         self._fired: dict[str, _Tally] = {}
         self._missed: dict[tuple[str, str], list[str]] = {}
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
@@ -195,9 +197,8 @@ class _Loop:
 
     @property
     def size(self) -> int:
-        """The number of layers and of nodes of their parameters."""
-        parameters = dict.fromkeys(one for layer in self._nodes for one in layer.params.values())
-        return len(self._nodes) + sum(len(one.nodes) for one in parameters)
+        """The number of layers, and of nodes that rules have added to one parameter."""
+        return len(self._nodes) + self._added
 
     def circuit(self) -> Circuit:
         """The circuit now; the original one where nothing was done."""
@@ -273,6 +274,7 @@ class _Loop:
         return self._roots[kind]
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
+        size = self._sizes.get(parameter, len(parameter.nodes))
         misses: list[tuple[Rule, NearMiss[Any]]] = []
         result = optimize_graph(
             parameter_view(parameter, self._context),
@@ -291,10 +293,13 @@ class _Loop:
                 new = total(node_cost(node) for node, _ in applied.replacement.nodes)
                 saved = total(map(node_cost, applied.match.fused)) - new
                 self._count("parameters", applied.rule.name, applied.rule.equation, self._name(layer), saved)
+        self._sizes[parameter] = size
+        self._added = max(self._added, len(parameter.nodes) - size)
         shared = share_nodes(parameter)
         if shared is not parameter:
             saved = parameter_cost(parameter) - parameter_cost(shared)
             self._count("parameters", "share", "f(x), f(x) -> f(x) once", self._name(layer), saved)
+            self._sizes[shared] = size
         return shared
 
     def _count(self, stage: str, rule: str, equation: str, place: str, saved: Cost) -> None:
