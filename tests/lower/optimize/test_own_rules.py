@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,9 +24,10 @@ from plica.ops import OPS
 from plica.passes.algebra import simplify
 from plica.passes.forms import operation_form
 from plica.pipeline import PipelineContext
+from plica.queries import sample
 from plica.rules.view import made, view_of
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers import GaussianLayer, HadamardLayer, InnerLayer, InputLayer, SumLayer
 from plica.symbolic.parameters import (
     ExpParameter,
     LogParameter,
@@ -195,6 +197,41 @@ def test_a_rule_reads_the_device_the_dtype_and_the_algebra_that_it_is_applied_in
     with torch.device("meta"):
         compiled_with(gaussians(), rules=rules, dtype="float32", semiring="max-sum")
     assert {found[-1] for found in seen.values()} == {("meta", "float32", "max-product")}
+
+
+def test_a_rule_on_programs_is_asked_for_the_programs_of_queries() -> None:
+    seen = []
+
+    def told(match: Any) -> str:
+        seen.append(match.root.op.name)
+        return "it only looks"
+
+    looks = Rule("looks", "softmax(x)", Pattern(Entry("s", "softmax", ("x",))), the_x, told, laws=ORDINARY)
+    compiled = compiled_with(gaussians(), rules=DEFAULT_RULES.adding(programs=[looks]))
+    scored = len(seen)
+    sample(compiled, 2, seed=0)
+    assert 0 < scored < len(seen)
+
+
+# What they nearly match is told
+
+
+def test_names_that_a_node_lacks_are_near_misses_in_the_report() -> None:
+    circuit = chain(coin([0], 2), HadamardLayer(2, 1), SumLayer(2, 2))
+    softmax = Pattern(Entry("softmax", SoftmaxParameter, ("x",)))
+    mine = [
+        rule(Pattern(Entry("leaf", InputLayer, ("*none",), sub_patterns={"probabilities": softmax}))),
+        rule(Pattern(Entry("inner", InnerLayer, ("x",), config={"depth": 1}))),
+        rule(Pattern(Entry("inner", InnerLayer, ("x",), facts={"depth": 1}))),
+    ]
+    rules = Rules(fuse=tuple(replace(one, name=f"mine{number}") for number, one in enumerate(mine)))
+    report = optimize_circuit(circuit, rules).report
+    assert [(one.rule, one.why, len(one.details)) for one in report.missed] == [
+        ("mine0", "leaf has no probabilities", 1),
+        ("mine1", "inner has no depth", 2),
+        ("mine2", "inner has no depth", 2),
+    ]
+    assert "HadamardLayer(1, arity=1, 2 -> 2) has no depth" in report.text()
 
 
 # They end
@@ -401,9 +438,9 @@ def test_operations_tell_what_patterns_may_ask_of_them() -> None:
     for name, row in OPS.items():
         form = operation_form(name)
         assert form is not None
-        for sample in row.samples():
-            assert form.least <= len(sample.inputs) <= (len(sample.inputs) if form.most is None else form.most), name
-            assert form.config is None or form.config >= set(sample.params), name
+        for one in row.samples():
+            assert form.least <= len(one.inputs) <= (len(one.inputs) if form.most is None else form.most), name
+            assert form.config is None or form.config >= set(one.params), name
 
 
 def test_a_compiled_circuit_with_rules_of_ones_own_pickles_and_copies() -> None:
