@@ -1,36 +1,30 @@
-"""Rules of users in the four tables: they fire beside the built-in ones, read their context, are checked, and end."""
+"""Rules of users in the four tables: they fire beside the built-in ones, read their context, and end."""
 
 import copy
 import pickle
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import GraphError
 from plica.frontend.programs import verify
 from plica.graph.limits import limit_reached
 from plica.graph.optimize import ORDINARY, Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
 from plica.graph.strategy import OptMatchStrategy
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Literal, OpRef
+from plica.ir.program import Literal
 from plica.ir.types import spec
 from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
-from plica.ops import OPS
 from plica.passes.algebra import simplify
-from plica.passes.forms import operation_form
-from plica.pipeline import PipelineContext
 from plica.queries import sample
 from plica.rules.view import made, view_of
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, InnerLayer, InputLayer, SumLayer
 from plica.symbolic.parameters import (
     ExpParameter,
-    LogParameter,
     Parameter,
     SoftmaxParameter,
     SumParameter,
@@ -40,36 +34,15 @@ from plica.symbolic.parameters import (
 from plica.symbolic.semirings import Law
 from plica.tracing.trace import trace
 from tests.harness.circuits import chain, coin
-
-TIMES_ITSELF = Pattern(Entry("product", "multiply", ("x", "x")))
-
-
-def make_square(match: Any) -> Any:
-    return made(match, "square", "x")
-
-
-def the_x(match: Any) -> Any:
-    return Replacement.by(match["x"])
-
-
-SQUARED = Rule("squared", "x * x -> square(x)", TIMES_ITSELF, make_square, laws=ORDINARY)
-
-
-def gaussians(weight: Parameter | None = None) -> Circuit:
-    """Two Gaussian variables, multiplied and summed."""
-    leaves = [GaussianLayer([variable], 2) for variable in range(2)]
-    product, total = HadamardLayer(2, 2), SumLayer(2, 1, weight=weight)
-    return Circuit([*leaves, product, total], {product: leaves, total: [product]}, [total])
-
-
-def operations(compiled: Any) -> list[str]:
-    return [equation.op.name for equation in compiled.program.equations]
-
-
-def compiled_with(circuit: Circuit, seed: int = 0, **options: Any) -> Any:
-    torch.manual_seed(seed)
-    return PipelineContext(**options).compile(circuit)
-
+from tests.harness.own_rules import (
+    HADAMARD,
+    SQUARED,
+    TIMES_ITSELF,
+    compiled_with,
+    gaussians,
+    operations,
+    the_x,
+)
 
 # They fire
 
@@ -220,11 +193,11 @@ def test_names_that_a_node_lacks_are_near_misses_in_the_report() -> None:
     circuit = chain(coin([0], 2), HadamardLayer(2, 1), SumLayer(2, 2))
     softmax = Pattern(Entry("softmax", SoftmaxParameter, ("x",)))
     mine = [
-        rule(Pattern(Entry("leaf", InputLayer, ("*none",), sub_patterns={"probabilities": softmax}))),
-        rule(Pattern(Entry("inner", InnerLayer, ("x",), config={"depth": 1}))),
-        rule(Pattern(Entry("inner", InnerLayer, ("x",), facts={"depth": 1}))),
+        Pattern(Entry("leaf", InputLayer, ("*none",), sub_patterns={"probabilities": softmax})),
+        Pattern(Entry("inner", InnerLayer, ("x",), config={"depth": 1})),
+        Pattern(Entry("inner", InnerLayer, ("x",), facts={"depth": 1})),
     ]
-    rules = Rules(fuse=tuple(replace(one, name=f"mine{number}") for number, one in enumerate(mine)))
+    rules = Rules(fuse=tuple(Rule(f"mine{n}", "x -> x", one, the_x, laws=ORDINARY) for n, one in enumerate(mine)))
     report = optimize_circuit(circuit, rules).report
     assert [(one.rule, one.why, len(one.details)) for one in report.missed] == [
         ("mine0", "leaf has no probabilities", 1),
@@ -245,7 +218,6 @@ def swap_terms(match: Any) -> Any:
     return Replacement.chain((match["y"], match["x"]), SumParameter(*reversed(match.root.in_shapes)))
 
 
-HADAMARD = Pattern(Entry("product", HadamardLayer, ("x", "y")))
 LOOPS = {
     "parameters": Rule(
         "swap-parameters", "x + y -> y + x", Pattern(Entry("s", SumParameter, ("x", "y"))), swap_terms, laws=ORDINARY
@@ -308,139 +280,6 @@ def test_limits() -> None:
     assert limit_reached(1, 9, before=1, now=1101, fired=["a"]) == (
         "the graph had grown from 1 to 1,101 nodes in 1 step(s) while a still fired"
     )
-
-
-# They are checked
-
-
-def rule(pattern: Pattern, laws: Any = ORDINARY, make: Any = the_x) -> Rule:
-    return Rule("mine", "x -> x", pattern, make, laws=laws)
-
-
-BAD: Any = [
-    ("programs", rule(Pattern(Entry("a", "mutiply", ("x", "y")))), "no operation 'mutiply'; did you mean multiply"),
-    ("programs", rule(Pattern(Entry("a", "zzzz", ("x",)))), "no operation 'zzzz'; docs/ir.md lists all of them"),
-    (
-        "programs",
-        rule(Pattern(Entry("a", "softmax", ("x",), config={"axes": 1}))),
-        "axes among the settings of softmax",
-    ),
-    ("programs", rule(Pattern(Entry("a", "exp", ("x", "y")))), r"exp has 1 input, but the pattern names 2 \(x, y\)"),
-    ("programs", rule(Pattern(Entry("a", "multiply", ("x",)))), "multiply has 2 inputs, but the pattern names 1"),
-    ("programs", rule(Pattern(Entry("a", "constant", ("x",)))), "constant has no inputs"),
-    ("programs", rule(Pattern(Entry("a", SumLayer, ("x",)))), "wants 'a' to be SumLayer, .* name operations"),
-    (
-        "parameters",
-        rule(Pattern(Entry("a", SumLayer, ("x",)))),
-        "'a' to be SumLayer, .* parameter nodes, or operations",
-    ),
-    ("parameters", rule(Pattern(Entry("a", "expp", ("x",)))), "no operation 'expp'; did you mean exp"),
-    ("fuse", rule(Pattern(Entry("a", ExpParameter, ("x",)))), "to be ExpParameter, .* patterns name classes of layers"),
-    ("shatter", rule(Pattern(Entry("a", "multiply", ("x", "y")))), "to be 'multiply', .* name classes of layers"),
-    ("fuse", rule(Pattern(Entry("a", HadamardLayer(2, 2), ("x",)))), "to be HadamardLayer"),
-    ("fuse", rule(HADAMARD, laws={"associative"}), "'associative' is no law; there are Law.ASSOCIATIVE_SUM"),
-    ("programs", rule(TIMES_ITSELF, laws={Law.IDEMPOTENT_SUM}), r"needs a \+ a = a, which does not hold for ordinary"),
-    ("parameters", rule(Pattern.chain(ExpParameter), laws={Law.SELECTIVE_SUM}), "does not hold for ordinary numbers"),
-]
-
-
-@pytest.mark.parametrize(("table", "bad", "message"), BAD, ids=[row[2][:30] for row in BAD])
-def test_a_rule_that_its_table_cannot_apply_is_refused_where_it_is_declared(
-    table: str, bad: Rule, message: str
-) -> None:
-    with pytest.raises(GraphError, match=f"rule mine in the table '{table}': .*{message}"):
-        DEFAULT_RULES.adding(**{table: [bad]})
-
-
-def test_a_table_that_there_is_not_is_refused() -> None:
-    with pytest.raises(GraphError, match="no table 'program'; there are parameters, shatter, fuse, programs"):
-        DEFAULT_RULES.adding(program=[SQUARED])
-
-
-def test_one_name_for_rules_of_two_tables_is_refused() -> None:
-    with pytest.raises(GraphError, match="two rules are called 'tucker'"):
-        DEFAULT_RULES.adding(programs=[Rule("tucker", "x", TIMES_ITSELF, make_square, laws=ORDINARY)])
-
-
-def test_a_rule_on_layers_whose_laws_the_algebra_lacks_is_left_out_like_a_built_in_one() -> None:
-    mine = Rule("mine", "x * y -> x", HADAMARD, the_x, laws=frozenset({Law.IDEMPOTENT_SUM}))
-    compiled = compiled_with(gaussians(), rules=DEFAULT_RULES.adding(fuse=[mine]))
-    assert "left out: mine needs a + a = a, which the algebra real does not grant" in compiled.explain()
-
-
-def wrong(make: Any, pattern: Pattern) -> Rule:
-    return Rule("wrong", "?", pattern, make, laws=ORDINARY)
-
-
-def bare(op: str, *outputs: Any) -> Any:
-    """A replacement by an equation that is made by hand."""
-    return lambda match: Replacement.chain(
-        [match["x"]], Equation(OpRef(op), (), outputs or match.root.outputs, {}, match.root.source)
-    )
-
-
-LOG_EXP = Pattern(Entry("log", LogParameter, ("exp",)), Entry("exp", ExpParameter, ("x",)))
-WRONG: Any = [
-    (
-        "programs",
-        wrong(lambda match: made(match, "isnan", "x"), TIMES_ITSELF),
-        r"multiply s:f32\[2,b,2\]: its replacement has type bool\[2,b,2\], but stands in place of f32\[2,b,2\]",
-    ),
-    ("programs", wrong(bare("squre"), TIMES_ITSELF), "no rule can make the operation 'squre'"),
-    ("programs", wrong(bare("call"), TIMES_ITSELF), "no rule can make the operation 'call'"),
-    ("programs", wrong(bare("softmax"), TIMES_ITSELF), "softmax refuses its operands: .*axis"),
-    ("programs", wrong(bare("rescale"), TIMES_ITSELF), "rescale has 2 results; use operations of one result"),
-    (
-        "fuse",
-        wrong(lambda match: Replacement.chain((match["x"], match["y"]), HadamardLayer(3, 2)), HADAMARD),
-        r"HadamardLayer\(2.*it made HadamardLayer\(.*, which reads \[3, 3\] units, and gave it \[2, 2\]",
-    ),
-    (
-        "fuse",
-        wrong(lambda match: Replacement.chain((match["x"],), HadamardLayer(2, 2)), HADAMARD),
-        r"which reads \[2, 2\] units, and gave it \[2\]",
-    ),
-    (
-        "shatter",
-        wrong(lambda match: Replacement.chain((match["x"],), SumLayer(2, 5)), HADAMARD),
-        r"what it puts in place has 5 unit\(s\), and what was there 2",
-    ),
-    (
-        "fuse",
-        wrong(lambda match: match["x"], HADAMARD),
-        r"it gave GaussianLayer\(.*\); return Replacement.chain\(inputs",
-    ),
-]
-
-
-@pytest.mark.parametrize(("table", "bad", "message"), WRONG, ids=[row[2][:30] for row in WRONG])
-def test_a_replacement_that_does_not_fit_is_refused_by_the_name_of_its_rule(
-    table: str, bad: Rule, message: str
-) -> None:
-    with pytest.raises(GraphError, match=rf"rule wrong at .*{message}"):
-        compiled_with(gaussians(), rules=Rules().adding(**{table: [bad]}))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda match: Replacement.chain((match["x"],), SoftmaxParameter((7,))), r"reads shapes \(\(7,\),\), and gave"),
-        (lambda _: Replacement.chain((), normal((3,)).output), r"has \(3,\) as its shape, and what was there \(1, 2\)"),
-    ],
-)
-def test_a_replacement_of_parameters_of_other_shapes_is_refused(make: Any, message: str) -> None:
-    bad = wrong(make, Pattern(Entry("s", SoftmaxParameter, ("x",))))
-    with pytest.raises(GraphError, match=f"rule wrong at SoftmaxParameter.*{message}"):
-        optimize_circuit(gaussians(), Rules(parameters=(bad,)))
-
-
-def test_operations_tell_what_patterns_may_ask_of_them() -> None:
-    for name, row in OPS.items():
-        form = operation_form(name)
-        assert form is not None
-        for one in row.samples():
-            assert form.least <= len(one.inputs) <= (len(one.inputs) if form.most is None else form.most), name
-            assert form.config is None or form.config >= set(one.params), name
 
 
 def test_a_compiled_circuit_with_rules_of_ones_own_pickles_and_copies() -> None:
