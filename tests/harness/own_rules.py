@@ -10,18 +10,19 @@ from plica.pipeline import PipelineContext
 from plica.rules.view import made
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
-from plica.symbolic.parameters import (
-    Parameter,
-)
+from plica.symbolic.parameters import Parameter
 
 TIMES_ITSELF = Pattern(Entry("product", "multiply", ("x", "x")))
+HADAMARD = Pattern(Entry("product", HadamardLayer, ("x", "y")))
 
 
 def make_square(match: Any) -> Any:
+    """The square of x."""
     return made(match, "square", "x")
 
 
 def the_x(match: Any) -> Any:
+    """x itself, in place of what was matched."""
     return Replacement.by(match["x"])
 
 
@@ -36,12 +37,11 @@ def gaussians(weight: Parameter | None = None) -> Circuit:
 
 
 def operations(compiled: Any) -> list[str]:
+    """The operations of a compiled circuit's Program, in order."""
     return [equation.op.name for equation in compiled.program.equations]
 
 
-def compiled_with(circuit: Circuit, seed: int = 0, **options: Any) -> Any:
-    torch.manual_seed(seed)
+def compiled_with(circuit: Circuit, **options: Any) -> Any:
+    """The circuit compiled in a new context of these options; its parameters depend on the circuit alone."""
+    torch.manual_seed(0)
     return PipelineContext(**options).compile(circuit)
-
-
-HADAMARD = Pattern(Entry("product", HadamardLayer, ("x", "y")))
