@@ -12,6 +12,7 @@
 
 from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
+from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "LeftOut",
     "Missed",
     "Optimized",
+    "Provenance",
     "Report",
     "RuleContext",
     "Rules",
+    "Step",
     "optimize_circuit",
 ]

@@ -14,13 +14,14 @@ from plica.errors import GraphError
 from plica.graph.limits import MAX_STEPS, limit_reached
 from plica.graph.optimize import Applied, Rule, optimize_graph
 from plica.graph.strategy import OptMatchStrategy, Strategy
-from plica.graph.view import GraphView, NearMiss, kind_fits
+from plica.graph.view import GraphView, NearMiss, is_a, kind_fits
 from plica.lower.leaves import leaf_keys
 from plica.lower.optimize.checks import TABLES, check_layers, check_parameters, check_rule
 from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
 from plica.lower.optimize.parameters import PARAMETER_RULES, fits_parameter, parameter_view, share_nodes
+from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 from plica.passes.algebra import ALGEBRA
 from plica.passes.rewriting import Rewriting
@@ -28,6 +29,8 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.semirings import LSE_SUM, Law, Semiring
+
+_SHARE = ("share", "f(x), f(x) -> f(x) once")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +78,17 @@ class Rules:
             name: tuple(missing) for name, missing in lacks.items() if missing
         }
 
+    def without(self, kinds: Iterable[type[Layer]]) -> "tuple[Rules, dict[str, str]]":
+        """These tables without the rules on layers whose patterns fit one of `kinds`, and which it is, by name."""
+        fitting = {
+            rule.name: kind.__name__
+            for rule in self.on_layers
+            for kind in kinds
+            if any(kind_fits(is_a, kind, entry) for entry in rule.pattern.entries)
+        }
+        shatter, fuse = (tuple(r for r in table if r.name not in fitting) for table in (self.shatter, self.fuse))
+        return replace(self, shatter=shatter, fuse=fuse), fitting
+
     @property
     def on_layers(self) -> tuple[Rule, ...]:
         """The rules on layers, whose equations are in the circuit's algebra; parameters are ordinary numbers."""
@@ -91,11 +105,13 @@ class Optimized:
     Args:
         circuit: The circuit as it is to be lowered; its leaves are those of the circuit as it was described.
         report: What was done.
+        provenance: What became of which layer.
         rewriting: How the Programs that it is lowered to are to be rewritten; None where that is as by default.
     """
 
     circuit: Circuit
     report: Report
+    provenance: Provenance
     rewriting: Rewriting | None = None
 
 
@@ -107,6 +123,7 @@ def optimize_circuit(
     semiring: Semiring = LSE_SUM,
     context: RuleContext | None = None,
     strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
+    overridden: Iterable[type[Layer]] = (),
 ) -> Optimized:
     """Apply rules until none fires or `max_steps` is reached.
 
@@ -117,12 +134,14 @@ def optimize_circuit(
         semiring: What will carry the numbers; rules whose laws its algebra does not grant are left out.
         context: What rules read as `match.context`; the semiring with what circuits have by default if None.
         strategy: Which of the matches that overlap is applied.
+        overridden: Classes of layers that a context has its own rows for: no rule knows what they compute.
 
     Raises:
         GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer, or does not fit.
     """
     context = context or RuleContext(semiring)
     granted, left_out = rules.under(context.algebra.laws)
+    granted, fitting = granted.without(tuple(overridden))
     loop = _Loop(circuit, granted, strategy, context)
     steps, size = 0, loop.size
     limit = limit_reached(0, max_steps, before=size, now=size, fired=())
@@ -134,8 +153,10 @@ def optimize_circuit(
         limit = limit_reached(steps, max_steps, before=size, now=loop.size, fired=fired)
     result, report = loop.circuit(), loop.report(steps, limit)
     _check_leaves(circuit, result, report)
-    missing = tuple(LeftOut(rule, context.algebra.name, laws) for rule, laws in left_out.items())
-    return Optimized(result, replace(report, left_out=missing), _rewriting(rules, strategy, max_steps, context))
+    missing = [LeftOut.by_laws(rule, context.algebra.name, laws) for rule, laws in left_out.items()]
+    missing += [LeftOut.by_row(rule, kind) for rule, kind in fitting.items()]
+    rewriting = _rewriting(rules, strategy, max_steps, context)
+    return Optimized(result, replace(report, left_out=tuple(missing)), loop.provenance(), rewriting)
 
 
 def _rewriting(rules: Rules, strategy: Strategy, max_steps: int, context: RuleContext) -> Rewriting | None:
@@ -182,6 +203,8 @@ class _Loop:
         self._roots: dict[type, bool] = {}
         self._sizes: dict[Parameter, int] = {}  # of what a parameter was described as
         self._added = 0
+        self._steps: dict[Layer, Step] = {}
+        self._rewritings: dict[Parameter, dict[tuple[str, str], None]] = {}
         self._fired: dict[str, _Tally] = {}
         self._missed: dict[tuple[str, str], list[str]] = {}
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
@@ -205,6 +228,10 @@ class _Loop:
         if not self._fired:
             return self._original
         return Circuit(self._nodes, self._inputs, self._outputs, operation=self._original.operation)
+
+    def provenance(self) -> Provenance:
+        """What became of which layer so far."""
+        return Provenance(dict(self._steps))
 
     def report(self, steps: int, limit: str | None) -> Report:
         """What was done so far."""
@@ -232,6 +259,7 @@ class _Loop:
         for applied in result.applied:
             check_layers(applied)
             self._count_layers(stage, applied)
+            self._remember(stage, applied, result.exit_points[applied.match])
         self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
 
     def _carried(self, layer: Layer, name: str) -> GraphView[Any] | None:
@@ -245,6 +273,16 @@ class _Loop:
         saved = total(map(layer_cost, applied.match.fused)) - total(map(layer_cost, new))
         self._count(stage, applied.rule.name, applied.rule.equation, place, saved)
 
+    def _remember(self, stage: str, applied: Applied[Layer], output: Layer) -> None:
+        """Note what became of each layer of a match."""
+        match, rules = applied.match, ((applied.rule.name, applied.rule.equation),)
+        new = tuple(layer for layer, _ in applied.replacement.nodes)
+        for entry in match.pattern.entries:
+            if not entry.kept:
+                layer = match.nodes[entry.name]
+                beside = tuple(one for one in match.fused if one is not layer)
+                self._steps[layer] = Step(stage, rules, entry.name, beside, new, output)
+
     def _optimize_parameters(self) -> None:
         """Rewrite the parameters that were not seen before, and give layers theirs."""
         moved: dict[Layer, Layer] = {}
@@ -253,6 +291,9 @@ class _Loop:
             if any(new[name] is not parameter for name, parameter in layer.params.items()):
                 moved[layer] = layer.with_params(new)
                 self._names[moved[layer]] = self._name(layer)
+                rules = {rule: None for one in layer.params.values() for rule in self._rewritings.get(one, ())}
+                new_layer = moved[layer]
+                self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)
         if moved:
             now = {layer: moved.get(layer, layer) for layer in self._nodes}
             self._inputs = {now[layer]: tuple(now[one] for one in self._inputs[layer]) for layer in self._nodes}
@@ -275,6 +316,7 @@ class _Loop:
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
         size = self._sizes.get(parameter, len(parameter.nodes))
+        rules = self._rewritings[parameter] = {}
         misses: list[tuple[Rule, NearMiss[Any]]] = []
         result = optimize_graph(
             parameter_view(parameter, self._context),
@@ -293,12 +335,14 @@ class _Loop:
                 new = total(node_cost(node) for node, _ in applied.replacement.nodes)
                 saved = total(map(node_cost, applied.match.fused)) - new
                 self._count("parameters", applied.rule.name, applied.rule.equation, self._name(layer), saved)
+                rules[applied.rule.name, applied.rule.equation] = None
         self._sizes[parameter] = size
         self._added = max(self._added, len(parameter.nodes) - size)
         shared = share_nodes(parameter)
         if shared is not parameter:
             saved = parameter_cost(parameter) - parameter_cost(shared)
-            self._count("parameters", "share", "f(x), f(x) -> f(x) once", self._name(layer), saved)
+            self._count("parameters", *_SHARE, self._name(layer), saved)
+            rules[_SHARE] = None
             self._sizes[shared] = size
         return shared
 
