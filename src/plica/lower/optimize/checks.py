@@ -22,7 +22,7 @@ class _Table:
 
     Args:
         kinds: In words.
-        base: What classes may not be, if any may be named.
+        not_a: What classes may not be; None where no classes may be named.
         operations: Whether operations may be named.
         is_ordinary: Whether the rules are on ordinary numbers, whatever the algebra of the circuit.
     """
