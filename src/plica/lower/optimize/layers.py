@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from plica.graph.match import GraphOptMatch
 from plica.graph.optimize import ORDINARY, Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.view import GraphOptMatch
 from plica.lower.optimize.costs import ROWS, layer_cost
 from plica.lower.optimize.ranges import known_range, never_negative
 from plica.symbolic.layers import (
@@ -101,7 +101,7 @@ def _merged(match: Match) -> SumLayer:
 
 
 def _carries_negatives(match: Match) -> bool:
-    return bool(match.graph.facts["semiring"].negative)
+    return bool(match.context.semiring.negative)
 
 
 def _may_not_merge(match: Match) -> str | None:
@@ -148,14 +148,14 @@ def _kronecker_layers(
 
 
 def _pieces(match: Match) -> tuple[TensorDotLayer, TensorDotLayer]:
-    layer, factors = match["layer"], match.sub_matches["layer"]["weight"]
+    layer, factors = match["layer"], match.sub_matches["layer"]["weight"][0]
     is_dot = isinstance(layer, TensorDotLayer)
     left, right = (layer.num_left, layer.num_right) if is_dot else (1, 1)
     return _kronecker_layers(left, right, layer.weight, factors["first"], factors["second"])
 
 
 def _shattering_is_wrong_or_costs_more(match: Match) -> str | None:
-    layer, factors = match["layer"], match.sub_matches["layer"]["weight"]
+    layer, factors = match["layer"], match.sub_matches["layer"]["weight"][0]
     if not _carries_negatives(match):
         for name in ("first", "second"):
             if not never_negative(factors[name], layer.weight.node_inputs):
@@ -174,7 +174,7 @@ FUSE_RULES: tuple[Rule, ...] = (
     Rule(
         "identity-sum",
         "I x -> x",
-        Pattern(Entry("sum", SumLayer, ("x",), config={"weight": _is_identity})),
+        Pattern(Entry("sum", SumLayer, ("x",), facts={"weight": _is_identity})),
         lambda match: Replacement.by(match["x"]),
         source="neutral element of the matrix product",
         laws=frozenset({Law.ZERO, Law.ONE, Law.ZERO_ANNIHILATES, Law.WEIGHTS_UNITS}),
@@ -204,8 +204,8 @@ FUSE_RULES: tuple[Rule, ...] = (
         "sum-sum",
         "V (W x) -> (V W) x",
         Pattern(
-            Entry("outer", SumLayer, ("inner",), config={"mixing": False}),
-            Entry("inner", SumLayer, ("*inputs",), config={"mixing": False}),
+            Entry("outer", SumLayer, ("inner",), facts={"mixing": False}),
+            Entry("inner", SumLayer, ("*inputs",), facts={"mixing": False}),
         ),
         lambda match: Replacement.chain(match["inputs"], _merged(match)),
         _may_not_merge,
@@ -217,7 +217,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         "tucker",
         "W (a (x) b (x) ...) -> Tucker(W; a, b, ...)",
         Pattern(
-            Entry("sum", SumLayer, ("product",), config={"mixing": False}),
+            Entry("sum", SumLayer, ("product",), facts={"mixing": False}),
             Entry("product", KroneckerLayer, ("*factors",), config={"arity": _several}),
         ),
         _tucker,
@@ -229,7 +229,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         "cp-t",
         "W (a * b * ...) -> CPT(W; a, b, ...)",
         Pattern(
-            Entry("sum", SumLayer, ("product",), config={"mixing": False}),
+            Entry("sum", SumLayer, ("product",), facts={"mixing": False}),
             Entry("product", HadamardLayer, ("*factors",), config={"arity": _several}),
         ),
         _cpt,
@@ -243,7 +243,7 @@ SHATTER_RULES: tuple[Rule, ...] = (
     Rule(
         "kronecker-sum",
         "(A kron B) x -> (A kron I) (I kron B) x",
-        Pattern(Entry("layer", SumLayer, ("x",), config={"mixing": False}, sub_patterns={"weight": _KRONECKER})),
+        Pattern(Entry("layer", SumLayer, ("x",), facts={"mixing": False}, sub_patterns={"weight": _KRONECKER})),
         lambda match: Replacement.chain([match["x"]], *_pieces(match)),
         _shattering_is_wrong_or_costs_more,
         source="mixed-product property: Van Loan, 'The ubiquitous Kronecker product', 2000",
