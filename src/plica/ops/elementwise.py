@@ -105,17 +105,9 @@ class _Row(NamedTuple):
 
 
 def _elementwise(row: _Row, arity: int, result: DType | None = None) -> Op:
-    return Op(
-        row.name,
-        _rule(arity, row.kinds, result),
-        row.reference,
-        _samples(arity, row.kinds, row.domain),
-        range=row.range,
-        never_raises=row.never_raises,
-        tolerance=row.tolerance,
-        agreed=row.agreed,
-        derivative=row.derivative,
-    )
+    columns: dict[str, Any] = {name: getattr(row, name) for name in _Row._fields[4:]}
+    rule, samples = _rule(arity, row.kinds, result), _samples(arity, row.kinds, row.domain)
+    return Op(row.name, rule, row.reference, samples, **columns)
 
 
 def _safe_log(x: Array) -> Any:
@@ -152,6 +144,7 @@ def _erfinv_of_one(x: float) -> float:
     return math.copysign(NormalDist().inv_cdf((1 - abs(x)) / 2) / math.sqrt(2), x)
 
 
+_KINKS = Derivative.BESIDE_KINKS
 _UNIT: Range = (-1.0, 1.0)
 _QUARTERS: Range = (-math.pi / 2, math.pi / 2)
 
@@ -163,7 +156,7 @@ _UNARY = (
     _Row("atan", np.arctan, FLOATING, "any", _QUARTERS),
     _Row("atanh", np.arctanh, FLOATING, "unit", tolerance=5.0),
     _Row("bitwise_invert", np.invert, ("bool", "int"), "any"),
-    _Row("ceil", np.ceil, ("float",), "any", derivative=Derivative.BESIDE_KINKS),
+    _Row("ceil", np.ceil, ("float",), "any", derivative=_KINKS),
     _Row("conj", np.conj, ("complex",), "any", as_first),
     _Row("cos", np.cos, FLOATING, "any", _UNIT),
     _Row("cosh", np.cosh, FLOATING, "any", (1.0, math.inf)),
@@ -171,7 +164,7 @@ _UNARY = (
     _Row("erfinv", _each(_erfinv_of_one), ("float",), "unit", tolerance=50.0),
     _Row("exp", np.exp, FLOATING, "any", NOT_NEGATIVE),
     _Row("expm1", np.expm1, FLOATING, "any", (-1.0, math.inf)),
-    _Row("floor", np.floor, ("float",), "any", derivative=Derivative.BESIDE_KINKS),
+    _Row("floor", np.floor, ("float",), "any", derivative=_KINKS),
     _Row("log", np.log, FLOATING, "positive"),
     _Row("log1p", np.log1p, FLOATING, "unit"),
     _Row("log2", np.log2, FLOATING, "positive"),
@@ -179,10 +172,10 @@ _UNARY = (
     _Row("logical_not", np.logical_not, ("bool",), "any"),
     _Row("negative", np.negative, NUMERIC, "any", negated),
     _Row("reciprocal", np.reciprocal, FLOATING, "positive", inverse),
-    _Row("round", np.round, FLOATING, "any", derivative=Derivative.BESIDE_KINKS),
+    _Row("round", np.round, FLOATING, "any", derivative=_KINKS),
     _Row("safe_log", _safe_log, FLOATING, "zero_too"),
     _Row("sigmoid", _sigmoid, ("float",), "any", (0.0, 1.0)),
-    _Row("sign", np.sign, NUMERIC, "any", _UNIT, derivative=Derivative.BESIDE_KINKS),
+    _Row("sign", np.sign, NUMERIC, "any", _UNIT, derivative=_KINKS),
     _Row("sin", np.sin, FLOATING, "any", _UNIT),
     _Row("sinh", np.sinh, FLOATING, "any", tolerance=2.0),
     _Row("softplus", _softplus, ("float",), "any", NOT_NEGATIVE),
@@ -190,7 +183,7 @@ _UNARY = (
     _Row("square", np.square, NUMERIC, "any", NOT_NEGATIVE),
     _Row("tan", np.tan, FLOATING, "any", tolerance=5.0),
     _Row("tanh", np.tanh, FLOATING, "any", _UNIT),
-    _Row("trunc", np.trunc, ("float",), "any", derivative=Derivative.BESIDE_KINKS),
+    _Row("trunc", np.trunc, ("float",), "any", derivative=_KINKS),
 )
 _PREDICATES = (
     _Row("isfinite", np.isfinite, NUMERIC, "special"),
@@ -206,37 +199,21 @@ _BINARY = (
     _Row("bitwise_or", np.bitwise_or, ("bool", "int"), "any"),
     _Row("bitwise_right_shift", np.right_shift, ("int",), "shift"),
     _Row("bitwise_xor", np.bitwise_xor, ("bool", "int"), "any"),
-    _Row("copysign", np.copysign, ("float",), "any", derivative=Derivative.BESIDE_KINKS),
+    _Row("copysign", np.copysign, ("float",), "any", derivative=_KINKS),
     _Row("divide", np.divide, FLOATING, "positive", quotient),
     _Row("hypot", np.hypot, ("float",), "any", NOT_NEGATIVE),
     _Row("logical_and", np.logical_and, ("bool",), "any"),
     _Row("logical_or", np.logical_or, ("bool",), "any"),
     _Row("logical_xor", np.logical_xor, ("bool",), "any"),
-    _Row("maximum", np.maximum, REAL, "any", larger, derivative=Derivative.BESIDE_KINKS),
-    _Row("minimum", np.minimum, REAL, "any", smaller, derivative=Derivative.BESIDE_KINKS),
+    _Row("maximum", np.maximum, REAL, "any", larger, derivative=_KINKS),
+    _Row("minimum", np.minimum, REAL, "any", smaller, derivative=_KINKS),
     _Row("multiply", np.multiply, NUMERIC, "any", combined),
-    _Row("nextafter", np.nextafter, ("float",), "any", derivative=Derivative.BESIDE_KINKS),
+    _Row("nextafter", np.nextafter, ("float",), "any", derivative=_KINKS),
     _Row("subtract", np.subtract, NUMERIC, "any", minus),
     # divisions by the integer 0 and negative powers of integers are errors
-    _Row(
-        "floor_divide",
-        np.floor_divide,
-        REAL,
-        "above_one",
-        derivative=Derivative.BESIDE_KINKS,
-        never_raises=FLOATING,
-        agreed=False,
-    ),
+    _Row("floor_divide", np.floor_divide, REAL, "above_one", derivative=_KINKS, never_raises=FLOATING, agreed=False),
     _Row("pow", _pow, NUMERIC, "positive", power, tolerance=5.0, never_raises=FLOATING),
-    _Row(
-        "remainder",
-        np.remainder,
-        REAL,
-        "above_one",
-        derivative=Derivative.BESIDE_KINKS,
-        never_raises=FLOATING,
-        agreed=False,
-    ),
+    _Row("remainder", np.remainder, REAL, "above_one", derivative=_KINKS, never_raises=FLOATING, agreed=False),
 )
 _COMPARISONS = (
     _Row("equal", np.equal, ANY),
@@ -353,7 +330,7 @@ ELEMENTWISE = (
         _samples(1, NUMERIC, "any"),
         range=NOT_NEGATIVE,
         never_raises=ALWAYS,
-        derivative=Derivative.BESIDE_KINKS,
+        derivative=_KINKS,
     ),
     Op("real", _part_type, np.real, _parts_samples, never_raises=ALWAYS),
     Op("imag", _part_type, np.imag, _parts_samples, never_raises=ALWAYS),
