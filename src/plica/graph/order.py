@@ -92,9 +92,12 @@ def from_inputs(inputs: Inputs[Node], fact: Callable[[Node, list[Fact]], Fact]) 
 
     def of(node: Node) -> Fact:
         if node not in known:
-            for one in topological_order([node], lambda one: () if one in known else inputs(one)):
+            for one in topological_order([node], missing if known else inputs):
                 if one not in known:
                     known[one] = fact(one, [known[child] for child in inputs(one)])
         return known[node]
+
+    def missing(node: Node) -> Sequence[Node]:
+        return () if node in known else inputs(node)
 
     return of

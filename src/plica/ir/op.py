@@ -61,6 +61,16 @@ class Memory(Enum):
     VIEW = "the memory of the first operand"
 
 
+class Derivative(Enum):
+    """What the derivative of an operation is, that backends give it."""
+
+    OF_VALUES = "that of its values, at its samples too"
+    BESIDE_KINKS = "that of its values, but for kinks and poles, where its samples may lie"
+    OF_SYMMETRIC = "that of its values along symmetric matrices, of which it reads one triangle"
+    ITS_OWN = "another than that of its values, on purpose"
+    NONE = "none, or none that differences show: indices and conversions"
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One array operation.
@@ -82,6 +92,9 @@ class Op:
         never_raises: The kinds of dtype of a result for which it raises no error whatever the operands hold, so that it
             may run where it would not have run.
         repeats: Whether it runs its regions any number of times.
+        tolerance: By how many times two implementations may differ more than by a few units in the last place.
+        agreed: Whether results for NaN, infinities and zeros are the same in every backend.
+        derivative: What its derivative is.
 
     A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """
@@ -97,6 +110,9 @@ class Op:
     range: RangeRule = ANYTHING
     never_raises: tuple[str, ...] = ()
     repeats: bool = False
+    tolerance: float = 1.0
+    agreed: bool = True
+    derivative: Derivative = Derivative.OF_VALUES
 
     def types(
         self, inputs: Iterable[ArrayType], params: Mapping[str, Any], sizes: Sequence[Dim | None] = ()

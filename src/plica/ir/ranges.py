@@ -2,7 +2,7 @@
 
 A range is a pair `(low, high)` of floats in their total order, in which -0.0 lies below 0.0. So `(0.0, inf)` also says
 that no entry is the zero of negative sign, and `(-0.0, inf)` leaves it possible. It says nothing of NaN, which may be
-anywhere. In an array of fewer digits the bounds are rounded as its numbers are; what they say of zero is exact.
+anywhere. In an array of fewer digits the bounds are right to a rounding; what they say of zero is exact.
 
 Where numbers may be complex there is no range, but None. Integers have `ANYTHING`: their arithmetic wraps around.
 
@@ -81,17 +81,17 @@ def or_zero(x: Range, **_: Any) -> Range:
 
 
 def negated(x: Range) -> Range:
-    """-x."""
+    """The negative."""
     return (-x[1], -x[0])
 
 
 def plus(x: Range, y: Range) -> Range:
-    """X + y: a sum is -0.0 only where both are."""
+    """The sum: it is -0.0 only where both are."""
     return _checked(x[0] + y[0], x[1] + y[1])
 
 
 def minus(x: Range, y: Range) -> Range:
-    """X - y, which is x + -y."""
+    """The difference, which is x + -y."""
     return plus(x, negated(y))
 
 
@@ -103,17 +103,17 @@ def combined(*ranges: Range, **_: Any) -> Range:
 
 
 def quotient(x: Range, y: Range) -> Range:
-    """X / y: what is not negative by what is not negative, nor -0.0."""
+    """The quotient: what is not negative by what is not negative, nor -0.0."""
     return combined(x, y) if excludes_negative_zero(y) else ANYTHING
 
 
 def inverse(x: Range) -> Range:
-    """1 / x."""
+    """The reciprocal."""
     return quotient((1.0, 1.0), x)
 
 
 def power(x: Range, _: Range) -> Range:
-    """X to any power."""
+    """A power, to any exponent."""
     return NOT_NEGATIVE if excludes_negative(x) and excludes_negative_zero(x) else ANYTHING
 
 
@@ -128,7 +128,7 @@ def smaller(x: Range, y: Range) -> Range:
 
 
 def between(x: Range, least: Range, most: Range) -> Range:
-    """X raised to `least`, then lowered to `most`."""
+    """The first operand, raised to `least`, then lowered to `most`."""
     return smaller(larger(x, least), most)
 
 

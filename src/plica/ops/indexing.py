@@ -10,7 +10,7 @@ import numpy as np
 
 from plica.errors import BoundsError, DTypeError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
-from plica.ir.op import Array, Memory, Op, Sample, sample
+from plica.ir.op import Array, Derivative, Memory, Op, Sample, sample
 from plica.ir.ranges import as_first
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, normal_axis, require_equal_sizes, require_kind, require_same_dtype
@@ -192,5 +192,5 @@ INDEXING = (
         lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]]))],
         range=as_first,
     ),
-    Op("search_cumulative", _search_type, _search, _search_samples),
+    Op("search_cumulative", _search_type, _search, _search_samples, derivative=Derivative.NONE),
 )

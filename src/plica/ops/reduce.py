@@ -8,7 +8,7 @@ import numpy as np
 
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
-from plica.ir.op import ALWAYS, Array, Op, Sample, sample
+from plica.ir.op import ALWAYS, Array, Derivative, Op, Sample, sample
 from plica.ir.ranges import as_first, combined
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import normal_axes, normal_axis, require_kind
@@ -168,9 +168,9 @@ REDUCE = (
         "mean", _rule(("float", "complex"), _own, True), np.mean, _samples("float"), range=combined, never_raises=ALWAYS
     ),
     Op("logsumexp", _rule(("float",), _own, True), _logsumexp, _lse_samples, never_raises=ALWAYS),
-    Op("rescale", _rescale_type, _rescale, _rescale_samples),
-    Op("argmax", _arg_type, lambda x, **params: np.argmax(x, **params), _arg_samples),
-    Op("argmin", _arg_type, lambda x, **params: np.argmin(x, **params), _arg_samples),
+    Op("rescale", _rescale_type, _rescale, _rescale_samples, derivative=Derivative.ITS_OWN),
+    Op("argmax", _arg_type, lambda x, **params: np.argmax(x, **params), _arg_samples, derivative=Derivative.NONE),
+    Op("argmin", _arg_type, lambda x, **params: np.argmin(x, **params), _arg_samples, derivative=Derivative.NONE),
     Op("softmax", _one_axis(("float",)), _softmax, _axis_samples, range=(0.0, 1.0), never_raises=ALWAYS),
     Op("log_softmax", _one_axis(("float",)), _log_softmax, _axis_samples, range=(-math.inf, 0.0), never_raises=ALWAYS),
     Op(

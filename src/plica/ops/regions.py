@@ -228,13 +228,8 @@ def with_regions(equation: Equation, regions: Sequence[tuple[Program, Sequence[O
     return replace(equation, inputs=inputs, params=params)
 
 
-_WITH_REGIONS = frozenset({"call", "cond", "for_loop", "scan", "while_loop"})
-
-
 def regions_of(equation: Equation) -> list[tuple[Program, tuple[Operand, ...]]]:
     """The nested Programs of an equation, each with the operands that stand for its consts."""
-    if equation.op.name not in _WITH_REGIONS:
-        return []
     params, operands = equation.params, equation.inputs
     match equation.op.name:
         case "cond":
@@ -246,8 +241,10 @@ def regions_of(equation: Equation) -> list[tuple[Program, tuple[Operand, ...]]]:
             parts = split(operands, params["cond_nconsts"], params["body_nconsts"])
         case "for_loop" | "scan":
             programs, parts = [params["body"]], split(operands, params["body_nconsts"])
-        case _:
+        case "call":
             programs, parts = [params["program"]], split(operands, params["body_nconsts"])
+        case _:
+            return []
     return [(program, tuple(part)) for program, part in zip(programs, parts, strict=False)]
 
 

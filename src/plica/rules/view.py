@@ -63,12 +63,11 @@ def chain(outer: str | tuple[str, ...], inner: str | tuple[str, ...]) -> Pattern
     return Pattern(Entry("outer", outer, ("inner",)), Entry("inner", inner, ("x",), kept=True))
 
 
-def with_constant(op: str, value: Callable[[Any], bool] | None = None, *, commutative: bool) -> Pattern:
+def with_constant(op: str, value: Callable[[Any], bool], *, commutative: bool) -> Pattern:
     """`x op constant`, where the constant's value meets a condition."""
-    config = {} if value is None else {"value": value}
     return Pattern(
         Entry("op", op, ("x", "constant"), commutative=commutative),
-        Entry("constant", CONSTANT, (), config=config, kept=True),
+        Entry("constant", CONSTANT, (), config={"value": value}, kept=True),
     )
 
 

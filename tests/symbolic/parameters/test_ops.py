@@ -112,6 +112,21 @@ def test_value_and_shape(op: ParameterOp, reference, run_rule) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
+def test_values_lie_in_the_range_that_the_operation_states(op: ParameterOp, reference) -> None:
+    """For inputs of both signs and for inputs from zero on, whose ranges are told."""
+    rng = np.random.default_rng(2)
+    for low in (-1.5, 0.0):
+        inputs = [rng.uniform(low, 1.5, shape) for shape in op.in_shapes]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.asarray(reference(*inputs))
+        stated = op.range(*[(low, 1.5)] * len(inputs))
+        assert stated is not None, "something is known of each of Plica's own operations: their results are real"
+        numbers = value[~np.isnan(value)]
+        assert (numbers >= stated[0] - 1e-12).all()
+        assert (numbers <= stated[1] + 1e-12).all()
+
+
 def _bound(op: ParameterOp):
     return lambda *arrays: op.evaluate(namespace, *arrays)
 

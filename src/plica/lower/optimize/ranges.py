@@ -15,7 +15,7 @@ import numpy as np
 from plica.graph.order import from_inputs
 from plica.ir.ranges import ANYTHING, Range, excludes_negative, range_of_values
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, ParameterOp, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters import ConstantParameter, ReferenceParameter, TensorParameter
 
 Inputs = Callable[[Any], Sequence[Any]]
 
@@ -38,20 +38,24 @@ def numbers(inputs: Inputs) -> Callable[[Any], Numbers]:
 
 
 def _numbers(node: Any, inputs: list[Numbers]) -> Numbers:
-    if isinstance(node, ParameterOp):
-        kind = max((one.kind for one in inputs), key=lambda one: one.value)
-        found = None if kind == DataType.COMPLEX else node.range(*(one.range for one in inputs))
+    if inputs:
+        ranges = [one.range for one in inputs]
+        found = None if None in ranges else node.range(*ranges)
+        kind = DataType.REAL if DataType.REAL in [one.kind for one in inputs] else DataType.INTEGER
         return _UNKNOWN if found is None else Numbers(kind, found)
-    leaf = node.deref() if isinstance(node, ReferenceParameter) else node
-    if isinstance(leaf, ConstantParameter):
-        found = range_of_values(np.asarray(leaf.value))
-        return _UNKNOWN if found is None else Numbers(DataType.REAL, found)
-    if isinstance(leaf, TensorParameter) and leaf.dtype != DataType.COMPLEX:
-        return Numbers(leaf.dtype, ANYTHING)
-    return _UNKNOWN
+    leaf = node.deref() if type(node) is ReferenceParameter else node
+    if type(leaf) is TensorParameter:
+        return _LEAVES[leaf.dtype]
+    found = range_of_values(np.asarray(leaf.value)) if type(leaf) is ConstantParameter else None
+    return _UNKNOWN if found is None else Numbers(DataType.REAL, found)
 
 
 _UNKNOWN = Numbers(DataType.COMPLEX, None)
+_LEAVES = {
+    DataType.INTEGER: Numbers(DataType.INTEGER, ANYTHING),
+    DataType.REAL: Numbers(DataType.REAL, ANYTHING),
+    DataType.COMPLEX: _UNKNOWN,
+}
 
 
 def known_range(node: Any, inputs: Inputs) -> Range:
@@ -73,7 +77,7 @@ def underflow(node: Any, inputs: Inputs) -> float:
     known = numbers(inputs)
 
     def lacking(one: Any, found: list[float]) -> float:
-        terms = one.terms() if isinstance(one, ParameterOp) else 0
+        terms = one.terms() if found else 0
         if not terms:
             return 1.0
         most = [abs((known(child).range or ANYTHING)[1]) for child in inputs(one)]

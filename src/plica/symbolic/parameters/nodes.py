@@ -69,7 +69,10 @@ def range_as(operation: str) -> Callable[..., Range]:
 
 
 def _range_of_operation(op: "ParameterOp", *inputs: Range) -> Range | None:
-    return None if op.operation is None else OPS[op.operation].range_of(inputs, op.config)
+    if op.operation is None:
+        return None
+    row = OPS[op.operation]
+    return row.range if isinstance(row.range, tuple) else row.range_of(inputs, op.config)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
