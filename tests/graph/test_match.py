@@ -19,7 +19,8 @@ CHAIN = Pattern.chain("f", "g")
 
 def find(graph: Letters | GraphView, *patterns: Pattern, strategy=OptMatchStrategy.LARGEST_MATCH, **settings):
     """The matches, the same by root, and the near misses."""
-    view, misses = (graph.view() if isinstance(graph, Letters) else graph), []
+    view = graph.view() if isinstance(graph, Letters) else graph
+    misses: list[Any] = []
     found = match_optimization_patterns(
         view.nodes,
         view.outputs,
@@ -169,7 +170,8 @@ def test_an_array_is_a_setting_like_any_other() -> None:
 @pytest.mark.parametrize("where", ["config", "facts"])
 def test_a_missing_name_is_a_near_miss(where: str) -> None:
     graph = letters("x; a = f x; b = f a", "b", b={"n": 1})
-    matches, _, (miss,) = find(graph, Pattern(Entry("only", "f", ("x",), **{where: {"n": lambda n: n > 0}})))
+    wanted: dict[str, Any] = {where: {"n": lambda n: n > 0}}
+    matches, _, (miss,) = find(graph, Pattern(Entry("only", "f", ("x",), **wanted)))
     assert [match.root.name for match in matches] == ["b"]
     assert (miss.why, miss.detail) == ("only has no n", "a has no n")
 
@@ -312,8 +314,9 @@ def test_a_matching_function_that_matches_another_node_is_refused() -> None:
 
 def test_a_matching_function_that_gives_something_else_is_refused() -> None:
     view = letters("x; b = g x; a = f b", "a").view()
+    wrong: Any = lambda *_: []  # noqa: E731 - of a type that is refused
     with pytest.raises(GraphError, match=r"gives a GraphOptMatch, a NearMiss or None, found \[\]"):
-        match_optimization_patterns(view.nodes, view.outputs, [CHAIN], view.inputs, view.inputs, lambda *_: [])
+        match_optimization_patterns(view.nodes, view.outputs, [CHAIN], view.inputs, view.inputs, wrong)
 
 
 def test_a_strategy_of_ones_own_sees_all_matches_and_the_graph() -> None:
@@ -334,7 +337,7 @@ def test_a_strategy_of_ones_own_sees_all_matches_and_the_graph() -> None:
 
 def test_a_strategy_that_gives_what_was_not_found_is_refused() -> None:
     graph = letters("x; b = g x; a = f b", "a")
-    foreign = GraphOptMatch(CHAIN, {})
+    foreign: GraphOptMatch[Any] = GraphOptMatch(CHAIN, {})
     with pytest.raises(GraphError, match="none of the 1 matches that it was given"):
         find(graph, CHAIN, strategy=lambda *_: [foreign])
 
@@ -371,9 +374,11 @@ def test_a_malformed_pattern_is_refused_when_it_is_declared(entries, settings, m
 
 
 def test_a_class_as_a_value_is_refused_as_it_could_be_a_predicate() -> None:
+    wanted: dict[str, Any]
     for where in ("config", "facts"):
+        wanted = {where: {"dtype": int}}
         with pytest.raises(GraphError, match=r"'a' is compared with the class int, .* lambda value: value is int"):
-            Pattern(Entry("a", "f", **{where: {"dtype": int}}))
+            Pattern(Entry("a", "f", **wanted))
     graph = letters("x; a = f x", "a", a={"dtype": int})
     assert find(graph, Pattern(Entry("a", "f", config={"dtype": lambda dtype: dtype is int}))).matches
 

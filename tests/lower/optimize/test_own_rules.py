@@ -16,7 +16,7 @@ from plica.graph.pattern import Entry, Pattern
 from plica.graph.strategy import OptMatchStrategy
 from plica.ir.dtypes import DType
 from plica.ir.program import Literal
-from plica.ir.types import spec
+from plica.ir.types import ShapedArray, spec
 from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
 from plica.passes.algebra import simplify
 from plica.queries import sample
@@ -97,7 +97,7 @@ def test_a_replacement_of_several_equations_gets_variables_of_its_own() -> None:
 
 def test_a_literal_may_be_part_of_a_replacement() -> None:
     def twice(match: Any) -> Any:
-        two = Literal(2.0, view_of(match).type(match["x"]).__class__((), DType.FLOAT64))
+        two = Literal(2.0, ShapedArray((), DType.FLOAT64))
         new = view_of(match).make(match.root, "multiply", (match["x"], two), {})
         return Replacement(((two, ()), (new, (match["x"], two))), new)
 
