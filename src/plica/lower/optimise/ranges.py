@@ -16,6 +16,7 @@ from plica.graph.order import topological_order
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConcatParameter,
     ConstantParameter,
     EinsumParameter,
     ExpParameter,
@@ -67,13 +68,18 @@ def underflow(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> float:
     for one in topological_order([node], inputs):
         found[one] = 1.0
         terms = _TERMS.get(type(one))
-        if terms is not None:
+        if type(one) in _PLACES:
+            found[one] = max(found[child] for child in inputs(one))
+        elif terms is not None:
             first, second = inputs(one)
             most = [abs(known_range(child, inputs)[1]) for child in (first, second)]
             each = found[first] * most[1] + found[second] * most[0] + 1.0
             found[one] = terms(one) * each if each < inf else 1.0
     return found[node]
 
+
+# operations that place entries of their inputs, and compute nothing
+_PLACES = (IndexParameter, FlattenParameter, ConcatParameter)
 
 # products of two: how many terms an entry sums
 _TERMS: dict[type, Callable[[Any], int]] = {
@@ -131,6 +137,7 @@ _RULES: dict[type, Rule] = {
     ClampParameter: _clamp,
     IndexParameter: lambda _, ranges: ranges[0],
     FlattenParameter: lambda _, ranges: ranges[0],
+    ConcatParameter: lambda _, ranges: (min(low for low, _ in ranges), max(high for _, high in ranges)),
     SumParameter: _add,
     OuterSumParameter: _add,
     MixingWeightParameter: lambda _, ranges: (min(ranges[0][0], 0.0), max(ranges[0][1], 0.0)),

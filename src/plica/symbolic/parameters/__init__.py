@@ -50,12 +50,13 @@ from plica.symbolic.parameters.reduce import (
     ReduceSumParameter,
     SoftmaxParameter,
 )
-from plica.symbolic.parameters.select import IndexParameter, MixingWeightParameter
+from plica.symbolic.parameters.select import ConcatParameter, IndexParameter, MixingWeightParameter
 
 __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
+    "ConcatParameter",
     "ConjugateParameter",
     "ConstantParameter",
     "EinsumParameter",
