@@ -1,0 +1,214 @@
+"""Rules on layers, each under its equation: those that fuse several into one, and those that shatter one into several.
+
+Letters as everywhere: a sum layer is `y = W x`, `a * b` a Hadamard product, `a (x) b` a Kronecker product. A mixing sum
+layer is no dense sum layer: its dense weight is never made. Layers that do nothing are shattered into none, so that
+they are gone before anything is fused with them.
+
+>>> [rule.name for rule in SHATTER_RULES]
+['identity-sum', 'one-factor', 'kronecker-sum', 'kronecker-tensor-dot']
+>>> [rule.name for rule in FUSE_RULES][:5]
+['hadamard-hadamard', 'sum-sum', 'sum-of-2-sums', 'sum-of-3-sums', 'sum-of-4-sums']
+"""
+
+from typing import Any
+
+import numpy as np
+
+from plica.graph.match import GraphOptMatch
+from plica.graph.optimize import ORDINARY, Replacement, Rule
+from plica.graph.pattern import Entry, Pattern
+from plica.lower.optimize.columns import constant
+from plica.lower.optimize.merging import (
+    all_may_not_merge,
+    inner_may_not_merge,
+    merged_all,
+    merged_inner,
+)
+from plica.lower.optimize.shattering import (
+    factors,
+    factors_are_wrong_or_cost_more,
+    tucker,
+    tucker_costs_more,
+)
+from plica.symbolic.layers import (
+    CPTLayer,
+    HadamardLayer,
+    KroneckerLayer,
+    SumLayer,
+    TensorDotLayer,
+)
+from plica.symbolic.parameters import (
+    KroneckerParameter,
+    MixingWeightParameter,
+    Parameter,
+)
+from plica.symbolic.semirings import Law
+
+Match = GraphOptMatch[Any]
+New = Replacement[Any]
+
+_MATRIX_PRODUCT = frozenset(
+    {
+        Law.ASSOCIATIVE_SUM,
+        Law.COMMUTATIVE_SUM,
+        Law.ASSOCIATIVE_PRODUCT,
+        Law.DISTRIBUTIVE,
+        Law.WEIGHTS_MULTIPLY,
+    }
+)
+"""What makes a matrix product associative."""
+
+_ADDING = frozenset({Law.ONE, Law.WEIGHTS_UNITS})
+"""What makes a mixing sum of weight one an addition."""
+
+
+def _is_identity(weight: Parameter) -> bool:
+    """Whether a weight is the constant identity, or mixes one input with constant ones."""
+    output = weight.output
+    if isinstance(output, MixingWeightParameter):
+        value = constant(*weight.node_inputs(output))
+        return value is not None and value.shape[1] == 1 and bool((value == 1).all())
+    value = constant(output)
+    if value is None or value.shape[0] != value.shape[1]:
+        return False
+    if 0 in value.strides and len(value) > 1:
+        return False  # one number for all entries
+    # as many entries that are not zero as rows, and ones on the diagonal: no identity of its size has to be made
+    return np.count_nonzero(value) == len(value) and bool((np.diagonal(value) == 1).all())
+
+
+def _several(arity: int) -> bool:
+    return arity > 1
+
+
+def _cpt(match: Match) -> New:
+    total, product = match["sum"], match["product"]
+    layer = CPTLayer(product.num_input_units, total.num_output_units, product.arity, total.weight)
+    return Replacement.chain(match["factors"], layer)
+
+
+def _hadamards(match: Match) -> New:
+    inputs = (*match["before"], *match["factors"], *match["after"])
+    return Replacement.chain(inputs, HadamardLayer(match["outer"].num_input_units, len(inputs)))
+
+
+_KRONECKER = Pattern(Entry("kronecker", KroneckerParameter, ("first", "second")), is_output=True)
+
+
+def _sum_of_sums(arity: int) -> Rule:
+    """V (W x, U y) -> [V_1 W, V_2 U] (x, y), of some arity."""
+    names = [f"inner{place}" for place in range(arity)]
+    letters = ", ".join(f"W_{place + 1} x_{place + 1}" for place in range(arity))
+    inputs = ", ".join(f"x_{place + 1}" for place in range(arity))
+    weights = ", ".join(f"V_{place + 1} W_{place + 1}" for place in range(arity))
+    return Rule(
+        f"sum-of-{arity}-sums",
+        f"V ({letters}) -> [{weights}] ({inputs})",
+        Pattern(
+            Entry("outer", SumLayer, tuple(names), config={"mixing": False}),
+            *(
+                Entry(name, SumLayer, (f"*inputs{place}",), config={"mixing": False})
+                for place, name in enumerate(names)
+            ),
+        ),
+        merged_all,
+        all_may_not_merge,
+        source="associativity of the matrix product, block by block",
+        laws=_MATRIX_PRODUCT | {Law.WEIGHTS_ADD},
+    )
+
+
+SHATTER_RULES: tuple[Rule, ...] = (
+    # I x -> x
+    Rule(
+        "identity-sum",
+        "I x -> x",
+        Pattern(Entry("sum", (SumLayer, TensorDotLayer), ("x",), config={"weight": _is_identity})),
+        lambda match: Replacement.by(match["x"]),
+        source="neutral element of the matrix product",
+        laws=frozenset({Law.ZERO, Law.ONE, Law.ZERO_ANNIHILATES, Law.WEIGHTS_UNITS}),
+    ),
+    # product(x) -> x
+    Rule(
+        "one-factor",
+        "product(x) -> x",
+        Pattern(Entry("product", (HadamardLayer, KroneckerLayer), ("x",))),
+        lambda match: Replacement.by(match["x"]),
+        source="a product of one factor",
+        laws=ORDINARY,
+    ),
+    # (A kron B) (x, y, ..) -> sum over h of (A_h kron I) (I kron B) x_h, or (I kron B) of the sum of (A_h kron I) x_h
+    Rule(
+        "kronecker-sum",
+        "(A kron B) (x, y, ..) -> (A_1 kron I) (I kron B) x + (A_2 kron I) (I kron B) y + ..",
+        Pattern(Entry("layer", SumLayer, ("*inputs",), config={"mixing": False}, sub_patterns={"weight": _KRONECKER})),
+        factors,
+        factors_are_wrong_or_cost_more,
+        source="mixed-product property: Van Loan, 'The ubiquitous Kronecker product', 2000",
+        laws=_MATRIX_PRODUCT | _ADDING,
+    ),
+    # (I kron (A kron B) kron I) x -> (I kron A kron I) (I kron B kron I) x
+    Rule(
+        "kronecker-tensor-dot",
+        "(I kron A kron B kron I) x -> (I kron A kron I) (I kron B kron I) x",
+        Pattern(Entry("layer", TensorDotLayer, ("*inputs",), sub_patterns={"weight": _KRONECKER})),
+        factors,
+        factors_are_wrong_or_cost_more,
+        source="mixed-product property: Van Loan, 'The ubiquitous Kronecker product', 2000",
+        laws=_MATRIX_PRODUCT,
+    ),
+)
+
+FUSE_RULES: tuple[Rule, ...] = (
+    # a * (b * c) * d -> a * b * c * d
+    Rule(
+        "hadamard-hadamard",
+        "a * (b * c) * d -> a * b * c * d",
+        Pattern(
+            Entry("outer", HadamardLayer, ("*before", "inner", "*after")), Entry("inner", HadamardLayer, ("*factors",))
+        ),
+        _hadamards,
+        source="associativity",
+        laws=frozenset({Law.ASSOCIATIVE_PRODUCT}),
+    ),
+    # V (.., W x, ..) -> [.., V_h W, ..] (.., x, ..)   where that is less work; of mixing sums unit by unit
+    Rule(
+        "sum-sum",
+        "V (.., W x, ..) -> [.., V_h W, ..] (.., x, ..)",
+        Pattern(
+            Entry("outer", SumLayer, ("*before", "inner", "*after")),
+            Entry("inner", SumLayer, ("*inputs",)),
+        ),
+        merged_inner,
+        inner_may_not_merge,
+        source="associativity of the matrix product",
+        laws=_MATRIX_PRODUCT | {Law.WEIGHTS_ADD},
+    ),
+    # V (W x, U y) -> [V_1 W, V_2 U] (x, y)   where that is less work
+    *(_sum_of_sums(arity) for arity in (2, 3, 4)),
+    # W (.., a (x) b (x) ..., ..) -> Tucker(W_h; a, b, ...) + W' (.., ..)   beside other inputs where that is less work
+    Rule(
+        "tucker",
+        "W (a (x) b (x) ..., z, ..) -> Tucker(W_1; a, b, ...) + W' (z, ..)",
+        Pattern(
+            Entry("sum", SumLayer, ("*before", "product", "*after"), config={"mixing": False}),
+            Entry("product", KroneckerLayer, ("*factors",), config={"arity": _several}),
+        ),
+        tucker,
+        tucker_costs_more,
+        source="Tucker, 1966: the core contracted with one factor after another",
+        laws=_MATRIX_PRODUCT | _ADDING | {Law.COMMUTATIVE_PRODUCT},
+    ),
+    # W (a * b * ...) -> CPT(W; a, b, ...)
+    Rule(
+        "cp-t",
+        "W (a * b * ...) -> CPT(W; a, b, ...)",
+        Pattern(
+            Entry("sum", SumLayer, ("product",), config={"mixing": False}),
+            Entry("product", HadamardLayer, ("*factors",), config={"arity": _several}),
+        ),
+        _cpt,
+        source="Loconte et al., 2025: the transposed canonical polyadic layer",
+        laws=frozenset({Law.ASSOCIATIVE_PRODUCT, Law.COMMUTATIVE_PRODUCT}),
+    ),
+)
