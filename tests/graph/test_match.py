@@ -1,19 +1,41 @@
 """Patterns and where they match: chains, trees, DAGs, variadic inputs, conditions, sharing, and what nearly matches."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from plica.errors import GraphError
-from plica.graph.match import GraphOptMatch, OptMatchStrategy, match_optimization_patterns
+from plica.graph.bind import pattern_matcher
+from plica.graph.match import Search, match_optimization_patterns
+from plica.graph.order import consumers
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.strategy import OptMatchStrategy
+from plica.graph.view import GraphOptMatch, GraphView
 from tests.harness.graphs import Letters, letters
 
 CHAIN = Pattern.chain("f", "g")
 
 
-def find(graph: Letters, *patterns: Pattern, **settings):
-    return match_optimization_patterns(graph.view(), patterns, **settings)
+def find(graph: Letters | GraphView, *patterns: Pattern, strategy=OptMatchStrategy.LARGEST_MATCH, **settings):
+    """The matches, the same by root, and the near misses."""
+    view, misses = (graph.view() if isinstance(graph, Letters) else graph), []
+    found = match_optimization_patterns(
+        view.nodes,
+        view.outputs,
+        patterns,
+        view.inputs,
+        consumers(view.nodes, view.inputs).__getitem__,
+        pattern_matcher(view),
+        strategy,
+        Search(view, on_near_miss=misses.append, **settings),
+    )
+    return Found(*found, misses)
+
+
+class Found(NamedTuple):
+    matches: list
+    by_root: dict
+    near_misses: list
 
 
 def names(match: GraphOptMatch, name: str) -> str:
@@ -71,7 +93,7 @@ def test_a_pattern_may_be_a_tree() -> None:
     assert (names(match, "x"), names(match, "y"), names(match, "right")) == ("x", "y", "c")
     turned = letters("x; y; b = g x; c = g y; a = add c b", "a", c={"n": 2})
     _, _, (miss,) = find(turned, pattern)
-    assert miss.detail == "b: n is None, not 2"
+    assert miss.detail == "b has no n"
 
 
 def test_a_pattern_may_be_a_dag() -> None:
@@ -161,10 +183,10 @@ def test_sub_patterns_are_found_in_what_a_node_carries() -> None:
     inner = Pattern(Entry("soft", "softmax", ("logits",)), is_output=True)
     pattern = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": inner}))
     graph = letters("x; a = f x", "a").view(sub_graph=lambda *_: carried)
-    (match,) = match_optimization_patterns(graph, [pattern]).matches
-    assert match.sub_matches["sum"]["weight"]["logits"].name == "w"
+    (match,) = find(graph, pattern).matches
+    assert [one["logits"].name for one in match.sub_matches["sum"]["weight"]] == ["w"]
     other = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern.chain("exp")}))
-    assert not match_optimization_patterns(graph, [other]).matches
+    assert not find(graph, other).matches
 
 
 def test_the_largest_match_wins_and_the_first_rule_under_the_other_strategy() -> None:
@@ -205,7 +227,7 @@ def test_a_declined_match_is_a_near_miss_and_blocks_no_other() -> None:
 
 def test_a_single_node_that_does_not_fit_is_no_near_miss() -> None:
     pattern = Pattern(Entry("op", "f", ("x",), {"n": 1}))
-    assert find(letters("x; a = f x", "a"), pattern) == ((), {}, ())
+    assert find(letters("x; a = f x", "a"), pattern) == ([], {}, [])
 
 
 MALFORMED: Any = (

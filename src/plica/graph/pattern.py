@@ -31,8 +31,10 @@ class Entry:
         name: By which other entries read it and a match is asked for it.
         kind: What the graph compares kinds with (a class, a name); a tuple of them means any of these, None any at all.
         inputs: Names of other entries or of inputs of the match, in order; `*name` stands for any number of inputs.
-        config: For names of settings, the value expected, or a predicate on it.
+        config: For names of settings, the value expected, or a predicate on it; settings are what the node's `config`
+            lists.
         sub_patterns: For names of small graphs that the node carries, the pattern that must be found there.
+        facts: As `config`, for what else the node knows of itself: its other attributes.
         kept: The node is only looked at: the replacement does not stand for it, and others may read it.
         commutative: The inputs may come in any order.
     """
@@ -42,6 +44,7 @@ class Entry:
     inputs: tuple[str, ...] = ("*inputs",)
     config: Mapping[str, Any] = field(default_factory=dict)
     sub_patterns: Mapping[str, "Pattern"] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     kept: bool = False
     commutative: bool = False
 

@@ -19,9 +19,9 @@ from math import copysign
 from operator import is_
 from typing import Any
 
-from plica.graph.match import GraphOptMatch, GraphView
 from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.view import GraphOptMatch, GraphView
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops.rules import normal_axes, normal_axis
@@ -82,7 +82,7 @@ def program_view(program: Program) -> GraphView[Any]:
         lambda one: sources[one] if isinstance(one, Equation) else (),
         kind=_kind_of,
         fits=_same_name,
-        setting=lambda one, name: one.params.get(name) if isinstance(one, Equation) else getattr(one, name),
+        config=lambda one: one.params if isinstance(one, Equation) else {},
         describe=lambda one: f"{one.op.name} {one.outputs[0]}" if isinstance(one, Equation) else str(one),
     )
 
@@ -159,7 +159,7 @@ def _chain(outer: str | tuple[str, ...], inner: str | tuple[str, ...]) -> Patter
 
 def _with_literal(op: str, name: str, value: float, *, commutative: bool) -> Pattern:
     """`x op value`, where the value is written in the Program."""
-    literal = Entry(name, "Literal", (), config={"value": value}, kept=True)
+    literal = Entry(name, "Literal", (), facts={"value": value}, kept=True)
     return Pattern(Entry("op", op, ("x", name), commutative=commutative), literal)
 
 
@@ -261,7 +261,7 @@ ALGEBRA: tuple[Rule, ...] = (
                 "zero",
                 "Literal",
                 (),
-                config={"value": _is_positive_zero},
+                facts={"value": _is_positive_zero},
                 kept=True,
             ),
         ),

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import GraphError
-from plica.graph.match import OptMatchStrategy
 from plica.graph.optimize import ORDINARY, Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.strategy import OptMatchStrategy
 from plica.lower.leaves import leaf_keys
 from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
 from plica.lower.optimize.costs import Cost, layer_cost

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from plica.graph.match import GraphOptMatch
 from plica.graph.optimize import ORDINARY, Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.view import GraphOptMatch
 from plica.lower.optimize.columns import constant
 from plica.lower.optimize.merging import (
     all_may_not_merge,
@@ -105,11 +105,8 @@ def _sum_of_sums(arity: int) -> Rule:
         f"sum-of-{arity}-sums",
         f"V ({letters}) -> [{weights}] ({inputs})",
         Pattern(
-            Entry("outer", SumLayer, tuple(names), config={"mixing": False}),
-            *(
-                Entry(name, SumLayer, (f"*inputs{place}",), config={"mixing": False})
-                for place, name in enumerate(names)
-            ),
+            Entry("outer", SumLayer, tuple(names), facts={"mixing": False}),
+            *(Entry(name, SumLayer, (f"*inputs{place}",), facts={"mixing": False}) for place, name in enumerate(names)),
         ),
         merged_all,
         all_may_not_merge,
@@ -123,7 +120,7 @@ SHATTER_RULES: tuple[Rule, ...] = (
     Rule(
         "identity-sum",
         "I x -> x",
-        Pattern(Entry("sum", (SumLayer, TensorDotLayer), ("x",), config={"weight": _is_identity})),
+        Pattern(Entry("sum", (SumLayer, TensorDotLayer), ("x",), facts={"weight": _is_identity})),
         lambda match: Replacement.by(match["x"]),
         source="neutral element of the matrix product",
         laws=frozenset({Law.ZERO, Law.ONE, Law.ZERO_ANNIHILATES, Law.WEIGHTS_UNITS}),
@@ -141,7 +138,7 @@ SHATTER_RULES: tuple[Rule, ...] = (
     Rule(
         "kronecker-sum",
         "(A kron B) (x, y, ..) -> (A_1 kron I) (I kron B) x + (A_2 kron I) (I kron B) y + ..",
-        Pattern(Entry("layer", SumLayer, ("*inputs",), config={"mixing": False}, sub_patterns={"weight": _KRONECKER})),
+        Pattern(Entry("layer", SumLayer, ("*inputs",), facts={"mixing": False}, sub_patterns={"weight": _KRONECKER})),
         factors,
         factors_are_wrong_or_cost_more,
         source="mixed-product property: Van Loan, 'The ubiquitous Kronecker product', 2000",
@@ -191,7 +188,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         "tucker",
         "W (a (x) b (x) ..., z, ..) -> Tucker(W_1; a, b, ...) + W' (z, ..)",
         Pattern(
-            Entry("sum", SumLayer, ("*before", "product", "*after"), config={"mixing": False}),
+            Entry("sum", SumLayer, ("*before", "product", "*after"), facts={"mixing": False}),
             Entry("product", KroneckerLayer, ("*factors",), config={"arity": _several}),
         ),
         tucker,
@@ -204,7 +201,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         "cp-t",
         "W (a * b * ...) -> CPT(W; a, b, ...)",
         Pattern(
-            Entry("sum", SumLayer, ("product",), config={"mixing": False}),
+            Entry("sum", SumLayer, ("product",), facts={"mixing": False}),
             Entry("product", HadamardLayer, ("*factors",), config={"arity": _several}),
         ),
         _cpt,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from plica.graph.match import GraphOptMatch
 from plica.graph.optimize import Replacement
+from plica.graph.view import GraphOptMatch
 from plica.lower.optimize.columns import joined, of_inputs, only_number
 from plica.lower.optimize.costs import ROWS, layers_cost
 from plica.lower.optimize.ranges import known_range
@@ -81,7 +81,7 @@ def _overflows(match: Match) -> str | None:
 
     That it may underflow is no reason: its logarithms are computed from those of both weights where it does.
     """
-    if match.graph.facts["semiring"].negative:
+    if match.context.semiring.negative:
         return None
     for layer in match.fused:
         weight = layer.evaluated_params["weight"]

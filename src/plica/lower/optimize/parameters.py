@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from plica.graph.match import GraphOptMatch, GraphView
 from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.view import GraphOptMatch, GraphView
 from plica.lower.optimize.ranges import known_range, never_negative
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
@@ -46,9 +46,9 @@ Match = GraphOptMatch[Any]
 New = Replacement[Any]
 
 
-def parameter_view(parameter: Parameter) -> GraphView[Any]:
+def parameter_view(parameter: Parameter, context: Any = None) -> GraphView[Any]:
     """A parameter as the engine sees it."""
-    return GraphView(parameter.nodes, parameter.outputs, parameter.node_inputs, describe=_describe)
+    return GraphView(parameter.nodes, parameter.outputs, parameter.node_inputs, describe=_describe, context=context)
 
 
 def _describe(node: Any) -> str:
@@ -143,7 +143,7 @@ def _neutral(op: type, number: float) -> Pattern:
     """`x op constant`, in either order, where every entry of the constant is `number`."""
     return Pattern(
         Entry("op", op, ("x", "neutral"), commutative=True),
-        Entry("neutral", ConstantParameter, (), config={"value": _all(number), "dtype": _is_real}, kept=True),
+        Entry("neutral", ConstantParameter, (), config={"value": _all(number)}, facts={"dtype": _is_real}, kept=True),
     )
 
 

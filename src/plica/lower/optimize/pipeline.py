@@ -11,9 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plica.errors import GraphError
-from plica.graph.match import GraphView, NearMiss, OptMatchStrategy, is_a, kind_fits
 from plica.graph.optimize import Applied, Rule, optimize_graph
+from plica.graph.strategy import OptMatchStrategy, Strategy
+from plica.graph.view import GraphView, NearMiss, is_a, kind_fits
+from plica.ir.dtypes import DType
 from plica.lower.leaves import leaf_keys
+from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
 from plica.lower.optimize.parameters import PARAMETER_RULES, parameter_view, share_nodes
@@ -94,7 +97,9 @@ def optimize_circuit(
     max_steps: int = MAX_STEPS,
     *,
     semiring: Semiring = LSE_SUM,
-    strategy: OptMatchStrategy = OptMatchStrategy.LARGEST_MATCH,
+    dtype: DType = DType.FLOAT32,
+    device: str = "cpu",
+    strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
 ) -> Optimized:
     """Apply rules until none fires or `max_steps` is reached.
 
@@ -103,13 +108,16 @@ def optimize_circuit(
         rules: The tables.
         max_steps: How many times to go through them at most.
         semiring: What will carry the numbers; rules whose laws its algebra does not grant are left out.
+        dtype: What the real parameters will be.
+        device: Where the tensors will lie. Rules read these three as `match.context`.
         strategy: Which of the matches that overlap is applied.
 
     Raises:
         GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer.
     """
-    granted, left_out = rules.under(semiring.algebra.laws)
-    loop = _Loop(circuit, granted, strategy, {"semiring": semiring})
+    context = RuleContext(semiring, dtype, device)
+    granted, left_out = rules.under(context.algebra.laws)
+    loop = _Loop(circuit, granted, strategy, context)
     steps, stopped = 0, f"the limit of {max_steps} step(s) was reached"
     while steps < max_steps:
         steps += 1
@@ -118,7 +126,7 @@ def optimize_circuit(
             break
     result, report = loop.circuit(), loop.report(steps, stopped)
     _check_leaves(circuit, result, report)
-    missing = tuple(LeftOut(rule, semiring.algebra.name, laws) for rule, laws in left_out.items())
+    missing = tuple(LeftOut(rule, context.algebra.name, laws) for rule, laws in left_out.items())
     return Optimized(result, replace(report, left_out=missing))
 
 
@@ -149,8 +157,8 @@ class _Tally:
 class _Loop:
     """The circuit between two steps, as nodes and edges."""
 
-    def __init__(self, circuit: Circuit, rules: Rules, strategy: OptMatchStrategy, facts: dict[str, Any]) -> None:
-        self._original, self._rules, self._strategy, self._facts = circuit, rules, strategy, facts
+    def __init__(self, circuit: Circuit, rules: Rules, strategy: Strategy, context: RuleContext) -> None:
+        self._original, self._rules, self._strategy, self._context = circuit, rules, strategy, context
         self._nodes: tuple[Layer, ...] = circuit.layers
         self._inputs = circuit.layers_inputs
         self._outputs: tuple[Layer, ...] = circuit.outputs
@@ -191,9 +199,9 @@ class _Loop:
             self._nodes,
             self._outputs,
             self._inputs.__getitem__,
-            sub_graph=lambda layer, name: parameter_view(layer.params[name]),
+            sub_graph=self._carried,
             describe=self._name,
-            facts=self._facts,
+            context=self._context,
         )
         result = optimize_graph(view, rules, self._strategy, lambda rule, miss: self._miss(self._missed, rule, miss))
         if result is None:
@@ -202,6 +210,10 @@ class _Loop:
             self._count_layers(stage, applied)
         self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
         return True
+
+    def _carried(self, layer: Layer, name: str) -> GraphView[Any] | None:
+        parameter = layer.params.get(name)
+        return None if parameter is None else parameter_view(parameter, self._context)
 
     def _count_layers(self, stage: str, applied: Applied[Layer]) -> None:
         place = self._name(applied.match.root)
@@ -240,7 +252,10 @@ class _Loop:
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
         misses: list[tuple[Rule, NearMiss[Any]]] = []
         result = optimize_graph(
-            parameter_view(parameter), self._rules.parameters, self._strategy, lambda *miss: misses.append(miss)
+            parameter_view(parameter, self._context),
+            self._rules.parameters,
+            self._strategy,
+            lambda *miss: misses.append(miss),
         )
         if result is None:
             for rule, miss in misses:

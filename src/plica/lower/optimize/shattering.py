@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from plica.graph.match import GraphOptMatch
 from plica.graph.optimize import Replacement
+from plica.graph.view import GraphOptMatch
 from plica.lower.optimize.columns import added, columns, of_inputs
 from plica.lower.optimize.costs import ROWS, layers_cost
 from plica.lower.optimize.ranges import never_negative
@@ -23,7 +23,7 @@ def factors(match: Match) -> New:
 
 def _ways(match: Match) -> list[New]:
     """Every way to contract the factors of the weight one after another; none where the blocks straddle inputs."""
-    layer, found = match["layer"], match.sub_matches["layer"]["weight"]
+    layer, found = match["layer"], match.sub_matches["layer"]["weight"][0]
     slow, fast = layer.weight.subgraph(found["first"]), layer.weight.subgraph(found["second"])
     if isinstance(layer, TensorDotLayer):
         return _of_one(layer.num_left, layer.num_right, slow, fast, match["inputs"])
@@ -92,8 +92,8 @@ def _work(new: New) -> int:
 
 def factors_are_wrong_or_cost_more(match: Match) -> str | None:
     """Signs of factors cannot be carried as logarithms; and contractions must be less work than the weight built."""
-    layer, found = match["layer"], match.sub_matches["layer"]["weight"]
-    if not match.graph.facts["semiring"].negative:
+    layer, found = match["layer"], match.sub_matches["layer"]["weight"][0]
+    if not match.context.semiring.negative:
         for name in ("first", "second"):
             if not never_negative(found[name], layer.weight.node_inputs):
                 return "a factor of the weight may be negative, where logarithms are carried"
