@@ -31,7 +31,7 @@ def sums_of_sums(inputs: int, wide: int, narrow: int) -> Circuit:
     leaves = [CategoricalLayer([0], inputs, num_categories=2) for _ in range(2)]
     first, second = (SumLayer(inputs, wide) for _ in range(2))
     middle, top = SumLayer(wide, narrow, arity=2), SumLayer(narrow, 1)
-    edges = {first: leaves[:1], second: leaves[1:], middle: [first, second], top: [middle]}
+    edges: dict[Any, Any] = {first: leaves[:1], second: leaves[1:], middle: [first, second], top: [middle]}
     return Circuit([*leaves, *edges], edges, [top])
 
 

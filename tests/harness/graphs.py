@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plica.graph.view import GraphView
+from plica.graph.view import MISSING, GraphView
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,7 @@ class Letters:
             kind=lambda node: node.kind,
             fits=str.__eq__,
             config=lambda node: node.settings,
+            fact=lambda node, name: node.settings.get(name, MISSING),
             **settings,
         )
 

@@ -3,7 +3,8 @@
 It holds for every rule that a node within a match is not fused away while another node reads it or while it is itself
 an output.
 
-Source: seed 001, "Pattern Matching Functions"; trees, DAGs, variadic and commutative inputs go past it.
+A pattern's inputs are tried in order by backtracking: a variadic name takes as few nodes as it can first, and the
+inputs of a commutative entry come in every order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,8 +41,8 @@ def pattern_matcher(graph: GraphView[Any]) -> MatchFunction:
                     return replace(match, sub_matches=subs) if subs else match
                 problem = subs
             # A node alone that does not fit is no near miss: every node of its kind would be one.
-            if missed is None and len(match.fused) > 1:
-                missed = NearMiss(root, *problem)
+            if missed is None and (problem.is_missing or len(match.fused) > 1):
+                missed = NearMiss(root, problem.why, problem.detail)
         return missed
 
     return match_pattern
@@ -66,14 +67,25 @@ def _inputs_may_fit(place: _Place, root: Any) -> bool:
     return all(any(kind_fits(graph.fits, kind, by_name[name]) for kind in kinds) for name in names)
 
 
-Problem = tuple[str, str]
+class Problem(NamedTuple):
+    """Why a match of fitting kinds does not hold.
+
+    Args:
+        why: In words that are the same for all places.
+        detail: The same with the nodes named.
+        is_missing: A node has nothing under a name that the pattern asks for.
+    """
+
+    why: str
+    detail: str
+    is_missing: bool = False
 
 
 def _problem(place: _Place, match: GraphOptMatch[Any]) -> Problem | None:
     """Why a match of fitting kinds does not hold: its place, its settings, or who else reads what it would remove."""
     graph, pattern = place.graph, place.pattern
     if pattern.is_output and not any(match.root is one for one in graph.outputs):
-        return "the root is no output", f"{graph.describe(match.root)} is no output"
+        return Problem("the root is no output", f"{graph.describe(match.root)} is no output")
     for entry in pattern.entries:
         node = match.nodes[entry.name]
         if entry.config:
@@ -91,14 +103,19 @@ def _problem(place: _Place, match: GraphOptMatch[Any]) -> Problem | None:
 
 def _unmet(match: GraphOptMatch[Any], entry: Entry, name: str, condition: Any, value: Any) -> Problem | None:
     """Why a setting or fact of a node is not as an entry wants it."""
-    described = match.graph.describe
     if value is MISSING:
-        return f"{entry.name} has no {name}", f"{described(match.nodes[entry.name])} has no {name}"
+        return _missing(match, entry, name)
     if holds(condition, value):
         return None
     wanted = "" if callable(condition) else f", not {condition}"
     shown = str(value) if len(str(value)) < 60 else type(value).__name__
-    return f"{name} of {entry.name} does not fit", f"{described(match.nodes[entry.name])}: {name} is {shown}{wanted}"
+    detail = f"{match.graph.describe(match.nodes[entry.name])}: {name} is {shown}{wanted}"
+    return Problem(f"{name} of {entry.name} does not fit", detail)
+
+
+def _missing(match: GraphOptMatch[Any], entry: Entry, name: str) -> Problem:
+    detail = f"{match.graph.describe(match.nodes[entry.name])} has no {name}"
+    return Problem(f"{entry.name} has no {name}", detail, is_missing=True)
 
 
 def exposed(match: GraphOptMatch[Any], graph: GraphView[Any], readers: Neighbours) -> Problem | None:
@@ -106,13 +123,13 @@ def exposed(match: GraphOptMatch[Any], graph: GraphView[Any], readers: Neighbour
     inside = dict.fromkeys(match.fused)
     for node in match.fused[1:]:
         if any(node is one for one in graph.outputs):
-            return "an interior node is an output", f"{graph.describe(node)} is itself an output"
+            return Problem("an interior node is an output", f"{graph.describe(node)} is itself an output")
         if any(node is one for taken in match.inputs.values() for one in taken):
-            return "an interior node is read twice", f"{graph.describe(node)} is also an input of the match"
+            return Problem("an interior node is read twice", f"{graph.describe(node)} is also an input of the match")
         for reader in readers(node):
             if reader not in inside:
                 names = f"{graph.describe(node)} is also read by {graph.describe(reader)}"
-                return "an interior node has another consumer", names
+                return Problem("an interior node has another consumer", names)
     return None
 
 
@@ -124,11 +141,11 @@ def _sub_matches(match: GraphOptMatch[Any]) -> dict[str, dict[str, tuple[GraphOp
             node = match.nodes[entry.name]
             carried = None if match.graph.sub_graph is None else match.graph.sub_graph(node, name)
             if carried is None:
-                return f"{entry.name} has no {name}", f"{match.graph.describe(node)} has no {name}"
+                return _missing(match, entry, name)
             inner = all_matches(carried, pattern)
             if not inner:
                 why = f"the {name} of {entry.name} is of another form"
-                return why, f"{match.graph.describe(node)}: its {name} differs"
+                return Problem(why, f"{match.graph.describe(node)}: its {name} differs")
             found.setdefault(entry.name, {})[name] = inner
     return found
 

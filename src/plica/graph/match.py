@@ -14,9 +14,6 @@ inputs is `plica.graph.bind.pattern_matcher`.
     ... )
     >>> matches[0]["argument"], by_root["exp"] is matches[0]
     ('x', True)
-
-Taking the largest of overlapping matches is "maximal munch": R. G. G. Cattell, "Automatic derivation of code generators
-from machine descriptions", ACM TOPLAS 2(2), 1980.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +42,7 @@ def _no_rules(match: GraphOptMatch[Any]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a search knows beside the seed's arguments.
+    """What a search knows beside the arguments that every search has.
 
     Args:
         graph: What matches have as their graph, and the strategy is given; by default the nodes and their inputs alone.
@@ -85,7 +82,8 @@ def match_optimization_patterns(
         search: Conditions, and who is told what nearly matched.
 
     Raises:
-        GraphError: The strategy gave what is none of the matches.
+        GraphError: The matching function matched another node than it was given, or the strategy gave what is none of
+            the matches.
     """
     order, results = tuple(nodes), dict.fromkeys(outputs)
     graph = search.graph or GraphView(order, tuple(results), inputs)
@@ -95,6 +93,7 @@ def match_optimization_patterns(
             pattern = patterns[number]
             result = match_function(node, pattern, inputs, readers)
             if isinstance(result, GraphOptMatch):
+                _check_root(result, pattern, node)
                 if pattern.is_output and result.root not in results:
                     continue
                 match = replace(result, graph=graph, number=number)
@@ -111,6 +110,14 @@ def match_optimization_patterns(
     preferred = strategy(tuple(found), graph, search.replacement)
     kept = sorted(without_overlap(preferred, found), key=lambda match: place[match.root])
     return kept, {match.root: match for match in kept}
+
+
+def _check_root(match: GraphOptMatch[Any], pattern: Pattern, node: Any) -> None:
+    if match.nodes.get(pattern.root.name) is not node:
+        raise GraphError(
+            f"the matching function was asked for {pattern.root.name} at {node}, and matched it with "
+            f"{match.nodes.get(pattern.root.name)}; `nodes` has the node of each entry by its name"
+        )
 
 
 def _reason_against(match: GraphOptMatch[Any], search: Search) -> str | None:

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from plica.errors import GraphError
-from plica.graph.bind import pattern_matcher
-from plica.graph.match import Condition, Search, match_optimization_patterns
+from plica.graph.bind import exposed, pattern_matcher
+from plica.graph.match import Condition, MatchFunction, Neighbours, Search, match_optimization_patterns
 from plica.graph.order import consumers, topological_order
 from plica.graph.pattern import Pattern
 from plica.graph.strategy import OptMatchStrategy, Strategy
@@ -107,8 +107,16 @@ def optimize_graph(
     rules: Sequence[Rule],
     strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
     on_near_miss: Callable[[Rule, NearMiss[Node]], None] | None = None,
+    match_function: MatchFunction | None = None,
 ) -> OptimizedGraph[Node] | None:
     """One pass: every match that `strategy` chooses is replaced, all at once. None where nothing is to be applied.
+
+    Args:
+        graph: What is rewritten; it stays as it is.
+        rules: The rules, the preferred first.
+        strategy: Which of the matches that overlap is applied.
+        on_near_miss: Is told where a rule nearly matched.
+        match_function: Whether a pattern holds at a node; `pattern_matcher(graph)` by default.
 
     Raises:
         GraphError: A rule's replacement reads a node that its match does not offer.
@@ -137,7 +145,7 @@ def optimize_graph(
         [rule.pattern for rule in rules],
         graph.inputs,
         consumers(graph.nodes, graph.inputs).__getitem__,
-        pattern_matcher(graph),
+        pattern_matcher(graph) if match_function is None else _safe(match_function, graph),
         strategy,
         search,
     )
@@ -145,6 +153,17 @@ def optimize_graph(
         return None
     applied = {match: Applied(rules[match.number], match, replacement(match)) for match in matches}
     return _Assembly(graph, by_root, applied).run()
+
+
+def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunction:
+    """A matching function of somebody else's, whose matches hold only where nothing is fused away that is read."""
+
+    def safe(node: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours) -> Any:
+        found = match_function(node, pattern, inputs, readers)
+        problem = exposed(found, graph, readers) if isinstance(found, GraphOptMatch) else None
+        return found if problem is None else NearMiss(node, problem.why, problem.detail)
+
+    return safe
 
 
 def _begins(graph: GraphView[Node], rules: Sequence[Rule]) -> Callable[[Node], Sequence[int]]:

@@ -16,11 +16,14 @@ is a DAG.
     plica.errors.GraphError: pattern sum: no entry before 'lost' reads it; name it among their inputs, or remove it
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from plica.errors import GraphError
+from plica.graph.kinds import misfits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +125,11 @@ class Pattern:
 
 def holds(condition: Any, value: Any) -> bool:
     """Whether a value meets a condition: a predicate, or the value itself."""
-    return bool(condition(value)) if isinstance(condition, Callable) else bool(condition == value)  # type: ignore[arg-type]
+    if callable(condition):
+        return bool(condition(value))
+    if isinstance(condition, np.ndarray) or isinstance(value, np.ndarray):
+        return np.array_equal(condition, value)  # `==` would compare entry by entry
+    return bool(condition == value)
 
 
 def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
@@ -144,6 +151,8 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
             read.setdefault(name, place)
         if entry.commutative and any(name.startswith("*") for name in entry.inputs):
             yield f"{entry.name!r} is commutative and variadic; name its inputs one by one"
+        yield from misfits(entry.kind, entry.config, entry.sub_patterns, entry.inputs)
+        yield from _condition_problems(entry)
         for name, pattern in entry.sub_patterns.items():
             if not isinstance(pattern, Pattern):
                 yield f"the sub-pattern {name!r} of {entry.name!r} is {type(pattern).__name__}; give a Pattern"
@@ -152,6 +161,15 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
     both = [name for name in read if f"*{name}" in read]
     if both:
         yield f"{both[0]!r} is one input and also any number of inputs; use two names"
+
+
+def _condition_problems(entry: Entry) -> Iterator[str]:
+    for name, condition in (*entry.config.items(), *entry.facts.items()):
+        if isinstance(condition, type):
+            yield (
+                f"{name} of {entry.name!r} is compared with the class {condition.__name__}, which may be meant as a "
+                f"value or as a predicate; write lambda value: value is {condition.__name__}, or isinstance(value, ...)"
+            )
 
 
 def _input_problems(entry: Entry, name: str, names: list[str], place: int) -> Iterator[str]:

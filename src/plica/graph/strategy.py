@@ -9,7 +9,8 @@ before it. A match that is not given is not applied.
     >>> [strategy.name for strategy in OptMatchStrategy]
     ['LARGEST_MATCH', 'FIRST_RULE']
 
-Source: seed 001, "Optimization Strategy".
+Taking the largest of overlapping matches is "maximal munch": R. G. G. Cattell, "Automatic derivation of code generators
+from machine descriptions", ACM TOPLAS 2(2), 1980.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -14,4 +14,14 @@ from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optim
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 from plica.lower.optimize.strategy import cost_guided
 
-__all__ = ["DEFAULT_RULES", "Fired", "LeftOut", "Missed", "Optimized", "Report", "Rules", "cost_guided", "optimize_circuit"]
+__all__ = [
+    "DEFAULT_RULES",
+    "Fired",
+    "LeftOut",
+    "Missed",
+    "Optimized",
+    "Report",
+    "Rules",
+    "cost_guided",
+    "optimize_circuit",
+]

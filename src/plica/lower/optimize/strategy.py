@@ -6,7 +6,8 @@
 >>> layers = [CategoricalLayer([0], 512, num_categories=2), SumLayer(512, 400), SumLayer(400, 100), SumLayer(100, 1)]
 >>> circuit = Circuit(layers, {after: [before] for before, after in zip(layers, layers[1:])}, layers[-1:])
 >>> by_size, by_cost = optimize_circuit(circuit), optimize_circuit(circuit, strategy=cost_guided)
->>> [(one.report.fired[0].places, one.report.saved.flops) for one in (by_size, by_cost)]
+>>> [(one.report.fired[0].places[0], one.report.saved.flops) for one in (by_size, by_cost)]
+[('SumLayer(2, arity=1, 400 -> 100)', 21500928), ('SumLayer(3, arity=1, 100 -> 1)', 62073728)]
 """
 
 from collections.abc import Callable, Iterable, Sequence

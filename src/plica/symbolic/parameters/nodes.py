@@ -10,15 +10,16 @@ Nodes are compared by identity and do not know their inputs: the edges are in `P
 
 import math
 import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from plica.errors import DTypeError, InputError, ShapeError
+from plica.graph.kinds import Form, NodeKind, constructor_arguments
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = Any  # an array of whichever namespace a rule is given
@@ -30,10 +31,16 @@ MAX_ENTRIES = 2**62  # of an array, so that its bytes can be counted
 SHAPE_FIELDS = ("in_shape", "in_shape1", "in_shape2", "shape")
 
 
-class ParameterNode(ABC):
+class ParameterNode(NodeKind):
     """A node of a parameter graph."""
 
     __slots__ = ()
+
+    @classmethod
+    def form(cls) -> Form:
+        """The settings by the constructor's names; nodes carry no graphs."""
+        names = constructor_arguments(cls)
+        return Form(None if names is None else frozenset(names) - set(SHAPE_FIELDS), frozenset(), *cls.input_range)
 
     @property
     @abstractmethod
@@ -45,6 +52,7 @@ class ParameterInput(ParameterNode):
     """A leaf: a node without inputs."""
 
     __slots__ = ()
+    input_range: ClassVar[tuple[int, int | None]] = (0, 0)
 
     if TYPE_CHECKING:  # declared for readers alone: at run time a dataclass would take a property for a field's default
 
@@ -60,6 +68,7 @@ class ParameterOp(ParameterNode):
     `type(op)(*op.in_shapes, **op.config)` is a new operation that computes the same.
     """
 
+    input_range: ClassVar[tuple[int, int | None]] = (1, None)
     shape: Shape = field(init=False)
 
     @property
@@ -88,6 +97,7 @@ class ParameterOp(ParameterNode):
 class UnaryOp(ParameterOp):
     """An operation of one input."""
 
+    input_range: ClassVar[tuple[int, int | None]] = (1, 1)
     in_shape: Shape
 
     def __post_init__(self) -> None:
@@ -104,6 +114,7 @@ class UnaryOp(ParameterOp):
 class BinaryOp(ParameterOp):
     """An operation of two inputs."""
 
+    input_range: ClassVar[tuple[int, int | None]] = (2, 2)
     in_shape1: Shape
     in_shape2: Shape
 
