@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import HadamardLayer, KroneckerLayer, SumLayer, TensorDotLayer
 from plica.symbolic.parameters import (
     ClampParameter,
@@ -19,6 +21,7 @@ from plica.symbolic.parameters import (
     HadamardParameter,
     KroneckerParameter,
     LogParameter,
+    LogSoftmaxParameter,
     MixingWeightParameter,
     OuterProductParameter,
     OuterSumParameter,
@@ -30,6 +33,7 @@ from plica.symbolic.parameters import (
     SoftmaxParameter,
     SoftplusParameter,
     SumParameter,
+    TensorParameter,
     normal,
     softmax_normal,
 )
@@ -84,8 +88,8 @@ def kronecker(*factors: Parameter) -> Parameter:
     return product
 
 
-def fixed(value: complex, shape: tuple[int, ...] = S) -> ConstantParameter:
-    """One number everywhere."""
+def fixed(value: Any, shape: tuple[int, ...] = S) -> ConstantParameter:
+    """One number everywhere, or an array."""
     return ConstantParameter(*shape, value=value)
 
 
@@ -408,12 +412,50 @@ def log_of(*ops: Any) -> Circuit:
     return weighted(of(normal(S), *ops))
 
 
+def constants(op: Any, first: Any, second: Any, x: Any = None) -> Circuit:
+    """(x op first) op second."""
+    inner = pair(op(S, S), exp_normal(S) if x is None else x, fixed(first))
+    return weighted(pair(op(S, S), inner, fixed(second)))
+
+
+def left_and_right(op: Any) -> Parameter:
+    """2 op ((3 op x) op 4)."""
+    return pair(op(S, S), fixed(2), pair(op(S, S), pair(op(S, S), fixed(3), exp_normal(S)), fixed(4)))
+
+
+def mixed_constants() -> Circuit:
+    """((x + 2) * 3 + 4) * 5."""
+    total: Any = exp_normal(S)
+    for op, number in ((SumParameter, 2), (HadamardParameter, 3), (SumParameter, 4), (HadamardParameter, 5)):
+        total = pair(op(S, S), total, fixed(number))
+    return weighted(total)
+
+
+def constants_of_two_readers() -> Circuit:
+    """(x + 2) * ((x + 2) + 3)."""
+    inner = pair(SumParameter(S, S), exp_normal(S), fixed(2))
+    return weighted(pair(HadamardParameter(S, S), inner, pair(SumParameter(S, S), inner, fixed(3))))
+
+
+def complex_weight() -> Circuit:
+    """log(exp(x)) for a complex x."""
+    x = TensorParameter(*S, initializer=NormalInitializer(), dtype=DataType.COMPLEX)
+    return weighted(of(x, ExpParameter(S), LogParameter(S)))
+
+
 PARAMETERS = (
     RuleCase("log-softmax", "alone", lambda: log_of(SoftmaxParameter(S, axis=0), LogParameter(S)), semirings=LINEAR),
     RuleCase("log-softmax", "shared", shared_softmax, semirings=LINEAR),
     RuleCase("log-softmax", "of a sigmoid", lambda: log_of(SigmoidParameter(S), LogParameter(S)), True),
     RuleCase("log-softmax", "turned", lambda: log_of(ExpParameter(S), LogParameter(S), SoftmaxParameter(S)), True),
     RuleCase("log-exp", "alone", lambda: log_of(ExpParameter(S), LogParameter(S)), semirings=LINEAR),
+    RuleCase(
+        "exp-log-softmax",
+        "alone",
+        lambda: log_of(LogSoftmaxParameter(S, axis=0), ExpParameter(S)),
+    ),
+    RuleCase("exp-log-softmax", "of a softmax", lambda: log_of(SoftmaxParameter(S), ExpParameter(S)), True),
+    RuleCase("log-exp", "of complex numbers", complex_weight, True, "x is not real", LINEAR),
     RuleCase("log-exp", "of a softplus", lambda: log_of(SoftplusParameter(S), LogParameter(S)), True),
     RuleCase("exp-log", "of a sigmoid", lambda: log_of(SigmoidParameter(S), LogParameter(S), ExpParameter(S))),
     RuleCase(
@@ -427,9 +469,7 @@ PARAMETERS = (
             )
         ),
     ),
-    RuleCase(
-        "exp-log", "of anything", lambda: log_of(LogParameter(S), ExpParameter(S)), True, "argument may be negative"
-    ),
+    RuleCase("exp-log", "of anything", lambda: log_of(LogParameter(S), ExpParameter(S)), True, "x may be negative"),
     RuleCase(
         "exp-log",
         "of a difference",
@@ -441,7 +481,7 @@ PARAMETERS = (
             )
         ),
         True,
-        "argument may be negative",
+        "x may be negative",
     ),
     RuleCase("exp-log", "of a softmax alone", lambda: log_of(SoftmaxParameter(S), ExpParameter(S)), True),
     RuleCase("einsum", "along the pairs", lambda: summed_outer(1)),
@@ -497,7 +537,31 @@ PARAMETERS = (
     ),
     RuleCase("times-one", "complex", lambda: weighted(pair(HadamardParameter(S, S), normal(S), fixed(1 + 0j))), True),
     RuleCase("plus-zero", "left", lambda: weighted(pair(SumParameter(S, S), constant(np.zeros(S)), exp_normal(S)))),
+    RuleCase("plus-zero", "-0.0", lambda: weighted(pair(SumParameter(S, S), normal(S), fixed(-0.0))), semirings=LINEAR),
+    RuleCase(
+        "plus-zero",
+        "x may be -0.0",
+        lambda: weighted(pair(SumParameter(S, S), normal(S), fixed(0.0))),
+        True,
+        "x may be -0.0",
+        LINEAR,
+    ),
     RuleCase("plus-zero", "one", lambda: weighted(pair(SumParameter(S, S), normal(S), fixed(1))), True),
+    RuleCase("plus-plus", "two numbers", lambda: constants(SumParameter, 2, 0.5)),
+    RuleCase("plus-plus", "three, left and right", lambda: weighted(left_and_right(SumParameter))),
+    RuleCase("plus-plus", "of both signs", lambda: constants(SumParameter, 2, -0.5), semirings=LINEAR),
+    RuleCase("plus-plus", "an array", lambda: constants(SumParameter, 2, 1 + np.eye(2, 3))),
+    RuleCase("plus-plus", "they cancel", lambda: constants(SumParameter, 1e4, -1e4), True, "the constants cancel"),
+    RuleCase("plus-plus", "infinite", lambda: constants(SumParameter, 1, np.inf), True, "infinite or NaN"),
+    RuleCase("plus-plus", "too large", lambda: constants(SumParameter, 4e4, 3e4), True, "may overflow"),
+    RuleCase("plus-plus", "a product between", mixed_constants, True),
+    RuleCase("plus-plus", "two readers", constants_of_two_readers, True, "another consumer"),
+    RuleCase("times-times", "two numbers", lambda: constants(HadamardParameter, 2, 0.5)),
+    RuleCase("times-times", "a zero", lambda: constants(HadamardParameter, 0.0, 3)),
+    RuleCase("times-times", "an array", lambda: constants(HadamardParameter, 2, 1 + np.eye(2, 3))),
+    RuleCase("times-times", "too small", lambda: constants(HadamardParameter, 1e-3, 2e-3), True, "may underflow"),
+    RuleCase("times-times", "too large", lambda: constants(HadamardParameter, 1e3, 2e3), True, "may overflow"),
+    RuleCase("times-times", "a sum between", mixed_constants, True),
 )
 
 RULE_CASES = (*FUSING, *SHATTERING, *PARAMETERS)

@@ -16,6 +16,7 @@ from plica.errors import DTypeError, InputError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
 from plica.ir.op import Array, Memory, Op, Sample, op_table, sample
 from plica.ir.program import Operand, Program
+from plica.ir.ranges import as_first
 from plica.ir.sizes import Dim, same, substitute
 from plica.ir.text import parse_program
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray, array_type
@@ -322,10 +323,10 @@ def _call_samples() -> list[Sample]:
 
 
 CONTROL = (
-    Op("for_loop", _for_type, _for, _for_samples, regions=True),
-    Op("while_loop", _while_type, _while, _while_samples, regions=True),
+    Op("for_loop", _for_type, _for, _for_samples, regions=True, repeats=True),
+    Op("while_loop", _while_type, _while, _while_samples, regions=True, repeats=True),
     Op("cond", _cond_type, _cond, _cond_samples, regions=True),
-    Op("scan", _scan_type, _scan, _scan_samples, regions=True),
+    Op("scan", _scan_type, _scan, _scan_samples, regions=True, repeats=True),
     Op("call", _call_type, _call, _call_samples, regions=True),
     Op(
         "assert_shape",
@@ -333,5 +334,6 @@ CONTROL = (
         _assert,
         lambda: [sample(np.zeros((2, 3), dtype="float32"), shape=(2, 3)), sample(np.float32(1), shape=())],
         memory=Memory.VIEW,
+        range=as_first,
     ),
 )

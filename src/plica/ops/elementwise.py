@@ -12,7 +12,25 @@ import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType
-from plica.ir.op import PRIMITIVE, Array, Memory, Op, Sample, Unsupported, sample
+from plica.ir.op import ALWAYS, PRIMITIVE, Array, Memory, Op, Sample, Unsupported, sample
+from plica.ir.ranges import (
+    ANYTHING,
+    NOT_NEGATIVE,
+    Range,
+    RangeRule,
+    as_first,
+    between,
+    choice,
+    combined,
+    inverse,
+    larger,
+    minus,
+    negated,
+    plus,
+    power,
+    quotient,
+    smaller,
+)
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, real_dtype, require_kind, require_operands, require_same_dtype
 
@@ -81,9 +99,13 @@ def elementwise(
     domain: str = "any",
     result: DType | None = None,
     decompose: Callable[..., Any] | Unsupported = PRIMITIVE,
+    range: RangeRule = ANYTHING,  # noqa: A002 - the name of the column
+    never_raises: tuple[str, ...] = ALWAYS,
 ) -> Op:
     """A row of an operation that works on each element of operands of one dtype."""
-    return Op(name, _rule(arity, kinds, result), reference, _samples(arity, kinds, domain), decompose)
+    samples = _samples(arity, kinds, domain)
+    rule = _rule(arity, kinds, result)
+    return Op(name, rule, reference, samples, decompose, range=range, never_raises=never_raises)
 
 
 def _safe_log(x: Array) -> Any:
@@ -120,42 +142,45 @@ def _erfinv_of_one(x: float) -> float:
     return math.copysign(NormalDist().inv_cdf((1 - abs(x)) / 2) / math.sqrt(2), x)
 
 
-_UNARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
-    ("acos", np.arccos, FLOATING, "unit"),
-    ("acosh", np.arccosh, FLOATING, "above_one"),
-    ("asin", np.arcsin, FLOATING, "unit"),
-    ("asinh", np.arcsinh, FLOATING, "any"),
-    ("atan", np.arctan, FLOATING, "any"),
-    ("atanh", np.arctanh, FLOATING, "unit"),
-    ("bitwise_invert", np.invert, ("bool", "int"), "any"),
-    ("ceil", np.ceil, ("float",), "any"),
-    ("conj", np.conj, ("complex",), "any"),
-    ("cos", np.cos, FLOATING, "any"),
-    ("cosh", np.cosh, FLOATING, "any"),
-    ("erf", _each(math.erf), ("float",), "any"),
-    ("erfinv", _each(_erfinv_of_one), ("float",), "unit"),
-    ("exp", np.exp, FLOATING, "any"),
-    ("expm1", np.expm1, FLOATING, "any"),
-    ("floor", np.floor, ("float",), "any"),
-    ("log", np.log, FLOATING, "positive"),
-    ("log1p", np.log1p, FLOATING, "unit"),
-    ("log2", np.log2, FLOATING, "positive"),
-    ("log10", np.log10, FLOATING, "positive"),
-    ("logical_not", np.logical_not, ("bool",), "any"),
-    ("negative", np.negative, NUMERIC, "any"),
-    ("reciprocal", np.reciprocal, FLOATING, "positive"),
-    ("round", np.round, FLOATING, "any"),
-    ("safe_log", _safe_log, FLOATING, "zero_too"),
-    ("sigmoid", _sigmoid, ("float",), "any"),
-    ("sign", np.sign, NUMERIC, "any"),
-    ("sin", np.sin, FLOATING, "any"),
-    ("sinh", np.sinh, FLOATING, "any"),
-    ("softplus", _softplus, ("float",), "any"),
-    ("sqrt", np.sqrt, FLOATING, "positive"),
-    ("square", np.square, NUMERIC, "any"),
-    ("tan", np.tan, FLOATING, "any"),
-    ("tanh", np.tanh, FLOATING, "any"),
-    ("trunc", np.trunc, ("float",), "any"),
+_UNIT: Range = (-1.0, 1.0)
+_QUARTERS: Range = (-math.pi / 2, math.pi / 2)
+
+_UNARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str, RangeRule], ...] = (
+    ("acos", np.arccos, FLOATING, "unit", (0.0, math.pi)),
+    ("acosh", np.arccosh, FLOATING, "above_one", NOT_NEGATIVE),
+    ("asin", np.arcsin, FLOATING, "unit", _QUARTERS),
+    ("asinh", np.arcsinh, FLOATING, "any", ANYTHING),
+    ("atan", np.arctan, FLOATING, "any", _QUARTERS),
+    ("atanh", np.arctanh, FLOATING, "unit", ANYTHING),
+    ("bitwise_invert", np.invert, ("bool", "int"), "any", ANYTHING),
+    ("ceil", np.ceil, ("float",), "any", ANYTHING),
+    ("conj", np.conj, ("complex",), "any", as_first),
+    ("cos", np.cos, FLOATING, "any", _UNIT),
+    ("cosh", np.cosh, FLOATING, "any", (1.0, math.inf)),
+    ("erf", _each(math.erf), ("float",), "any", _UNIT),
+    ("erfinv", _each(_erfinv_of_one), ("float",), "unit", ANYTHING),
+    ("exp", np.exp, FLOATING, "any", NOT_NEGATIVE),
+    ("expm1", np.expm1, FLOATING, "any", (-1.0, math.inf)),
+    ("floor", np.floor, ("float",), "any", ANYTHING),
+    ("log", np.log, FLOATING, "positive", ANYTHING),
+    ("log1p", np.log1p, FLOATING, "unit", ANYTHING),
+    ("log2", np.log2, FLOATING, "positive", ANYTHING),
+    ("log10", np.log10, FLOATING, "positive", ANYTHING),
+    ("logical_not", np.logical_not, ("bool",), "any", ANYTHING),
+    ("negative", np.negative, NUMERIC, "any", negated),
+    ("reciprocal", np.reciprocal, FLOATING, "positive", inverse),
+    ("round", np.round, FLOATING, "any", ANYTHING),
+    ("safe_log", _safe_log, FLOATING, "zero_too", ANYTHING),
+    ("sigmoid", _sigmoid, ("float",), "any", (0.0, 1.0)),
+    ("sign", np.sign, NUMERIC, "any", _UNIT),
+    ("sin", np.sin, FLOATING, "any", _UNIT),
+    ("sinh", np.sinh, FLOATING, "any", ANYTHING),
+    ("softplus", _softplus, ("float",), "any", NOT_NEGATIVE),
+    ("sqrt", np.sqrt, FLOATING, "positive", (-0.0, math.inf)),
+    ("square", np.square, NUMERIC, "any", NOT_NEGATIVE),
+    ("tan", np.tan, FLOATING, "any", ANYTHING),
+    ("tanh", np.tanh, FLOATING, "any", _UNIT),
+    ("trunc", np.trunc, ("float",), "any", ANYTHING),
 )
 _PREDICATES: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
     ("isfinite", np.isfinite, NUMERIC, "special"),
@@ -163,28 +188,31 @@ _PREDICATES: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = 
     ("isnan", np.isnan, NUMERIC, "special"),
     ("signbit", np.signbit, ("float",), "special"),
 )
-_BINARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
-    ("add", np.add, NUMERIC, "any"),
-    ("atan2", np.arctan2, ("float",), "any"),
-    ("bitwise_and", np.bitwise_and, ("bool", "int"), "any"),
-    ("bitwise_left_shift", np.left_shift, ("int",), "shift"),
-    ("bitwise_or", np.bitwise_or, ("bool", "int"), "any"),
-    ("bitwise_right_shift", np.right_shift, ("int",), "shift"),
-    ("bitwise_xor", np.bitwise_xor, ("bool", "int"), "any"),
-    ("copysign", np.copysign, ("float",), "any"),
-    ("divide", np.divide, FLOATING, "positive"),
-    ("floor_divide", np.floor_divide, REAL, "above_one"),
-    ("hypot", np.hypot, ("float",), "any"),
-    ("logical_and", np.logical_and, ("bool",), "any"),
-    ("logical_or", np.logical_or, ("bool",), "any"),
-    ("logical_xor", np.logical_xor, ("bool",), "any"),
-    ("maximum", np.maximum, REAL, "any"),
-    ("minimum", np.minimum, REAL, "any"),
-    ("multiply", np.multiply, NUMERIC, "any"),
-    ("nextafter", np.nextafter, ("float",), "any"),
-    ("pow", _pow, NUMERIC, "positive"),
-    ("remainder", np.remainder, REAL, "above_one"),
-    ("subtract", np.subtract, NUMERIC, "any"),
+_BINARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str, RangeRule], ...] = (
+    ("add", np.add, NUMERIC, "any", plus),
+    ("atan2", np.arctan2, ("float",), "any", (-math.pi, math.pi)),
+    ("bitwise_and", np.bitwise_and, ("bool", "int"), "any", ANYTHING),
+    ("bitwise_left_shift", np.left_shift, ("int",), "shift", ANYTHING),
+    ("bitwise_or", np.bitwise_or, ("bool", "int"), "any", ANYTHING),
+    ("bitwise_right_shift", np.right_shift, ("int",), "shift", ANYTHING),
+    ("bitwise_xor", np.bitwise_xor, ("bool", "int"), "any", ANYTHING),
+    ("copysign", np.copysign, ("float",), "any", ANYTHING),
+    ("divide", np.divide, FLOATING, "positive", quotient),
+    ("hypot", np.hypot, ("float",), "any", NOT_NEGATIVE),
+    ("logical_and", np.logical_and, ("bool",), "any", ANYTHING),
+    ("logical_or", np.logical_or, ("bool",), "any", ANYTHING),
+    ("logical_xor", np.logical_xor, ("bool",), "any", ANYTHING),
+    ("maximum", np.maximum, REAL, "any", larger),
+    ("minimum", np.minimum, REAL, "any", smaller),
+    ("multiply", np.multiply, NUMERIC, "any", combined),
+    ("nextafter", np.nextafter, ("float",), "any", ANYTHING),
+    ("subtract", np.subtract, NUMERIC, "any", minus),
+)
+# Divisions by the integer 0 and negative powers of integers are errors.
+_NOT_OF_ALL_INTEGERS: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str, RangeRule], ...] = (
+    ("floor_divide", np.floor_divide, REAL, "above_one", ANYTHING),
+    ("pow", _pow, NUMERIC, "positive", power),
+    ("remainder", np.remainder, REAL, "above_one", ANYTHING),
 )
 _COMPARISONS: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = (
     ("equal", np.equal, ANY),
@@ -290,38 +318,60 @@ def _astype_samples() -> list[Sample]:
 
 
 ELEMENTWISE = (
-    *(elementwise(name, reference, 1, kinds, domain=domain) for name, reference, kinds, domain in _UNARY),
+    *(
+        elementwise(name, reference, 1, kinds, domain=domain, range=range_)
+        for name, reference, kinds, domain, range_ in _UNARY
+    ),
     *(
         elementwise(name, reference, 1, kinds, domain=domain, result=DType.BOOL)
         for name, reference, kinds, domain in _PREDICATES
     ),
-    *(elementwise(name, reference, 2, kinds, domain=domain) for name, reference, kinds, domain in _BINARY),
+    *(
+        elementwise(name, reference, 2, kinds, domain=domain, range=range_)
+        for name, reference, kinds, domain, range_ in _BINARY
+    ),
+    *(
+        elementwise(name, reference, 2, kinds, domain=domain, range=range_, never_raises=FLOATING)
+        for name, reference, kinds, domain, range_ in _NOT_OF_ALL_INTEGERS
+    ),
     *(elementwise(name, reference, 2, kinds, result=DType.BOOL) for name, reference, kinds in _COMPARISONS),
-    Op("abs", _abs_type, np.abs, _samples(1, NUMERIC, "any")),
-    Op("real", _part_type, np.real, _parts_samples),
-    Op("imag", _part_type, np.imag, _parts_samples),
+    Op("abs", _abs_type, np.abs, _samples(1, NUMERIC, "any"), range=NOT_NEGATIVE, never_raises=ALWAYS),
+    Op("real", _part_type, np.real, _parts_samples, never_raises=ALWAYS),
+    Op("imag", _part_type, np.imag, _parts_samples, never_raises=ALWAYS),
     Op(
         "clip",
         _clip_type,
         np.clip,
         _clip_samples,
         lambda xp, x, least, most: xp.minimum(xp.maximum(x, least), most),
+        range=between,
+        never_raises=ALWAYS,
     ),
-    Op("isin", _isin_type, np.isin, _isin_samples),
+    Op("isin", _isin_type, np.isin, _isin_samples, never_raises=ALWAYS),
     Op(
         "stop_gradient",
         lambda x: x,
         lambda x: x,
         lambda: [sample(_array("any", "float32")), sample(_array("any", "int64"))],
         memory=Memory.VIEW,
+        range=as_first,
+        never_raises=ALWAYS,
     ),
-    Op("where", _where_type, np.where, _where_samples),
-    Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
-    Op("astype", _astype_type, lambda x, *, dtype: x.astype(dtype.value), _astype_samples),
+    Op("where", _where_type, np.where, _where_samples, range=choice, never_raises=ALWAYS),
+    Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples, never_raises=ALWAYS),
+    Op(
+        "astype",
+        _astype_type,
+        lambda x, *, dtype: x.astype(dtype.value),
+        _astype_samples,
+        range=as_first,
+        never_raises=ALWAYS,
+    ),
 )
 
 KINDS: Mapping[str, tuple[str, ...]] = {
-    **{name: kinds for name, _, kinds, _ in (*_UNARY, *_PREDICATES, *_BINARY)},
+    **{name: kinds for name, _, kinds, _, _ in (*_UNARY, *_BINARY, *_NOT_OF_ALL_INTEGERS)},
+    **{name: kinds for name, _, kinds, _ in _PREDICATES},
     **{name: kinds for name, _, kinds in _COMPARISONS},
     "abs": NUMERIC,
     "logaddexp": ("float",),
@@ -329,6 +379,9 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 """The kinds of dtype that the rows which take operands of one dtype, and nothing else, accept."""
 
 ARITIES: Mapping[str, int] = {
-    name: 1 if name in (*(row[0] for row in (*_UNARY, *_PREDICATES)), "abs") else 2 for name in KINDS
+    **dict.fromkeys(KINDS, 2),
+    **{row[0]: 1 for row in _UNARY},
+    **{row[0]: 1 for row in _PREDICATES},
+    "abs": 1,
 }
 """How many operands these rows take; `logaddexp` takes further ones."""

@@ -112,7 +112,7 @@ def test_parameters_are_chosen_by_cost() -> None:
     weight = Parameter.from_sequence(normal(shape), SoftmaxParameter(shape), LogParameter(shape), ExpParameter(shape))
     circuit = chain(coin([0], 5), SumLayer(5, 4, weight=weight))
     by_size, by_cost = optimize_circuit(circuit), optimize_circuit(circuit, strategy=cost_guided)
-    assert fired(by_size) == {"log-softmax": 1}
+    assert by_size.report.fired[0].rule == "log-softmax"
     assert fired(by_cost) == {"exp-log": 1}
     assert_same(circuit, by_cost)
 

@@ -13,13 +13,13 @@ from typing import Any
 from plica.errors import GraphError
 from plica.graph.optimize import Applied, Rule, optimize_graph
 from plica.graph.strategy import OptMatchStrategy, Strategy
-from plica.graph.view import GraphView, NearMiss, is_a, kind_fits
+from plica.graph.view import GraphView, NearMiss, kind_fits
 from plica.ir.dtypes import DType
 from plica.lower.leaves import leaf_keys
 from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
-from plica.lower.optimize.parameters import PARAMETER_RULES, parameter_view, share_nodes
+from plica.lower.optimize.parameters import PARAMETER_RULES, fits_parameter, parameter_view, share_nodes
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
@@ -246,7 +246,9 @@ class _Loop:
     def _is_root(self, kind: type) -> bool:
         """Whether some rule begins at nodes of a kind: most parameters are a leaf and one operation that none does."""
         if kind not in self._roots:
-            self._roots[kind] = any(kind_fits(is_a, kind, rule.pattern.root) for rule in self._rules.parameters)
+            self._roots[kind] = any(
+                kind_fits(fits_parameter, kind, rule.pattern.root) for rule in self._rules.parameters
+            )
         return self._roots[kind]
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:

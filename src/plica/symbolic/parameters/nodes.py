@@ -11,7 +11,7 @@ Nodes are compared by identity and do not know their inputs: the edges are in `P
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -20,6 +20,8 @@ import numpy as np
 
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.graph.kinds import Form, NodeKind, constructor_arguments
+from plica.ir.ranges import Range
+from plica.ops import OPS
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = Any  # an array of whichever namespace a rule is given
@@ -61,14 +63,33 @@ class ParameterInput(ParameterNode):
             """The shape of the leaf."""
 
 
+def range_as(operation: str) -> Callable[..., Range]:
+    """For the column `range`: what a row of `plica.ops` says, of results that are made of its results."""
+    return lambda _, *inputs: OPS[operation].range_of(inputs, {})
+
+
+def _range_of_operation(op: "ParameterOp", *inputs: Range) -> Range | None:
+    return None if op.operation is None else OPS[op.operation].range_of(inputs, op.config)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterOp(ParameterNode):
     """An operation on arrays of known shapes.
 
     `type(op)(*op.in_shapes, **op.config)` is a new operation that computes the same.
+
+    Columns, each with a default for operations of one's own:
+        operation: The row of `plica.ops` that it applies to whole inputs, with its settings as parameters: rules that
+            name this row apply to it. None if there is no such row.
+        range: `op.range(*ranges)`: in which range the entries lie (`plica.ir.ranges`), for real inputs that lie in
+            `ranges`; None where nothing is known, not even that the entries are real. By default what its row says.
+        terms: `op.terms()`: how many products of one entry of each input an entry sums; 0 if it is no such sum.
     """
 
     input_range: ClassVar[tuple[int, int | None]] = (1, None)
+    operation: ClassVar[str | None] = None
+    range: ClassVar[Callable[..., Range | None]] = _range_of_operation
+    terms: ClassVar[Callable[[Any], int]] = lambda _: 0
     shape: Shape = field(init=False)
 
     @property

@@ -7,18 +7,21 @@
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 from plica.errors import InputError, ShapeError
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_axis, fold_axis
+from plica.ir.ranges import Range
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_axis, fold_axis, range_as
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexParameter(UnaryOp):
     """Entries `indices` along an axis, in that order; an entry may come more than once."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("take")
 
     indices: Sequence[int] = field(kw_only=True)
     axis: int = field(default=-1, kw_only=True)
@@ -63,6 +66,8 @@ def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
 class ConcatParameter(BinaryOp):
     """The entries of the first input, then those of the second, along an axis."""
 
+    range: ClassVar[Callable[..., Range | None]] = range_as("concat")
+
     axis: int = field(default=-1, kw_only=True)
 
     def infer_shape(self) -> Shape:
@@ -90,6 +95,8 @@ class MixingWeightParameter(UnaryOp):
     Column `h*K + i` of row `k` is entry `(k, h)` where `i == k` and zero elsewhere: H diagonals side by side. A sum
     layer with such a weight works on the `(K, H)` entries and never builds the zeros.
     """
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("tril")
 
     def infer_shape(self) -> Shape:
         """`(K, H*K)`."""
