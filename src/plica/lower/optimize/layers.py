@@ -183,10 +183,10 @@ FUSE_RULES: tuple[Rule, ...] = (
     ),
     # V (W x, U y) -> [V_1 W, V_2 U] (x, y)   where that is less work
     *(_sum_of_sums(arity) for arity in (2, 3, 4)),
-    # W (.., a (x) b (x) ..., ..) -> Tucker(W_h; a, b, ...) + W' (.., ..)   beside other inputs where that is less work
+    # W (a (x) b (x) ..., z, ..) -> Tucker(W_1; a, b, ...) + W' (z, ..)   beside other inputs where that is less work
     Rule(
         "tucker",
-        "W (a (x) b (x) ..., z, ..) -> Tucker(W_1; a, b, ...) + W' (z, ..)",
+        "W (a (x) b (x) ...) -> Tucker(W; a, b, ...)",
         Pattern(
             Entry("sum", SumLayer, ("*before", "product", "*after"), facts={"mixing": False}),
             Entry("product", KroneckerLayer, ("*factors",), config={"arity": _several}),
