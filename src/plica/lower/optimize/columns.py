@@ -50,6 +50,8 @@ def columns(weight: Parameter, chosen: Sequence[int]) -> Parameter:
 def of_inputs(layer: SumLayer, places: Sequence[int]) -> Parameter:
     """What a sum layer multiplies some of its inputs with: `(K, 1)` of each for a mixing layer, else `(O, I)`."""
     weight = layer.evaluated_params["weight"]
+    if len(places) == layer.arity == 1:
+        return weight
     width = weight.shape[1] // layer.arity
     return columns(weight, [place * width + column for place in places for column in range(width)])
 

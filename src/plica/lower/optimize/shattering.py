@@ -112,14 +112,15 @@ def factors_are_wrong_or_cost_more(match: Match) -> str | None:
 
 def tucker(match: Match) -> New:
     """Tucker(W; a, b, ...), or W' (the other inputs) + Tucker(W_h; a, b, ...) where there are others."""
-    total, product, before, after = match["sum"], match["product"], match["before"], match["after"]
+    total, product = match["sum"], match["product"]
+    before, after = match.inputs["before"], match.inputs["after"]
     at, sums = len(before), total.num_output_units
     one = TuckerLayer(product.num_input_units, sums, product.arity, of_inputs(total, [at]))
     others = [place for place in range(total.arity) if place != at]
     if not others:
-        return Replacement.chain(match["factors"], one)
+        return Replacement.chain(match.inputs["factors"], one)
     rest = SumLayer(total.num_input_units, sums, len(others), of_inputs(total, others))
-    return _added([(rest, (*before, *after)), (one, match["factors"])], [rest, one])
+    return _added([(rest, (*before, *after)), (one, match.inputs["factors"])], [rest, one])
 
 
 def tucker_costs_more(match: Match) -> str | None:
