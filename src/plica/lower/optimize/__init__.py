@@ -11,6 +11,7 @@
 """
 
 from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
+from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 from plica.lower.optimize.strategy import cost_guided
 
@@ -20,8 +21,10 @@ __all__ = [
     "LeftOut",
     "Missed",
     "Optimized",
+    "Provenance",
     "Report",
     "Rules",
+    "Step",
     "cost_guided",
     "optimize_circuit",
 ]

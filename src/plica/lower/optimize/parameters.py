@@ -298,7 +298,7 @@ def share_nodes(parameter: Parameter) -> Parameter:
         return parameter
     kept = [node for node in parameter.nodes if node not in first]
     in_nodes = {node: [first.get(child, child) for child in parameter.node_inputs(node)] for node in kept}
-    return Parameter(kept, in_nodes, [first.get(parameter.output, parameter.output)])
+    return Parameter(kept, in_nodes, [first.get(output, output) for output in parameter.outputs])
 
 
 def _key(node: Any) -> Hashable:

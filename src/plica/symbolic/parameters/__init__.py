@@ -50,12 +50,14 @@ from plica.symbolic.parameters.reduce import (
     ReduceSumParameter,
     SoftmaxParameter,
 )
+from plica.symbolic.parameters.rules import ComposedParameter, LeafRow, OperationRow, ParameterRow
 from plica.symbolic.parameters.select import ConcatParameter, IndexParameter, MixingWeightParameter
 
 __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
+    "ComposedParameter",
     "ConcatParameter",
     "ConjugateParameter",
     "ConstantParameter",
@@ -66,12 +68,14 @@ __all__ = [
     "IndexParameter",
     "KroneckerParameter",
     "KroneckerSumParameter",
+    "LeafRow",
     "LogMatMulExpParameter",
     "LogParameter",
     "LogSoftmaxParameter",
     "MatMulParameter",
     "MixingWeightParameter",
     "Namespace",
+    "OperationRow",
     "OuterProductParameter",
     "OuterSumParameter",
     "Parameter",
@@ -80,6 +84,7 @@ __all__ = [
     "ParameterLike",
     "ParameterNode",
     "ParameterOp",
+    "ParameterRow",
     "ReduceLSEParameter",
     "ReduceProductParameter",
     "ReduceSumParameter",
