@@ -310,6 +310,12 @@ def test_a_matching_function_that_matches_another_node_is_refused() -> None:
         match_optimization_patterns(view.nodes[1:], view.outputs, [CHAIN], view.inputs, view.inputs, wrong)
 
 
+def test_a_matching_function_that_gives_something_else_is_refused() -> None:
+    view = letters("x; b = g x; a = f b", "a").view()
+    with pytest.raises(GraphError, match=r"gives a GraphOptMatch, a NearMiss or None, found \[\]"):
+        match_optimization_patterns(view.nodes, view.outputs, [CHAIN], view.inputs, view.inputs, lambda *_: [])
+
+
 def test_a_strategy_of_ones_own_sees_all_matches_and_the_graph() -> None:
     graph = letters("x; d = m x; c = m d; b = m c; a = m b", "a")
     seen = []

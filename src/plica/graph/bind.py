@@ -30,8 +30,10 @@ def pattern_matcher(graph: GraphView[Any]) -> MatchFunction:
     def match_pattern(
         root: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours
     ) -> GraphOptMatch[Any] | NearMiss[Any] | None:
+        if not kind_fits(graph.fits, graph.kind(root), pattern.root):
+            return None
         place = _Place(graph, pattern, inputs, readers)
-        if not kind_fits(graph.fits, graph.kind(root), pattern.root) or not _inputs_may_fit(place, root):
+        if not _inputs_may_fit(place, root):
             return None
         missed: NearMiss[Any] | None = None
         for binding in _bindings(place, (pattern.root,), _Binding({pattern.root.name: root}, {})):
@@ -101,25 +103,22 @@ def _problem(place: _Place, match: GraphOptMatch[Any]) -> Problem | None:
         return Problem("the root is no output", f"{graph.describe(match.root)} is no output")
     for entry in pattern.entries:
         node = match.nodes[entry.name]
-        if entry.config:
-            config = graph.config(node)
-            for name, condition in entry.config.items():
-                problem = _unmet(match, entry, name, condition, config.get(name, MISSING))
-                if problem is not None:
-                    return problem
-        for name, condition in entry.facts.items():
-            problem = _unmet(match, entry, name, condition, graph.fact(node, name))
-            if problem is not None:
-                return problem
+        config = graph.config(node) if entry.config else entry.config
+        for name, wanted in entry.config.items():
+            value = config.get(name, MISSING)
+            if value is MISSING or not holds(wanted, value):
+                return _unmet(match, entry, name, wanted, value)
+        for name, wanted in entry.facts.items():
+            value = graph.fact(node, name)
+            if value is MISSING or not holds(wanted, value):
+                return _unmet(match, entry, name, wanted, value)
     return exposed(match, graph, place.readers)
 
 
-def _unmet(match: GraphOptMatch[Any], entry: Entry, name: str, condition: Any, value: Any) -> Problem | None:
+def _unmet(match: GraphOptMatch[Any], entry: Entry, name: str, condition: Any, value: Any) -> Problem:
     """Why a setting or fact of a node is not as an entry wants it."""
     if value is MISSING:
         return _missing(match, entry, name)
-    if holds(condition, value):
-        return None
     wanted = "" if callable(condition) else f", not {condition}"
     shown = str(value) if len(str(value)) < 60 else type(value).__name__
     detail = f"{match.graph.describe(match.nodes[entry.name])}: {name} is {shown}{wanted}"
@@ -133,8 +132,9 @@ def _missing(match: GraphOptMatch[Any], entry: Entry, name: str) -> Problem:
 
 def exposed(match: GraphOptMatch[Any], graph: GraphView[Any], readers: Neighbours) -> Problem | None:
     """Why a node within a match may not be fused away: an output, an input of the match, or read by another node."""
-    inside = dict.fromkeys(match.fused)
-    for node in match.fused[1:]:
+    fused = match.fused
+    inside = dict.fromkeys(fused)
+    for node in fused[1:]:
         if any(node is one for one in graph.outputs):
             return Problem("an interior node is an output", f"{graph.describe(node)} is itself an output")
         if any(node is one for taken in match.inputs.values() for one in taken):

@@ -85,42 +85,44 @@ def match_optimization_patterns(
         GraphError: The matching function matched another node than it was given, or the strategy gave what is none of
             the matches.
     """
-    order, results = tuple(nodes), dict.fromkeys(outputs)
-    graph = search.graph or GraphView(order, tuple(results), inputs)
+    order, results = tuple(nodes), tuple(outputs)
+    graph = search.graph or GraphView(order, results, inputs)
     found: list[GraphOptMatch[Node]] = []
     for node in order:
         for number in range(len(patterns)) if search.begins is None else search.begins(node):
-            pattern = patterns[number]
-            result = match_function(node, pattern, inputs, readers)
+            result = match_function(node, patterns[number], inputs, readers)
             if isinstance(result, GraphOptMatch):
-                _check_root(result, pattern, node)
-                if pattern.is_output and result.root not in results:
-                    continue
-                match = replace(result, graph=graph, number=number)
-                reason = _reason_against(match, search)
-                if reason is None:
-                    found.append(match)
-                    continue
-                if search.on_near_miss is not None:  # no text for nobody
-                    detail = f"{graph.describe(match.root)}: {reason}"
-                    search.on_near_miss(NearMiss(match.root, reason.partition(": ")[0], detail, number))
-            elif result is not None and search.on_near_miss is not None:
-                search.on_near_miss(replace(result, number=number))
+                result = _accepted(result, node, patterns[number], number, graph, search)
+            if isinstance(result, GraphOptMatch):
+                found.append(result)
+            elif isinstance(result, NearMiss):
+                if search.on_near_miss is not None:
+                    search.on_near_miss(replace(result, number=number))
+            elif result is not None:
+                raise GraphError(f"a matching function gives a GraphOptMatch, a NearMiss or None, found {result!r}")
     place = {node: position for position, node in enumerate(order)}
-    preferred = strategy(tuple(found), graph, search.replacement)
+    preferred = strategy(tuple(found), graph, search.replacement) if found else ()
     kept = sorted(without_overlap(preferred, found), key=lambda match: place[match.root])
     return kept, {match.root: match for match in kept}
 
 
-def _check_root(match: GraphOptMatch[Any], pattern: Pattern, node: Any) -> None:
-    if match.nodes.get(pattern.root.name) is not node:
+def _accepted(
+    result: GraphOptMatch[Node], node: Node, pattern: Pattern, number: int, graph: GraphView[Node], search: Search
+) -> GraphOptMatch[Node] | NearMiss[Node] | None:
+    """What the matching function found, with its place; the reason where its condition declines it."""
+    found = result.nodes.get(pattern.root.name)
+    if found is not node:
         raise GraphError(
-            f"the matching function was asked for {pattern.root.name} at {node}, and matched it with "
-            f"{match.nodes.get(pattern.root.name)}; `nodes` has the node of each entry by its name"
+            f"the matching function was asked for {pattern.root.name} at {node}, and matched it with {found}; "
+            "`nodes` has the node of each entry by its name"
         )
-
-
-def _reason_against(match: GraphOptMatch[Any], search: Search) -> str | None:
-    """Why the condition of a match's pattern does not hold."""
-    condition = search.conditions[match.number] if match.number < len(search.conditions) else None
-    return None if condition is None else condition(match)
+    if pattern.is_output and not any(node is one for one in graph.outputs):
+        return None
+    match = GraphOptMatch(pattern, result.nodes, result.inputs, result.sub_matches, graph, number)
+    condition = search.conditions[number] if number < len(search.conditions) else None
+    reason = None if condition is None else condition(match)
+    if reason is None:
+        return match
+    if search.on_near_miss is None:  # no text for nobody
+        return None
+    return NearMiss(node, reason.partition(": ")[0], f"{graph.describe(node)}: {reason}")

@@ -183,6 +183,11 @@ def _begins(graph: GraphView[Node], rules: Sequence[Rule]) -> Callable[[Node], S
 def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
     """What the rule puts in place of a match, checked."""
     replacement = rule.replacement(match)
+    if not isinstance(replacement, Replacement):
+        raise GraphError(
+            f"rule {rule.name} at {match.graph.describe(match.root)}: it gave {replacement!r}; return "
+            "Replacement.chain(inputs, node, ...) for new nodes, or Replacement.by(node) for one that is there"
+        )
     known: dict[Node, None] = {node: None for nodes in match.inputs.values() for node in nodes}
     known.update((match.nodes[entry.name], None) for entry in match.pattern.entries if entry.kept)
     for node, inputs in replacement.nodes:

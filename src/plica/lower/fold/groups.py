@@ -16,6 +16,7 @@ from typing import Any
 
 from plica.errors import UnsupportedError
 from plica.graph.fold import FoldIndex, Groups, build_folded_graph, order_folds, schedule
+from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
     LAYER_ROWS,
@@ -85,6 +86,7 @@ class FoldedCircuit:
         out_fold_idx: For each output of the circuit, its group and fold.
         folds: Whether alike layers were to be one group.
         rows: The rows of layers that are not Plica's own.
+        rewriting: By which rules its Programs are rewritten, where those are not Plica's own alone.
     """
 
     circuit: Circuit
@@ -93,6 +95,7 @@ class FoldedCircuit:
     out_fold_idx: tuple[FoldIndex, ...]
     folds: bool
     rows: Rows
+    rewriting: Rewriting | None = None
 
     def row(self, layer: Layer) -> LayerRow:
         """What computes a layer.

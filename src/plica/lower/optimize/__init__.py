@@ -10,6 +10,7 @@
 (TuckerLayer(arity=2, 4 -> 1), 'tucker')
 """
 
+from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
 from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
@@ -23,6 +24,7 @@ __all__ = [
     "Optimized",
     "Provenance",
     "Report",
+    "RuleContext",
     "Rules",
     "Step",
     "cost_guided",
