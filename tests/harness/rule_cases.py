@@ -5,6 +5,7 @@ A row of another rule needs rows here; `tests/lower/optimize/test_rule_cases.py`
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,12 +150,29 @@ def sums_over_two() -> Circuit:
     return Circuit([*leaves, inner, outer], {inner: leaves, outer: [inner]}, [outer])
 
 
-def sum_over_two_sums() -> Circuit:
-    """A sum of two sums: one weight cannot stand for both."""
-    leaf = coin([0], 6, 3)
-    first, second, outer = SumLayer(6, 6), SumLayer(6, 6), SumLayer(6, 2, 2)
-    edges: dict[Any, list[Any]] = {first: [leaf], second: [leaf], outer: [first, second]}
-    return Circuit([leaf, *edges], edges, [outer])
+def over(outer: Any, *inner: Any) -> Circuit:
+    """A layer over others, each of which, unless it is an input layer, reads input layers of its own."""
+    edges: dict[Any, Any] = {}
+    for layer in inner:
+        if isinstance(layer, SumLayer):
+            edges[layer] = [coin([0], layer.num_input_units, 3) for _ in range(layer.arity)]
+        elif layer.arity:
+            edges[layer] = inputs(layer.arity, layer.num_input_units)
+    leaves = [leaf for read in edges.values() for leaf in read]
+    edges[outer] = inner
+    return Circuit([*leaves, *(one for one in inner if not one.arity), *edges], edges, [outer])
+
+
+def sum_over(*inner: Any, units: int = 2, weight: Any = None) -> Circuit:
+    """A sum over others."""
+    return over(SumLayer(inner[0].num_output_units, units, len(inner), weight), *inner)
+
+
+def mixes(arity: int, weight: float | None = None) -> SumLayer:
+    """A mixing sum of 3 units, with one weight throughout where it is given."""
+    if weight is None:
+        return SumLayer(3, 3, arity, weight_factory=mixing)
+    return SumLayer(3, 3, arity, of(fixed(weight, (3, arity)), MixingWeightParameter((3, arity))))
 
 
 def nested_products(output: bool = False) -> Circuit:
@@ -187,6 +205,13 @@ def dot(*factors: Parameter, left: int = 2, right: int = 3) -> Circuit:
     sums, units = weight.shape
     layer = TensorDotLayer(left, units, right, sums, weight)
     return chain(coin([0], layer.num_input_units, 3), layer)
+
+
+def shared_blocks(arity: int, first: tuple[int, int], second: tuple[int, int]) -> Circuit:
+    """A sum of several inputs with a Kronecker weight."""
+    weight = kronecker(softmax_normal(first), softmax_normal(second))
+    sums, total = weight.shape
+    return over(SumLayer(total // arity, sums, arity, weight), *(coin([0], total // arity, 3) for _ in range(arity)))
 
 
 def shared_softmax() -> Circuit:
@@ -234,12 +259,78 @@ FUSING = (
     ),
     RuleCase(
         "sum-sum",
-        "mixing",
-        lambda: chain(coin([0], 3), SumLayer(3, 3), SumLayer(3, 3, weight_factory=mixing)),
+        "a dense sum over one that mixes",
+        lambda: over(SumLayer(3, 2), mixes(1)),
         True,
-        "mixing of outer does not fit",
+        "one of the sums mixes",
     ),
-    RuleCase("sum-sum", "the outer sum has two inputs", sum_over_two_sums, True),
+    RuleCase("sum-sum", "beside another input", lambda: sum_over(coin([0], 6), SumLayer(6, 6))),
+    RuleCase(
+        "sum-sum", "of two inputs, beside others", lambda: sum_over(coin([0], 6), SumLayer(6, 6, 2), coin([0], 6))
+    ),
+    RuleCase(
+        "sum-sum",
+        "of another width, beside another input",
+        lambda: sum_over(coin([0], 6), SumLayer(4, 6)),
+        True,
+        "inputs of one sum have one width",
+    ),
+    RuleCase(
+        "sum-sum",
+        "of large weights",
+        lambda: sum_over(SumLayer(6, 6), weight=fixed(1e7, (2, 6))),
+        True,
+        "might overflow where log space does not",
+        ("lse-sum",),
+    ),
+    *(
+        RuleCase(f"sum-of-{arity}-sums", name, partial(build, arity), bool(why), why)
+        for arity in (2, 3, 4)
+        for name, build, why in (
+            ("of one width", lambda arity: sum_over(*(SumLayer(6, 6) for _ in range(arity))), ""),
+            ("of several inputs", lambda arity: sum_over(*(SumLayer(4, 6, 2) for _ in range(arity))), ""),
+            (
+                "of two widths",
+                lambda arity: sum_over(*(SumLayer(4 + (place == 1), 6) for place in range(arity))),
+                "inputs of one sum have one width",
+            ),
+            (
+                "bottlenecks",
+                lambda arity: sum_over(*(SumLayer(8, 1) for _ in range(arity)), units=8),
+                "one sum layer costs no less than",
+            ),
+        )
+    ),
+    RuleCase("sum-sum", "mixing, alone", lambda: over(mixes(1), mixes(2))),
+    RuleCase("sum-sum", "mixing, beside others", lambda: over(mixes(3), coin([0], 3, 3), mixes(2), mixes(3))),
+    RuleCase("sum-sum", "mixing, ones", lambda: over(mixes(2, 1.0), mixes(2, 1.0), mixes(2))),
+    RuleCase("sum-sum", "mixing, over a dense sum", lambda: over(mixes(1), SumLayer(3, 3))),
+    RuleCase(
+        "sum-sum",
+        "mixing, of several, over dense sums",
+        lambda: over(mixes(2), SumLayer(3, 3), SumLayer(3, 3)),
+        True,
+        "one of the sums mixes",
+    ),
+    RuleCase(
+        "sum-sum",
+        "mixing, of large weights",
+        lambda: over(mixes(2), mixes(2, 1e7), mixes(2)),
+        True,
+        "might overflow where log space does not",
+        ("lse-sum",),
+    ),
+    RuleCase("tucker", "two products", lambda: sum_over(KroneckerLayer(3, 2), KroneckerLayer(3, 2))),
+    RuleCase("tucker", "three products", lambda: sum_over(*(KroneckerLayer(3, 2) for _ in range(3)))),
+    RuleCase("tucker", "another input", lambda: sum_over(coin([0], 9), KroneckerLayer(3, 2))),
+    RuleCase(
+        "tucker",
+        "more sums than products",
+        lambda: sum_over(KroneckerLayer(2, 2), KroneckerLayer(2, 2), units=64),
+        True,
+        "sums of their own cost no less than one",
+    ),
+    RuleCase("tucker", "mixing several", lambda: mixed_products(lambda: KroneckerLayer(3, 2)), True, "mixing of sum"),
     RuleCase("hadamard-hadamard", "three nested", nested_products),
     RuleCase("hadamard-hadamard", "inner ones are outputs", lambda: nested_products(True), True, "is an output"),
     RuleCase("one-factor", "hadamard", lambda: chain(coin([0], 3), HadamardLayer(3, 1), SumLayer(3, 2))),
@@ -253,6 +344,7 @@ FUSING = (
     RuleCase("identity-sum", "turned", lambda: weighted(constant(np.eye(3)[::-1])), True),
     RuleCase("identity-sum", "mixing, of a half", lambda: weighted(mixing_constant(0.5)), True),
     RuleCase("identity-sum", "learnable", lambda: weighted(exp_normal((3, 3))), True),
+    RuleCase("identity-sum", "along one axis of units", lambda: dot(Parameter.from_input(constant(np.eye(3))))),
     RuleCase("identity-sum", "two inputs", identity_of_two, True),
 )
 
@@ -261,6 +353,18 @@ SHATTERING = (
     RuleCase("kronecker-sum", "wide", lambda: weighted(kronecker(softmax_normal((2, 3)), softmax_normal((4, 2))))),
     RuleCase("kronecker-sum", "square", lambda: weighted(kronecker(softmax_normal((5, 2)), softmax_normal((2, 5))))),
     RuleCase("kronecker-sum", "signed", lambda: weighted(kronecker(normal(S), normal((4, 2)))), semirings=LINEAR),
+    RuleCase("kronecker-sum", "two inputs, whole blocks", lambda: shared_blocks(2, (4, 2), (3, 5))),
+    RuleCase("kronecker-sum", "two inputs, whole blocks that narrow", lambda: shared_blocks(2, (2, 6), (2, 5))),
+    RuleCase("kronecker-sum", "three inputs, a block each", lambda: shared_blocks(3, (4, 3), (4, 5))),
+    RuleCase("kronecker-sum", "two inputs, one block of both", lambda: shared_blocks(2, (4, 1), (4, 6))),
+    RuleCase("kronecker-sum", "four inputs, two blocks", lambda: shared_blocks(4, (4, 2), (4, 6))),
+    RuleCase(
+        "kronecker-sum",
+        "two inputs, one of a block and a half",
+        lambda: shared_blocks(2, (4, 3), (4, 2)),
+        True,
+        "no factor is that of an input",
+    ),
     RuleCase(
         "kronecker-sum",
         "signed, in logarithms",

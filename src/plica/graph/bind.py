@@ -9,7 +9,9 @@ inputs of a commutative entry come in every order.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import permutations
+from math import inf
 from typing import Any, NamedTuple
 
 from plica.graph.match import MatchFunction, Neighbours
@@ -60,13 +62,24 @@ class _Place(NamedTuple):
 
 
 def _inputs_may_fit(place: _Place, root: Any) -> bool:
-    """Whether every entry that the root reads finds some input of its kind: most places are left at this."""
-    graph, by_name = place.graph, place.pattern.by_name
-    names = [name for name in place.pattern.root.inputs if name in by_name]
-    if not names:
+    """Whether the inputs are enough, and one is of its kind for every entry that the root reads: most end here."""
+    least, most, entries = _root_inputs(place.pattern)
+    if not entries:
         return True
-    kinds = [graph.kind(node) for node in place.inputs(root)]
-    return all(any(kind_fits(graph.fits, kind, by_name[name]) for kind in kinds) for name in names)
+    found = place.inputs(root)
+    if not least <= len(found) <= most:
+        return False
+    kinds = dict.fromkeys(place.graph.kind(node) for node in found)
+    return all(any(kind_fits(place.graph.fits, kind, entry) for kind in kinds) for entry in entries)
+
+
+@lru_cache(maxsize=1024)
+def _root_inputs(pattern: Pattern) -> tuple[int, float, tuple[Entry, ...]]:
+    """How many inputs the root has at least and at most, and the entries that it reads; asked again for every node."""
+    names = pattern.root.inputs
+    fixed = sum(not name.startswith("*") for name in names)
+    read = tuple(pattern.by_name[name] for name in names if name in pattern.by_name)
+    return fixed, fixed if fixed == len(names) else inf, read
 
 
 class Problem(NamedTuple):

@@ -16,6 +16,7 @@ from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import SumLayer
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConcatParameter,
     ConstantParameter,
     ExpParameter,
     HadamardParameter,
@@ -231,6 +232,7 @@ RANGES = [
     (pair(MatMulParameter(S, (3, 2)), of(normal(S), ExpParameter(S)), of(fixed(-1, (3, 2)))), (-np.inf, np.inf)),
     (of(normal(S), SoftplusParameter(S), ReduceSumParameter(S)), (0, np.inf)),
     (of(normal(S), SigmoidParameter(S), IndexParameter(S, indices=[1])), (0, 1)),
+    (pair(ConcatParameter(S, S), of(normal(S), SigmoidParameter(S)), fixed(2)), (0, 2)),
 ]
 
 

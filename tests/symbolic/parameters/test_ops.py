@@ -10,6 +10,7 @@ from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConcatParameter,
     ConjugateParameter,
     EinsumParameter,
     ExpParameter,
@@ -87,6 +88,8 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (LogSoftmaxParameter((2, 3), axis=0), lambda x: np.log(softmax(x, 0))),
     (IndexParameter((2, 3), indices=[2, 0, 1, 1]), lambda x: x[:, [2, 0, 1, 1]]),
     (IndexParameter((4, 3), indices=[1, 2, 3], axis=0), lambda x: x[1:]),
+    (ConcatParameter((2, 3), (2, 4)), lambda x, y: np.concatenate([x, y], axis=1)),
+    (ConcatParameter((2, 3), (1, 3), axis=0), lambda x, y: np.concatenate([x, y])),
     (MixingWeightParameter((4, 3)), mixing),
     (MatMulParameter((2, 3), (3, 4)), np.matmul),
     (EinsumParameter((2, 3), (2, 5), equation="rm,rn->mn"), lambda x, y: x.T @ y),
@@ -157,6 +160,11 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: KroneckerParameter((2,), (2, 3)), ShapeError, "as many axes"),
         (lambda: OuterProductParameter((2, 3), (3, 3)), ShapeError, "differ at axis -1 at most"),
         (lambda: OuterSumParameter((2, 3), (2, 3, 1)), ShapeError, "OuterSumParameter: expected two inputs"),
+        (
+            lambda: ConcatParameter((2, 3), (3, 3)),
+            ShapeError,
+            r"differ at axis -1 at most, found \(2, 3\) and \(3, 3\)",
+        ),
         (lambda: SoftmaxParameter((2, 3), axis=2), ShapeError, r"axis 2 is outside .* use an axis in \[-2, 1\]"),
         (lambda: ReduceSumParameter((2, 3), axis=-3), ShapeError, "ReduceSumParameter: axis -3 is outside"),
         (lambda: ReduceSumParameter(()), ShapeError, "axis -1 is outside"),

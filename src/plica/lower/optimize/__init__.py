@@ -14,6 +14,7 @@ from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
 from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
+from plica.lower.optimize.strategy import cost_guided
 
 __all__ = [
     "DEFAULT_RULES",
@@ -26,5 +27,6 @@ __all__ = [
     "RuleContext",
     "Rules",
     "Step",
+    "cost_guided",
     "optimize_circuit",
 ]

@@ -72,14 +72,14 @@ def underflow(node: Any, inputs: Inputs) -> float:
     """How many smallest normal numbers an entry of `node` may lack because it or what it is made of underflowed.
 
     One for the entry itself; a product adds what its factors lack times the largest that the other can be. Factors
-    without a known bound count as 1.
+    without a known bound count as 1. Entries that are chosen or joined lack what they lacked before.
     """
     known = numbers(inputs)
 
     def lacking(one: Any, found: list[float]) -> float:
         terms = one.terms() if found else 0
         if not terms:
-            return 1.0
+            return max(found, default=1.0)
         most = [abs((known(child).range or ANYTHING)[1]) for child in inputs(one)]
         each = found[0] * most[1] + found[1] * most[0] + 1.0
         return terms * each if each < inf else 1.0

@@ -1,7 +1,9 @@
-"""Operations that place entries: choosing some along an axis, and spreading mixing weights over diagonals.
+"""Operations that place entries: choosing and joining along an axis, and spreading mixing weights over diagonals.
 
 >>> IndexParameter((2, 3), indices=[2, 0, 2, 1]).shape, MixingWeightParameter((4, 3)).shape
 ((2, 4), (4, 12))
+>>> ConcatParameter((2, 3), (2, 4)).shape
+(2, 7)
 """
 
 import operator
@@ -11,7 +13,7 @@ from typing import ClassVar, final
 
 from plica.errors import InputError, ShapeError
 from plica.ir.ranges import Range
-from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, check_axis, range_as
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_axis, fold_axis, range_as
 
 
 @final
@@ -57,6 +59,32 @@ def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
         else:
             runs.append((index, index))
     return runs
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ConcatParameter(BinaryOp):
+    """The entries of the first input, then those of the second, along an axis."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("concat")
+
+    axis: int = field(default=-1, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The common shape, with the sum of the two sizes at `axis`."""
+        first, second = self.in_shape1, self.in_shape2
+        check_axis(self, first, self.axis)
+        at = self.axis % len(first)
+        if len(first) != len(second) or first[:at] + first[at + 1 :] != second[:at] + second[at + 1 :]:
+            raise ShapeError(
+                f"ConcatParameter: expected two inputs that differ at axis {self.axis} at most, found {first} and "
+                f"{second}; choose another axis"
+            )
+        return (*first[:at], first[at] + second[at], *first[at + 1 :])
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """Both, one after the other."""
+        return xp.concat(list(arrays), axis=fold_axis(self.axis))
 
 
 @final
