@@ -57,6 +57,35 @@ class Memory(Enum):
     VIEW = "the memory of the first operand"
 
 
+class View(Enum):
+    """Whose entries the results of an operation are: moved, repeated or left out, but never changed."""
+
+    NONE = "entries that it computes"
+    MOVED = "all entries of the first operand"
+    SELECTED = "some entries of the first operand; further operands say which"
+    JOINED = "all entries of all operands"
+    CHOSEN = "some entries of the operands after the first, which says which"
+
+    @property
+    def operands(self) -> slice:
+        """The operands whose entries they are."""
+        return _VIEWED[self]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no entry is left out."""
+        return self in (View.MOVED, View.JOINED)
+
+
+_VIEWED = {
+    View.NONE: slice(0, 0),
+    View.MOVED: slice(0, 1),
+    View.SELECTED: slice(0, 1),
+    View.JOINED: slice(0, None),
+    View.CHOSEN: slice(1, None),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One array operation.
@@ -72,6 +101,7 @@ class Op:
             that each operand stands for (None where it is none), and the reference a function
             `run(program, consts, inputs)` that gives all outputs of a nested Program.
         memory: Where its results lie, for the memory plan; numpy's reference may copy where others need not.
+        view: Whose entries its results are: an operation on each entry may as well be applied to those.
 
     A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """
@@ -84,6 +114,7 @@ class Op:
     pure: bool = True
     regions: bool = False
     memory: Memory = Memory.NEW
+    view: View = View.NONE
 
     def types(
         self, inputs: Iterable[ArrayType], params: Mapping[str, Any], sizes: Sequence[Dim | None] = ()

@@ -12,7 +12,7 @@ import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType
-from plica.ir.op import PRIMITIVE, Array, Memory, Op, Sample, Unsupported, sample
+from plica.ir.op import PRIMITIVE, Array, Memory, Op, Sample, Unsupported, View, sample
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, real_dtype, require_kind, require_operands, require_same_dtype
 
@@ -314,8 +314,9 @@ ELEMENTWISE = (
         lambda x: x,
         lambda: [sample(_array("any", "float32")), sample(_array("any", "int64"))],
         memory=Memory.VIEW,
+        view=View.MOVED,
     ),
-    Op("where", _where_type, np.where, _where_samples),
+    Op("where", _where_type, np.where, _where_samples, view=View.CHOSEN),
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
     Op("astype", _astype_type, lambda x, *, dtype: x.astype(dtype.value), _astype_samples),
 )

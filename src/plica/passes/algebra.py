@@ -34,19 +34,32 @@ New = Replacement[Any]
 _NEVER_NEGATIVE = frozenset({"exp", "softmax", "sigmoid", "softplus", "abs", "square"})
 
 
-def simplify(program: Program, rules: "Sequence[Rule] | None" = None) -> Program:
-    """The Program after `rules`, until none fires; what they leave unread stays for dead code elimination."""
+Fired = dict[str, list[str]]
+"""Rules by their equations, and for each place where one fired what the equation there came from."""
+
+
+def simplify(program: Program, rules: "Sequence[Rule] | None" = None, fired: Fired | None = None) -> Program:
+    """The Program after `rules`, until none fires; what they leave unread stays for dead code elimination.
+
+    Args:
+        program: The Program.
+        rules: By default `ALGEBRA`.
+        fired: Where to note what was done.
+    """
     table = ALGEBRA if rules is None else rules
-    while (rewritten := _pass(program, table)) is not None:
+    while (rewritten := _pass(program, table, fired)) is not None:
         program = rewritten
     return program
 
 
-def _pass(program: Program, rules: Sequence[Rule]) -> Program | None:
+def _pass(program: Program, rules: Sequence[Rule], fired: Fired | None) -> Program | None:
     """One pass; None where no rule fired."""
     result = optimize_graph(program_view(program), rules)
     if result is None:
         return None
+    if fired is not None:
+        for done in result.applied:
+            fired.setdefault(done.rule.equation, []).append(done.match.root.source)
     names: dict[Any, Operand] = {}
     equations: list[Equation] = []
     for node in result.nodes:

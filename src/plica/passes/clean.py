@@ -12,33 +12,37 @@ from dataclasses import replace
 from typing import Any
 
 from plica.ir.program import Program, nested
-from plica.passes.algebra import simplify
+from plica.passes.algebra import Fired, simplify
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
-
-PASSES = (simplify, share_equations, eliminate_dead_code)
-
-
-def clean(program: Program) -> Program:
-    """The Program after `PASSES`, on what loops repeat as little as they may; recursion is as deep as nesting."""
-    return _clean(hoist(program))
+from plica.passes.views import move_to_sources
 
 
-def _clean(program: Program) -> Program:
+def clean(program: Program, fired: Fired | None = None) -> Program:
+    """The Program after all passes, on what loops repeat as little as they may; recursion is as deep as nesting.
+
+    Args:
+        program: The Program.
+        fired: Where to note which rules fired.
+    """
+    return _clean(hoist(program), fired)
+
+
+def _clean(program: Program, fired: Fired | None) -> Program:
+    def cleaned(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(cleaned, value))
+        return _clean(value, fired) if isinstance(value, Program) else value
+
     equations = tuple(
-        replace(equation, params={name: _cleaned(value) for name, value in equation.params.items()})
+        replace(equation, params={name: cleaned(value) for name, value in equation.params.items()})
         if any(nested(equation.params))
         else equation
         for equation in program.equations
     )
-    program = replace(program, equations=equations)
-    for one in PASSES:
-        program = one(program)
+    found: Program | None = replace(program, equations=equations)
+    while found is not None:  # what is moved through views lets rules fire, after which more may be moved
+        program = eliminate_dead_code(share_equations(simplify(found, fired=fired)))
+        found = move_to_sources(program, fired=fired)
     return program
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_cleaned, value))
-    return _clean(value) if isinstance(value, Program) else value
