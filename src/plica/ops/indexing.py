@@ -190,7 +190,7 @@ INDEXING = (
         "lookup",
         _lookup_type,
         _lookup,
-        lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]]))],
+        lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]])), sample(_X.reshape(2, 1, 3), [[2], [0]])],
         view=View.SELECTED,
     ),
     Op("search_cumulative", _search_type, _search, _search_samples),

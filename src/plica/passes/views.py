@@ -232,10 +232,10 @@ def _work(equations: Iterable[Equation]) -> tuple[int, Dim]:
     return len(busy), total(product(var.type.shape) for one in busy for var in one.outputs)
 
 
-def _applied(name: str, operand: Operand, variable: str = "") -> Equation:
+def _applied(name: str, operand: Operand, variable: str = "", source: str = "") -> Equation:
     """An entrywise operation on one operand."""
     (type_,) = OPS[name].types([operand.type], {})
-    return Equation(OpRef(name), (operand,), (Var(variable, type_),))
+    return Equation(OpRef(name), (operand,), (Var(variable, type_),), source=source)
 
 
 def _firing(
@@ -289,8 +289,9 @@ class _Mover:
     def _apply(self, name: str, node: Node) -> None:
         """Put the operation behind a view, or at a source."""
         if isinstance(node, Var):
-            equation = _applied(name, node, self.names.fresh())
-            self.after.setdefault(self.graph.maker.get(node), []).append(equation)
+            maker = self.graph.maker.get(node)
+            equation = _applied(name, node, self.names.fresh(), "" if maker is None else maker.source)
+            self.after.setdefault(maker, []).append(equation)
             self.now[name, node] = equation.outputs[0]
             return
         places = range(len(node.inputs))[OPS[node.op.name].view.operands]

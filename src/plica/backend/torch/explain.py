@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plica.lower.fold.explain import explain_folds
+from plica.lower.optimize.report import program_rules_text
 from plica.passes.memory import plan_memory
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ def explain(circuit: TorchCircuit, report: Report | None) -> str:
         f"{len(circuit.program.equations)} equations"
     )
     rules = "not optimised" if report is None else report.text()
+    on_program = program_rules_text(circuit.lowered(circuit.usual_input()).fired)
     plan = plan_memory(circuit.program, _ROWS)
     memory = (
         f"memory for {_ROWS} rows: {plan.peak:,} bytes at the peak without gradients, at most "
         f"{plan.total:,} with them; {plan.copied:,} bytes copied to bring folds together"
     )
-    return "\n".join([head, rules, explain_folds(circuit.folded), memory])
+    return "\n".join([head, rules, explain_folds(circuit.folded), on_program, memory])
