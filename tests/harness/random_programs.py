@@ -224,7 +224,7 @@ _BEHIND = {
 
 @st.composite
 def programs_of_views(draw: st.DrawFn) -> Program:
-    """A Program in which views stand between operations, most of which a rule would make one if they were neighbours."""
+    """A Program in which views stand between operations that a rule would often make one if they were neighbours."""
     grow = _Growing(draw)
     known = [grow.builder.argument(name, shape, DType.FLOAT64) for name, shape in (("x", ("n", 3)), ("y", (2, 3)))]
     read = []
