@@ -1,6 +1,7 @@
 """Entrywise operations before views: which are moved and which stay, and that no number or gradient changes."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -271,14 +272,15 @@ def test_many_views_of_many_sources_take_one_pass() -> None:
 
 def work(program: Program, sizes: dict[str, int]) -> int:
     """How many entries operations write that are no views."""
-    written = (
-        var
+
+    def size(atom: Any) -> int:
+        return sizes[atom.name]
+
+    return sum(
+        prod(evaluate(dim, size) for dim in var.type.shape)
         for equation in program.equations
         if OPS[equation.op.name].memory is not Memory.VIEW
         for var in equation.outputs
-    )
-    return sum(
-        np.prod([evaluate(dim, lambda atom: sizes[atom.name]) for dim in var.type.shape], dtype=int) for var in written
     )
 
 

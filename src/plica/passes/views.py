@@ -43,7 +43,7 @@ MOVE = "f(view(x)) -> view(f(x))"
 _ENTRYWISE = frozenset(op.name for op in ELEMENTWISE)
 
 Node = Equation | Var  # an equation that is a view; else a source
-Behind = Mapping[Hashable, frozenset[Hashable]]
+Partners = Mapping[Hashable, frozenset[Hashable]]
 
 
 def move_to_sources(program: Program, rules: Sequence[Rule] = ALGEBRA, fired: Fired | None = None) -> Program | None:
@@ -54,9 +54,9 @@ def move_to_sources(program: Program, rules: Sequence[Rule] = ALGEBRA, fired: Fi
         rules: The rules.
         fired: Where to note what was moved.
     """
-    behind, graph = _behind(tuple(rules)), _Graph(program)
-    movable = [one for one in program.equations if one.op.name in behind and _is_movable(graph, one)]
-    fires = _firing(graph, rules, behind, movable)
+    partners, graph = _partners(tuple(rules)), _Graph(program)
+    movable = [one for one in program.equations if one.op.name in partners and _is_movable(graph, one)]
+    fires = _firing(graph, rules, partners, movable)
     chosen = _Search(graph, fires).chosen(movable) if fires else {}
     if not chosen:
         return None
@@ -66,8 +66,8 @@ def move_to_sources(program: Program, rules: Sequence[Rule] = ALGEBRA, fired: Fi
 
 
 @lru_cache(maxsize=16)
-def _behind(rules: tuple[Rule, ...]) -> Behind:
-    """For each entrywise operation of one operand, the operations behind it at which a rule may fire."""
+def _partners(rules: tuple[Rule, ...]) -> Partners:
+    """For each entrywise operation, the operations that make its operand where a rule may fire."""
     found: dict[Hashable, frozenset[Hashable]] = {}
     for entries in (rule.pattern.entries for rule in rules):
         if len(entries) > 1 and entries[0].inputs == (entries[1].name,):
@@ -239,13 +239,13 @@ def _applied(name: str, operand: Operand, variable: str = "", source: str = "") 
 
 
 def _firing(
-    graph: _Graph, rules: Sequence[Rule], behind: Behind, movable: Sequence[Equation]
+    graph: _Graph, rules: Sequence[Rule], partners: Partners, movable: Sequence[Equation]
 ) -> dict[tuple[str, Node], Replacement[Any]]:
     """What `rules` make of operations at sources, by their names and the sources."""
     trials: dict[tuple[str, Node], Equation] = {}
     for name in dict.fromkeys(one.op.name for one in movable):
         for node in graph.behind(one for one in movable if one.op.name == name):
-            if isinstance(node, Var) and node in graph.maker and graph.maker[node].op.name in behind[name]:
+            if isinstance(node, Var) and node in graph.maker and graph.maker[node].op.name in partners[name]:
                 trials[name, node] = _applied(name, node)
     if not trials:
         return {}
