@@ -11,7 +11,7 @@ from plica.frontend.programs import interpret, trace, verify
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
 from plica.ir.types import array_type, spec
-from plica.passes.algebra import ALGEBRA, simplify
+from plica.passes.algebra import ALGEBRA, Fired, simplify
 from plica.passes.dead_code import eliminate_dead_code
 
 X = np.array([[0.5, -1.5, 2.0], [0.0, -0.0, 3.0]])
@@ -161,3 +161,13 @@ def test_a_program_without_matches_is_itself() -> None:
 def test_no_rules_do_nothing() -> None:
     program = of(lambda x: x * 1)
     assert simplify(program, []) is program
+
+
+def test_what_fired_is_noted_by_rule_and_place() -> None:
+    (one,) = (rule for rule in ALGEBRA if rule.name == "x * 1 -> x")
+    fired: Fired = {}
+    program = of(lambda x: (x * 1, -(x * 1), xp.exp(x)))
+    simplify(program, [replace(one, name="own")], fired)
+    assert fired == {"own: x * 1 -> x": [equation.source for equation in program.equations[:2]]}
+    simplify(of(lambda x: xp.negative(xp.negative(x))), fired=fired)
+    assert list(fired) == ["own: x * 1 -> x", "-(-x) -> x"]

@@ -194,7 +194,7 @@ def gradients(program: Program, values: list[np.ndarray]) -> list[torch.Tensor]:
 )
 def test_a_rule_fires_behind_views(function: Any, specs: Any, rule: str, left: list[str]) -> None:
     program, fired = trace(function, *specs), Fired()
-    moved = clean(program, fired)
+    moved = clean(program, fired=fired)
     verify(moved)
     assert [name for name in operations(moved) if name != "add" or "add" in left] == left
     assert fired[MOVE]

@@ -109,7 +109,7 @@ class LoweringScope:
 
     def build(self, results: Iterable[Tracer]) -> Program:
         """The Program that returns `results`, without what they do not need."""
-        return clean(self.builder.build([result.operand for result in results]), self.fired)
+        return clean(self.builder.build([result.operand for result in results]), fired=self.fired)
 
     def parameters(self, group: FoldedLayer) -> Params:
         """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""

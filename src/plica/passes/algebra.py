@@ -35,7 +35,7 @@ _NEVER_NEGATIVE = frozenset({"exp", "softmax", "sigmoid", "softplus", "abs", "sq
 
 
 Fired = dict[str, list[str]]
-"""Rules by their equations, and for each place where one fired what the equation there came from."""
+"""Rules by name and equation, and for each place where one fired what the equation there came from."""
 
 
 def simplify(program: Program, rules: "Sequence[Rule] | None" = None, fired: Fired | None = None) -> Program:
@@ -59,7 +59,9 @@ def _pass(program: Program, rules: Sequence[Rule], fired: Fired | None) -> Progr
         return None
     if fired is not None:
         for done in result.applied:
-            fired.setdefault(done.rule.equation, []).append(done.match.root.source)
+            name, equation = done.rule.name, done.rule.equation
+            text = equation if name == equation else f"{name}: {equation}"
+            fired.setdefault(text, []).append(done.match.root.source)
     names: dict[Any, Operand] = {}
     equations: list[Equation] = []
     for node in result.nodes:

@@ -19,7 +19,7 @@ from plica.passes.hoist import hoist
 from plica.passes.views import move_to_sources
 
 
-def clean(program: Program, fired: Fired | None = None) -> Program:
+def clean(program: Program, *, fired: Fired | None = None) -> Program:
     """The Program after all passes, on what loops repeat as little as they may; recursion is as deep as nesting.
 
     Args:

@@ -105,11 +105,11 @@ def program_rules_text(fired: Mapping[str, Sequence[str]]) -> str:
     """What rules on the Program did, as lines.
 
     Args:
-        fired: For each rule, by its equation, what each place where it fired comes from.
+        fired: For each rule, by name and equation, what each place where it fired comes from.
     """
     lines = ["rules on the Program:" if fired else "rules on the Program: none fired"]
-    for equation, places in fired.items():
-        lines.append(f"  program {equation}: {_times(len(places))}")
+    for rule, places in fired.items():
+        lines.append(f"  program {rule}: {_times(len(places))}")
         if named := tuple(dict.fromkeys(filter(None, places))):
             lines.append(f"    at {_some(named)}")
     return "\n".join(lines)
