@@ -65,8 +65,10 @@ def reference(op: str, inputs: Sequence[Array], params: Mapping[str, Any]) -> tu
     return results if isinstance(results, tuple) else (results,)
 
 
-def run_region(program: Program, consts: Sequence[Array], inputs: Sequence[Array]) -> tuple[Array, ...]:
-    """All results of a Program, nested or not, at all its inputs."""
+def run_region(
+    program: Program, consts: Sequence[Array], inputs: Sequence[Array], *, wide: bool = False
+) -> tuple[Array, ...]:
+    """All results of a Program, nested or not, at all its inputs; `wide` keeps floats as wide as the inputs are."""
     values: dict[Any, Array] = dict(zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
 
     def read(operand: Operand) -> Array:
@@ -81,7 +83,8 @@ def run_region(program: Program, consts: Sequence[Array], inputs: Sequence[Array
         params = {name: known(value) for name, value in equation.params.items()}
         results = reference(equation.op.name, [read(one) for one in equation.inputs], params)
         for var, result in zip(equation.outputs, results, strict=True):
-            values[var] = np.asarray(result).astype(var.type.dtype.numpy)
+            is_wide = wide and var.type.dtype.kind == "float"
+            values[var] = np.asarray(result) if is_wide else np.asarray(result).astype(var.type.dtype.numpy)
     return tuple(read(one) for one in program.outputs)
 
 

@@ -213,6 +213,35 @@ def programs(draw: st.DrawFn) -> Program:
     return grow.builder.build(draw(st.lists(st.sampled_from(grow.values), min_size=1, max_size=3)))
 
 
+_VIEWS = (_move, _cut, _join, _reshape)
+_BEHIND = {
+    "log": ("softmax", "exp", "sigmoid"),
+    "safe_log": ("softmax", "exp", "sigmoid"),
+    "exp": ("log_softmax", "tanh"),
+    "negative": ("negative", "tanh"),
+}
+
+
+@st.composite
+def programs_of_views(draw: st.DrawFn) -> Program:
+    """A Program in which views stand between operations that a rule would often make one if they were neighbours."""
+    grow = _Growing(draw)
+    known = [grow.builder.argument(name, shape, DType.FLOAT64) for name, shape in (("x", ("n", 3)), ("y", (2, 3)))]
+    read = []
+    for outer in draw(st.lists(st.sampled_from(sorted(_BEHIND)), min_size=1, max_size=3)):
+        grow.values = []
+        for x in draw(st.lists(st.sampled_from(known), min_size=1, max_size=2)):
+            inner = grow.one_of(_BEHIND[outer])
+            axis = {"axis": grow.one_of(range(len(x.type.shape)))} if "softmax" in inner else {}
+            grow.add(inner, x, **axis)
+        for _ in range(grow.one_of((1, 2, 3))):
+            grow.one_of(_VIEWS)(grow)
+        read += grow.values
+        grow.add(outer, grow.values[-1])
+        known += [var for var in grow.values[-1:] if var.type.shape]
+    return grow.builder.build([*known[2:], *draw(st.lists(st.sampled_from(read), max_size=1))] or known)
+
+
 def arguments(program: Program, sizes: Mapping[str, int]) -> list[Array]:
     """Arguments of a random Program at `sizes`."""
     found = []

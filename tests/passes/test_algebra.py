@@ -11,7 +11,7 @@ from plica.frontend.programs import interpret, trace, verify
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
 from plica.ir.types import array_type, spec
-from plica.passes.algebra import ALGEBRA, simplify
+from plica.passes.algebra import ALGEBRA, Fired, simplify
 from plica.passes.dead_code import eliminate_dead_code
 from tests.harness.algebra_cases import ALGEBRA_CASES, AlgebraCase
 
@@ -110,3 +110,13 @@ def test_a_program_without_matches_is_itself() -> None:
 def test_no_rules_do_nothing() -> None:
     program = of(lambda x: x * 1)
     assert simplify(program, []) is program
+
+
+def test_what_fired_is_noted_by_rule_and_place() -> None:
+    (one,) = (rule for rule in ALGEBRA if rule.equation == "x * 1 -> x")
+    fired: Fired = {}
+    program = of(lambda x: (x * 1, -(x * 1), xp.exp(x)))
+    simplify(program, [replace(one, name="own")], fired=fired)
+    assert fired == {"own: x * 1 -> x": [equation.source for equation in program.equations[:2]]}
+    simplify(of(lambda x: xp.negative(xp.negative(x))), fired=fired)
+    assert [text.partition(": ")[2] for text in fired] == ["x * 1 -> x", "-(-x) -> x"]

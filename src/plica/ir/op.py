@@ -71,6 +71,35 @@ class Derivative(Enum):
     NONE = "none, or none that differences show: indices and conversions"
 
 
+class View(Enum):
+    """Whose entries the results of an operation are: moved, repeated or left out, but never changed."""
+
+    NONE = "entries that it computes"
+    MOVED = "all entries of the first operand"
+    SELECTED = "some entries of the first operand; further operands say which"
+    JOINED = "all entries of all operands"
+    CHOSEN = "some entries of the operands after the first, which says which"
+
+    @property
+    def operands(self) -> slice:
+        """The operands whose entries they are."""
+        return _VIEWED[self]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no entry is left out."""
+        return self in (View.MOVED, View.JOINED)
+
+
+_VIEWED = {
+    View.NONE: slice(0, 0),
+    View.MOVED: slice(0, 1),
+    View.SELECTED: slice(0, 1),
+    View.JOINED: slice(0, None),
+    View.CHOSEN: slice(1, None),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One array operation.
@@ -95,6 +124,7 @@ class Op:
         tolerance: By how many times two implementations may differ more than by a few units in the last place.
         agreed: Whether results for NaN, infinities and zeros are the same in every backend.
         derivative: What its derivative is.
+        view: Whose entries its results are: an operation on each entry may as well be applied to those.
 
     A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """
@@ -113,6 +143,7 @@ class Op:
     tolerance: float = 1.0
     agreed: bool = True
     derivative: Derivative = Derivative.OF_VALUES
+    view: View = View.NONE
 
     def types(
         self, inputs: Iterable[ArrayType], params: Mapping[str, Any], sizes: Sequence[Dim | None] = ()

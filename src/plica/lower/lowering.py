@@ -25,6 +25,7 @@ from plica.lower.logs import exp_form, is_better, log_form
 from plica.lower.optimize.ranges import known_range, underflow
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
+from plica.passes.algebra import Fired
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.layers import InputRow
@@ -48,6 +49,7 @@ class LoweringScope:
 
     Attributes:
         weights: The parameters, by group and name, that layers took as weights which may not be negative.
+        fired: The rules that fired on the Program, and where.
     """
 
     folded: FoldedCircuit
@@ -57,6 +59,7 @@ class LoweringScope:
     builder: Builder = field(default_factory=lambda: Builder(OPS))
     captured: list[Leaf | Constant] = field(default_factory=list)
     weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
+    fired: Fired = field(default_factory=dict)
     trace: Trace = field(init=False)
     _keys: dict[TensorParameter, str] = field(init=False)
     _names: dict[str, str] = field(init=False)
@@ -107,7 +110,7 @@ class LoweringScope:
 
     def build(self, results: Iterable[Tracer]) -> Program:
         """The Program that returns `results`, without what they do not need."""
-        return clean(self.builder.build([result.operand for result in results]), self._rewriting())
+        return clean(self.builder.build([result.operand for result in results]), self._rewriting(), fired=self.fired)
 
     def _rewriting(self) -> Rewriting:
         """How Programs are rewritten, in the context of this one."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from plica.errors import DTypeError, InputError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
-from plica.ir.op import Array, Memory, Op, Sample, op_table, sample
+from plica.ir.op import Array, Memory, Op, Sample, View, op_table, sample
 from plica.ir.program import Operand, Program
 from plica.ir.ranges import as_first
 from plica.ir.sizes import Dim, same, substitute
@@ -344,5 +344,6 @@ CONTROL = (
         lambda: [sample(np.zeros((2, 3), dtype="float32"), shape=(2, 3)), sample(np.float32(1), shape=())],
         memory=Memory.VIEW,
         range=as_first,
+        view=View.MOVED,
     ),
 )

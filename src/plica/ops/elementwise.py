@@ -12,7 +12,7 @@ import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType
-from plica.ir.op import ALWAYS, Array, Derivative, Memory, Op, Sample, sample
+from plica.ir.op import ALWAYS, Array, Derivative, Memory, Op, Sample, View, sample
 from plica.ir.ranges import (
     ANYTHING,
     NOT_NEGATIVE,
@@ -353,8 +353,9 @@ ELEMENTWISE = (
         range=as_first,
         never_raises=ALWAYS,
         derivative=Derivative.ITS_OWN,
+        view=View.MOVED,
     ),
-    Op("where", _where_type, np.where, _where_samples, range=choice, never_raises=ALWAYS),
+    Op("where", _where_type, np.where, _where_samples, range=choice, never_raises=ALWAYS, view=View.CHOSEN),
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples, never_raises=ALWAYS),
     Op(
         "astype",

@@ -10,7 +10,7 @@ import numpy as np
 
 from plica.errors import BoundsError, DTypeError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
-from plica.ir.op import Array, Derivative, Memory, Op, Sample, sample
+from plica.ir.op import Array, Derivative, Memory, Op, Sample, View, sample
 from plica.ir.ranges import as_first
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, normal_axis, require_equal_sizes, require_kind, require_same_dtype
@@ -163,6 +163,7 @@ INDEXING = (
         lambda: [sample(_X, np.int64(-2), axis=1), sample(_X, np.int64(1), axis=0)],
         memory=Memory.VIEW,
         range=as_first,
+        view=View.SELECTED,
     ),
     Op(
         "gather",
@@ -175,6 +176,7 @@ INDEXING = (
         ],
         memory=Memory.COPY,
         range=as_first,
+        view=View.SELECTED,
     ),
     Op(
         "take",
@@ -183,14 +185,23 @@ INDEXING = (
         lambda: [sample(_X, np.asarray([2, 0, 0]), axis=1), sample(_X, [1], axis=0)],
         memory=Memory.COPY,
         range=as_first,
+        view=View.SELECTED,
     ),
-    Op("take_along_axis", _along_type, _along, lambda: [sample(_X, np.asarray([[2], [0]]), axis=1)], range=as_first),
+    Op(
+        "take_along_axis",
+        _along_type,
+        _along,
+        lambda: [sample(_X, np.asarray([[2], [0]]), axis=1)],
+        range=as_first,
+        view=View.SELECTED,
+    ),
     Op(
         "lookup",
         _lookup_type,
         _lookup,
-        lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]]))],
+        lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]])), sample(_X.reshape(2, 1, 3), [[2], [0]])],
         range=as_first,
+        view=View.SELECTED,
     ),
     Op("search_cumulative", _search_type, _search, _search_samples, derivative=Derivative.NONE),
 )

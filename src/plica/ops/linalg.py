@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import ShapeError
-from plica.ir.op import ALWAYS, Array, Op, Sample, sample
+from plica.ir.op import ALWAYS, Array, Op, Sample, View, sample
 from plica.ir.ranges import NOT_NEGATIVE, as_first, combined
 from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
@@ -324,6 +324,7 @@ LINALG = (
         lambda x, *, offset: np.diagonal(x, offset, -2, -1),
         lambda: [sample(np.stack([_A, _A + 1]), offset=offset) for offset in (0, 1, -1, 3, -9)],
         range=as_first,
+        view=View.SELECTED,
     ),
     Op("vector_norm", _vector_norm_type, _vector_norm, _vector_norm_samples, range=NOT_NEGATIVE),
 )

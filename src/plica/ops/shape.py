@@ -7,7 +7,7 @@ import numpy as np
 
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
-from plica.ir.op import ALWAYS, Memory, Op, Sample, sample
+from plica.ir.op import ALWAYS, Memory, Op, Sample, View, sample
 from plica.ir.ranges import as_first, either, or_zero
 from plica.ir.sizes import Dim, Size, floor_divide, product, total
 from plica.ir.types import ArrayType, array_type
@@ -191,6 +191,7 @@ SHAPE = (
         memory=Memory.VIEW,
         range=as_first,
         never_raises=ALWAYS,
+        view=View.MOVED,
     ),
     Op(
         "permute_dims",
@@ -200,6 +201,7 @@ SHAPE = (
         memory=Memory.VIEW,
         range=as_first,
         never_raises=ALWAYS,
+        view=View.MOVED,
     ),
     Op(
         "broadcast_to",
@@ -208,6 +210,7 @@ SHAPE = (
         lambda: [sample(_X, shape=(4, 2, 3)), sample(_X[:, :1], shape=(2, 5))],
         memory=Memory.VIEW,
         range=as_first,
+        view=View.MOVED,
     ),
     Op(
         "expand_dims",
@@ -217,6 +220,7 @@ SHAPE = (
         memory=Memory.VIEW,
         range=as_first,
         never_raises=ALWAYS,
+        view=View.MOVED,
     ),
     Op(
         "squeeze",
@@ -226,6 +230,7 @@ SHAPE = (
         memory=Memory.VIEW,
         range=as_first,
         never_raises=ALWAYS,
+        view=View.MOVED,
     ),
     Op(
         "concat",
@@ -234,6 +239,7 @@ SHAPE = (
         lambda: [sample(_X, _X[:1], axis=0), sample(_X, _X, _X, axis=1)],
         memory=Memory.COPY,
         range=either,
+        view=View.JOINED,
     ),
     Op(
         "stack",
@@ -242,6 +248,7 @@ SHAPE = (
         lambda: [sample(_X, _X, axis=0), sample(_X, _X, _X, axis=-1)],
         memory=Memory.COPY,
         range=either,
+        view=View.JOINED,
     ),
     Op(
         "unstack",
@@ -250,6 +257,7 @@ SHAPE = (
         lambda: [sample(_X, axis=0), sample(_X, axis=-1), sample(_X[:1], axis=0), sample(_X[:0], axis=1)],
         memory=Memory.VIEW,
         range=as_first,
+        view=View.MOVED,
     ),
     Op(
         "roll",
@@ -263,10 +271,18 @@ SHAPE = (
         ],
         _roll,
         range=as_first,
+        view=View.MOVED,
     ),
     Op("tril", _triangle_type, np.tril, _triangle_samples, _triangle(lower=True), range=or_zero),
     Op("triu", _triangle_type, np.triu, _triangle_samples, _triangle(lower=False), range=or_zero),
-    Op("flip", _flip_type, np.flip, lambda: [sample(_X, axis=(0,)), sample(_X, axis=(0, 1))], range=as_first),
+    Op(
+        "flip",
+        _flip_type,
+        np.flip,
+        lambda: [sample(_X, axis=(0,)), sample(_X, axis=(0, 1))],
+        range=as_first,
+        view=View.MOVED,
+    ),
     Op(
         "slice",
         _slice_type,
@@ -274,6 +290,7 @@ SHAPE = (
         lambda: [sample(_X, axis=1, start=0, stop=3, step=2)],
         memory=Memory.VIEW,
         range=as_first,
+        view=View.SELECTED,
     ),
     Op(
         "full",
@@ -281,6 +298,7 @@ SHAPE = (
         lambda fill, *, shape: np.full(shape, fill),
         lambda: [sample(np.float32(0.5), shape=(2, 3)), sample(np.int64(3), shape=())],
         range=as_first,
+        view=View.MOVED,
     ),
     Op(
         "arange",

@@ -11,14 +11,14 @@
 Scalars of sizes (`i64[]`) are left alone: types may refer to them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isnan
 from operator import is_
 from typing import Any
 
 from plica.graph.limits import MAX_STEPS, limit_reached, warn_of_limit
-from plica.graph.optimize import OptimizedGraph, Rule, optimize_graph
+from plica.graph.optimize import Applied, OptimizedGraph, Rule, optimize_graph
 from plica.graph.order import from_inputs
 from plica.graph.pattern import Entry, Pattern
 from plica.graph.strategy import OptMatchStrategy, Strategy
@@ -31,6 +31,9 @@ from plica.passes.replaced import Node, inner_variables, type_of
 from plica.rules.entrywise import ENTRYWISE, rule
 from plica.rules.view import CONSTANT, Match, New, OperationView, chain, made
 
+Fired = dict[str, list[str]]
+"""Rules by name and equation, and for each place where one fired what the equation there came from."""
+
 
 def simplify(
     program: Program,
@@ -39,6 +42,7 @@ def simplify(
     strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
     max_steps: int = MAX_STEPS,
     context: Any = None,
+    fired: Fired | None = None,
 ) -> Program:
     """The Program after `rules`, until none fires; what they leave unread stays for dead code elimination.
 
@@ -48,6 +52,7 @@ def simplify(
         strategy: Which of the matches that overlap is applied.
         max_steps: How many passes are made at most.
         context: What rules read as `match.context`.
+        fired: Where to note what was done.
 
     Raises:
         GraphError: What a rule puts in the place of a match is of another type, or no operation.
@@ -59,12 +64,20 @@ def simplify(
         if result is None:
             break
         program = _rewritten(program, result)
-        fired = (applied.rule.name for applied in result.applied)
-        reason = limit_reached(step, max_steps, before=before, now=len(program.equations), fired=fired)
+        if fired is not None:
+            _note(result.applied, fired)
+        names = (applied.rule.name for applied in result.applied)
+        reason = limit_reached(step, max_steps, before=before, now=len(program.equations), fired=names)
         if reason is not None:
             warn_of_limit(reason)
             break
     return program
+
+
+def _note(applied: Iterable[Applied[Any]], fired: Fired) -> None:
+    """Keep what was done, and where."""
+    for done in applied:
+        fired.setdefault(f"{done.rule.name}: {done.rule.equation}", []).append(done.match.root.source)
 
 
 def _rewritten(program: Program, result: OptimizedGraph[Any]) -> Program:

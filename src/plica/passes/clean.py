@@ -12,30 +12,32 @@ from dataclasses import replace
 from typing import Any
 
 from plica.ir.program import Program, nested
+from plica.passes.algebra import Fired
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
 from plica.passes.rewriting import Rewriting
+from plica.passes.views import move_to_sources
 
-_AFTER = (share_equations, eliminate_dead_code)
 _BY_DEFAULT = Rewriting()
 
 
-def clean(program: Program, rewriting: Rewriting = _BY_DEFAULT) -> Program:
-    """The Program simplified, on what loops repeat as little as they may; recursion is as deep as nesting.
+def clean(program: Program, rewriting: Rewriting = _BY_DEFAULT, *, fired: Fired | None = None) -> Program:
+    """The Program after all passes, on what loops repeat as little as they may; recursion is as deep as nesting.
 
     Args:
         program: The Program.
         rewriting: By which rules.
+        fired: Where to note which rules fired.
     """
-    return _clean(hoist(program), rewriting)
+    return _clean(hoist(program), rewriting, fired)
 
 
-def _clean(program: Program, rewriting: Rewriting) -> Program:
+def _clean(program: Program, rewriting: Rewriting, fired: Fired | None) -> Program:
     def cleaned(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(cleaned, value))
-        return _clean(value, rewriting) if isinstance(value, Program) else value
+        return _clean(value, rewriting, fired) if isinstance(value, Program) else value
 
     equations = tuple(
         replace(equation, params={name: cleaned(value) for name, value in equation.params.items()})
@@ -43,7 +45,8 @@ def _clean(program: Program, rewriting: Rewriting) -> Program:
         else equation
         for equation in program.equations
     )
-    program = rewriting.simplify(replace(program, equations=equations))
-    for one in _AFTER:
-        program = one(program)
+    found: Program | None = replace(program, equations=equations)
+    while found is not None:  # what is moved through views lets rules fire, after which more may be moved
+        program = eliminate_dead_code(share_equations(rewriting.simplify(found, fired)))
+        found = move_to_sources(program, rewriting.rules, fired, rewriting.context)
     return program

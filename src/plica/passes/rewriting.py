@@ -22,7 +22,7 @@ from plica.graph.limits import MAX_STEPS
 from plica.graph.optimize import Rule
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.program import Program
-from plica.passes.algebra import ALGEBRA, simplify
+from plica.passes.algebra import ALGEBRA, Fired, simplify
 
 _BUILT_IN = {rule.name: rule for rule in ALGEBRA}
 
@@ -43,9 +43,16 @@ class Rewriting:
     max_steps: int = MAX_STEPS
     context: Any = None
 
-    def simplify(self, program: Program) -> Program:
-        """The Program after the rules."""
-        return simplify(program, self.rules, strategy=self.strategy, max_steps=self.max_steps, context=self.context)
+    def simplify(self, program: Program, fired: Fired | None = None) -> Program:
+        """The Program after the rules; `fired` notes what they did."""
+        return simplify(
+            program,
+            self.rules,
+            strategy=self.strategy,
+            max_steps=self.max_steps,
+            context=self.context,
+            fired=fired,
+        )
 
     def __reduce__(self) -> "tuple[Callable[..., Rewriting], tuple[Any, ...]]":
         """Built-in rules are pickled by name; rules of one's own as they are, of functions of modules."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from plica.ir.printing import print_equation
 from plica.lower.fold.explain import explain_folds
+from plica.lower.optimize.report import program_rules_text
 from plica.lower.queries.bottom_up import equations_of
 from plica.passes.memory import plan_memory
 
@@ -36,12 +37,13 @@ def explain(circuit: TorchCircuit, report: Report | None) -> str:
         f"{len(circuit.program.equations)} equations"
     )
     rules = "not optimised" if report is None else report.text()
+    on_program = program_rules_text(circuit.lowered(circuit.usual_input()).fired)
     plan = plan_memory(circuit.program, _ROWS)
     memory = (
         f"memory for {_ROWS} rows: {plan.peak:,} bytes at the peak without gradients, at most "
         f"{plan.total:,} with them; {plan.copied:,} bytes copied to bring folds together"
     )
-    return "\n".join([head, rules, explain_folds(circuit.folded), memory])
+    return "\n".join([head, rules, explain_folds(circuit.folded), on_program, memory])
 
 
 def explain_layer(circuit: TorchCircuit, layer: Layer) -> str:

@@ -1,6 +1,6 @@
 """What optimising a circuit did: rules fired, where, what they saved, what nearly fitted, and why the loop stopped."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plica.lower.optimize.costs import ROWS, Cost
@@ -111,10 +111,27 @@ class Report:
         return "\n".join(lines)
 
 
+def program_rules_text(fired: Mapping[str, Sequence[str]]) -> str:
+    """What rules on the Program did, as lines.
+
+    Args:
+        fired: For each rule, by name and equation, what each place where it fired comes from.
+    """
+    lines = ["rules on the Program:" if fired else "rules on the Program: none fired"]
+    for rule, places in fired.items():
+        lines.append(f"  program {rule}: {_times(len(places))}")
+        if named := tuple(dict.fromkeys(filter(None, places))):
+            lines.append(f"    at {_some(named)}")
+    return "\n".join(lines)
+
+
 def _fired_lines(fired: Fired) -> Iterable[str]:
-    times = "once" if fired.count == 1 else f"{fired.count} times"
-    yield f"  {fired.stage} {fired.rule}: {fired.equation}: {times}, saved {_amount(fired.saved)}"
+    yield f"  {fired.stage} {fired.rule}: {fired.equation}: {_times(fired.count)}, saved {_amount(fired.saved)}"
     yield f"    at {_some(fired.places)}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _missed_lines(missed: Missed) -> Iterable[str]:

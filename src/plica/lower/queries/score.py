@@ -4,7 +4,7 @@ Data: integers, or floats where NaN means missing: the variable is then summed o
 decomposable circuit. A category that no layer has makes its row NaN; nothing indexes out of range.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
@@ -14,6 +14,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
+from plica.passes.algebra import Fired
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -27,11 +28,13 @@ class Lowered:
         program: The Program.
         captured: What stands behind each captured variable.
         weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
+        fired: The rules that fired on the Program, and where.
     """
 
     program: Program
     captured: tuple[Leaf | Constant, ...]
     weights: tuple[tuple[FoldedLayer, str], ...] = ()
+    fired: Fired = field(default_factory=dict)
 
 
 def lower_score(
@@ -44,7 +47,7 @@ def lower_score(
     scope = LoweringScope(folded, semiring, dtype, owners or {})
     with scope.trace.active():
         results = _score(scope, input_dtype)
-    return Lowered(scope.build(results), tuple(scope.captured), doubtful_weights(scope))
+    return Lowered(scope.build(results), tuple(scope.captured), doubtful_weights(scope), scope.fired)
 
 
 def doubtful_weights(scope: LoweringScope) -> tuple[tuple[FoldedLayer, str], ...]:
