@@ -32,7 +32,9 @@ LEVELS = {
     "numpy": 8,
     "scalars": 7,
     "control": 9,
-    "arguments": 8,
+    "arguments": 7,
+    "executors": 7.5,
+    "programs": 7.7,
     "decorator": 9,
     "cli": 8,
     "api": 8,
@@ -46,7 +48,7 @@ OPTIONAL = (
     ("torch", ("backend/torch", "learn"), ("cli",)),
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", (), ("files",)),
-    ("array_api_compat", ("numpy", "decorator"), ()),
+    ("array_api_compat", ("numpy", "executors"), ()),
 )
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "backend" / "__init__.py")
 
