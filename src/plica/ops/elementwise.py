@@ -298,8 +298,8 @@ ELEMENTWISE = (
     *(elementwise(name, reference, 2, kinds, domain=domain) for name, reference, kinds, domain in _BINARY),
     *(elementwise(name, reference, 2, kinds, result=DType.BOOL) for name, reference, kinds in _COMPARISONS),
     Op("abs", _abs_type, np.abs, _samples(1, NUMERIC, "any")),
-    Op("real", _part_type, np.real, _parts_samples),
-    Op("imag", _part_type, np.imag, _parts_samples),
+    Op("real", _part_type, np.real, _parts_samples, memory=Memory.EITHER),
+    Op("imag", _part_type, np.imag, _parts_samples, memory=Memory.EITHER),
     Op(
         "clip",
         _clip_type,
@@ -317,7 +317,13 @@ ELEMENTWISE = (
     ),
     Op("where", _where_type, np.where, _where_samples),
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
-    Op("astype", _astype_type, lambda x, *, dtype: x.astype(dtype.value), _astype_samples),
+    Op(
+        "astype",
+        _astype_type,
+        lambda x, *, dtype: x.astype(dtype.value),
+        _astype_samples,
+        memory=Memory.EITHER,
+    ),
 )
 
 KINDS: Mapping[str, tuple[str, ...]] = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import ShapeError
-from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.op import Array, Memory, Op, Sample, sample
 from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import (
@@ -300,6 +300,7 @@ LINALG = (
         _einsum_type,
         lambda *xs, equation: np.einsum(equation, *xs),
         lambda: [sample(_A, _A, equation="ab,cb->ac"), sample(_A, equation="ab->b")],
+        memory=Memory.EITHER,
     ),
     Op("log_matmul_exp", _log_matmul_exp_type, _log_matmul_exp, _log_matmul_exp_samples),
     Op("log_einsum_exp", _log_einsum_exp_type, _log_einsum_exp, _log_einsum_exp_samples),
@@ -318,6 +319,7 @@ LINALG = (
         _diagonal_type,
         lambda x, *, offset: np.diagonal(x, offset, -2, -1),
         lambda: [sample(np.stack([_A, _A + 1]), offset=offset) for offset in (0, 1, -1, 3, -9)],
+        memory=Memory.VIEW,
     ),
     Op("vector_norm", _vector_norm_type, _vector_norm, _vector_norm_samples),
 )

@@ -249,6 +249,7 @@ SHAPE = (
             sample(_X[:0], shift=(2, 1), axis=(0, 1)),
         ],
         _roll,
+        memory=Memory.EITHER,
     ),
     Op("tril", _triangle_type, np.tril, _triangle_samples, _triangle(lower=True)),
     Op("triu", _triangle_type, np.triu, _triangle_samples, _triangle(lower=False)),
@@ -265,6 +266,7 @@ SHAPE = (
         _full_type,
         lambda fill, *, shape: np.full(shape, fill),
         lambda: [sample(np.float32(0.5), shape=(2, 3)), sample(np.int64(3), shape=())],
+        memory=Memory.EITHER,
     ),
     Op(
         "arange",

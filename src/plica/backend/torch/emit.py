@@ -14,15 +14,6 @@ import torch
 
 from plica.backend.torch import kernels
 from plica.backend.torch.leaves import attribute_of
-from plica.backend.torch.places import (
-    bounds_of,
-    call_inputs,
-    carries,
-    explicit_outputs,
-    implicit_operand,
-    scanned,
-    size_places,
-)
 from plica.backend.torch.plan import Plan
 from plica.backend.torch.rows import ROWS
 from plica.backend.torch.rows.call import (
@@ -34,13 +25,25 @@ from plica.backend.torch.rows.call import (
     shape_source,
     size_source,
 )
+from plica.backend.torch.rows.indexing import in_place, is_python_index
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
+from plica.ops.places import (
+    bounds_of,
+    call_inputs,
+    carries,
+    explicit_outputs,
+    implicit_operand,
+    scanned,
+    size_places,
+)
 from plica.ops.regions import regions_of
+from plica.passes.ownership import Owned, owned
 
 _NUMBERS = count()
 _INDENT = "    "
+_REFUSE_INDEX = (f"{_INDENT}except IndexError as error:", f"{_INDENT * 2}raise kernels.outside(error) from None")
 
 
 def emit(
@@ -80,7 +83,8 @@ def source(
     leaves = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     plan = Plan.of(program, numbers, constants)
     named = plan.program
-    return "\n".join(_Emitter(plan, dict(zip(named.consts, leaves, strict=True))).function(name, is_checked)) + "\n"
+    emitter = _Emitter(plan, dict(zip(named.consts, leaves, strict=True)), owned(named))
+    return "\n".join(emitter.function(name, is_checked)) + "\n"
 
 
 def number_arguments(program: Program, numbers: frozenset[int] = frozenset()) -> frozenset[int]:
@@ -106,10 +110,12 @@ class _Emitter:
     Args:
         plan: What is needed, and which scalars are Python numbers.
         leaves: The text that reads each const of the whole Program.
+        owned: What may be written over where no gradient is asked for.
     """
 
     plan: Plan
     leaves: Mapping[Var, str]
+    owned: Owned
 
     def function(self, name: str, is_checked: bool) -> Iterator[str]:
         program = self.plan.program
@@ -125,7 +131,17 @@ class _Emitter:
                 yield f"{_INDENT}{var.name} = {self.plan.dtype_of_size(var)}({var.name})"
         if is_checked:
             yield from self._checks(program, list(sources.values()))
+        if any("in_place" in line for line in body):
+            yield f"{_INDENT}in_place = kernels.may_write({', '.join(self._differentiable(program))})"
+        if any(is_python_index(self._as_call(equation)) for equation in self.plan.live):
+            body = [f"{_INDENT}try:", *(f"{_INDENT}{line}" for line in body), *_REFUSE_INDEX]
         yield from body
+
+    def _differentiable(self, program: Program) -> Iterator[str]:
+        """The text of everything outside that may ask for gradients."""
+        for var in (*program.consts, *program.arguments):
+            if var.type.dtype.kind in ("float", "complex") and not self.plan.is_host(var):
+                yield self.leaves.get(var, var.name)
 
     def _checks(self, program: Program, read: list[tuple[int, int]]) -> Iterator[str]:
         for index, var in enumerate(program.arguments):
@@ -202,6 +218,12 @@ class _Emitter:
             yield from self._made_sizes(equation, indent)
             return
         results = ", ".join(var.name for var in equation.outputs)
+        if self._is_in_place(equation):
+            yield f"{indent}if in_place:"
+            written = in_place(self._as_call(equation), results, is_copied=self.owned.written[equation])
+            yield from (f"{indent}{_INDENT}{line}" for line in written)
+            yield f"{indent}else:"
+            indent += _INDENT
         yield f"{indent}{results} = {self._expression(equation)}"
         if len(equation.outputs) > 1:
             for var in equation.outputs:
@@ -230,11 +252,18 @@ class _Emitter:
         found = ROWS.get(equation.op.name)
         if found is None:
             raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
-        hosts = frozenset(place for place, one in enumerate(equation.inputs) if plan.is_host(one))
-        text = found(Call(equation, tuple(map(self._text, equation.inputs)), hosts))
+        text = found(self._as_call(equation))
         if len(equation.outputs) == 1 and equation.outputs[0] in plan.sizes:
             return f"{plan.dtype_of_size(equation.outputs[0])}({text})"
         return text
+
+    def _as_call(self, equation: Equation) -> Call:
+        hosts = frozenset(place for place, one in enumerate(equation.inputs) if self.plan.is_host(one))
+        return Call(equation, tuple(map(self._text, equation.inputs)), hosts)
+
+    def _is_in_place(self, equation: Equation) -> bool:
+        """Whether an update is written both ways, of which one is chosen at each call."""
+        return equation in self.owned.written and not self.plan.is_host(equation.inputs[0])
 
     # Operands
 
@@ -292,14 +321,17 @@ class _Emitter:
         if by == "1":
             counted = f"range({last})" if first == "0" else f"range({first}, {last})"
         yield from self._literals(equation, indent)
-        yield from self._starts(carried, indent)
+        yield from self._starts(equation, indent)
         yield f"{indent}for {body.arguments[0].name} in {counted}:"
         yield from self._loop_body(body, carried, indent + _INDENT)
 
-    def _starts(self, carried: list[tuple[Var, Operand, Operand, Var]], indent: str) -> Iterator[str]:
-        for inner, first, _, output in carried:
+    def _starts(self, equation: Equation, indent: str) -> Iterator[str]:
+        copied = self.owned.copied.get(equation, ())
+        for place, (inner, first, _, output) in enumerate(carries(equation)):
             if inner in self.plan.reads or output in self.plan.reads:
                 text = self._as(first, inner)
+                if place in copied:
+                    text = f"{text}.clone() if in_place else {text}"
                 if text != inner.name:
                     yield f"{indent}{inner.name} = {text}"
 
@@ -322,7 +354,7 @@ class _Emitter:
         carried = list(carries(equation))
         inner = indent + _INDENT
         yield from self._literals(equation, indent)
-        yield from self._starts(carried, indent)
+        yield from self._starts(equation, indent)
         asked = list(self._sizes(cond, {var: var.name for var in cond.arguments}, inner))
         asked += self._block(cond, inner)
         (holds,) = cond.results
@@ -351,7 +383,7 @@ class _Emitter:
         made = list(zip(stacks, body.results[params["num_carries"] :], strict=True))
         made = [(stack, result) for stack, result in made if stack in self.plan.reads]
         yield from self._literals(equation, indent)
-        yield from self._starts(carried, indent)
+        yield from self._starts(equation, indent)
         yield from (f"{indent}{stack.name} = []" for stack, _ in made)
         arrays = [f"{self._tensor(array)}.unbind(0)" for _, array in rows]
         names = [row.name for row, _ in rows]
