@@ -14,9 +14,8 @@ import torch
 
 from plica.backend.torch import kernels
 from plica.backend.torch.leaves import attribute_of
-from plica.backend.torch.plan import Plan
-from plica.backend.torch.rows import ROWS
-from plica.backend.torch.rows.call import (
+from plica.backend.torch.operations import ROWS
+from plica.backend.torch.operations.call import (
     Call,
     axis_source,
     dtype_source,
@@ -25,7 +24,8 @@ from plica.backend.torch.rows.call import (
     shape_source,
     size_source,
 )
-from plica.backend.torch.rows.indexing import in_place, is_python_index
+from plica.backend.torch.operations.indexing import in_place, is_python_index
+from plica.backend.torch.plan import Plan
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources

@@ -1,0 +1,92 @@
+"""Rows of reading and writing at indices, and of searches."""
+
+from dataclasses import replace
+
+from plica.backend.torch.operations.call import Call, Row, bounds_source, indices
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim
+from plica.ops.update import AT
+
+
+def _scalar(call: Call, place: int) -> str:
+    """One index: a Python number where generated code has one, else a tensor."""
+    type_ = call.equation.inputs[place].type
+    return call.inputs[place] if not type_.shape and type_.dtype == DType.INT64 else indices(call, place)
+
+
+def _gather(call: Call) -> str:
+    places = ", ".join(indices(call, place) for place in range(1, len(call.inputs)))
+    axes = tuple(axis % _rank(call) for axis in call.params["axes"])
+    return f"kernels.gather({call.tensor(0)}, {axes!r}, {places})"
+
+
+def is_python_index(call: Call) -> bool:
+    """Whether an equation reads or writes `x[i]` for Python numbers `i`, as Python writes it: faster than a kernel."""
+    if call.equation.op.name == "index":
+        return call.is_host(1) and call.params["axis"] % _rank(call) == 0
+    return call.equation.op.name == "update" and _key(call) is not None
+
+
+def _key(call: Call) -> str | None:
+    """What an update writes to in brackets, where that is whole axes and Python numbers alone."""
+    at, mode = call.params["index"], call.params["mode"]
+    if mode != "set" or AT not in at or not all(map(call.is_host, range(2, len(call.inputs)))):
+        return None
+    rest = iter(call.inputs[2:])
+    return ", ".join(":" if place is None else next(rest) for place in at) if set(at) <= {None, AT} else None
+
+
+def in_place(call: Call, result: str, *, is_copied: bool) -> list[str]:
+    """Lines that write over the array which is updated, and call it `result`.
+
+    Args:
+        call: The update.
+        result: The name.
+        is_copied: Whether the values lie in that array too.
+    """
+    x, values = call.inputs[:2]
+    if is_copied:
+        values = f"{values}.clone()"
+    key = _key(call)
+    if key is None:
+        return [f"{result} = {_update(replace(call, inputs=(x, values, *call.inputs[2:])), ', in_place=True')}"]
+    return [f"{x}[{key}] = {values}", f"{result} = {x}"]
+
+
+def _index(call: Call) -> str:
+    if is_python_index(call):
+        return f"{call.tensor(0)}[{call.inputs[1]}]"
+    return f"kernels.index({call.tensor(0)}, {call.params['axis'] % _rank(call)}, {_scalar(call, 1)})"
+
+
+def _rank(call: Call) -> int:
+    return len(call.equation.inputs[0].type.shape)
+
+
+def _update(call: Call, setting: str = "") -> str:
+    places = "".join(f", {_scalar(call, place)}" for place in range(2, len(call.inputs)))
+    at = ", ".join(_place_source(place) for place in call.params["index"])
+    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, [{at}]{places}{setting})"
+
+
+def _place_source(place: str | tuple[Dim, ...] | None) -> str:
+    return bounds_source(place) if isinstance(place, tuple) else repr(place)
+
+
+def _unique(call: Call) -> str:
+    return f"kernels.unique({call.tensor(0)}, {', '.join(map(repr, call.params['parts']))})"
+
+
+INDEXING: dict[str, Row] = {
+    "index": _index,
+    "gather": _gather,
+    "update": _update,
+    "nonzero": lambda call: f"kernels.nonzero({call.tensor(0)})",
+    "unique": _unique,
+    "take": lambda call: f"{call.tensor(0)}.index_select({call.params['axis']}, {indices(call, 1)})",
+    "take_along_axis": lambda call: f"{call.tensor(0)}.gather({call.params['axis']}, {indices(call, 1)})",
+    "lookup": lambda call: f"kernels.lookup({call.tensor(0)}, {indices(call, 1)})",
+    "search_cumulative": lambda call: (
+        f"kernels.search_cumulative({call.tensor(0)}, {indices(call, 1)}, {call.tensor(2)})"
+    ),
+}
