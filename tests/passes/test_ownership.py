@@ -338,6 +338,19 @@ def test_what_is_captured_stays() -> None:
     assert kept.tolist() == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "bool", "complex64"])
+def test_arrays_of_other_dtypes(dtype: str) -> None:
+    mode = "set" if dtype == "bool" else "add"
+    x = np.asarray([1, 0, 1], dtype)
+
+    def function(x: Any) -> Any:
+        return plica.for_loop(0, 3, 1, lambda i, a: pnp.update(a, i, x[i], mode), x)
+
+    expected = plica.jit(function, backend="interpreter")(x)
+    assert plica.jit(function)(x).tolist() == expected.tolist()
+    assert x.tolist() == [1, 0, 1]
+
+
 def test_a_loop_without_iterations_gives_no_argument_away() -> None:
     run = plica.jit(lambda x, times: plica.for_loop(0, times, 1, _set, x).at[0].set(9.0))
     x = _argument(3)
@@ -354,6 +367,12 @@ def test_an_index_outside_names_the_line_and_leaves_the_argument() -> None:
     reads = plica.jit(lambda x, i: plica.for_loop(0, i, 1, lambda j, a: a + x[-j], x))
     with pytest.raises(BoundsError, match=r"test_ownership.py:\d+: index -4 does not lie within axis 0 of size 3"):
         reads(x, 5)
+    columns = plica.jit(lambda x, i: plica.for_loop(0, i, 1, lambda j, a: a + x[:, j], x[:, 0]))
+    with pytest.raises(BoundsError, match=r"test_ownership.py:\d+: index 2 does not lie within axis 1 of size 2"):
+        columns(torch.ones(3, 2), 3)
+    cells = plica.jit(lambda x, i: plica.for_loop(0, i, 1, lambda j, a: a.at[:, j].add(1.0), x))
+    with pytest.raises(BoundsError, match=r"test_ownership.py:\d+: index 2 does not lie within axis 1 of size 2"):
+        cells(torch.ones(3, 2), 3)
 
 
 def test_the_memory_plan_knows_what_is_written_over() -> None:

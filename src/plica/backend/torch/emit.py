@@ -25,6 +25,7 @@ from plica.backend.torch.operations.call import (
     size_source,
 )
 from plica.backend.torch.operations.indexing import in_place, is_python_index
+from plica.backend.torch.operations.unsigned import UNSIGNED
 from plica.backend.torch.plan import Plan
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
@@ -263,7 +264,8 @@ class _Emitter:
 
     def _is_in_place(self, equation: Equation) -> bool:
         """Whether an update is written both ways, of which one is chosen at each call."""
-        return equation in self.owned.written and not self.plan.is_host(equation.inputs[0])
+        x = equation.inputs[0] if equation in self.owned.written else None
+        return x is not None and not self.plan.is_host(x) and x.type.dtype not in UNSIGNED
 
     # Operands
 

@@ -202,12 +202,20 @@ def _wrapped(places: Tensor, size: int) -> Tensor:
 
 def outside(error: IndexError) -> IndexError:
     """What is said of `x[i]` in generated code where torch refuses `i`."""
-    found = re.search(r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)", str(error))
     place: Any = error.__traceback__
-    if found is None or isinstance(error, BoundsError):
+    found = None if isinstance(error, BoundsError) else re.search(_OUTSIDE, str(error))
+    if found is None:
         return error
-    index, axis, size = map(int, found.groups())
+    index, axis, sizes = int(found["index"]), int(found["axis"] or found["at"]), found["sizes"]
+    size = sizes.split(",")[axis].strip() if sizes else found["size"]
     return BoundsError(_behind_line(place.tb_frame, place.tb_lineno, outside_message(index, axis, size)))
+
+
+# What torch says of `x[i]` and of `x.select(axis, i)`.
+_OUTSIDE = (
+    r"index (?P<index>-?\d+) (is out of bounds for dimension (?P<axis>\d+) with size (?P<size>\d+)"
+    r"|out of range for tensor of size \[(?P<sizes>[\d, ]+)\] at dimension (?P<at>\d+))"
+)
 
 
 def _located(message: str) -> str:

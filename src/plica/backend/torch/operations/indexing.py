@@ -23,14 +23,19 @@ def _gather(call: Call) -> str:
 def is_python_index(call: Call) -> bool:
     """Whether an equation reads or writes `x[i]` for Python numbers `i`, as Python writes it: faster than a kernel."""
     if call.equation.op.name == "index":
-        return call.is_host(1) and call.params["axis"] % _rank(call) == 0
+        return call.is_host(1)
     return call.equation.op.name == "update" and _key(call) is not None
+
+
+# How an update is written in Python.
+_ASSIGNED = {"set": "=", "add": "+=", "multiply": "*="}
 
 
 def _key(call: Call) -> str | None:
     """What an update writes to in brackets, where that is whole axes and Python numbers alone."""
-    at, mode = call.params["index"], call.params["mode"]
-    if mode != "set" or AT not in at or not all(map(call.is_host, range(2, len(call.inputs)))):
+    at = call.params["index"]
+    is_known = AT in at and all(map(call.is_host, range(2, len(call.inputs))))
+    if call.params["mode"] not in _ASSIGNED or not is_known:
         return None
     rest = iter(call.inputs[2:])
     return ", ".join(":" if place is None else next(rest) for place in at) if set(at) <= {None, AT} else None
@@ -50,13 +55,16 @@ def in_place(call: Call, result: str, *, is_copied: bool) -> list[str]:
     key = _key(call)
     if key is None:
         return [f"{result} = {_update(replace(call, inputs=(x, values, *call.inputs[2:])), ', in_place=True')}"]
-    return [f"{x}[{key}] = {values}", f"{result} = {x}"]
+    return [f"{x}[{key}] {_ASSIGNED[call.params['mode']]} {values}", f"{result} = {x}"]
 
 
 def _index(call: Call) -> str:
+    axis = call.params["axis"] % _rank(call)
     if is_python_index(call):
-        return f"{call.tensor(0)}[{call.inputs[1]}]"
-    return f"kernels.index({call.tensor(0)}, {call.params['axis'] % _rank(call)}, {_scalar(call, 1)})"
+        return (
+            f"{call.tensor(0)}[{call.inputs[1]}]" if axis == 0 else f"{call.tensor(0)}.select({axis}, {call.inputs[1]})"
+        )
+    return f"kernels.index({call.tensor(0)}, {axis}, {_scalar(call, 1)})"
 
 
 def _rank(call: Call) -> int:
