@@ -172,10 +172,10 @@ class _Emitter:
 
     # Blocks
 
-    def _block(self, program: Program, indent: str) -> Iterator[str]:
-        """The equations of a Program; its inputs have their values."""
+    def _block(self, program: Program, indent: str, sizes: Iterable[Operand] = ()) -> Iterator[str]:
+        """The equations of a Program; its inputs have their values, and `sizes` are read after it."""
         equations = [equation for equation in program.equations if equation in self.plan.live]
-        dying = self._last_uses(program, equations)
+        dying = self._last_uses(equations, (*program.results, *sizes))
         loaded: dict[Operand, None] = {}
         place = ""
         for equation, dead in zip(equations, dying, strict=True):
@@ -192,11 +192,10 @@ class _Emitter:
             if names:
                 yield f"{indent}del {', '.join(names)}"
 
-    def _last_uses(self, program: Program, equations: list[Equation]) -> list[list[Var]]:
+    def _last_uses(self, equations: list[Equation], results: tuple[Operand, ...]) -> list[list[Var]]:
         """For each equation, the variables made in this block that nothing after it reads; inputs are the caller's."""
         last: dict[Operand, int] = {}
         own: dict[Operand, None] = dict.fromkeys(self.leaves)
-        results = dict.fromkeys(program.results)
         for index, equation in enumerate(equations):
             made = equation.outputs
             if equation.op.name in _CONTROL:
@@ -373,8 +372,8 @@ class _Emitter:
         for place, program in enumerate(branches):
             word = "else" if place == len(branches) - 1 else f"elif {self._text(equation.inputs[place])}"
             yield f"{indent}{'if' + word[4:] if place == 0 and word != 'else' else word}:"
-            lines = list(self._block(program, indent + _INDENT))
             sizes = [(var, program.outputs[at]) for at, var in self.plan.unread_sizes(equation)]
+            lines = list(self._block(program, indent + _INDENT, [size for _, size in sizes]))
             lines += self._assign([*sizes, *zip(outputs, program.results, strict=True)], indent + _INDENT)
             yield from lines or [f"{indent}{_INDENT}pass"]
 
@@ -413,8 +412,8 @@ class _Emitter:
         yield from self._literals(equation, indent)
         yield from self._assign([(inner, outer) for inner, outer in call_inputs(equation)], indent)
         yield from self._sizes(program, {var: var.name for var in program.arguments}, indent)
-        yield from self._block(program, indent)
         sizes = [(var, program.outputs[place]) for place, var in self.plan.unread_sizes(equation)]
+        yield from self._block(program, indent, [size for _, size in sizes])
         yield from self._assign([*sizes, *zip(explicit_outputs(equation), program.results, strict=True)], indent)
 
 
