@@ -111,7 +111,10 @@ class _Interpreter:
 
 def _on_host(leaf: Any, dtype: Any) -> Any:
     if isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
-        return np.asarray(leaf, dtype=dtype)
+        try:
+            return np.asarray(leaf, dtype=dtype)
+        except OverflowError:
+            raise InputError(f"an argument is {leaf}, which does not fit {dtype}; pass a float.") from None
     return _torch("to_numpy")(leaf) if array_api_compat.is_torch_array(leaf) else np.asarray(leaf)
 
 

@@ -44,7 +44,7 @@ from plica.passes.ownership import Owned, owned
 
 _NUMBERS = count()
 _INDENT = "    "
-_REFUSE_INDEX = (f"{_INDENT}except IndexError as error:", f"{_INDENT * 2}raise kernels.outside(error) from None")
+_DIVISIONS = ("//", ")%(", " % ", "torch.div(", "torch.remainder(")  # in lines that may divide integers by zero
 
 
 def emit(
@@ -134,8 +134,11 @@ class _Emitter:
             yield from self._checks(program, list(sources.values()))
         if any("in_place" in line for line in body):
             yield f"{_INDENT}in_place = kernels.may_write({', '.join(self._differentiable(program))})"
-        if any(is_python_index(self._as_call(equation)) for equation in self.plan.live):
-            body = [f"{_INDENT}try:", *(f"{_INDENT}{line}" for line in body), *_REFUSE_INDEX]
+        divides = any(sign in line for line in body for sign in _DIVISIONS)
+        if divides or any(is_python_index(self._as_call(equation)) for equation in self.plan.live):
+            kinds = "(IndexError, ArithmeticError, RuntimeError)" if divides else "IndexError"
+            body = [f"{_INDENT}try:", *(f"{_INDENT}{line}" for line in body)]
+            body += [f"{_INDENT}except {kinds} as error:", f"{_INDENT * 2}raise kernels.told(error) from None"]
         yield from body
 
     def _differentiable(self, program: Program) -> Iterator[str]:

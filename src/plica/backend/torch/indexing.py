@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from plica.errors import BoundsError
+from plica.errors import BoundsError, ZeroDivisorError
 from plica.ops.indexing import outside_message
 from plica.ops.slices import beyond_message
 
@@ -200,9 +200,17 @@ def _wrapped(places: Tensor, size: int) -> Tensor:
     return torch.where(places < 0, places + size, places)
 
 
-def outside(error: IndexError) -> IndexError:
-    """What is said of `x[i]` in generated code where torch refuses `i`."""
+def told(error: Exception) -> Exception:
+    """What is said, with the user's line, of an index that torch refuses and of integers divided by zero.
+
+    Any other error is itself.
+    """
     place: Any = error.__traceback__
+    if isinstance(error, ZeroDivisionError) or str(error) == "ZeroDivisionError":
+        if isinstance(error, ZeroDivisorError):
+            return error
+        message = "an integer is divided by 0; divide floats, or choose another divisor with plica.numpy.where."
+        return ZeroDivisorError(_behind_line(place.tb_frame, place.tb_lineno, message))
     found = None if isinstance(error, BoundsError) else re.search(_OUTSIDE, str(error))
     if found is None:
         return error

@@ -9,8 +9,9 @@ from plica.ops.places import carries
 from plica.ops.regions import regions_of
 
 _USED = ("torch", "kernels", "leaves", "device", "in_place", "error", "inf", "nan", "_")
-_BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "range", "zip", "IndexError", "__debug__")
-RESERVED = frozenset({*kwlist, *_USED, *_BUILTINS})
+_BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "range", "zip", "__debug__")
+_ERRORS = ("ArithmeticError", "IndexError", "RuntimeError")
+RESERVED = frozenset({*kwlist, *_USED, *_BUILTINS, *_ERRORS})
 """Names that mean something in generated code."""
 
 
