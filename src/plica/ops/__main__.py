@@ -3,7 +3,19 @@
 import inspect
 
 from plica.ir.op import Op, Unsupported
-from plica.ops import ELEMENTWISE, FACTORIZATIONS, INDEXING, LINALG, RANDOM, REDUCE, SEARCH, SHAPE, SORTING, UPDATE
+from plica.ops import (
+    ELEMENTWISE,
+    FACTORIZATIONS,
+    FOURIER,
+    INDEXING,
+    LINALG,
+    RANDOM,
+    REDUCE,
+    SEARCH,
+    SHAPE,
+    SORTING,
+    UPDATE,
+)
 
 GROUPS = {
     "elementwise": ELEMENTWISE,
@@ -15,6 +27,7 @@ GROUPS = {
     "searches": SEARCH,
     "contractions": LINALG,
     "factorizations": FACTORIZATIONS,
+    "transforms": FOURIER,
     "random numbers": RANDOM,
 }
 
