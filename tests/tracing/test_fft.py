@@ -1,4 +1,4 @@
-"""Fourier transforms: numpy's values at any size and normalisation, sizes that are known only at run time, gradients."""
+"""Fourier transforms: numpy's values at any size and normalisation, sizes known only at run time, gradients."""
 
 from typing import Any
 

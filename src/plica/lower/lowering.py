@@ -114,8 +114,11 @@ class LoweringScope:
         padding = row.padding if isinstance(row, InputRow) else {}
         evaluated = [layer.evaluated_params for layer in group.members]
 
-        def array(name: str) -> Tracer:
-            return self._padded([params[name] for params in evaluated], padding.get(name))
+        def array(name: str) -> Tracer | tuple[Tracer, ...]:
+            parameters = [params[name] for params in evaluated]
+            if len(parameters[0].outputs) > 1:
+                return self._values.evaluate_outputs(parameters)
+            return self._padded(parameters, padding.get(name))
 
         def weight(name: str, logs: bool) -> Weight:
             if not logs and not self.semiring.negative:
@@ -123,6 +126,10 @@ class LoweringScope:
             return self._weight([params[name] for params in evaluated], padding.get(name), logs)
 
         return Params(tuple(evaluated[0]), array, weight)
+
+    def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
+        """The values of a parameter, `(1, *shape)` for each of its outputs."""
+        return self._values.evaluate_outputs([parameter])
 
     def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool) -> Weight:
         """Parameters of ordinary numbers, or of logarithms, in both forms."""

@@ -55,11 +55,17 @@ class ParameterValues:
         self._place: dict[Node, FoldIndex] = {}
 
     def evaluate(self, parameters: Sequence[Parameter]) -> Tracer:
-        """The values of parameters of one shape, `(len(parameters), *shape)`."""
-        outputs = [_target(parameter.output) for parameter in parameters]
-        if any(output not in self._place for output in outputs):
-            self._add(parameters, outputs)
-        return self._read([self._place[output] for output in outputs])
+        """The values of parameters of one output and one shape, `(len(parameters), *shape)`."""
+        (value,) = self.evaluate_outputs(parameters)
+        return value
+
+    def evaluate_outputs(self, parameters: Sequence[Parameter]) -> tuple[Tracer, ...]:
+        """The values of each output of parameters that are alike in shapes, `(len(parameters), *shape)` each."""
+        outputs = [tuple(map(_target, parameter.outputs)) for parameter in parameters]
+        flat = [output for row in outputs for output in row]
+        if any(output not in self._place for output in flat):
+            self._add(parameters, flat)
+        return tuple(self._read([self._place[output] for output in column]) for column in zip(*outputs, strict=True))
 
     def _add(self, parameters: Sequence[Parameter], outputs: Sequence[Node]) -> None:
         home = {node: parameter for parameter in parameters for node in parameter.nodes}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.symbolic.layers import InputLayer, Layer
+from plica.symbolic.parameters import Parameter
 
 
 def explain_folds(folded: FoldedCircuit) -> str:
@@ -61,8 +62,12 @@ def _differences(groups: list[FoldedLayer]) -> list[str]:
 
 def _facts(layer: Layer) -> dict[str, str]:
     facts = {name: value for name, value in layer.config.items() if name != "scope"}
-    facts |= {f"the shape of {name}": parameter.shape for name, parameter in layer.evaluated_params.items()}
+    facts |= {f"the shape of {name}": _shapes(parameter) for name, parameter in layer.evaluated_params.items()}
     if isinstance(layer, InputLayer):
         facts["num_variables"] = layer.num_variables
     facts["mixing"] = getattr(layer, "mixing", None)
     return {name: str(value) for name, value in facts.items()}
+
+
+def _shapes(parameter: Parameter) -> str:
+    return " and ".join(map(str, parameter.shapes))

@@ -68,8 +68,8 @@ class Layer(ABC):
         Raises:
             ShapeError: Other names or shapes than those of `params`.
         """
-        expected = {name: parameter.shape for name, parameter in self.params.items()}
-        found = {name: parameter.shape for name, parameter in params.items()}
+        expected = {name: parameter.shapes for name, parameter in self.params.items()}
+        found = {name: parameter.shapes for name, parameter in params.items()}
         if expected != found:
             raise ShapeError(f"{self}.with_params: expected parameters of shapes {expected}, found {found}")
         other = copy.copy(self)
@@ -173,7 +173,7 @@ def layer_details(layer: Layer) -> str:
 def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
     """The config without the scope, and the shapes of the evaluated parameters."""
     config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name != "scope")
-    return config, tuple((name, parameter.shape) for name, parameter in layer.evaluated_params.items())
+    return config, tuple((name, parameter.shapes) for name, parameter in layer.evaluated_params.items())
 
 
 def positive(owner: str, name: str, value: int) -> int:
@@ -212,9 +212,9 @@ def choose_parameter(
 ) -> Parameter:
     """The parameter that was given, else what `factory` makes, checked to have `shape`."""
     parameter = Parameter.from_input(factory(shape) if given is None else given)
-    if parameter.shape != shape:
+    if parameter.shapes != (shape,):
         raise ShapeError(
-            f"{owner}: expected {name} of shape {shape}, found {parameter.shape}; "
+            f"{owner}: expected {name} of shape {shape}, found {' and '.join(map(str, parameter.shapes))}; "
             "check the numbers of units (and the arity or categories) against the parameter"
         )
     return parameter
