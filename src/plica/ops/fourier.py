@@ -65,7 +65,8 @@ def _narrow(array: Array) -> str:
 
 
 def _complex(x: Array, _: dict[str, Any]) -> Array:
-    return x + 1j * np.cos(3 * x)
+    found: Array = x + 1j * np.cos(3 * x)
+    return found
 
 
 def _half(x: Array, settings: dict[str, Any]) -> Array:
