@@ -70,5 +70,9 @@ class BoundsError(ShapeError, InputError, IndexError):
     """An index or a slice that does not lie within its axis."""
 
 
+class ZeroDivisorError(InputError, ZeroDivisionError):
+    """Integers, which have no infinity, divided by zero."""
+
+
 class FileFormatError(PlicaError, ValueError):
     """A file that is missing, empty, damaged, of another version or of another kind."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import call_overhead, libraries, loops, run, tracing
+from benchmarks import call_overhead, libraries, loops, run, tracing, updates
 from benchmarks.harness import Settings
 from benchmarks.libraries import LIBRARIES, Library
 
@@ -75,6 +75,16 @@ def test_overhead_is_what_is_above_the_baseline(name: str) -> None:
     assert above["torch"] == 0
     assert above["plica"] == pytest.approx(1e3 * (times["plica"] - times["torch"]), rel=1e-3, abs=0.01)
     assert ("numpy (again)" in call_overhead.text(name, report)) == call_overhead.CASES[name].plain
+
+
+@pytest.mark.parametrize("name", updates.CASES)
+def test_loops_of_updates_agree_with_torch_in_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = updates.run(name, 101, ONCE)
+    assert set(report["ratios"]) == {"torch", "plica", "torch (again)"}
+    case = updates.CASES[name]
+    monkeypatch.setitem(updates.CASES, name, replace(case, update=lambda i, x, u: case.update(i, x, u) + 1))
+    with pytest.raises(AssertionError, match="not close"):
+        updates.run(name, 101, ONCE)
 
 
 @pytest.mark.parametrize("name", tracing.TASKS)

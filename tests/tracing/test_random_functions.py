@@ -6,6 +6,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 import plica
@@ -45,13 +46,17 @@ def _values_agree(function: Function, drawn: Sequence[Sizes], seed: int) -> None
     for sizes in drawn:
         arguments, tolerance = function.draw(sizes, seed), _tolerance(function)
         tensors = to_torch(arguments)
+        plain_tensors = [one.detach() if isinstance(one, torch.Tensor) else one for one in to_torch(arguments)]
         expected = attempt(f"plain Python over numpy at {sizes}", eager_numpy, arguments)
         for what, one, given_ in (
             ("plain Python over torch", eager, tensors),
             ("the interpreter", interpreter, arguments),
             ("torch", run, tensors),
+            ("torch without gradients", run, plain_tensors),  # where updates write over what nobody else reads
         ):
             assert_same(attempt(f"{what} at {sizes}", one, given_), expected, tolerance, f"{what} at {sizes}")
+        for one, before in zip(plain_tensors, tensors, strict=True):
+            assert not isinstance(one, torch.Tensor) or torch.equal(one, before), f"an argument changed at {sizes}"
     assert run.num_compilations == 1
     assert interpreter.num_compilations == 1
 

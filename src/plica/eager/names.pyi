@@ -162,6 +162,64 @@ def expm1(x: Any, /) -> Any:
 def eye(n_rows: Any, n_cols: Any = None, /, *, k: Any = 0, dtype: Any = None, device: Any = None) -> Any:
     """Ones on diagonal `k` of a matrix of zeros."""
 
+class fft:
+
+    @staticmethod
+    def fft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: Any = 'backward') -> Any:
+        """The transform along one axis, cut or filled up with zeros to `n` points; 1/n stands where `norm` says."""
+
+    @staticmethod
+    def fftfreq(n: Any, /, *, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
+        """The frequencies of `fft` of `n` points at distance `d`: those from 0 up, then the negative ones."""
+
+    @staticmethod
+    def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: Any = 'backward') -> Any:
+        """The transform along `axes`, by default all or the last `len(s)`, with sizes `s`."""
+
+    @staticmethod
+    def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+        """The entry of frequency 0 moved to the middle of `axes`, by default of all."""
+
+    @staticmethod
+    def hfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: Any = 'backward') -> Any:
+        """The transform of numbers whose second half are the conjugates of the first, which `x` is: `n` real ones."""
+
+    @staticmethod
+    def ifft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: Any = 'backward') -> Any:
+        """The inverse of `fft`."""
+
+    @staticmethod
+    def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: Any = 'backward') -> Any:
+        """The inverse of `fftn`."""
+
+    @staticmethod
+    def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+        """The inverse of `fftshift`."""
+
+    @staticmethod
+    def ihfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: Any = 'backward') -> Any:
+        """The inverse of `hfft`."""
+
+    @staticmethod
+    def irfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: Any = 'backward') -> Any:
+        """The inverse of `rfft`: `n` real numbers, by default 2*(size - 1)."""
+
+    @staticmethod
+    def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: Any = 'backward') -> Any:
+        """The inverse of `rfftn`."""
+
+    @staticmethod
+    def rfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: Any = 'backward') -> Any:
+        """The first half of `fft` of real numbers, n//2 + 1 of them: the others are their conjugates."""
+
+    @staticmethod
+    def rfftfreq(n: Any, /, *, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
+        """The frequencies of `rfft` of `n` points at distance `d`."""
+
+    @staticmethod
+    def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: Any = 'backward') -> Any:
+        """`rfft` along the last of `axes`, and `fft` along the others."""
+
 def finfo(type: Any, /) -> Any:
     """The limits of a floating dtype, or of the parts of a complex one."""
 

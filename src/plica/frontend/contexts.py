@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import importlib
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, final, overload
 
 from plica.errors import UnsupportedError
+from plica.frontend.compiled_program import CompiledProgram
 from plica.graph.limits import MAX_STEPS
 from plica.graph.strategy import OptMatchStrategy, Strategy
+from plica.ir.program import Bound, Program
 from plica.lower.layer_map import CompiledLayer
 from plica.lower.optimize import DEFAULT_RULES, Rules
 from plica.lower.registry import CompilationRules
@@ -188,12 +190,27 @@ class PipelineContext:
 _ACTIVE: ContextVar[PipelineContext | None] = ContextVar("plica_pipeline", default=None)
 
 
-def compile(circuit: Circuit, ctx: PipelineContext | None = None, **options: Any) -> TorchCircuit:  # noqa: A001
-    """Compile `circuit` in `ctx`, else in the active context, else in a new one with `options`.
+@overload
+def compile(circuit: Circuit, ctx: PipelineContext | None = None, **options: Any) -> TorchCircuit: ...  # noqa: A001
+
+
+@overload
+def compile(circuit: Program | Bound, ctx: PipelineContext | None = None, **options: Any) -> CompiledProgram: ...  # noqa: A001
+
+
+def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) -> Any:  # noqa: A001
+    """Compile a circuit in `ctx`, else in the active context, else in a new one with `options`.
+
+    A Program is compiled as `plica.jit` does it, and `options` are those of `jit`: `consts` and `backend`. Contexts say
+    how circuits become Programs, so none takes part in it.
 
     Raises:
-        UnsupportedError: `options` were given beside a context that has its own.
+        UnsupportedError: `options` were given beside a context that has its own, or a context beside a Program.
     """
+    if isinstance(circuit, Program | Bound):
+        if ctx is not None:
+            raise UnsupportedError("a context compiles circuits; compile a Program with plica.compile(program).")
+        return CompiledProgram(circuit, **options)
     context = ctx or _ACTIVE.get()
     if context is not None and options:
         raise UnsupportedError(

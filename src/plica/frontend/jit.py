@@ -10,40 +10,34 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from itertools import chain, repeat
 from operator import is_
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary, ref
-
-import array_api_compat
-import numpy as np
 
 from plica.errors import InputError, TraceError
 from plica.frontend.arguments import (
-    PYTHON_NUMBERS,
     Call,
     annotated_specs,
     check_annotated,
     dtype_of,
     dynamic_axes,
     fit_annotated,
-    is_array,
     leaf_key,
     shape_of,
     signature_of,
 )
-from plica.ir.interpret import interpret_program
+from plica.frontend.compiled_program import CompiledProgram, Consts
+from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, require_backend, result_converter
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
-from plica.ops import OPS
 from plica.tracing.call import trace_call
 from plica.tracing.control import place_of
-from plica.tracing.scope import Reference, current_trace
+from plica.tracing.scope import current_trace
 from plica.tracing.trace import (
     NUMBERS,
     AbstractedAxes,
@@ -52,21 +46,6 @@ from plica.tracing.trace import (
 )
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
-
-Run = Callable[[Sequence[Any]], Any]
-
-
-class Executor(Protocol):
-    """A backend's function of a Program."""
-
-    @property
-    def code(self) -> str:
-        """What it runs, as text."""
-        ...
-
-    def specialise(self, leaves: Sequence[Any]) -> Run:
-        """The function of leaves of these kinds; its result is one array, or a tuple of them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +62,21 @@ class _Compiled:
 
 
 def jit(
-    fn: Callable[..., Any] | None = None,
+    fn: Callable[..., Any] | Program | Bound | None = None,
     *,
     abstracted_axes: AbstractedAxes = None,
     static_argnums: int | Sequence[int] = (),
     backend: str = "torch",
+    consts: Consts | None = None,
 ) -> Any:
-    """Compile a function of arrays.
+    """Compile a function of arrays, or a Program.
 
     It is compiled when it is decorated if annotations give the types of all arguments (`int`, `float`, `bool`,
     `complex`, `plica.spec(...)`, or trees of these), else when it is first called with arguments of new dtypes or
     sizes. Sizes that have names never cause another compilation.
+
+    A Program (`plica.parse(text)`) is compiled at once, for all sizes that its types name. It captures nothing:
+    `consts` gives the arrays of the variables before its semicolon.
 
     While another function is traced, a call is recorded as a nested Program.
 
@@ -101,19 +84,32 @@ def jit(
         fn: The function; without it, `jit` is a decorator. Arguments and results may be tuples, lists, dicts and
             dataclasses of torch tensors, numpy arrays, DLPack objects and Python numbers. Results are of the kind of
             the arguments: numpy if all arrays are, objects of their own library if all are DLPack objects of one
-            library, else torch. Arrays that the function closes over are captured by reference.
+            library, else torch. Arrays that the function closes over are captured by reference. Or a Program, or the
+            `bound` of a compiled function, a Program with what it captures: the arguments are its explicit inputs.
         abstracted_axes: Names of axes whose sizes are dynamic; sizes of one name are equal. `{axis: name}` for all
             arrays, or a sequence with one such mapping, a sequence of names, or None for each positional argument.
             Where annotations give the types, these names take the place of their sizes.
         static_argnums: Places of arguments that are no arrays: hashable values, for each of which the function is
             compiled anew. A method counts without `self`, and is compiled for each object.
         backend: "torch" runs generated code; "interpreter" runs the definition of each operation in numpy.
+        consts: What a Program captures: arrays in the order of its consts, or by name. Tensors are captured by
+            reference, and gradients flow to them.
 
     Raises:
         TraceError: The function does what cannot be recorded.
         ShapeError: Sizes do not fit.
         DTypeError: Dtypes do not fit.
+        InputError: The consts of a Program are missing, or do not fit.
+        VerifyError: A Program breaks a rule.
     """
+    if isinstance(fn, Program | Bound):
+        if abstracted_axes is not None or static_argnums != ():
+            raise TraceError(
+                "jit: a Program names its sizes and its arguments itself; leave out abstracted_axes and static_argnums."
+            )
+        return CompiledProgram(fn, consts, backend)
+    if consts is not None:
+        raise TraceError("jit: consts belong to a Program; a function closes over its arrays.")
     if fn is None:
         return partial(jit, abstracted_axes=abstracted_axes, static_argnums=static_argnums, backend=backend)
     return CompiledFunction(fn, abstracted_axes, static_argnums, backend)
@@ -133,8 +129,7 @@ class CompiledFunction:
         static_argnums: int | Sequence[int] = (),
         backend: str = "torch",
     ) -> None:
-        if backend not in _BACKENDS:
-            raise InputError(f"jit: there is no backend {backend!r}; there are {', '.join(map(repr, _BACKENDS))}.")
+        require_backend(backend)
         update_wrapper(self, fn)
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
         self.num_compilations = 0
@@ -227,7 +222,7 @@ class CompiledFunction:
         if args and isinstance(args[0], type) and self._is_classmethod_of(args[0]):
             return self.__get__(args[0])(*args[1:], **kwargs)  # up to Python 3.12 a classmethod asks `__get__` itself
         args, kwargs = self._positional(args, kwargs)
-        call = Call(self._fn, args, kwargs, self._static, lambda leaf: _torch("from_dlpack")(leaf))
+        call = Call(self._fn, args, kwargs, self._static, from_dlpack)
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in call.leaves):
             leaves = call.leaves if self._annotated is None else fit_annotated(self._annotated, call)
             return trace_call(self._fn, leaves, lambda found: self._fn_at(call, found), call.names)
@@ -266,7 +261,7 @@ class CompiledFunction:
         call.check()
         compiled = self._for_call(call)
         run = compiled.executor.specialise(call.leaves)
-        structure, convert = compiled.traced.structure, _result_converter(call.leaves, self._backend)
+        structure, convert = compiled.traced.structure, result_converter(call.leaves, self._backend)
         if structure == _LEAF and convert is None:
             return run
 
@@ -298,7 +293,7 @@ class CompiledFunction:
     def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
-        executor = _BACKENDS[self._backend](traced.bound, self.__name__, numbers)
+        executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers)
         self.num_compilations += 1
         return _Compiled(traced, executor)
 
@@ -342,78 +337,4 @@ def _method_of(fn: Callable[..., Any], instance: Any) -> Callable[..., Any]:
     return method
 
 
-def _result_converter(leaves: Sequence[Any], backend: str) -> Any:
-    """What makes arrays of the kind of the arguments of a backend's results; None where they are already."""
-    arrays = [leaf for leaf in leaves if not isinstance(leaf, PYTHON_NUMBERS) or is_array(leaf)]
-    numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
-    if backend == "interpreter":
-        return None if numpy else _torch("from_numpy")
-    if numpy:
-        return _torch("to_numpy")
-    others = dict.fromkeys(map(type, arrays))
-    if (
-        len(others) != 1
-        or array_api_compat.is_torch_array(arrays[0])
-        or not array_api_compat.is_array_api_obj(arrays[0])
-    ):
-        return None
-    return array_api_compat.array_namespace(arrays[0]).from_dlpack
-
-
-# Backends
-
-
-def _torch(name: str) -> Any:
-    return getattr(importlib.import_module("plica.backend.torch.functions"), name)
-
-
-def _torch_executor(bound: Bound, name: str, numbers: frozenset[int]) -> Executor:
-    executor: Executor = _torch("TorchFunction")(bound, name, numbers)
-    return executor
-
-
-@dataclass(frozen=True, slots=True)
-class _Interpreter:
-    """The interpreter as a backend.
-
-    Args:
-        bound: The Program, and what it captures.
-        name: The name of the function, which this backend does not need.
-        numbers: Which arguments are Python numbers, which makes no difference here.
-    """
-
-    bound: Bound
-    name: str
-    numbers: frozenset[int]
-
-    @property
-    def code(self) -> str:
-        """The Program: it is what is run."""
-        return str(self.bound.program)
-
-    def specialise(self, leaves: Sequence[Any]) -> Run:
-        """The function of any leaves."""
-        del leaves
-        program = self.bound.program
-        dtypes = [var.type.dtype.numpy for var in program.arguments]
-
-        def run(found: Sequence[Any]) -> Any:
-            arrays = [_on_host(leaf, dtype) for leaf, dtype in zip(found, dtypes, strict=True)]
-            captured = [leaf.read() if isinstance(leaf, Reference) else leaf for leaf in self.bound.leaves]
-            results = interpret_program(program, OPS, arrays, [_on_host(leaf, None) for leaf in captured])
-            return results if len(results) != 1 else results[0]
-
-        return run
-
-
-def _on_host(leaf: Any, dtype: Any) -> Any:
-    if isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
-        return np.asarray(leaf, dtype=dtype)
-    return _torch("to_numpy")(leaf) if array_api_compat.is_torch_array(leaf) else np.asarray(leaf)
-
-
-_BACKENDS: Mapping[str, Callable[[Bound, str, frozenset[int]], Executor]] = {
-    "torch": _torch_executor,
-    "interpreter": _Interpreter,
-}
 _LEAF: Structure = flatten(0)[1]

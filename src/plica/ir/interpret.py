@@ -1,6 +1,6 @@
 """The interpreter: a Program's meaning, equation by equation, through the numpy references of the table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,9 @@ from plica.errors import InputError
 from plica.ir.dtypes import DType
 from plica.ir.op import Array, OpTable
 from plica.ir.program import Equation, Literal, Operand, Program, Var
-from plica.ir.signature import bind_sizes
+from plica.ir.signature import bind_sizes, check_leaf
 from plica.ir.sizes import Size, evaluate
+from plica.ir.types import SCALAR_SIZE
 
 _WIDE = {"float16": "float64", "float32": "float64", "complex64": "complex128"}
 _AXES = ("size", "length", "num")  # parameters that become the size of one axis
@@ -36,8 +37,11 @@ def interpret_program(
     arrays = [_native(np.asarray(arg)) for arg in args]
     sizes = bind_sizes(program, [(array.shape, array.dtype.name) for array in arrays])
     leaves = [np.asarray(const) for const in consts]
+    known: dict[Hashable, int] = dict(sizes.items())
     for var, value in zip(program.consts, leaves, strict=True):
-        _check_leaf(var, value, sizes)
+        check_leaf(var, value.shape, value.dtype.name, known)
+        if var.type == SCALAR_SIZE:
+            known[var] = int(value)
     implicit = [np.asarray(sizes[var], dtype=np.int64) for var in program.inputs[: program.num_implicit_inputs]]
     inputs = [*leaves, *implicit, *arrays]
     if precise:
@@ -56,14 +60,6 @@ def _run(
     for equation in program.equations:
         _step(equation, table, values, precise)
     return tuple(_read(one, values, precise) for one in program.outputs)
-
-
-def _check_leaf(var: Var, value: Array, sizes: Mapping[Var, int]) -> None:
-    shape = tuple(evaluate(dim, sizes.__getitem__) for dim in var.type.shape)  # type: ignore[arg-type]
-    if value.shape != shape or value.dtype != var.type.dtype.numpy:
-        raise InputError(
-            f"leaf {var.name} is {value.dtype} of shape {value.shape}, but the program expects {var.type}."
-        )
 
 
 def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise: bool) -> None:

@@ -59,6 +59,7 @@ class Memory(Enum):
     NEW = "memory of their own"
     COPY = "memory of their own, for numbers that were only moved there"
     VIEW = "the memory of the first operand"
+    EITHER = "memory of their own, or that of an operand"
 
 
 class Derivative(Enum):

@@ -1,6 +1,6 @@
 """Signatures meet arguments: sizes are read off shapes, and every shape and dtype is checked on entry."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from plica.errors import DTypeError, InputError
 from plica.ir.program import Program, Var
@@ -16,6 +16,22 @@ def size_sources(program: Program) -> dict[Var, tuple[int, int]]:
                 if dim == Size.of(var):
                     sources.setdefault(var, (index, axis))
     return sources
+
+
+def check_leaf(var: Var, shape: tuple[int, ...], dtype: str, sizes: Mapping[Hashable, int]) -> None:
+    """Check an array that a Program captures.
+
+    Args:
+        var: The const.
+        shape: The shape of the array.
+        dtype: Its dtype.
+        sizes: The values of the sizes that types of consts refer to.
+
+    Raises:
+        InputError: The dtype or the shape is another one.
+    """
+    if dtype != var.type.dtype or shape != tuple(evaluate(dim, sizes.__getitem__) for dim in var.type.shape):
+        raise InputError(f"leaf {var.name} is {dtype} of shape {shape}, but the program expects {var!r}.")
 
 
 def bind_sizes(program: Program, found: Sequence[tuple[tuple[int, ...], str]]) -> dict[Var, int]:

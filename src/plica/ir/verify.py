@@ -1,9 +1,11 @@
 """The verifier: every rule that a Program keeps, checked, and the equation shown that breaks one."""
 
+import numpy as np
+
 from plica.errors import VerifyError
 from plica.ir.op import OpTable
 from plica.ir.printing import print_equation
-from plica.ir.program import Equation, Operand, Program, Var, is_name, nested, size_variables
+from plica.ir.program import Equation, Literal, Operand, Program, Var, is_name, nested, size_variables
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ir.types import SCALAR_SIZE, resolve
@@ -97,6 +99,10 @@ class _Checker:
         for operand in operands:
             if isinstance(operand, Var) and operand not in self._defined:
                 self._fail(index, f"{what}, {operand.name}, is used before it is defined")
+            if isinstance(operand, Literal) and operand.type.dtype.kind == "int":
+                limits = np.iinfo(operand.type.dtype.value)
+                if not limits.min <= operand.value <= limits.max:  # type: ignore[operator]
+                    self._fail(index, f"{what}, {operand.value}, does not fit {operand.type.dtype.value}")
 
     def _use_sizes(self, value: object, index: int) -> None:
         for var in size_variables(value):

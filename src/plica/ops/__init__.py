@@ -8,6 +8,7 @@ from plica.ir.op import op_table
 from plica.ops.control import CONTROL
 from plica.ops.elementwise import ELEMENTWISE
 from plica.ops.factorizations import FACTORIZATIONS
+from plica.ops.fourier import FOURIER
 from plica.ops.indexing import INDEXING
 from plica.ops.linalg import LINALG
 from plica.ops.random import RANDOM
@@ -21,6 +22,7 @@ __all__ = [
     "CONTROL",
     "ELEMENTWISE",
     "FACTORIZATIONS",
+    "FOURIER",
     "INDEXING",
     "LINALG",
     "OPS",
@@ -32,4 +34,6 @@ __all__ = [
     "UPDATE",
 ]
 
-OPS = op_table(CONTROL, ELEMENTWISE, REDUCE, SHAPE, SORTING, INDEXING, UPDATE, SEARCH, LINALG, FACTORIZATIONS, RANDOM)
+OPS = op_table(
+    CONTROL, ELEMENTWISE, REDUCE, SHAPE, SORTING, INDEXING, UPDATE, SEARCH, LINALG, FACTORIZATIONS, FOURIER, RANDOM
+)

@@ -4,7 +4,19 @@ import inspect
 
 from plica.ir.op import Op, Unsupported
 from plica.ir.ranges import ANYTHING
-from plica.ops import ELEMENTWISE, FACTORIZATIONS, INDEXING, LINALG, RANDOM, REDUCE, SEARCH, SHAPE, SORTING, UPDATE
+from plica.ops import (
+    ELEMENTWISE,
+    FACTORIZATIONS,
+    FOURIER,
+    INDEXING,
+    LINALG,
+    RANDOM,
+    REDUCE,
+    SEARCH,
+    SHAPE,
+    SORTING,
+    UPDATE,
+)
 
 GROUPS = {
     "elementwise": ELEMENTWISE,
@@ -16,6 +28,7 @@ GROUPS = {
     "searches": SEARCH,
     "contractions": LINALG,
     "factorizations": FACTORIZATIONS,
+    "transforms": FOURIER,
     "random numbers": RANDOM,
 }
 

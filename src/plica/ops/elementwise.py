@@ -332,8 +332,8 @@ ELEMENTWISE = (
         never_raises=ALWAYS,
         derivative=_KINKS,
     ),
-    Op("real", _part_type, np.real, _parts_samples, never_raises=ALWAYS),
-    Op("imag", _part_type, np.imag, _parts_samples, never_raises=ALWAYS),
+    Op("real", _part_type, np.real, _parts_samples, never_raises=ALWAYS, memory=Memory.EITHER),
+    Op("imag", _part_type, np.imag, _parts_samples, never_raises=ALWAYS, memory=Memory.EITHER),
     Op(
         "clip",
         _clip_type,
@@ -362,6 +362,7 @@ ELEMENTWISE = (
         _astype_type,
         lambda x, *, dtype: x.astype(dtype.value),
         _astype_samples,
+        memory=Memory.EITHER,
         range=as_first,
         never_raises=ALWAYS,
         agreed=False,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import ShapeError
-from plica.ir.op import ALWAYS, Array, Op, Sample, View, sample
+from plica.ir.op import ALWAYS, Array, Memory, Op, Sample, View, sample
 from plica.ir.ranges import NOT_NEGATIVE, as_first, combined
 from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
@@ -303,6 +303,7 @@ LINALG = (
         _einsum_type,
         lambda *xs, equation: np.einsum(equation, *xs),
         lambda: [sample(_A, _A, equation="ab,cb->ac"), sample(_A, equation="ab->b")],
+        memory=Memory.EITHER,
         range=combined,
         never_raises=ALWAYS,
     ),
@@ -323,6 +324,7 @@ LINALG = (
         _diagonal_type,
         lambda x, *, offset: np.diagonal(x, offset, -2, -1),
         lambda: [sample(np.stack([_A, _A + 1]), offset=offset) for offset in (0, 1, -1, 3, -9)],
+        memory=Memory.VIEW,
         range=as_first,
         view=View.SELECTED,
     ),

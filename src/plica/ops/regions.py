@@ -248,15 +248,21 @@ def regions_of(equation: Equation) -> list[tuple[Program, tuple[Operand, ...]]]:
     return [(program, tuple(part)) for program, part in zip(programs, parts, strict=False)]
 
 
-def without_unread(program: Program, operands: Sequence[Operand]) -> tuple[Program, tuple[Operand, ...]]:
-    """A region without the consts that nothing in it reads."""
+def read_by(program: Program) -> dict[Operand, None]:
+    """What the equations and the results of a Program read, sizes in types and parameters among it."""
     read: dict[Operand, None] = dict.fromkeys(program.outputs)
-    for var in (*program.consts, *program.inputs):
-        read.update(dict.fromkeys(size_variables(var.type)))
     for equation in program.equations:
         read.update(dict.fromkeys(equation.inputs))
         values = (tuple(equation.params.values()), *(var.type for var in equation.outputs))
         for value in values:
             read.update(dict.fromkeys(size_variables(value)))
+    return read
+
+
+def without_unread(program: Program, operands: Sequence[Operand]) -> tuple[Program, tuple[Operand, ...]]:
+    """A region without the consts that nothing in it reads."""
+    read = read_by(program)
+    for var in (*program.consts, *program.inputs):
+        read.update(dict.fromkeys(size_variables(var.type)))
     kept = [(var, operand) for var, operand in zip(program.consts, operands, strict=True) if var in read]
     return replace(program, consts=tuple(var for var, _ in kept)), tuple(operand for _, operand in kept)

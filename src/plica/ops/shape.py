@@ -270,6 +270,7 @@ SHAPE = (
             sample(_X[:0], shift=(2, 1), axis=(0, 1)),
         ],
         _roll,
+        memory=Memory.EITHER,
         range=as_first,
         view=View.MOVED,
     ),
@@ -299,6 +300,7 @@ SHAPE = (
         lambda: [sample(np.float32(0.5), shape=(2, 3)), sample(np.int64(3), shape=())],
         range=as_first,
         view=View.MOVED,
+        memory=Memory.EITHER,
     ),
     Op(
         "arange",

@@ -1,4 +1,4 @@
-"""Dead code elimination.
+"""Dead code elimination, also of what loops carry and stack, and branches and calls return, that nothing reads.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -17,16 +17,21 @@ from typing import Any
 
 from plica.ir.program import Operand, Program, Var, size_variables
 from plica.ops import OPS
+from plica.passes.dead_results import without_dead_results
 
 
 def eliminate_dead_code(program: Program) -> Program:
-    """The Program without pure equations whose results nothing reads; its consts and inputs stay as they are."""
+    """The Program without what nothing reads: pure equations, and results of nested Programs.
+
+    Its consts and inputs stay as they are.
+    """
     needed: dict[Var, None] = {}
     _need(needed, program.outputs)
     kept = []
     for equation in reversed(program.equations):
         if OPS[equation.op.name].pure and not any(var in needed for var in equation.outputs):
             continue
+        equation = without_dead_results(equation, needed, eliminate_dead_code)
         kept.append(equation)
         _need(needed, equation.inputs)
         _need_sizes(needed, (tuple(equation.params.values()), *(var.type for var in equation.outputs)))

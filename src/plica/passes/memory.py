@@ -17,6 +17,7 @@ from plica.ir.sizes import evaluate
 from plica.ir.types import ArrayType
 from plica.ops import OPS
 from plica.ops.regions import regions_of
+from plica.passes.ownership import Owned, owned
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +40,37 @@ def plan_memory(program: Program, rows: int) -> MemoryPlan:
 
     Results of control flow count as memory of their own. A loop is planned as one iteration beside the arrays that the
     iteration before it left, so a loop that grows its arrays has the peak of its last sizes only where these are
-    known; `total` and `copied` count each loop once.
+    known; `total` and `copied` count each loop once. Updates write over arrays that nobody else reads, which `total`
+    counts as arrays of their own: that is what they are where gradients are asked for.
 
     Assumes:
         A reshape copies nothing. Torch copies where the axes of the array were permuted or broadcast before.
     """
+    return _plan(program, rows, owned(program))
+
+
+def _plan(program: Program, rows: int, in_place: Owned) -> MemoryPlan:
     owner: dict[Operand, Var] = {}
     size: dict[Var, int] = {}
+    overwritten = 0
     inside: dict[Equation, MemoryPlan] = {}
     copied = 0
     for equation in program.equations:
         memory = OPS[equation.op.name].memory
-        if memory is Memory.VIEW:
+        if memory is Memory.VIEW or equation in in_place.written:
             source = equation.inputs[0]
+            overwritten += _bytes(equation.outputs[0].type, rows) if memory is not Memory.VIEW else 0
             owner.update((output, owner[source]) for output in equation.outputs if source in owner)
             continue
         for output in _made(equation):
             owner[output] = output
             size[output] = _bytes(output.type, rows)
             copied += size[output] if memory is Memory.COPY else 0
-        if regions := [plan_memory(region, rows) for region, _ in regions_of(equation)]:
+        if regions := [_plan(region, rows, in_place) for region, _ in regions_of(equation)]:
             inside[equation] = _together(equation, regions, rows)
     total, copied = (
         own + sum(getattr(plan, what) for plan in inside.values())
-        for what, own in (("total", sum(size.values())), ("copied", copied))
+        for what, own in (("total", sum(size.values()) + overwritten), ("copied", copied))
     )
     return MemoryPlan(_peak(program, owner, size, inside), total, copied)
 

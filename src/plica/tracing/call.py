@@ -56,7 +56,7 @@ def call_program(program: Program, leaves: Sequence[Any], arguments: Sequence[An
     """Record a call of a Program.
 
     Args:
-        program: What is called; its results have no sizes of their own.
+        program: What is called. Its sizes that are results come before its other results.
         leaves: What it captures, references or arrays, in the order of its consts.
         arguments: Its explicit arguments.
         name: What the call is called.

@@ -24,7 +24,13 @@ from plica.backend.torch.operations.call import (
     shape_source,
     size_source,
 )
-from plica.backend.torch.places import (
+from plica.backend.torch.operations.indexing import in_place, is_python_index
+from plica.backend.torch.operations.unsigned import UNSIGNED
+from plica.backend.torch.plan import Plan
+from plica.errors import UnsupportedError
+from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
+from plica.ir.signature import size_sources
+from plica.ops.places import (
     bounds_of,
     call_inputs,
     carries,
@@ -33,14 +39,12 @@ from plica.backend.torch.places import (
     scanned,
     size_places,
 )
-from plica.backend.torch.plan import Plan
-from plica.errors import UnsupportedError
-from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
-from plica.ir.signature import size_sources
 from plica.ops.regions import regions_of
+from plica.passes.ownership import Owned, owned
 
 _NUMBERS = count()
 _INDENT = "    "
+_DIVISIONS = ("//", ")%(", " % ", "torch.div(", "torch.remainder(")  # in lines that may divide integers by zero
 
 
 def emit(
@@ -80,7 +84,8 @@ def source(
     leaves = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     plan = Plan.of(program, numbers, constants)
     named = plan.program
-    return "\n".join(_Emitter(plan, dict(zip(named.consts, leaves, strict=True))).function(name, is_checked)) + "\n"
+    emitter = _Emitter(plan, dict(zip(named.consts, leaves, strict=True)), owned(named))
+    return "\n".join(emitter.function(name, is_checked)) + "\n"
 
 
 def number_arguments(program: Program, numbers: frozenset[int] = frozenset()) -> frozenset[int]:
@@ -106,10 +111,12 @@ class _Emitter:
     Args:
         plan: What is needed, and which scalars are Python numbers.
         leaves: The text that reads each const of the whole Program.
+        owned: What may be written over where no gradient is asked for.
     """
 
     plan: Plan
     leaves: Mapping[Var, str]
+    owned: Owned
 
     def function(self, name: str, is_checked: bool) -> Iterator[str]:
         program = self.plan.program
@@ -125,7 +132,20 @@ class _Emitter:
                 yield f"{_INDENT}{var.name} = {self.plan.dtype_of_size(var)}({var.name})"
         if is_checked:
             yield from self._checks(program, list(sources.values()))
+        if any("in_place" in line for line in body):
+            yield f"{_INDENT}in_place = kernels.may_write({', '.join(self._differentiable(program))})"
+        divides = any(sign in line for line in body for sign in _DIVISIONS)
+        if divides or any(is_python_index(self._as_call(equation)) for equation in self.plan.live):
+            kinds = "(IndexError, ArithmeticError, RuntimeError)" if divides else "IndexError"
+            body = [f"{_INDENT}try:", *(f"{_INDENT}{line}" for line in body)]
+            body += [f"{_INDENT}except {kinds} as error:", f"{_INDENT * 2}raise kernels.told(error) from None"]
         yield from body
+
+    def _differentiable(self, program: Program) -> Iterator[str]:
+        """The text of everything outside that may ask for gradients."""
+        for var in (*program.consts, *program.arguments):
+            if var.type.dtype.kind in ("float", "complex") and not self.plan.is_host(var):
+                yield self.leaves.get(var, var.name)
 
     def _checks(self, program: Program, read: list[tuple[int, int]]) -> Iterator[str]:
         for index, var in enumerate(program.arguments):
@@ -155,10 +175,10 @@ class _Emitter:
 
     # Blocks
 
-    def _block(self, program: Program, indent: str) -> Iterator[str]:
-        """The equations of a Program; its inputs have their values."""
+    def _block(self, program: Program, indent: str, sizes: Iterable[Operand] = ()) -> Iterator[str]:
+        """The equations of a Program; its inputs have their values, and `sizes` are read after it."""
         equations = [equation for equation in program.equations if equation in self.plan.live]
-        dying = self._last_uses(program, equations)
+        dying = self._last_uses(equations, (*program.results, *sizes))
         loaded: dict[Operand, None] = {}
         place = ""
         for equation, dead in zip(equations, dying, strict=True):
@@ -175,11 +195,10 @@ class _Emitter:
             if names:
                 yield f"{indent}del {', '.join(names)}"
 
-    def _last_uses(self, program: Program, equations: list[Equation]) -> list[list[Var]]:
+    def _last_uses(self, equations: list[Equation], results: tuple[Operand, ...]) -> list[list[Var]]:
         """For each equation, the variables made in this block that nothing after it reads; inputs are the caller's."""
         last: dict[Operand, int] = {}
         own: dict[Operand, None] = dict.fromkeys(self.leaves)
-        results = dict.fromkeys(program.results)
         for index, equation in enumerate(equations):
             made = equation.outputs
             if equation.op.name in _CONTROL:
@@ -202,6 +221,12 @@ class _Emitter:
             yield from self._made_sizes(equation, indent)
             return
         results = ", ".join(var.name for var in equation.outputs)
+        if self._is_in_place(equation):
+            yield f"{indent}if in_place:"
+            written = in_place(self._as_call(equation), results, is_copied=self.owned.written[equation])
+            yield from (f"{indent}{_INDENT}{line}" for line in written)
+            yield f"{indent}else:"
+            indent += _INDENT
         yield f"{indent}{results} = {self._expression(equation)}"
         if len(equation.outputs) > 1:
             for var in equation.outputs:
@@ -230,11 +255,19 @@ class _Emitter:
         found = ROWS.get(equation.op.name)
         if found is None:
             raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
-        hosts = frozenset(place for place, one in enumerate(equation.inputs) if plan.is_host(one))
-        text = found.text(Call(equation, tuple(map(self._text, equation.inputs)), hosts))
+        text = found.text(self._as_call(equation))
         if len(equation.outputs) == 1 and equation.outputs[0] in plan.sizes:
             return f"{plan.dtype_of_size(equation.outputs[0])}({text})"
         return text
+
+    def _as_call(self, equation: Equation) -> Call:
+        hosts = frozenset(place for place, one in enumerate(equation.inputs) if self.plan.is_host(one))
+        return Call(equation, tuple(map(self._text, equation.inputs)), hosts)
+
+    def _is_in_place(self, equation: Equation) -> bool:
+        """Whether an update is written both ways, of which one is chosen at each call."""
+        x = equation.inputs[0] if equation in self.owned.written else None
+        return x is not None and not self.plan.is_host(x) and x.type.dtype not in UNSIGNED
 
     # Operands
 
@@ -292,14 +325,17 @@ class _Emitter:
         if by == "1":
             counted = f"range({last})" if first == "0" else f"range({first}, {last})"
         yield from self._literals(equation, indent)
-        yield from self._starts(carried, indent)
+        yield from self._starts(equation, indent)
         yield f"{indent}for {body.arguments[0].name} in {counted}:"
         yield from self._loop_body(body, carried, indent + _INDENT)
 
-    def _starts(self, carried: list[tuple[Var, Operand, Operand, Var]], indent: str) -> Iterator[str]:
-        for inner, first, _, output in carried:
+    def _starts(self, equation: Equation, indent: str) -> Iterator[str]:
+        copied = self.owned.copied.get(equation, ())
+        for place, (inner, first, _, output) in enumerate(carries(equation)):
             if inner in self.plan.reads or output in self.plan.reads:
                 text = self._as(first, inner)
+                if place in copied:
+                    text = f"{text}.clone() if in_place else {text}"
                 if text != inner.name:
                     yield f"{indent}{inner.name} = {text}"
 
@@ -322,7 +358,7 @@ class _Emitter:
         carried = list(carries(equation))
         inner = indent + _INDENT
         yield from self._literals(equation, indent)
-        yield from self._starts(carried, indent)
+        yield from self._starts(equation, indent)
         asked = list(self._sizes(cond, {var: var.name for var in cond.arguments}, inner))
         asked += self._block(cond, inner)
         (holds,) = cond.results
@@ -339,8 +375,8 @@ class _Emitter:
         for place, program in enumerate(branches):
             word = "else" if place == len(branches) - 1 else f"elif {self._text(equation.inputs[place])}"
             yield f"{indent}{'if' + word[4:] if place == 0 and word != 'else' else word}:"
-            lines = list(self._block(program, indent + _INDENT))
             sizes = [(var, program.outputs[at]) for at, var in self.plan.unread_sizes(equation)]
+            lines = list(self._block(program, indent + _INDENT, [size for _, size in sizes]))
             lines += self._assign([*sizes, *zip(outputs, program.results, strict=True)], indent + _INDENT)
             yield from lines or [f"{indent}{_INDENT}pass"]
 
@@ -351,7 +387,7 @@ class _Emitter:
         made = list(zip(stacks, body.results[params["num_carries"] :], strict=True))
         made = [(stack, result) for stack, result in made if stack in self.plan.reads]
         yield from self._literals(equation, indent)
-        yield from self._starts(carried, indent)
+        yield from self._starts(equation, indent)
         yield from (f"{indent}{stack.name} = []" for stack, _ in made)
         arrays = [f"{self._tensor(array)}.unbind(0)" for _, array in rows]
         names = [row.name for row, _ in rows]
@@ -379,8 +415,8 @@ class _Emitter:
         yield from self._literals(equation, indent)
         yield from self._assign([(inner, outer) for inner, outer in call_inputs(equation)], indent)
         yield from self._sizes(program, {var: var.name for var in program.arguments}, indent)
-        yield from self._block(program, indent)
         sizes = [(var, program.outputs[place]) for place, var in self.plan.unread_sizes(equation)]
+        yield from self._block(program, indent, [size for _, size in sizes])
         yield from self._assign([*sizes, *zip(explicit_outputs(equation), program.results, strict=True)], indent)
 
 

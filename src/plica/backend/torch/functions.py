@@ -15,11 +15,14 @@ from torch import Tensor
 from plica.backend.torch.emit import emit, number_arguments, source
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import RESERVED
+from plica.errors import InputError
 from plica.ir.program import Bound
+from plica.ir.types import ShapedArray
 from plica.passes.clean import clean
 from plica.tracing.scope import Reference
 
 Converter = Callable[[Any], Any]
+_WORD = 2**63
 
 
 class TorchFunction:
@@ -40,6 +43,11 @@ class TorchFunction:
         leaves = dict(named)
         self._tensors = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Tensor)}
         self._read = {key: leaf for key, leaf in leaves.items() if not isinstance(leaf, Tensor)}
+        self._shapes = [
+            (attribute_of(var.name), var, var.type.shape)
+            for var in self.program.consts
+            if isinstance(var.type, ShapedArray)
+        ]
         self._kept: dict[torch.device | None, SimpleNamespace] = {}
 
     @cached_property
@@ -62,6 +70,7 @@ class TorchFunction:
         ]
         tensors = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         first = next(iter([*tensors, *(place for place, _ in arrays)]), None)
+        whole = [place for place in self._numbers if type(leaves[place]) is int]
         run, captured = self._run, self._captured
 
         def call(found: Sequence[Any]) -> Any:
@@ -71,14 +80,45 @@ class TorchFunction:
                     found[place] = convert(found[place])
             device = None if first is None else found[first].device
             for place, dtype in numbers:
-                found[place] = torch.full((), found[place], dtype=dtype, device=device)  # type: ignore[index]
+                try:
+                    found[place] = torch.full((), found[place], dtype=dtype, device=device)  # type: ignore[index]
+                except (OverflowError, RuntimeError):
+                    self._refuse_number(place, found[place])
+                    raise
+            for place in whole:
+                if not -_WORD <= found[place] < _WORD:
+                    self._refuse_number(place, found[place])
             if tensors and arrays:
                 found = [one.to(device) if isinstance(one, Tensor) else one for one in found]
             return run(captured(device), *found)
 
         return call
 
+    def _refuse_number(self, place: int, value: Any) -> None:
+        """Say that an integer does not fit the dtype of its argument, if that is so.
+
+        Raises:
+            InputError: It does not.
+        """
+        var = self.program.arguments[place]
+        if var.type.dtype.kind == "int":
+            raise InputError(
+                f"argument {var.name} is {value}, which does not fit {var.type.dtype.value}; pass a float, or an array "
+                "of a dtype that holds it."
+            )
+
     def _captured(self, device: torch.device | None) -> SimpleNamespace:
+        leaves = self._leaves(device)
+        for key, var, shape in self._shapes:
+            found = getattr(leaves, key).shape
+            if found != shape:
+                raise InputError(
+                    f"the captured array {var.name} has shape {tuple(found)} now, but was compiled as {var!r}; give it "
+                    "that shape again, or compile the function anew."
+                )
+        return leaves
+
+    def _leaves(self, device: torch.device | None) -> SimpleNamespace:
         kept = self._kept.get(device)
         if kept is None:
             kept = self._kept[device] = SimpleNamespace(device=device, **self._tensors)

@@ -5,14 +5,16 @@ values of indices: there such an index is an assertion of the device.
 """
 
 import linecache
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from plica.errors import BoundsError
+from plica.errors import BoundsError, ZeroDivisorError
 from plica.ops.indexing import outside_message
 from plica.ops.slices import beyond_message
 
@@ -77,17 +79,30 @@ def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
     return x.index_select(axis, _from_front(places, axis, x.shape[axis]))
 
 
-def update(x: Tensor, values: Tensor, mode: str, at: Sequence[Place], *indices: int | Tensor) -> Tensor:
-    """A copy of `x` with other elements at `at`; see `plica.ops.update`."""
-    if mode == "add" and len(indices) == 1 and all(place in (None, "at") for place in at):
+def may_write(*tensors: Tensor) -> bool:
+    """Whether arrays that nobody else reads may be written over, given all tensors that gradients may be asked of.
+
+    Automatic differentiation keeps arrays for later, and the transforms of torch.func know nothing of it.
+    """
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return False
+    return not torch.is_grad_enabled() or not any(one.requires_grad for one in tensors)
+
+
+def update(
+    x: Tensor, values: Tensor, mode: str, at: Sequence[Place], *indices: int | Tensor, in_place: bool = False
+) -> Tensor:
+    """`x` with other elements at `at`; see `plica.ops.update`. A copy, or with `in_place` the tensor `x` itself."""
+    simple = len(indices) == 1 and all(place in (None, "at") for place in at)
+    if mode == "add" and simple:
         (rows,) = indices
         if isinstance(rows, Tensor) and rows.ndim == 1:
-            return _rows_added(x, at.index("at"), rows, values)
-    if mode == "set" and len(indices) == 1 and isinstance(indices[0], int) and all(one in (None, "at") for one in at):
+            return _rows_added(x, at.index("at"), rows, values, in_place=in_place)
+    if mode == "set" and simple and isinstance(indices[0], int) and not in_place:
         axis = at.index("at")
         place = _checked(indices[0], axis, x.shape[axis])
         return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, place)
-    result = x.clone(memory_format=torch.contiguous_format)
+    result = x if in_place else x.clone(memory_format=torch.contiguous_format)
     part, places, axes = _part(result, at, indices)
     if not places:
         old = _part(x, at, indices)[0] if mode in _COMBINED else part
@@ -106,17 +121,18 @@ def update(x: Tensor, values: Tensor, mode: str, at: Sequence[Place], *indices: 
     return result
 
 
-def _rows_added(x: Tensor, axis: int, rows: Tensor, values: Tensor) -> Tensor:
+def _rows_added(x: Tensor, axis: int, rows: Tensor, values: Tensor, *, in_place: bool) -> Tensor:
+    add = x.index_add_ if in_place else x.index_add
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
     given = values.expand(rows.shape[0], *rest).movedim(0, axis)
     if rows.device.type != "cpu":
-        return x.index_add(axis, _wrapped(rows, x.shape[axis]), given)
+        return add(axis, _wrapped(rows, x.shape[axis]), given)
     if given.numel():
         try:
-            return x.index_add(axis, rows, given)
+            return add(axis, rows, given)
         except (IndexError, RuntimeError):  # an index that is negative, or lies outside
             pass
-    return x.index_add(axis, _from_front(rows, axis, x.shape[axis]), given)
+    return add(axis, _from_front(rows, axis, x.shape[axis]), given)
 
 
 def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tuple[Tensor, list[Tensor], list[int]]:
@@ -184,12 +200,43 @@ def _wrapped(places: Tensor, size: int) -> Tensor:
     return torch.where(places < 0, places + size, places)
 
 
+def told(error: Exception) -> Exception:
+    """What is said, with the user's line, of an index that torch refuses and of integers divided by zero.
+
+    Any other error is itself.
+    """
+    place: Any = error.__traceback__
+    if isinstance(error, ZeroDivisionError) or str(error) == "ZeroDivisionError":
+        if isinstance(error, ZeroDivisorError):
+            return error
+        message = "an integer is divided by 0; divide floats, or choose another divisor with plica.numpy.where."
+        return ZeroDivisorError(_behind_line(place.tb_frame, place.tb_lineno, message))
+    found = None if isinstance(error, BoundsError) else re.search(_OUTSIDE, str(error))
+    if found is None:
+        return error
+    index, axis, sizes = int(found["index"]), int(found["axis"] or found["at"]), found["sizes"]
+    size = sizes.split(",")[axis].strip() if sizes else found["size"]
+    return BoundsError(_behind_line(place.tb_frame, place.tb_lineno, outside_message(index, axis, size)))
+
+
+# What torch says of `x[i]` and of `x.select(axis, i)`.
+_OUTSIDE = (
+    r"index (?P<index>-?\d+) (is out of bounds for dimension (?P<axis>\d+) with size (?P<size>\d+)"
+    r"|out of range for tensor of size \[(?P<sizes>[\d, ]+)\] at dimension (?P<at>\d+))"
+)
+
+
 def _located(message: str) -> str:
-    """`message` behind the user's line, which generated code holds in the comment above its own line."""
+    """`message` behind the user's line."""
     frame: Any = sys._getframe(1)
     while frame is not None and not frame.f_code.co_filename.startswith("<plica "):
         frame = frame.f_back
-    for number in range(frame.f_lineno if frame is not None else 0, 0, -1):
+    return message if frame is None else _behind_line(frame, frame.f_lineno, message)
+
+
+def _behind_line(frame: Any, line: int, message: str) -> str:
+    """`message` behind the user's line, which generated code holds in the comment above its own line."""
+    for number in range(line, 0, -1):
         text = linecache.getline(frame.f_code.co_filename, number).strip()
         if text.startswith("# "):
             return f"{text[2:]}: {message}" if ":" in text else message

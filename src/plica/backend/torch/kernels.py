@@ -12,7 +12,7 @@ from plica.backend.torch import linalg, random
 from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
-from plica.backend.torch.indexing import gather, index, nonzero, slice_axis, unique, update
+from plica.backend.torch.indexing import gather, index, may_write, nonzero, slice_axis, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "logaddexp",
     "logsumexp",
     "lookup",
+    "may_write",
     "nonzero",
     "random",
     "refuse_size",
@@ -38,6 +39,7 @@ __all__ = [
     "sign",
     "slice_axis",
     "steps",
+    "told",
     "total",
     "tucker",
     "unique",

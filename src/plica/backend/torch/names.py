@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from itertools import count
 from keyword import kwlist
 
-from plica.backend.torch.places import carries
 from plica.ir.program import Program, Var, nested, rename
+from plica.ops.places import carries
 from plica.ops.regions import regions_of
 
-_USED = ("torch", "kernels", "leaves", "device", "inf", "nan", "_")
+_USED = ("torch", "kernels", "leaves", "device", "in_place", "error", "inf", "nan", "_")
 _BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "range", "zip", "__debug__")
-RESERVED = frozenset({*kwlist, *_USED, *_BUILTINS})
+_ERRORS = ("ArithmeticError", "IndexError", "RuntimeError")
+RESERVED = frozenset({*kwlist, *_USED, *_BUILTINS, *_ERRORS})
 """Names that mean something in generated code."""
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 from plica.backend.torch.names import with_python_names
 from plica.backend.torch.operations import ROWS
-from plica.backend.torch.places import (
+from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, size_variables
+from plica.ir.sizes import Size
+from plica.ops.places import (
     bounds_of,
     call_inputs,
     carries,
@@ -19,8 +21,6 @@ from plica.backend.torch.places import (
     implicit_operands,
     returning,
 )
-from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, size_variables
-from plica.ir.sizes import Size
 from plica.ops.regions import regions_of
 
 _CASTS = {"int64": "int({})", "bool": "bool({})", "float32": "float({})", "float64": "float({})"}

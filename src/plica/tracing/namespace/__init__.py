@@ -16,6 +16,7 @@ from plica.tracing.namespace import (
     creation,
     dtypes,
     elementwise,
+    fft,
     indexing,
     linalg,
     random,
@@ -78,7 +79,7 @@ def _functions() -> dict[str, Any]:
 
 # Functions whose answers are Python values, of which there is nothing to record.
 STATIC = frozenset({"broadcast_shapes", "can_cast", "finfo", "iinfo", "isdtype", "result_type"})
-_EXTENSIONS = {"linalg": linalg, "random": random}
+_EXTENSIONS = {"fft": fft, "linalg": linalg, "random": random}
 _NAMES: dict[str, Any] = {**_functions(), **_EXTENSIONS, **_DTYPES, **_CONSTANTS}
 
 

@@ -6,6 +6,7 @@ Generated code sees `torch` and `kernels`. The tables mirror those of `ops/`.
 from plica.backend.torch.operations.call import Row
 from plica.backend.torch.operations.control import CONTROL
 from plica.backend.torch.operations.elementwise import ELEMENTWISE
+from plica.backend.torch.operations.fourier import FOURIER
 from plica.backend.torch.operations.indexing import INDEXING
 from plica.backend.torch.operations.linalg import LINALG
 from plica.backend.torch.operations.random import RANDOM
@@ -15,5 +16,5 @@ from plica.backend.torch.operations.sorting import SORTING
 from plica.backend.torch.operations.unsigned import with_unsigned
 
 ROWS: dict[str, Row] = with_unsigned(
-    {**ELEMENTWISE, **REDUCE, **SHAPE, **SORTING, **INDEXING, **LINALG, **RANDOM, **CONTROL}
+    {**ELEMENTWISE, **REDUCE, **SHAPE, **SORTING, **INDEXING, **LINALG, **FOURIER, **RANDOM, **CONTROL}
 )

@@ -1,8 +1,11 @@
 """Rows of reading and writing at indices, and of searches."""
 
+from dataclasses import replace
+
 from plica.backend.torch.operations.call import Call, Row, Unsigned, bounds_source, indices
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
+from plica.ops.update import AT
 
 
 def _scalar(call: Call, place: int) -> str:
@@ -17,18 +20,61 @@ def _gather(call: Call) -> str:
     return f"kernels.gather({call.tensor(0)}, {axes!r}, {places})"
 
 
+def is_python_index(call: Call) -> bool:
+    """Whether an equation reads or writes `x[i]` for Python numbers `i`, as Python writes it: faster than a kernel."""
+    if call.equation.op.name == "index":
+        return call.is_host(1)
+    return call.equation.op.name == "update" and _key(call) is not None
+
+
+# How an update is written in Python.
+_ASSIGNED = {"set": "=", "add": "+=", "multiply": "*="}
+
+
+def _key(call: Call) -> str | None:
+    """What an update writes to in brackets, where that is whole axes and Python numbers alone."""
+    at = call.params["index"]
+    is_known = AT in at and all(map(call.is_host, range(2, len(call.inputs))))
+    if call.params["mode"] not in _ASSIGNED or not is_known:
+        return None
+    rest = iter(call.inputs[2:])
+    return ", ".join(":" if place is None else next(rest) for place in at) if set(at) <= {None, AT} else None
+
+
+def in_place(call: Call, result: str, *, is_copied: bool) -> list[str]:
+    """Lines that write over the array which is updated, and call it `result`.
+
+    Args:
+        call: The update.
+        result: The name.
+        is_copied: Whether the values lie in that array too.
+    """
+    x, values = call.inputs[:2]
+    if is_copied:
+        values = f"{values}.clone()"
+    key = _key(call)
+    if key is None:
+        return [f"{result} = {_update(replace(call, inputs=(x, values, *call.inputs[2:])), ', in_place=True')}"]
+    return [f"{x}[{key}] {_ASSIGNED[call.params['mode']]} {values}", f"{result} = {x}"]
+
+
 def _index(call: Call) -> str:
-    return f"kernels.index({call.tensor(0)}, {call.params['axis'] % _rank(call)}, {_scalar(call, 1)})"
+    axis = call.params["axis"] % _rank(call)
+    if is_python_index(call):
+        return (
+            f"{call.tensor(0)}[{call.inputs[1]}]" if axis == 0 else f"{call.tensor(0)}.select({axis}, {call.inputs[1]})"
+        )
+    return f"kernels.index({call.tensor(0)}, {axis}, {_scalar(call, 1)})"
 
 
 def _rank(call: Call) -> int:
     return len(call.equation.inputs[0].type.shape)
 
 
-def _update(call: Call) -> str:
+def _update(call: Call, setting: str = "") -> str:
     places = "".join(f", {_scalar(call, place)}" for place in range(2, len(call.inputs)))
     at = ", ".join(_place_source(place) for place in call.params["index"])
-    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, [{at}]{places})"
+    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, [{at}]{places}{setting})"
 
 
 def _place_source(place: str | tuple[Dim, ...] | None) -> str:

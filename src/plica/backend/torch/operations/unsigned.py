@@ -13,7 +13,7 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Literal, Operand
 
-_UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
+UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
 
 
 def with_unsigned(rows: Mapping[str, Row]) -> dict[str, Row]:
@@ -24,7 +24,7 @@ def with_unsigned(rows: Mapping[str, Row]) -> dict[str, Row]:
 def _signed(name: str, row: Row) -> Text:
     def written(call: Call) -> str:
         equation = call.equation
-        if not any(one.type.dtype in _UNSIGNED for one in equation.inputs):
+        if not any(one.type.dtype in UNSIGNED for one in equation.inputs):
             return row.text(call)
         if row.unsigned is Unsigned.ORDERED or call.params.get("mode") in ("min", "max"):
             _refuse_uint64(name, call)
@@ -36,7 +36,7 @@ def _signed(name: str, row: Row) -> Text:
         outputs = tuple(replace(one, type=_as_int64(one).type) for one in equation.outputs)
         text = row.text(replace(call, equation=replace(equation, inputs=inputs, outputs=outputs), inputs=texts))
         dtype = equation.outputs[0].type.dtype
-        return f"({text}).to({dtype_source(dtype)})" if dtype in _UNSIGNED else text
+        return f"({text}).to({dtype_source(dtype)})" if dtype in UNSIGNED else text
 
     return written
 
@@ -50,7 +50,7 @@ def _source(text: str, old: Operand, new: Operand, *, is_host: bool) -> str:
 
 def _as_int64(operand: Any) -> Any:
     """An operand that is no unsigned integer itself; else the same with the dtype int64."""
-    if operand.type.dtype not in _UNSIGNED:
+    if operand.type.dtype not in UNSIGNED:
         return operand
     if not isinstance(operand, Literal):
         return replace(operand, type=replace(operand.type, dtype=DType.INT64))

@@ -1,0 +1,205 @@
+"""`CompiledProgram`: a Program that runs, as a function of its arguments.
+
+>>> import torch, plica
+>>> program = plica.parse("{ lambda w:f32[3] ; {n:i64[]} x:f32[n,3] . let y:f32[n,3] = multiply x w in (y,) }")
+>>> scaled = plica.jit(program, consts={"w": torch.tensor([1.0, 2.0, 3.0])})
+>>> scaled(torch.ones(2, 3)).tolist()
+[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.errors import DTypeError, InputError
+from plica.frontend.arguments import PYTHON_NUMBERS, dtype_of, is_array, leaf_key, shape_of
+from plica.frontend.executors import EXECUTORS, Run, from_dlpack, require_backend, result_converter
+from plica.ir.program import Bound, Program, Var
+from plica.ir.signature import bind_sizes, check_leaf
+from plica.ir.types import SCALAR_SIZE
+from plica.ir.verify import verify_program
+from plica.ops import OPS
+from plica.tracing.call import call_program
+from plica.tracing.namespace.operands import as_tracer, cast
+from plica.tracing.scope import Reference, current_trace
+from plica.tracing.tracer import Tracer
+
+Consts = Sequence[Any] | Mapping[str, Any]
+_KINDS = ("bool", "int", "float", "complex")
+
+
+class CompiledProgram:
+    """A Program and what runs it; made by `jit`.
+
+    Args:
+        source: The Program, alone or with what it captures.
+        consts: What it captures, in the order of its consts or by name. A tensor is read at each call, so its entries
+            may change in place, and gradients flow to it.
+        backend: The name of what runs it.
+
+    Attributes:
+        bound: The Program and what it captures.
+
+    Raises:
+        InputError: A const is missing, or has another shape or dtype than the Program declares.
+        VerifyError: The Program breaks a rule.
+    """
+
+    def __init__(self, source: Program | Bound, consts: Consts | None = None, backend: str = "torch") -> None:
+        require_backend(backend)
+        program = source if isinstance(source, Program) else source.program
+        verify_program(program, OPS)
+        given = source.leaves if isinstance(source, Bound) and consts is None else () if consts is None else consts
+        self.bound = Bound(program, _leaves(program, given))
+        self.__name__ = "program"
+        self._backend = backend
+        self._executor = EXECUTORS[backend](self.bound, self.__name__, frozenset())
+        self._dynamic = [
+            {axis: str(dim) for axis, dim in enumerate(var.type.shape) if not isinstance(dim, int)}
+            for var in program.arguments
+        ]
+        self._runs: dict[Hashable, Run] = {}
+
+    @property
+    def program(self) -> Program:
+        """The Program as it was given."""
+        return self.bound.program
+
+    @property
+    def code(self) -> str:
+        """What the backend runs, as text."""
+        return self._executor.code
+
+    def __repr__(self) -> str:
+        return f"<plica.jit of a program of {len(self.program.equations)} equation(s)>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the Program, or a tuple of them, of the arguments' kind.
+
+        Args:
+            args: The explicit inputs in order: arrays, and numbers where they are scalars.
+            kwargs: Those that are given by name.
+
+        Raises:
+            InputError: There are too few or too many, or a shape does not fit.
+            DTypeError: A dtype does not fit.
+        """
+        leaves = self._by_place(args, kwargs) if kwargs or len(args) != len(self._dynamic) else args
+        if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
+            return self._recorded(leaves)
+        key = tuple(map(leaf_key, leaves, self._dynamic))
+        run = self._runs.get(key)
+        if run is None:
+            run = self._runs[key] = self._specialised(leaves)
+        return run(leaves)
+
+    def _by_place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        names = [var.name for var in self.program.arguments]
+        given = dict(zip(names, args, strict=False))
+        if len(args) > len(names) or len({**given, **kwargs}) != len(names) or not given.keys().isdisjoint(kwargs):
+            shown = ", ".join(map(repr, self.program.arguments)) or "no arguments"
+            found = [f"{len(args)} by place", *map(repr, kwargs)]
+            raise InputError(f"the program takes {shown}; found {', '.join(found)}. Give each one once.")
+        unknown = [name for name in kwargs if name not in names]
+        if unknown:
+            raise InputError(f"the program has no argument {unknown[0]!r}; there are {', '.join(names)}.")
+        given.update(kwargs)
+        return [given[name] for name in names]
+
+    def _specialised(self, leaves: Sequence[Any]) -> Run:
+        """What runs arguments of these kinds, which are checked."""
+        arrays = [_array(leaf) for leaf in leaves]
+        found = [
+            (shape_of(one), _checked(one, var).value) for one, var in zip(arrays, self.program.arguments, strict=True)
+        ]
+        bind_sizes(self.program, found)
+        run, convert = self._executor.specialise(leaves), result_converter(leaves, self._backend)
+        if convert is None:
+            return run
+
+        def results(values: Sequence[Any]) -> Any:
+            made = run(values)
+            return tuple(map(convert, made)) if isinstance(made, tuple) else convert(made)
+
+        return results
+
+    def _recorded(self, leaves: Sequence[Any]) -> Any:
+        """A call while another function is traced: a nested Program."""
+        tracers = []
+        for leaf, var in zip(leaves, self.program.arguments, strict=True):
+            tracer = as_tracer(f"argument {var.name}", leaf if isinstance(leaf, Tracer) else _array(leaf))
+            if tracer.weak and _is_number_of(tracer.dtype.kind, var):
+                tracer = cast(tracer, var.type.dtype)
+            elif tracer.dtype != var.type.dtype:
+                raise DTypeError(_other_dtype(var, tracer.dtype.value))
+            tracers.append(tracer)
+        made = call_program(self.program, self.bound.leaves, tracers, self.__name__)
+        results = made[self.program.num_implicit_outputs :]
+        return results[0] if len(results) == 1 else results
+
+
+def _array(leaf: Any) -> Any:
+    """A leaf of an object that has nothing but the DLPack protocol as a tensor; others as they are."""
+    if is_array(leaf) or isinstance(leaf, PYTHON_NUMBERS):
+        return leaf
+    if not hasattr(leaf, "__dlpack__"):
+        raise InputError(f"a program takes arrays and numbers, found {leaf!r} of type {type(leaf).__name__}.")
+    return from_dlpack(leaf)
+
+
+def _checked(leaf: Any, var: Var) -> Any:
+    """The dtype of an argument; that which is declared where a number is given that it holds."""
+    if is_array(leaf):
+        return dtype_of(leaf)
+    if not _is_number_of(dtype_of(leaf).kind, var):
+        raise DTypeError(f"argument {var.name} is {leaf!r}, but the program expects {var.type}.")
+    return var.type.dtype
+
+
+def _is_number_of(kind: str, var: Var) -> bool:
+    return not var.type.shape and _KINDS.index(kind) <= _KINDS.index(var.type.dtype.kind)
+
+
+def _other_dtype(var: Var, found: str) -> str:
+    return f"argument {var.name} has dtype {found}, but the program was made for {var.type.dtype.value}; use astype."
+
+
+# What a Program captures
+
+
+def _leaves(program: Program, consts: Consts) -> tuple[Any, ...]:
+    """The values of the consts in order, checked against their types."""
+    names = [var.name for var in program.consts]
+    if isinstance(consts, Mapping):
+        if unknown := [name for name in consts if name not in names]:
+            raise InputError(
+                f"jit: the program captures no {unknown[0]!r}; it captures {', '.join(names) or 'nothing'}."
+            )
+        values = [consts[name] for name in names if name in consts]
+    else:
+        values = list(consts)
+    if len(values) != len(names):
+        shown = ", ".join(map(repr, program.consts)) or "nothing"
+        example = ", ".join(f"{name!r}: ..." for name in names)
+        raise InputError(
+            f"jit: the program captures {shown}, but {len(values)} of {len(names)} were given; "
+            f"write jit(program, consts={{{example}}})."
+        )
+    sizes: dict[Hashable, int] = {}
+    return tuple(_leaf(var, value, sizes) for var, value in zip(program.consts, values, strict=True))
+
+
+def _leaf(var: Var, value: Any, sizes: dict[Hashable, int]) -> Any:
+    """One captured array; numbers become arrays of no dimension."""
+    found = _array(value)
+    if not is_array(found):
+        if not _is_number_of(dtype_of(found).kind, var):
+            raise InputError(f"leaf {var.name} is {found!r}, but the program expects {var!r}.")
+        found = np.asarray(found, var.type.dtype.numpy)
+    check_leaf(var, shape_of(found), dtype_of(found).value, sizes)
+    if var.type == SCALAR_SIZE:
+        sizes[var] = int(found.read() if isinstance(found, Reference) else found)
+    return found

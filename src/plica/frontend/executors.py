@@ -1,0 +1,124 @@
+"""What runs a traced Program: the backends by name, and what makes their results arrays of the arguments' kind."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import array_api_compat
+import numpy as np
+
+from plica.errors import InputError
+from plica.frontend.arguments import PYTHON_NUMBERS, is_array
+from plica.ir.interpret import interpret_program
+from plica.ir.program import Bound
+from plica.ops import OPS
+from plica.tracing.scope import Reference
+
+Run = Callable[[Sequence[Any]], Any]
+
+
+class Executor(Protocol):
+    """A backend's function of a Program."""
+
+    @property
+    def code(self) -> str:
+        """What it runs, as text."""
+        ...
+
+    def specialise(self, leaves: Sequence[Any]) -> Run:
+        """The function of leaves of these kinds; its result is one array, or a tuple of them."""
+        ...
+
+
+def require_backend(name: str) -> None:
+    """Check that there is a backend.
+
+    Raises:
+        InputError: There is none of this name.
+    """
+    if name not in EXECUTORS:
+        raise InputError(f"jit: there is no backend {name!r}; there are {', '.join(map(repr, EXECUTORS))}.")
+
+
+def from_dlpack(array: Any) -> Any:
+    """A tensor of the memory of an object that has nothing but the exchange protocol."""
+    return _torch("from_dlpack")(array)
+
+
+def result_converter(leaves: Sequence[Any], backend: str) -> Any:
+    """What makes arrays of the kind of the arguments of a backend's results; None where they are already."""
+    arrays = [leaf for leaf in leaves if not isinstance(leaf, PYTHON_NUMBERS) or is_array(leaf)]
+    numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
+    if backend == "interpreter":
+        return None if numpy else _torch("from_numpy")
+    if numpy:
+        return _torch("to_numpy")
+    others = dict.fromkeys(map(type, arrays))
+    if (
+        len(others) != 1
+        or array_api_compat.is_torch_array(arrays[0])
+        or not array_api_compat.is_array_api_obj(arrays[0])
+    ):
+        return None
+    return array_api_compat.array_namespace(arrays[0]).from_dlpack
+
+
+def _torch(name: str) -> Any:
+    return getattr(importlib.import_module("plica.backend.torch.functions"), name)
+
+
+def _torch_executor(bound: Bound, name: str, numbers: frozenset[int]) -> Executor:
+    executor: Executor = _torch("TorchFunction")(bound, name, numbers)
+    return executor
+
+
+@dataclass(frozen=True, slots=True)
+class _Interpreter:
+    """The interpreter as a backend.
+
+    Args:
+        bound: The Program, and what it captures.
+        name: The name of the function, which this backend does not need.
+        numbers: Which arguments are Python numbers, which makes no difference here.
+    """
+
+    bound: Bound
+    name: str
+    numbers: frozenset[int]
+
+    @property
+    def code(self) -> str:
+        """The Program: it is what is run."""
+        return str(self.bound.program)
+
+    def specialise(self, leaves: Sequence[Any]) -> Run:
+        """The function of any leaves."""
+        del leaves
+        program = self.bound.program
+        dtypes = [var.type.dtype.numpy for var in program.arguments]
+
+        def run(found: Sequence[Any]) -> Any:
+            arrays = [_on_host(leaf, dtype) for leaf, dtype in zip(found, dtypes, strict=True)]
+            captured = [leaf.read() if isinstance(leaf, Reference) else leaf for leaf in self.bound.leaves]
+            results = interpret_program(program, OPS, arrays, [_on_host(leaf, None) for leaf in captured])
+            return results if len(results) != 1 else results[0]
+
+        return run
+
+
+def _on_host(leaf: Any, dtype: Any) -> Any:
+    if isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
+        try:
+            return np.asarray(leaf, dtype=dtype)
+        except OverflowError:
+            raise InputError(f"an argument is {leaf}, which does not fit {dtype}; pass a float.") from None
+    return _torch("to_numpy")(leaf) if array_api_compat.is_torch_array(leaf) else np.asarray(leaf)
+
+
+EXECUTORS: Mapping[str, Callable[[Bound, str, frozenset[int]], Executor]] = {
+    "torch": _torch_executor,
+    "interpreter": _Interpreter,
+}

@@ -1,0 +1,90 @@
+"""Discrete Fourier transforms along some axes, each cut or filled up with zeros to a size first."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from plica.errors import ShapeError
+from plica.ir.dtypes import DType
+from plica.ir.op import Array, Op, Sample, TypeRule, sample
+from plica.ir.sizes import Dim, floor_divide
+from plica.ir.types import ArrayType, array_type
+from plica.ops.rules import normal_axis, real_dtype, require_kind
+
+NORMS = ("backward", "ortho", "forward")
+_COMPLEX = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
+
+
+def _type_rule(kind: str, last: Callable[[Dim], Dim], dtype: Callable[[DType], DType]) -> TypeRule:
+    """The rule of a transform of arrays of a kind, that makes `last(size)` elements along the last of the axes."""
+
+    def rule(x: ArrayType, *, axes: tuple[int, ...], sizes: tuple[Dim, ...], norm: str) -> ArrayType:
+        require_kind([x], (kind,))
+        places = [normal_axis(axis, len(x.shape)) for axis in axes]
+        if len(set(places)) != len(places) or len(sizes) != len(places) or not places:
+            raise ShapeError(f"a transform of {x} has a size for each axis, found sizes {sizes} for axes {axes}.")
+        if any(isinstance(size, int) and size < 1 for size in sizes):
+            raise ShapeError(f"a transform of {x} has at least one point along each axis, found sizes {sizes}.")
+        if norm not in NORMS:
+            raise ShapeError(f"there is no normalisation {norm!r}; there are {', '.join(NORMS)}.")
+        if x.dtype == DType.FLOAT16:
+            raise ShapeError(f"there is no transform of {x}; convert it to float32 with astype.")
+        shape = list(x.shape)
+        for place, size in zip(places, sizes, strict=True):
+            shape[place] = size
+        shape[places[-1]] = last(sizes[-1])
+        return array_type(shape, dtype(x.dtype))
+
+    return rule
+
+
+def _reference(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *, axes, sizes, norm: function(x, sizes, axes, norm)
+
+
+_X = np.linspace(-1.0, 2.0, 24).reshape(2, 3, 4)
+_SETTINGS: tuple[dict[str, Any], ...] = (
+    {"axes": (2,), "sizes": (4,), "norm": "backward"},
+    {"axes": (-2,), "sizes": (5,), "norm": "forward"},
+    {"axes": (0, 2), "sizes": (2, 3), "norm": "ortho"},
+)
+
+
+def _samples(make: Callable[[Array, dict[str, Any]], Array]) -> Callable[[], list[Sample]]:
+    def samples() -> list[Sample]:
+        arrays = [make(_X, settings) for settings in _SETTINGS]
+        found = [sample(array, **settings) for array, settings in zip(arrays, _SETTINGS, strict=True)]
+        return [*found, sample(arrays[0].astype(_narrow(arrays[0])), **_SETTINGS[0])]
+
+    return samples
+
+
+def _narrow(array: Array) -> str:
+    return "complex64" if array.dtype.kind == "c" else "float32"
+
+
+def _complex(x: Array, _: dict[str, Any]) -> Array:
+    found: Array = x + 1j * np.cos(3 * x)
+    return found
+
+
+def _half(x: Array, settings: dict[str, Any]) -> Array:
+    """What a real array is transformed to: its parts without counterpart are real."""
+    found: Array = np.fft.rfftn(x, settings["sizes"], settings["axes"])
+    return found
+
+
+_WHOLE = _type_rule("complex", lambda size: size, lambda dtype: dtype)
+
+FOURIER = (
+    Op("fft", _WHOLE, _reference(np.fft.fftn), _samples(_complex)),
+    Op("ifft", _WHOLE, _reference(np.fft.ifftn), _samples(_complex)),
+    Op(
+        "rfft",
+        _type_rule("float", lambda size: floor_divide(size, 2) + 1, lambda dtype: _COMPLEX[dtype]),
+        _reference(np.fft.rfftn),
+        _samples(lambda x, _: x),
+    ),
+    Op("irfft", _type_rule("complex", lambda size: size, real_dtype), _reference(np.fft.irfftn), _samples(_half)),
+)

@@ -1,0 +1,90 @@
+"""What is said of integers that are divided by zero, of numbers beyond 64 bits, and of captured arrays that change."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import plica
+import plica.numpy as pnp
+from plica.errors import BoundsError, InputError, VerifyError, ZeroDivisorError
+
+WHOLE, ZERO = torch.tensor([4, 6]), torch.tensor([2, 0])
+BEYOND = 2**63
+
+DIVIDED: Any = {
+    "tensors": (lambda a, b: a // b, (WHOLE, ZERO), None),
+    "remainders of tensors": (lambda a, b: a % b, (WHOLE, ZERO), None),
+    "numbers": (lambda a, b: pnp.zeros(3) + a // b, (4, 0), None),
+    "a size of a new array": (lambda a, b: pnp.ones(a % b), (4, 0), None),
+    "sizes": (lambda x, y: pnp.ones(x.shape[0] // y.shape[0]), (torch.ones(3), torch.ones(0)), ({0: "n"}, {0: "m"})),
+    "in a loop": (lambda a, n: plica.for_loop(0, n, 1, lambda i, b: b + a // i, a), (WHOLE, 2), None),
+}
+
+
+@pytest.mark.parametrize(("function", "arguments", "axes"), DIVIDED.values(), ids=DIVIDED)
+def test_an_integer_divided_by_zero_names_the_line(function: Any, arguments: Any, axes: Any) -> None:
+    run = plica.jit(function, abstracted_axes=axes)
+    with pytest.raises(ZeroDivisorError, match=r"test_jit_messages.py:\d+: an integer is divided by 0"):
+        run(*arguments)
+
+
+def test_other_divisions_stay_what_they_are() -> None:
+    run = plica.jit(lambda a, b: a // b)
+    assert run(torch.tensor([1.0]), torch.tensor([0.0])).tolist() == [float("inf")]
+    assert run(WHOLE, WHOLE).tolist() == [1, 1]
+    with pytest.raises(ZeroDivisionError):  # as in Python
+        run(4, 0)
+    with pytest.raises(BoundsError, match=r"test_jit_messages.py:\d+: index 2 does not lie within axis 0 of size 2"):
+        plica.jit(lambda a, i: a[i] * (a // a))(WHOLE, 2)
+
+
+BEYOND_64_BITS: Any = {
+    "an array": (lambda a: a + 1.5, (BEYOND,), {}),
+    "a size": (lambda n: pnp.ones(n), (BEYOND,), {}),
+    "beside an array": (lambda a, n: a + n, (WHOLE, -BEYOND - 1), {}),
+    "an index": (lambda x, i: x[i], (WHOLE, BEYOND), {}),
+    "in the interpreter": (lambda a: a + 1, (BEYOND,), {"backend": "interpreter"}),
+}
+
+
+@pytest.mark.parametrize(("function", "arguments", "settings"), BEYOND_64_BITS.values(), ids=BEYOND_64_BITS)
+def test_a_number_beyond_64_bits_is_refused(function: Any, arguments: Any, settings: Any) -> None:
+    run = plica.jit(function, **settings)
+    for _ in range(2):  # and where the function is compiled already
+        with pytest.raises(InputError, match=r"is -?\d{19}, which does not fit int64; pass a float"):
+            run(*arguments)
+
+
+def test_a_number_in_a_program_fits_its_dtype() -> None:
+    text = "{ lambda ; x:i64[] . let y:i64[] = add x 9223372036854775808:i64[] in (y,) }"
+    with pytest.raises(VerifyError, match="an operand, 9223372036854775808, does not fit int64"):
+        plica.parse(text)
+    small = plica.jit(plica.parse("{ lambda ; x:i8[] . let y:i8[] = add x x in (y,) }"))
+    assert small(100 - 40) == 120
+    with pytest.raises(InputError, match="argument x is 300, which does not fit int8"):
+        small(300)
+
+
+def test_a_captured_tensor_keeps_its_shape() -> None:
+    weight = torch.ones(3)
+    run = plica.jit(lambda x: x * weight)
+    run(torch.ones(3))
+    for shape in (4, 1, (1, 3)):  # of which torch would broadcast two
+        weight.data = torch.ones(shape)
+        with pytest.raises(
+            InputError, match=r"the captured array \w+ has shape .* now, but was compiled as \w+:f32\[3\]"
+        ):
+            run(torch.ones(3))
+    weight.data = torch.full((3,), 2.0)
+    assert run(torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_captured_numpy_array_keeps_its_shape() -> None:
+    kept = np.ones(3)
+    run = plica.jit(lambda x: x * kept)
+    run(torch.ones(3))
+    kept.resize(4, refcheck=False)
+    with pytest.raises(InputError, match=r"has shape \(4,\) now"):
+        run(torch.ones(3))
