@@ -133,6 +133,8 @@ class InputData:
         """The value of a group of input layers, with what is missing summed out: `(F, B, K)`."""
         layer, semiring = group.representative, self._scope.semiring
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        if not layer.num_variables:
+            return row.reduced(xp, semiring, layer, params)
         x = self._columns(group, layer)
         if self.missing is None:
             return row.body(xp, semiring, layer, params, x)

@@ -77,7 +77,7 @@ def leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
     """
     keys: dict[TensorParameter, str] = {}
     for index, layer in enumerate(circuit.layers):
-        for name, parameter in layer.params.items():
+        for name, parameter in layer.all_params.items():
             tensors = list(_tensors(parameter.nodes))
             for number, tensor in enumerate(tensors):
                 suffix = f".{number}" if len(tensors) > 1 else ""

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.graph.fold import FoldIndex, order_folds, schedule
+from plica.errors import ShapeError
+from plica.graph.fold import FoldIndex, order_folds, own_settings, schedule
 from plica.graph.order import topological_order
 from plica.ir.dtypes import DType
 from plica.lower.fold.read import read_folds
@@ -22,7 +23,6 @@ from plica.symbolic.parameters import (
     ParameterOp,
     ReferenceParameter,
     TensorParameter,
-    setting_key,
 )
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -81,18 +81,12 @@ class ParameterValues:
 
     def _settings(self, node: Node) -> Hashable:
         """What alike nodes have in common."""
-        if node in self._place:
-            return "known"
-        if isinstance(node, ParameterOp):
-            return (type(node), setting_key(node.config), node.in_shapes)
-        if isinstance(node, TensorParameter):
-            return ("tensor", node.shape, node.dtype, node.learnable)
-        kind = "complex" if node.dtype == DataType.COMPLEX else "real"
-        return (kind, node.shape, setting_key(node.value) if np.ndim(node.value) == 0 else "array")
+        return "known" if node in self._place else own_settings(node)
 
     def _value(self, group: Sequence[Node], inputs: Callable[[Node], tuple[Node, ...]]) -> Tracer:
         first = group[0]
         if isinstance(first, ParameterOp):
+            _check_shapes(group)
             arity = len(first.in_shapes)
             operands = [self._read([self._place[inputs(node)[place]] for node in group]) for place in range(arity)]
             result: Tracer = first.evaluate(xp, *operands)
@@ -118,6 +112,17 @@ class ParameterValues:
 
 def _target(node: Node) -> Node:
     return node.deref() if isinstance(node, ReferenceParameter) else node
+
+
+def _check_shapes(group: Sequence[ParameterOp]) -> None:
+    first = group[0]
+    for node in group:
+        if (node.in_shapes, node.shape) != (first.in_shapes, first.shape):
+            raise ShapeError(
+                f"{type(first).__name__}: its fold_settings() put operations of input shapes {first.in_shapes} and "
+                f"{node.in_shapes} together, results {first.shape} and {node.shape}; what is computed as one has one "
+                "shape: return the shapes among the settings"
+            )
 
 
 def wide_dtype(kind: DataType, real: DType) -> DType:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import TraceError
+from plica.errors import ShapeError, TraceError
 from plica.graph.fold import FoldIndex
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
@@ -26,7 +26,7 @@ from plica.lower.optimise.ranges import known_range, underflow
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
 from plica.passes.clean import clean
-from plica.symbolic.layers import InputRow
+from plica.symbolic.layers import InputRow, Layer, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
 from plica.tracing import namespace as xp
@@ -110,9 +110,8 @@ class LoweringScope:
 
     def parameters(self, group: FoldedLayer) -> Params:
         """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""
-        row = self.folded.row(group.representative)
-        padding = row.padding if isinstance(row, InputRow) else {}
-        evaluated = [layer.evaluated_params for layer in group.members]
+        padding = self._padding(group.representative)
+        evaluated = [layer.all_evaluated_params for layer in group.members]
 
         def array(name: str) -> Tracer:
             return self._padded([params[name] for params in evaluated], padding.get(name))
@@ -122,7 +121,16 @@ class LoweringScope:
                 self.weights.setdefault((group, name))
             return self._weight([params[name] for params in evaluated], padding.get(name), logs)
 
-        return Params(tuple(evaluated[0]), array, weight)
+        params = Params(tuple(evaluated[0]), array, weight)
+        return with_sub_layers(params, group.representative, self.folded.row)
+
+    def _padding(self, layer: Layer) -> dict[str, float]:
+        """What fills the parameters of a layer and of those that it holds, by the names of `all_params`."""
+        row = self.folded.row(layer)
+        found = dict(row.padding) if isinstance(row, InputRow) else {}
+        for name, one in layer.sub_layers.items():
+            found.update((f"{name}.{key}", fill) for key, fill in self._padding(one).items())
+        return found
 
     def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool) -> Weight:
         """Parameters of ordinary numbers, or of logarithms, in both forms."""
@@ -161,7 +169,12 @@ class LoweringScope:
         shapes = dict.fromkeys(parameter.shape for parameter in parameters)
         if len(shapes) == 1:
             return self._values.evaluate(parameters)
-        assert fill is not None, "only rows with padding fold parameters of several shapes"
+        if fill is None or len({shape[:-1] for shape in shapes}) > 1:
+            raise ShapeError(
+                f"{user_line()}: a group of layers has parameters of shapes {' and '.join(map(str, shapes))}; layers "
+                "fold with parameters of one shape, or, where the row's `padding` names the parameter, with last axes "
+                "of several lengths: return the shapes among the settings of fold_settings()"
+            )
         longest = max(shape[-1] for shape in shapes)
         arrays: list[Tracer] = []
         places: dict[int, FoldIndex] = {}

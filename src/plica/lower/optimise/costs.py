@@ -22,6 +22,7 @@ from plica.symbolic.layers import (
     SumLayer,
     TensorDotLayer,
     TuckerLayer,
+    held_layers,
 )
 from plica.symbolic.parameters import EinsumParameter, MatMulParameter, Parameter, ParameterOp
 
@@ -71,9 +72,9 @@ class Cost:
 
 def layer_cost(layer: Layer) -> Cost:
     """What a layer and the parameters that it reads cost."""
-    rule: Callable[[Any], Work] | None = _LAYERS.get(type(layer))
-    row = Cost() if rule is None else Cost(row=rule(layer))
-    return total(map(parameter_cost, layer.evaluated_params.values())) + row
+    rules = [(_LAYERS.get(type(one)), one) for _, one in held_layers(layer)]
+    rows = total(Cost(row=rule(one)) for rule, one in rules if rule is not None)
+    return total(map(parameter_cost, layer.all_evaluated_params.values())) + rows
 
 
 def parameter_cost(parameter: Parameter) -> Cost:

@@ -216,8 +216,8 @@ class _Loop:
         """Rewrite the parameters that were not seen before, and give layers theirs."""
         moved: dict[Layer, Layer] = {}
         for layer in self._nodes:
-            new = {name: self._parameter(layer, parameter) for name, parameter in layer.params.items()}
-            if any(new[name] is not parameter for name, parameter in layer.params.items()):
+            new = {name: self._parameter(layer, parameter) for name, parameter in layer.all_params.items()}
+            if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
                 moved[layer] = layer.with_params(new)
                 self._names[moved[layer]] = self._name(layer)
         if moved:
