@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from plica.backend.torch import circuits as torch_circuits
-from plica.lower.optimise import optimize_circuit
+from plica.lower.optimize import optimize_circuit
 from plica.symbolic.layers import InputLayer, KroneckerLayer, SumLayer
 from plica.symbolic.semirings import LSE_SUM
 from tests.harness.comparison import WAYS, Way, compare, compare_algebras, some_ways

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plica.lower.optimise.__main__ import rules_table
+from plica.lower.optimize.__main__ import rules_table
 from plica.ops.__main__ import operations_table
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +22,7 @@ def test_examples_of_a_page_run(page: Path) -> None:
     assert failures == 0
 
 
-@pytest.mark.parametrize(("table", "page"), [(operations_table, "ir.md"), (rules_table, "optimise.md")])
+@pytest.mark.parametrize(("table", "page"), [(operations_table, "ir.md"), (rules_table, "optimize.md")])
 def test_generated_tables_are_up_to_date(table: Callable[[], str], page: str) -> None:
     """Every line of the table, and no further line in it."""
     expected = table().splitlines()

@@ -8,11 +8,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from plica.api import interpret, parse, trace, verify
-    from plica.control import cond, for_loop, scan, while_loop
-    from plica.decorator import jit
+    from plica.frontend.contexts import PipelineContext, compile  # noqa: A004 - the word of the field
+    from plica.frontend.control import cond, for_loop, scan, while_loop
+    from plica.frontend.jit import jit
+    from plica.frontend.programs import interpret, parse, trace, verify
     from plica.ir.types import spec
-    from plica.pipeline import PipelineContext, compile  # noqa: A004 - the word of the field
     from plica.symbolic.circuit import Circuit
     from plica.symbolic.scope import Scope
 
@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "plica.api": ("interpret", "parse", "trace", "verify"),
-    "plica.control": ("cond", "for_loop", "scan", "while_loop"),
-    "plica.decorator": ("jit",),
+    "plica.frontend.programs": ("interpret", "parse", "trace", "verify"),
+    "plica.frontend.control": ("cond", "for_loop", "scan", "while_loop"),
+    "plica.frontend.jit": ("jit",),
     "plica.ir.types": ("spec",),
-    "plica.pipeline": ("PipelineContext", "compile"),
+    "plica.frontend.contexts": ("PipelineContext", "compile"),
     "plica.symbolic.circuit": ("Circuit",),
     "plica.symbolic.scope": ("Scope",),
 }

@@ -23,7 +23,7 @@ from benchmarks.gpu.devices import DEVICES, Device
 from benchmarks.gpu.events import Begin, Checked, Measured, Planned, Skipped
 from benchmarks.gpu.report import Report
 from plica.backend.torch.compiler import TorchCompiler
-from plica.lower.optimise import optimize_circuit
+from plica.lower.optimize import optimize_circuit
 from plica.ops import OPS
 from plica.symbolic.layers import LAYER_ROWS
 from plica.symbolic.semirings import SEMIRINGS

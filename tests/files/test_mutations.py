@@ -14,7 +14,7 @@ from plica.cli.build import compile_circuit
 from plica.cli.show import layer_table
 from plica.errors import FileFormatError
 from plica.files.model import load_model, save_model
-from plica.lower.optimise import optimize_circuit
+from plica.lower.optimize import optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import (
     ConstantTensorInitializer,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from plica.api import interpret, parse, trace, verify
 from plica.backend.torch.emit import emit
+from plica.frontend.programs import interpret, parse, trace, verify
 from plica.ir.program import Program
 from plica.passes.clean import clean
 from plica.tracing.trace import NUMBERS

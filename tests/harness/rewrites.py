@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.lower.optimise import DEFAULT_RULES, Optimized, Rules
+from plica.lower.optimize import DEFAULT_RULES, Optimized, Rules
 from plica.symbolic.circuit import Circuit
 from tests.harness.circuits import data
 

@@ -6,13 +6,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from plica.api import interpret, verify
 from plica.errors import DTypeError, ShapeError
+from plica.frontend.programs import interpret, verify
 from plica.ir.builder import Builder, Names, const_key
 from plica.ir.dtypes import DType
+from plica.ir.printing import print_equation
 from plica.ir.program import RESERVED, Literal
 from plica.ir.sizes import Size, evaluate, floor_divide, opaque, substitute
-from plica.ir.text import print_equation
 from plica.ir.types import SCALAR_SIZE, DBIdx, ShapedArray, array_type
 from plica.ops import OPS
 

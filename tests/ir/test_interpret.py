@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from plica.api import interpret, parse
 from plica.errors import DTypeError, InputError
+from plica.frontend.programs import interpret, parse
 
 LINEAR = parse(
     """{ lambda w:f32[3] ; {n:i64[]} {m:i64[]} x:f32[n,3] y:f32[m,n+1] . let

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from plica.api import parse, verify
+from plica.frontend.programs import parse, verify
 from plica.ir.program import Bound, Equation, Program, nested, rename, size_variables
 from plica.ir.sizes import Size
 from plica.ir.types import DBIdx, InDBIdx, OutDBIdx

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from plica.api import interpret, parse, verify
+from plica.frontend.programs import interpret, parse, verify
 from plica.ir.program import Program, Var
 from plica.ir.sizes import evaluate
 from tests.harness.programs import assert_same, run_torch, to_torch

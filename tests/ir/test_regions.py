@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 import plica
-from plica.api import interpret, parse, trace, verify
 from plica.errors import ParseError, VerifyError
+from plica.frontend.programs import interpret, parse, trace, verify
 from plica.ir.program import Equation, OpRef, Program, nested, rename, rewrite
 from plica.ir.sizes import Size
 from plica.ir.types import spec

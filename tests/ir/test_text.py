@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from plica.api import parse
 from plica.errors import ParseError, VerifyError
+from plica.frontend.programs import parse
 from plica.ir.dtypes import DType
 from plica.ir.op import PRIMITIVE, Op
+from plica.ir.printing import print_program
 from plica.ir.program import Equation, Literal, OpRef, Program, Var
 from plica.ir.sizes import Size, floor_divide, opaque
-from plica.ir.text import parse_program, print_program
+from plica.ir.text import parse_program
 from plica.ir.types import ShapedArray, array_type
 from plica.ops import OPS
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from plica.api import parse, verify
 from plica.errors import VerifyError
+from plica.frontend.programs import parse, verify
 from plica.ir.dtypes import DType
 from plica.ir.op import OpTable
 from plica.ir.program import Equation, Literal, OpRef, Program, Var

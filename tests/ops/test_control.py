@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plica.api import interpret, parse
 from plica.errors import InputError, VerifyError
+from plica.frontend.programs import interpret, parse
 from plica.ops import OPS
 from plica.ops.control import steps
 from plica.ops.regions import regions_of

@@ -1,6 +1,6 @@
 """What an operation stands for in terms of others computes what it does."""
 
-from plica.api import interpret, trace
+from plica.frontend.programs import interpret, trace
 from plica.ir.op import Unsupported
 from plica.ir.types import spec
 from plica.ops import OPS

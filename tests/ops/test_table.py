@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plica.api import interpret, parse, verify
 from plica.errors import DTypeError, InputError, PlicaError, ShapeError, VerifyError
+from plica.frontend.programs import interpret, parse, verify
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.op import Op, Sample, Unsupported, op_table, unsupported
 from plica.ir.types import array_type, resolve

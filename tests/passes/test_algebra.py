@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plica.tracing.namespace as xp
-from plica.api import interpret, trace, verify
+from plica.frontend.programs import interpret, trace, verify
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
 from plica.ir.types import array_type, spec

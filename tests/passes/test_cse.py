@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plica.tracing.namespace as xp
-from plica.api import interpret, trace, verify
+from plica.frontend.programs import interpret, trace, verify
 from plica.ir.types import spec
 from plica.passes.cse import share_equations
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 
 import plica
 import plica.numpy as pnp
-from plica.api import interpret, parse, trace, verify
 from plica.errors import InputError
+from plica.frontend.programs import interpret, parse, trace, verify
 from plica.ir.program import Program, nested
 from plica.ir.types import spec
 from plica.passes.algebra import simplify

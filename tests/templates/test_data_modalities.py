@@ -7,7 +7,7 @@ from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer
 from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS, image_data
-from plica.templates.utils import Parameterization
+from plica.templates.parameterization import Parameterization
 
 SMALL: dict[str, Any] = {
     "input_layer": "categorical",

@@ -8,9 +8,9 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.api import interpret, parse, trace, verify
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import PlicaError, TraceError
+from plica.frontend.programs import interpret, parse, trace, verify
 from plica.ir.types import spec
 from plica.templates.data_modalities import image_data
 from tests.harness.functions import Cases, checked, ramp

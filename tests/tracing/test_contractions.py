@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import plica.numpy as pnp
-from plica.api import interpret, trace, verify
 from plica.errors import DTypeError, InputError, ShapeError
+from plica.frontend.programs import interpret, trace, verify
 from plica.ir.types import spec
 from tests.harness.programs import assert_same, run_torch, to_torch
 

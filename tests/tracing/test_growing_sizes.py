@@ -10,8 +10,8 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.api import parse, trace, verify
 from plica.backend.torch.emit import source
+from plica.frontend.programs import parse, trace, verify
 from plica.ir import sizes
 from plica.ir.program import Program
 from plica.ir.types import spec

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis.extra.numpy import array_shapes, basic_indices, integer_array_indices
 
 import plica.numpy as pnp
-from plica.api import interpret, parse, trace, verify
 from plica.errors import BoundsError, DTypeError, InputError, PlicaError, ShapeError, TraceError
+from plica.frontend.programs import interpret, parse, trace, verify
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Program
 from plica.ir.types import spec

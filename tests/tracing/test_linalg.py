@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import plica.numpy as pnp
-from plica.api import interpret, trace, verify
 from plica.errors import DTypeError, InputError, ShapeError, TraceError
+from plica.frontend.programs import interpret, trace, verify
 from plica.ir.types import spec
 from tests.harness.programs import Array, assert_same, run_torch, to_torch
 

@@ -6,8 +6,8 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.api import interpret, trace
 from plica.errors import DTypeError, InputError, ShapeError, TraceError
+from plica.frontend.programs import interpret, trace
 from plica.ir.types import spec
 from tests.harness.functions import ones, run_torch
 

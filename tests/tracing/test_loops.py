@@ -9,7 +9,7 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.api import trace
+from plica.frontend.programs import trace
 from plica.ir.program import Program, nested
 from plica.ir.types import spec
 from tests.harness.functions import Cases, checked, ramp

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import plica.numpy as pnp
-from plica.api import interpret, trace
 from plica.errors import DTypeError, TraceError
+from plica.frontend.programs import interpret, trace
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.types import spec
 from plica.tracing import namespace

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import plica.numpy as pnp
-from plica.api import interpret, trace
 from plica.errors import DTypeError, InputError, ShapeError, TraceError, UnsupportedError
+from plica.frontend.programs import interpret, trace
 from plica.ir.types import spec
 from tests.harness.programs import run_torch, to_torch
 

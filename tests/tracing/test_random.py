@@ -10,9 +10,9 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.api import interpret, trace, verify
 from plica.backend.torch import random as torch_random
 from plica.errors import DTypeError, InputError, ShapeError
+from plica.frontend.programs import interpret, trace, verify
 from plica.ir.types import spec
 from plica.ops.random import SPLIT_COUNTER, block, blocks
 from tests.harness.programs import run_torch, to_torch

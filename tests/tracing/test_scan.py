@@ -7,8 +7,8 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.api import interpret, trace
 from plica.errors import InputError, ShapeError
+from plica.frontend.programs import interpret, trace
 from plica.ir.types import spec
 from tests.harness.functions import Cases, ones, ramp, run_torch
 

@@ -5,8 +5,8 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.api import interpret, trace
 from plica.errors import InputError, ShapeError
+from plica.frontend.programs import interpret, trace
 from plica.ir.types import spec
 from tests.harness.functions import Cases, checked, ones, ramp, run_torch
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import plica.numpy as pnp
-from plica.api import interpret, trace, verify
 from plica.errors import ShapeError, TraceError
+from plica.frontend.programs import interpret, trace, verify
 from plica.ir.types import spec
 
 F32, F64, I32, BOOL = (spec((2, 3), name) for name in ("float32", "float64", "int32", "bool"))

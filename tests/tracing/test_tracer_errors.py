@@ -11,8 +11,8 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.api import trace
 from plica.errors import DTypeError, ShapeError, TraceError
+from plica.frontend.programs import trace
 from plica.ir.types import spec
 from plica.tracing.scope import current_trace
 

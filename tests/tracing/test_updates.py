@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis.extra.numpy import array_shapes, basic_indices
 
 import plica.numpy as pnp
-from plica.api import interpret, trace
 from plica.errors import BoundsError, DTypeError, InputError, PlicaError, ShapeError, TraceError
+from plica.frontend.programs import interpret, trace
 from plica.ir.types import spec
 from plica.ops.update import MODES
 from tests.harness.programs import Array, assert_same, run_torch, to_torch

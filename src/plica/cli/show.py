@@ -8,7 +8,7 @@ import click
 from plica.cli.build import compile_circuit
 from plica.cli.errors import one_line_errors
 from plica.files.model import ModelFile, load_model
-from plica.lower.optimise import optimize_circuit
+from plica.lower.optimize import optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.semirings import Semiring
 

@@ -1,4 +1,4 @@
-"""Folding: alike nodes of a DAG become one node with a fold axis (seed 000).
+"""Folding: alike nodes of a DAG become one node with a fold axis.
 
 Three steps, none of which knows what a node is: `schedule` groups nodes that may be computed together, in an order that
 respects inputs; `order_folds` orders the members of each group so that consumers read runs instead of scattered folds;

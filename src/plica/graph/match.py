@@ -11,7 +11,8 @@ itself an output. It knows nodes only through a `GraphView`.
     >>> matches[0]["argument"], by_root["exp"] is matches[0]
     ('x', True)
 
-Source: seed 001, "The match_optimization_patterns Function" and "Pattern Matching Functions".
+Taking the largest of overlapping matches is "maximal munch": R. G. G. Cattell, "Automatic derivation of code generators
+from machine descriptions", ACM TOPLAS 2(2), 1980.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

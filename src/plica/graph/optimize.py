@@ -18,8 +18,6 @@ and joins what it made to the rest at entry and exit points; the graph that it w
     (('x', 'sum'), ('x', 'x'))
     >>> optimize_graph(GraphView(("x",), ("x",), edges.__getitem__, kind=str, fits=str.__eq__), [rule]) is None
     True
-
-Source: seed 001, "Optimize Graph Function (optimize_graph)".
 """
 
 from collections.abc import Callable, Sequence

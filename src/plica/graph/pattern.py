@@ -1,6 +1,6 @@
 """Patterns: small graphs that are searched for in a graph, as data.
 
-A pattern answers the four questions of its source: must its root be an output (`is_output`), which nodes does it hold
+A pattern answers four questions: must its root be an output (`is_output`), which nodes does it hold
 in reverse topological order (`entries`), what must their settings be (`config_patterns`) and what must hold within the
 small graphs that they carry (`sub_patterns`). A name among an entry's inputs is another entry or, if no entry has it,
 an input of the match; `*name` stands for any number of inputs. A name may be read from several places: then the pattern
@@ -14,8 +14,6 @@ is a DAG.
     Traceback (most recent call last):
         ...
     plica.errors.GraphError: pattern sum: no entry before 'lost' reads it; name it among their inputs, or remove it
-
-Source: seed 001, "Pattern Declaration"; trees, DAGs, predicates and named inputs go past it.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

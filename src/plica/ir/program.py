@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from plica.ir.dtypes import FROM_SHORT
+from plica.ir.printing import print_program
 from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
 
@@ -155,8 +156,6 @@ class Program:
         return hash(self.key)
 
     def __str__(self) -> str:
-        from plica.ir.text import print_program
-
         return print_program(self)
 
     __repr__ = __str__

@@ -1,4 +1,4 @@
-"""Text of Programs: `print_program` and `parse_program` are inverse to each other.
+"""Reading the text of Programs: `parse_program` is the inverse of `print_program` (`printing.py`).
 
     { lambda w:f32[3] ; {b:i64[]} x:f32[b,3] . let
         a:f32[b,3] = multiply x w
@@ -11,7 +11,7 @@ ones, and results that later results have as their size. The grammar is in `docs
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from plica.errors import ParseError, ShapeError
@@ -21,58 +21,6 @@ from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.sizes import SIZE_FUNCTIONS, Dim, Size, opaque
 from plica.ir.sizes import floor_divide as floor_divide_sizes
 from plica.ir.types import ArrayType, ShapedArray, array_type
-
-
-def print_program(program: Program, indent: str = "") -> str:
-    """The text of `program`."""
-    consts = " ".join(map(_binder, program.consts))
-    inputs = _group((f"{var.name}:{var.type}" for var in program.inputs), program.num_implicit_inputs, " ")
-    lines = [f"{{ lambda {consts + ' ' if consts else ''}; {inputs + ' ' if inputs else ''}. let"]
-    lines += [f"{indent}    {print_equation(equation, indent)}" for equation in program.equations]
-    results = _group(map(_operand, program.outputs), program.num_implicit_outputs, ", ")
-    if len(program.outputs) == 1:
-        results += ","
-    return "\n".join(lines) + f"\n{indent}  in ({results}) }}"
-
-
-def print_equation(equation: Equation, indent: str = "") -> str:
-    """The text of one equation."""
-    outputs = " ".join(map(_binder, equation.outputs))
-    inputs = "".join(f" {_operand(one)}" for one in equation.inputs)
-    return f"{outputs} = {equation.op.name}{_params(equation.params, indent)}{inputs}"
-
-
-def _group(items: Iterable[str], implicit: int, separator: str) -> str:
-    texts = list(items)
-    return separator.join([f"{{{text}}}" for text in texts[:implicit]] + texts[implicit:])
-
-
-def _binder(var: Var) -> str:
-    return f"{{{var.name}:{var.type}}}" if var.is_size else f"{var.name}:{var.type}"
-
-
-def _operand(operand: Operand) -> str:
-    if isinstance(operand, Var):
-        return operand.name
-    return f"{operand.value!r}:{operand.type}"
-
-
-def _params(params: Any, indent: str) -> str:
-    if not params:
-        return ""
-    return f"[{' '.join(f'{name}={_value(value, indent + chr(32) * 6)}' for name, value in params.items())}]"
-
-
-def _value(value: Any, indent: str) -> str:
-    if isinstance(value, Program):
-        return print_program(value, indent)
-    if isinstance(value, DType):
-        return value.short
-    if isinstance(value, tuple):
-        inner = ",".join(_value(entry, indent) for entry in value)
-        return f"({inner},)" if len(value) == 1 else f"({inner})"
-    return str(value) if isinstance(value, Size) else repr(value)
-
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+)

@@ -12,8 +12,8 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
-from plica.lower.optimise.ranges import never_negative
-from plica.lower.scope import LoweringScope
+from plica.lower.lowering import LoweringScope
+from plica.lower.optimize.ranges import never_negative
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import ConstantTensorInitializer

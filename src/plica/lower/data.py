@@ -14,7 +14,7 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant
-from plica.lower.scope import LoweringScope
+from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain, by_row, either, outside
 from plica.symbolic.layers import InputLayer, InputRow

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from plica.graph.order import topological_order
-from plica.lower.optimise.ranges import never_negative
+from plica.lower.optimize.ranges import never_negative
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
     ConstantParameter,

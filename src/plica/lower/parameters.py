@@ -1,4 +1,4 @@
-"""The values of parameters: the graphs of all layers of a group, folded as one graph with several outputs (seed 000).
+"""The values of parameters: the graphs of all layers of a group, folded as one graph with several outputs.
 
 Nodes fold with alike nodes of the same graph and of the graphs of other layers; a leaf that several layers share, or
 that an earlier group has brought in, is evaluated once and read again through a view or a gather (a pointer).

@@ -15,15 +15,15 @@ from plica.errors import InputError, UnsupportedError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.symbolic.parameters import mixing_weight_factory
-from plica.templates.region_graph import QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
-from plica.templates.region_graph.build import FAMILIES
-from plica.templates.region_graph.quad import image_shape as checked_image_shape
-from plica.templates.utils import (
+from plica.templates.parameterization import (
     Parameterization,
     name_to_input_layer_factory,
     named_parameterizations_to_factories,
     parameterization_to_factory,
 )
+from plica.templates.region_graph import QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
+from plica.templates.region_graph.build import FAMILIES
+from plica.templates.region_graph.quad import image_shape as checked_image_shape
 
 IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = {
     "quad-tree-2": partial(QuadTree, num_patch_splits=2),

@@ -1,6 +1,6 @@
 """Recording of loops and branches: what each operation's regions are, and where its operands stand.
 
-The public decorators are in `plica/control.py`; the tracing itself, alike for all, is `nested.py`.
+The public decorators are in `plica/frontend/control.py`; the tracing itself, alike for all, is `nested.py`.
 """
 
 from __future__ import annotations
@@ -137,9 +137,14 @@ def require_branches(branches: Sequence[Body], args: Sequence[Any]) -> None:
     """Check that every branch of a cond, also one that is not chosen, takes `args`.
 
     Raises:
-        TraceError: One does not.
+        TraceError: One does not, or is no function.
     """
     for branch in branches:
+        if not callable(branch):
+            raise TraceError(
+                f"{user_line()}: a branch of cond is a function, found {type(branch).__name__}; write `lambda: x`, or "
+                "use plica.numpy.where to choose between arrays."
+            )
         require_arity(branch, args, f"the {len(args)} argument(s) that every branch of its cond is given")
 
 

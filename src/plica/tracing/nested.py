@@ -10,7 +10,7 @@
         expanded outputs             <-  initialize(output types)      by the Builder, as the operation's row says
         outputs                      <-  collapse(expanded outputs)
 
-Source: seed 003, "Generalisation of the tracing problem". The strategies are `Carry` in `carry.py` and `Agree` in
+The strategies are `Carry` in `carry.py` and `Agree` in
 `agree.py`.
 """
 

@@ -254,11 +254,17 @@ _BRANCHES = {
 }
 
 
+def serve(module: ModuleType) -> None:
+    """Take the functions over tracers, which stand above this module: methods and operators call them by name."""
+    _NAMESPACE.append(module)
+
+
 def namespace() -> ModuleType:
     """The functions over tracers."""
-    from plica.tracing import namespace as module
+    return _NAMESPACE[-1]
 
-    return module
+
+_NAMESPACE: list[ModuleType] = []
 
 
 def literal(value: complex, dtype: DType) -> Literal:

@@ -11,9 +11,9 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.api import interpret, parse
 from plica.backend.torch.emit import emit, source
 from plica.errors import UnsupportedError
+from plica.frontend.programs import interpret, parse
 from plica.ir.program import Equation, OpRef, Program
 from plica.passes.clean import clean
 from tests.harness.programs import assert_same, run_torch, to_torch

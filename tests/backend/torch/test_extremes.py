@@ -14,7 +14,7 @@ import torch
 
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
-from plica.lower.optimise.layers import _is_identity
+from plica.lower.optimize.layers import _is_identity
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import plica
-from plica.api import interpret, parse
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import RESERVED
+from plica.frontend.programs import interpret, parse
 from plica.ir.program import is_name
 from plica.ops import OPS
 from tests.harness.programs import assert_same, one_equation, to_torch

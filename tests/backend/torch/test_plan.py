@@ -7,10 +7,10 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.api import parse, trace
 from plica.backend.torch.emit import number_arguments, source
 from plica.backend.torch.names import RESERVED, with_python_names
 from plica.backend.torch.plan import HOST_ROWS, Plan
+from plica.frontend.programs import parse, trace
 from plica.ir.program import Program, Var, nested
 from plica.ir.types import spec
 from plica.ops import OPS

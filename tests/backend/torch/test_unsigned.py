@@ -6,7 +6,7 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.backend.torch.rows.unsigned import _MODULAR, _ORDERED
+from plica.backend.torch.operations.unsigned import _MODULAR, _ORDERED
 from plica.errors import UnsupportedError
 from tests.harness.programs import assert_same, run_torch, to_torch
 

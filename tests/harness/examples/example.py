@@ -9,7 +9,7 @@ import array_api_compat.numpy
 import numpy as np
 
 import plica.numpy as pnp
-from plica.api import interpret, trace, verify
+from plica.frontend.programs import interpret, trace, verify
 from plica.ir.types import spec
 from tests.harness.programs import Array, assert_same, run_torch, to_torch
 

@@ -15,7 +15,7 @@ from plica.backend.torch.queries import SamplingQuery
 from plica.errors import InputError
 from plica.ir.program import Program
 from plica.lower.fold.groups import fold_circuit, single_groups
-from plica.lower.optimise import optimize_circuit
+from plica.lower.optimize import optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer, TuckerLayer
 from plica.symbolic.parameters import softmax_normal

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plica.api import interpret
+from plica.frontend.programs import interpret
 from plica.graph.fold import FoldIndex
 from plica.ir.program import Program
 from plica.ir.types import spec

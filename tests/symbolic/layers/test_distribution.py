@@ -14,7 +14,7 @@ from plica.symbolic.domains import COUNTS, REALS, finite
 from plica.symbolic.layers import DISTRIBUTIONS, LAYER_ROWS, Distribution, InputRow, distribution_table
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
-from plica.templates.utils import name_to_input_layer_factory
+from plica.templates.parameterization import name_to_input_layer_factory
 from tests.harness.layers import GeometricLayer, geometric
 
 

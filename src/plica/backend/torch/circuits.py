@@ -21,7 +21,7 @@ from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
-from plica.lower.optimise import Report
+from plica.lower.optimize import Report
 from plica.lower.queries.score import Lowered, lower_score
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.scope import Scope

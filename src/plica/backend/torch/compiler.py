@@ -14,7 +14,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.leaves import Leaf, leaf_keys, owners_of
-from plica.lower.optimise import DEFAULT_RULES, Rules, optimize_circuit
+from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, Layer, LayerRow
 from plica.symbolic.parameters import TensorParameter

@@ -14,6 +14,16 @@ import torch
 
 from plica.backend.torch import kernels
 from plica.backend.torch.leaves import attribute_of
+from plica.backend.torch.operations import ROWS
+from plica.backend.torch.operations.call import (
+    Call,
+    axis_source,
+    dtype_source,
+    number_source,
+    scalar_source,
+    shape_source,
+    size_source,
+)
 from plica.backend.torch.places import (
     bounds_of,
     call_inputs,
@@ -24,16 +34,6 @@ from plica.backend.torch.places import (
     size_places,
 )
 from plica.backend.torch.plan import Plan
-from plica.backend.torch.rows import ROWS
-from plica.backend.torch.rows.call import (
-    Call,
-    axis_source,
-    dtype_source,
-    number_source,
-    scalar_source,
-    shape_source,
-    size_source,
-)
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources

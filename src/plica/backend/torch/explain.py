@@ -9,7 +9,7 @@ from plica.passes.memory import plan_memory
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
-    from plica.lower.optimise import Report
+    from plica.lower.optimize import Report
 
 _ROWS = 128
 

@@ -204,7 +204,7 @@ def new_tensor(leaf: Leaf, real: torch.dtype, device: torch.device) -> Tensor:
 
 @torch.no_grad()
 def initialize(leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorParameter, int], seed: int) -> None:
-    """Fill every fold from its own initializer (the seed's `foldwise_initializer_`).
+    """Fill every fold from its own initializer.
 
     Draws depend on `seed` and on the number of the symbolic tensor alone, so they are alike whatever was folded and on
     every device. Folds of tensors without a number belong to other circuits and stay as they are.

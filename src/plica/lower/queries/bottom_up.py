@@ -1,8 +1,8 @@
-"""The bottom-up walk: the value of every group of layers, inputs first (seed 002's walk over layers)."""
+"""The bottom-up walk: the value of every group of layers, inputs first."""
 
 from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
-from plica.lower.scope import LoweringScope
+from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
 from plica.symbolic.semirings import Value

@@ -15,9 +15,9 @@ import numpy as np
 from plica.ir.dtypes import DType
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
+from plica.lower.lowering import LoweringScope
 from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.top_down import Message
-from plica.lower.scope import LoweringScope
 from plica.symbolic.layers import Choice, InputRow, Layer, LayerRow, ProductRow, SumRow
 from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp

@@ -12,7 +12,7 @@ from plica.ir.sizes import Dim
 from plica.lower.data import input_width
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
-from plica.lower.scope import LoweringScope
+from plica.lower.lowering import LoweringScope
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 

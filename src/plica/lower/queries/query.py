@@ -12,11 +12,11 @@ from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width, samples_dtype
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.choose import Choices, Chooser
 from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.top_down import walk_down
-from plica.lower.scope import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow, SumRow
 from plica.symbolic.semirings import Semiring

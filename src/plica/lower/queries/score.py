@@ -12,8 +12,8 @@ from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
-from plica.lower.scope import LoweringScope
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer

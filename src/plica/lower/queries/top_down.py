@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 from plica.graph.fold import FoldIndex
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
+from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import describe
-from plica.lower.scope import LoweringScope
 from plica.tracing.tracer import Tracer
 
 

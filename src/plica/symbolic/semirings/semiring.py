@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, TypeAlias
 
+from plica.eager import namespace
 from plica.errors import ShapeError, UnsupportedError
 from plica.symbolic.semirings.algebra import Algebra
 from plica.symbolic.semirings.weights import Weight
@@ -147,9 +148,7 @@ class Semiring:
         """The array namespace over arrays of any library."""
         if self.proven is not None:
             raise UnsupportedError(f"a number of {self.name} is several arrays; compute in 'lse-sum' instead.")
-        import plica.numpy  # stands above this folder, and is loaded by who computes outside of circuits alone
-
-        return plica.numpy
+        return namespace
 
     def map(self, xp: Namespace, fn: Callable[[Array], Array], value: Value) -> Value:  # noqa: ARG002
         """A change of shape, applied to every array of the carrier alike."""

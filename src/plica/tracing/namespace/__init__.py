@@ -6,6 +6,7 @@ numbers take the dtype of the arrays that they meet. What has more structure sta
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from plica.tracing.namespace import (
     updating,
 )
 from plica.tracing.namespace.inspection import VERSION, NamespaceInfo
+from plica.tracing.tracer import serve
 
 if TYPE_CHECKING:
     from plica.tracing.namespace.contractions import *  # noqa: F403
@@ -97,3 +99,6 @@ __array_api_version__ = VERSION
 
 def __dir__() -> list[str]:
     return sorted(_NAMES)
+
+
+serve(sys.modules[__name__])

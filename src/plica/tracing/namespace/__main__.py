@@ -1,7 +1,7 @@
 """Prints the names of `plica.numpy` for editors and type checkers: `python -m plica.tracing.namespace`.
 
-They are found by name when a program runs, which editors cannot see. The text is kept in `plica/names.pyi`, without the
-dtype `bool`, which would hide Python's own where the names are imported.
+They are found by name when a program runs, which editors cannot see. The text is kept in `plica/eager/names.pyi`,
+without the dtype `bool`, which would hide Python's own where the names are imported.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from plica.tracing import namespace
 from plica.tracing.signatures import signature_of
 
 _HEAD = """\
-# Made by `python -m plica.tracing.namespace > src/plica/names.pyi`: the names of plica.numpy for editors.
+# Made by `python -m plica.tracing.namespace > src/plica/eager/names.pyi`: the names of plica.numpy for editors.
 from typing import Any
 
 from plica.ir.dtypes import DType

@@ -1,0 +1,84 @@
+"""Rows of contractions and factorizations."""
+
+from plica.backend.torch.contract import is_tucker
+from plica.backend.torch.operations.call import Call, Row, dtype_source, function
+
+
+def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
+    """`fbi,foi->fbo`: rows of the first against rows of the second."""
+    return len(result) == 3 and term[:2] == result[:2] and weighted == result[0] + result[2] + term[2:]
+
+
+def _einsum(call: Call) -> str:
+    """The common equations by name, so that no call parses one."""
+    equation = call.params["equation"]
+    terms, _, result = equation.partition("->")
+    first, *others = terms.split(",")
+    if len(others) == 1 and _is_matrix_product(first, others[0], result):
+        return f"torch.matmul({call.tensor(0)}, {call.tensor(1)}.mT)"
+    if is_tucker(equation):
+        vectors = [call.tensor(place) for place in range(len(others) + 1) if place != 1]
+        return f"kernels.tucker([{', '.join(vectors)}], {call.tensor(1)})"
+    found = f"kernels.einsum({equation!r}, {call.tensors})"
+    dtype = call.equation.outputs[0].type.dtype  # a sum over one operand is one of int64 in torch
+    return f"{found}.to({dtype_source(dtype)})" if dtype.kind == "int" and not others else found
+
+
+def _logs(call: Call) -> str:
+    """The argument that says where a weight's logarithms come from; it is the last operand."""
+    form = call.params.get("logs")
+    lost = call.params.get("lost", 1.0)
+    return "" if form is None else f", logs={form!r}" + (f", lost={lost!r}" if lost > 1 else "")
+
+
+_FEW = 8  # operands of one operator; Python's own compiler goes one call deeper for each
+
+
+def _log_einsum_exp(call: Call) -> str:
+    equation = call.params["equation"]
+    terms, _, result = equation.partition("->")
+    first, *others, weighted = terms.split(",")
+    if all(term == first for term in others) and _is_matrix_product(first, weighted, result):
+        factors = [call.tensor(place) for place in range(len(others) + 1)]
+        few = len(factors) <= _FEW
+        product = " + ".join(factors) if few else f"kernels.total({', '.join(factors)})"
+        rest = ", ".join(call.tensor(place) for place in range(len(factors), len(call.inputs)))
+        return f"kernels.log_matmul_exp({product}, {rest}{_logs(call)})"
+    if is_tucker(",".join([first, weighted, *others]) + f"->{result}"):
+        return f"kernels.log_tucker({call.tensors}{_logs(call)})"
+    return f"kernels.log_einsum_exp({equation!r}, {call.tensors}{_logs(call)})"
+
+
+def _vector_norm(call: Call) -> str:
+    axis, keepdims, order = (call.params[name] for name in ("axis", "keepdims", "ord"))
+    return f"kernels.linalg.vector_norm({call.tensor(0)}, {axis!r}, {keepdims}, {order!r})"
+
+
+def _kernel(name: str, *params: str) -> Row:
+    """A kernel of all operands and some parameters."""
+    return lambda call: (
+        f"kernels.linalg.{name}({', '.join([call.tensors, *(repr(call.params[one]) for one in params)])})"
+    )
+
+
+LINALG: dict[str, Row] = {
+    "matmul": function("torch.matmul"),
+    "log_matmul_exp": lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})",
+    "einsum": _einsum,
+    "log_einsum_exp": _log_einsum_exp,
+    "cross": _kernel("cross", "axis"),
+    "diagonal": lambda call: f"torch.diagonal({call.tensor(0)}, {call.params['offset']}, -2, -1)",
+    "vector_norm": _vector_norm,
+    "cholesky": _kernel("cholesky", "upper"),
+    "det": function("torch.linalg.det"),
+    "eigh": _kernel("eigh"),
+    "eigvalsh": _kernel("eigvalsh"),
+    "inv": _kernel("inv"),
+    "matrix_rank": _kernel("matrix_rank"),
+    "pinv": _kernel("pinv"),
+    "qr": _kernel("qr", "mode"),
+    "slogdet": _kernel("slogdet"),
+    "solve": _kernel("solve"),
+    "svd": _kernel("svd", "full_matrices"),
+    "svdvals": _kernel("svdvals"),
+}

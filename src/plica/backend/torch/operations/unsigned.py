@@ -1,0 +1,109 @@
+"""Unsigned integers of 16, 32 and 64 bits, of which torch has few functions: the others compute with int64.
+
+Those of 16 and 32 bits fit int64, and sums and products that are cast back are right modulo their range. uint64 is
+right where a function is one of arithmetic modulo 2**64; where the order of numbers counts, it is refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from plica.backend.torch.operations.call import Call, Row, dtype_source
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.program import Literal, Operand
+
+_UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
+_MODULAR = (
+    "add",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "cross",
+    "einsum",
+    "flip",
+    "gather",
+    "index",
+    "isin",
+    "lookup",
+    "matmul",
+    "negative",
+    "nonzero",
+    "pow",
+    "square",
+    "subtract",
+    "take",
+    "take_along_axis",
+    "tril",
+    "triu",
+    "update",
+)
+_ORDERED = (
+    "abs",
+    "argmax",
+    "argmin",
+    "bitwise_right_shift",
+    "clip",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "remainder",
+    "searchsorted",
+    "sign",
+)
+
+
+def with_unsigned(rows: Mapping[str, Row]) -> dict[str, Row]:
+    """`rows`, of which those that torch does not have for unsigned integers take them too."""
+    signed = {name: _signed(name, rows[name], name in _ORDERED) for name in (*_MODULAR, *_ORDERED)}
+    return {**rows, **signed}
+
+
+def _signed(name: str, row: Row, is_ordered: bool) -> Row:
+    def written(call: Call) -> str:
+        equation = call.equation
+        if not any(one.type.dtype in _UNSIGNED for one in equation.inputs):
+            return row(call)
+        if is_ordered or call.params.get("mode") in ("min", "max"):
+            _refuse_uint64(name, call)
+        inputs = tuple(map(_as_int64, equation.inputs))
+        texts = tuple(
+            _source(text, old, new, is_host=call.is_host(place))
+            for place, (text, old, new) in enumerate(zip(call.inputs, equation.inputs, inputs, strict=True))
+        )
+        outputs = tuple(replace(one, type=_as_int64(one).type) for one in equation.outputs)
+        text = row(replace(call, equation=replace(equation, inputs=inputs, outputs=outputs), inputs=texts))
+        dtype = equation.outputs[0].type.dtype
+        return f"({text}).to({dtype_source(dtype)})" if dtype in _UNSIGNED else text
+
+    return written
+
+
+def _source(text: str, old: Operand, new: Operand, *, is_host: bool) -> str:
+    """The text of an operand as int64; a Python number has no dtype to change."""
+    if isinstance(new, Literal):
+        return repr(new.value)
+    return text if new is old or is_host else f"{text}.to(torch.int64)"
+
+
+def _as_int64(operand: Any) -> Any:
+    """An operand that is no unsigned integer itself; else the same with the dtype int64."""
+    if operand.type.dtype not in _UNSIGNED:
+        return operand
+    if not isinstance(operand, Literal):
+        return replace(operand, type=replace(operand.type, dtype=DType.INT64))
+    value = int(operand.value.real)
+    return Literal(value - (1 << 64) if value >= 1 << 63 else value, replace(operand.type, dtype=DType.INT64))
+
+
+def _refuse_uint64(name: str, call: Call) -> None:
+    if any(one.type.dtype == DType.UINT64 for one in call.equation.inputs):
+        where = f"{call.equation.source}: " if call.equation.source else ""
+        raise UnsupportedError(
+            f"{where}torch has no {name} of uint64; convert with astype(x, 'int64') where numbers are below 2**63."
+        )

@@ -1,0 +1,1 @@
+"""Eager calls: the array namespace on arrays and numbers at hand."""

@@ -1,0 +1,320 @@
+"""Loops and branches: decorators that are recorded while a function is traced, and run where nothing is.
+
+    >>> import plica
+    >>> @plica.for_loop(0, 4)
+    ... def total(i, a):
+    ...     return a + i
+    >>> total(10)
+    16
+
+Given the functions at once, they run at once. Outside a trace they are Python's own loops and branches, on arrays of
+any library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from plica.eager import namespace
+from plica.errors import InputError, ShapeError, TraceError
+from plica.ops.control import steps
+from plica.tracing.control import (
+    Body,
+    as_pair,
+    as_result,
+    carried_values,
+    next_arguments,
+    place_of,
+    require_arity,
+    require_branches,
+    require_scalar,
+    trace_cond,
+    trace_for,
+    trace_scan,
+    trace_while,
+)
+from plica.tracing.places import user_line
+from plica.tracing.scope import current_trace, scope_of
+from plica.tracing.tracer import Tracer
+from plica.tracing.trees import Structure, flatten, unflatten
+
+__all__ = ["Cond", "cond", "for_loop", "scan", "while_loop"]
+
+
+def _is_traced(*values: Any) -> bool:
+    if current_trace() is not None:
+        return True
+    tracers = [leaf for leaf in flatten(values)[0] if isinstance(leaf, Tracer)]
+    return bool(tracers) and scope_of(*tracers) is not None  # which refuses those whose function has ended
+
+
+def for_loop(
+    lower: Any,
+    upper: Any,
+    step: Any = 1,
+    body: Body | None = None,
+    *init: Any,
+    preserve_dimensions: bool = True,
+) -> Any:
+    """A loop over `range(lower, upper, step)`: `body(i, *arguments)` returns the next arguments.
+
+    Sizes of arguments may change from one iteration to the next. Arguments that begin with one size share it, and
+    must go on sharing it; with `preserve_dimensions=False` each keeps a size of its own.
+
+    Args:
+        lower: The first index, a scalar integer.
+        upper: Where the indices end, itself left out.
+        step: From one index to the next, not 0; may be negative.
+        body: The function; without it, `for_loop` is a decorator.
+        init: The first arguments, if there is a body: trees of arrays.
+        preserve_dimensions: Whether arguments of one size share it.
+
+    Returns:
+        With a body, the last arguments: one value if there is one, else a tuple. Else a decorator that makes
+        of `body` a function of the first arguments.
+
+    Raises:
+        TraceError: The body returns something else than its next arguments.
+        ShapeError: A size changes that may not.
+        DTypeError: A dtype changes.
+        InputError: The step is 0.
+    """
+
+    def decorate(fn: Body) -> Callable[..., Any]:
+        def loop(*first: Any) -> Any:
+            if _is_traced(lower, upper, step, first):
+                return trace_for((lower, upper, step), fn, first, shared=preserve_dimensions)
+            require_arity(fn, (0, *first), f"the index and {carried_values(len(first))}")
+            state = first
+            for place in steps(*(_integer("the bound of a loop", bound) for bound in (lower, upper, step))):
+                state = next_arguments("for_loop", place_of(fn), fn(place, *state), len(first))
+            return as_result(state)
+
+        return update_wrapper(loop, fn)
+
+    return decorate if body is None else decorate(body)(*init)
+
+
+def while_loop(
+    condition: Callable[..., Any], body: Body | None = None, *init: Any, preserve_dimensions: bool = True
+) -> Any:
+    """A loop that goes on while `condition(*arguments)` holds: `body(*arguments)` returns the next arguments.
+
+    Args:
+        condition: Gives a scalar bool.
+        body: The function; without it, `while_loop` is a decorator.
+        init: The first arguments, if there is a body.
+        preserve_dimensions: Whether arguments of one size share it, as in `for_loop`.
+
+    Returns:
+        As `for_loop`.
+
+    Raises:
+        TraceError: The condition gives no scalar bool, or the body something else than its next arguments.
+        ShapeError: A size changes that may not.
+        DTypeError: A dtype changes.
+    """
+
+    def decorate(fn: Body) -> Callable[..., Any]:
+        def loop(*first: Any) -> Any:
+            if _is_traced(first):
+                return trace_while(condition, fn, first, shared=preserve_dimensions)
+            for one in (condition, fn):
+                require_arity(one, first, carried_values(len(first)))
+            state = first
+            while _truth("the condition of a loop", condition(*state)):
+                state = next_arguments("while_loop", place_of(fn), fn(*state), len(first))
+            return as_result(state)
+
+        return update_wrapper(loop, fn)
+
+    return decorate if body is None else decorate(body)(*init)
+
+
+class Cond:
+    """Branches under construction; called, they run.
+
+    Args:
+        predicate: The scalar bool of the first branch.
+        branch: The first branch.
+    """
+
+    def __init__(self, predicate: Any, branch: Body) -> None:
+        self._predicates = [predicate]
+        self._branches = [branch]
+        self._has_otherwise = False
+
+    def else_if(self, predicate: Any) -> Callable[[Body], Cond]:
+        """A decorator: another branch, if no predicate so far holds and this one does."""
+
+        def decorate(branch: Body) -> Cond:
+            self._require_open()
+            self._predicates.append(predicate)
+            self._branches.append(branch)
+            return self
+
+        return decorate
+
+    def otherwise(self, branch: Body) -> Cond:
+        """A decorator: the branch if no predicate holds."""
+        self._require_open()
+        self._branches.append(branch)
+        self._has_otherwise = True
+        return self
+
+    def _require_open(self) -> None:
+        if self._has_otherwise:
+            raise TraceError(f"{user_line()}: `otherwise` is the last branch of a cond; put else_if before it.")
+
+    def __call__(self, *args: Any) -> Any:
+        """What the chosen branch returns for `args`.
+
+        Raises:
+            TraceError: A predicate is no scalar bool, a branch does not take `args`, or the branches return
+                different structures.
+            DTypeError: They return different dtypes.
+            ShapeError: They return different numbers of axes.
+        """
+        branches = [*self._branches, *([] if self._has_otherwise else [_nothing])]
+        predicates = self._predicates
+        require_branches(branches, args)
+        if not _is_traced(predicates):
+            held = (place for place, one in enumerate(predicates) if _truth("the predicate of cond", one))
+            return branches[next(held, len(predicates))](*args)
+        return trace_cond(predicates, [(one, self._place(one)) for one in branches], args)
+
+    def _place(self, branch: Body) -> str:
+        return place_of(branch) if branch is not _nothing else f"{place_of(self._branches[0])} (there is no otherwise)"
+
+
+def cond(predicate: Any, true_branch: Body | None = None, false_branch: Body | None = None, *args: Any) -> Any:
+    """Branches: the first whose predicate holds, else `otherwise`.
+
+    Used as a decorator, `cond(predicate)` makes a `Cond` of a function, which takes `.else_if(predicate)` and
+    `.otherwise` as decorators too, and is then called. With two functions it runs at once:
+    `cond(predicate, true_branch, false_branch, *args)`.
+
+    Branches may return arrays of different sizes; the size of the result is then known when the program runs.
+    Without `otherwise` branches return nothing.
+
+    Raises:
+        TraceError: A predicate is no scalar bool, or the branches return different structures.
+    """
+    if true_branch is None:
+        return lambda branch: Cond(predicate, branch)
+    found = Cond(predicate, true_branch)
+    return (found if false_branch is None else found.otherwise(false_branch))(*args)
+
+
+def _nothing(*_: Any) -> None:
+    """The branch that is not there."""
+
+
+def _truth(what: str, value: Any) -> bool:
+    require_scalar(what, value, "bool")
+    return bool(value)
+
+
+def scan(
+    body: Body,
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    *,
+    reverse: bool = False,
+    preserve_dimensions: bool = True,
+) -> tuple[Any, Any]:
+    """A loop over the first axis of arrays that keeps what each step makes.
+
+    Args:
+        body: `body(carry, x)` returns the next carry and what this step makes, trees of arrays.
+        init: The first carry.
+        xs: Arrays of one size along their first axis; None if there are none.
+        length: The number of steps, where there is no `xs`.
+        reverse: Whether to run from the last row to the first; what steps make still stands in the order of rows.
+        preserve_dimensions: Whether arguments of one size share it, as in `for_loop`.
+
+    Returns:
+        The last carry, and what the steps made, stacked along a new first axis.
+
+    Raises:
+        ShapeError: A row's result may have another size than another's, or a size of the carry changes that may not.
+        TraceError: The body returns no pair, or neither `xs` nor `length` is given.
+    """
+    if _is_traced(init, xs, length):
+        return trace_scan(body, init, xs, length, reverse=reverse, shared=preserve_dimensions)
+    leaves, structure = flatten(xs)
+    if not leaves and length is None:
+        raise TraceError(f"{user_line()}: scan needs arrays to run along, or a length.")
+    count = _steps_along(leaves, length)
+    carry, rows = init, []
+    for step in reversed(range(count)) if reverse else range(count):
+        row = unflatten(structure, [leaf[step] for leaf in leaves])
+        carry, made = as_pair(place_of(body), body(carry, row))
+        rows.append(flatten(made))
+    if not rows:  # what a step would make is known from tracing one
+        return _scan_nothing(body, init, xs)
+    rows = rows[::-1] if reverse else rows
+    stack = namespace.stack
+    stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
+    return carry, unflatten(rows[0][1], stacks)
+
+
+def _steps_along(leaves: list[Any], length: Any) -> int:
+    """How many steps a scan over arrays takes."""
+    for leaf in leaves:
+        if not getattr(leaf, "ndim", 0):
+            raise TraceError(f"{user_line()}: scan runs along the first axis of its arrays, found {leaf!r}.")
+    count = len(leaves[0]) if length is None else _integer("the length of scan", length)
+    if count < 0:
+        raise InputError(f"{user_line()}: the length of scan is {count}; take 0 or more.")
+    for leaf in leaves:
+        if len(leaf) != count:
+            shape = tuple(leaf.shape)
+            raise ShapeError(f"{user_line()}: scan has {count} steps, but is given an array of shape {shape}.")
+    return count
+
+
+def _integer(what: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TraceError(f"{user_line()}: {what} is a scalar int, found {value!r}.") from None
+
+
+def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
+    """A scan of no steps: the carry as it is, and empty stacks of what a step would make."""
+    leaves, structure = flatten((init, xs))
+    arrays = [leaf for leaf in leaves if hasattr(leaf, "dtype")]
+    made: list[Structure] = []
+
+    def stacks(*tracers: Tracer) -> list[Any]:
+        rest = iter(tracers)
+        carry, rows = unflatten(structure, [next(rest) if hasattr(leaf, "dtype") else leaf for leaf in leaves])
+        empty, tree = flatten(trace_scan(body, carry, rows, 0, reverse=False, shared=False)[1])
+        made.append(tree)
+        return empty
+
+    try:
+        results = namespace.run_eagerly(stacks, arrays)
+        return init, unflatten(made[-1], results)
+    except (ShapeError, TraceError):  # the body does what only a run can tell: a step on zeros tells it
+        empty, tree = flatten(as_pair(place_of(body), body(init, _zeros(xs)))[1])
+        return init, unflatten(tree, [namespace.stack([one])[:0] for one in empty])
+
+
+def _zeros(xs: Any) -> Any:
+    """A row of zeros for each array of no rows."""
+    leaves, structure = flatten(xs)
+    return unflatten(
+        structure,
+        [
+            np.zeros(leaf.shape[1:], leaf.dtype) if isinstance(leaf, np.ndarray) else leaf.new_zeros(leaf.shape[1:])
+            for leaf in leaves
+        ],
+    )

@@ -1,0 +1,419 @@
+"""`jit`: a Python function of arrays, compiled once for all sizes that are declared dynamic.
+
+>>> import plica, plica.numpy as pnp
+>>> @plica.jit
+... def ramp(n: int):
+...     return pnp.cumulative_sum(pnp.ones([n]))
+>>> ramp(3).tolist(), ramp(5).tolist(), ramp.num_compilations
+([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0, 5.0], 1)
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from itertools import chain, repeat
+from operator import is_
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary, ref
+
+import array_api_compat
+import numpy as np
+
+from plica.errors import InputError, TraceError
+from plica.frontend.arguments import (
+    PYTHON_NUMBERS,
+    Call,
+    annotated_specs,
+    check_annotated,
+    dtype_of,
+    dynamic_axes,
+    fit_annotated,
+    is_array,
+    leaf_key,
+    shape_of,
+    signature_of,
+)
+from plica.ir.interpret import interpret_program
+from plica.ir.program import Bound, Program
+from plica.ir.signature import bind_sizes
+from plica.ops import OPS
+from plica.tracing.call import trace_call
+from plica.tracing.control import place_of
+from plica.tracing.scope import Reference, current_trace
+from plica.tracing.trace import (
+    NUMBERS,
+    AbstractedAxes,
+    TracedFunction,
+    trace_function,
+)
+from plica.tracing.tracer import Tracer
+from plica.tracing.trees import Structure, flatten, unflatten
+
+Run = Callable[[Sequence[Any]], Any]
+
+
+class Executor(Protocol):
+    """A backend's function of a Program."""
+
+    @property
+    def code(self) -> str:
+        """What it runs, as text."""
+        ...
+
+    def specialise(self, leaves: Sequence[Any]) -> Run:
+        """The function of leaves of these kinds; its result is one array, or a tuple of them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """One compilation.
+
+    Args:
+        traced: The Program, what it captures, and the structure of its results.
+        executor: What runs it.
+    """
+
+    traced: TracedFunction
+    executor: Executor
+
+
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    abstracted_axes: AbstractedAxes = None,
+    static_argnums: int | Sequence[int] = (),
+    backend: str = "torch",
+) -> Any:
+    """Compile a function of arrays.
+
+    It is compiled when it is decorated if annotations give the types of all arguments (`int`, `float`, `bool`,
+    `complex`, `plica.spec(...)`, or trees of these), else when it is first called with arguments of new dtypes or
+    sizes. Sizes that have names never cause another compilation.
+
+    While another function is traced, a call is recorded as a nested Program.
+
+    Args:
+        fn: The function; without it, `jit` is a decorator. Arguments and results may be tuples, lists, dicts and
+            dataclasses of torch tensors, numpy arrays, DLPack objects and Python numbers. Results are of the kind of
+            the arguments: numpy if all arrays are, objects of their own library if all are DLPack objects of one
+            library, else torch. Arrays that the function closes over are captured by reference.
+        abstracted_axes: Names of axes whose sizes are dynamic; sizes of one name are equal. `{axis: name}` for all
+            arrays, or a sequence with one such mapping, a sequence of names, or None for each positional argument.
+            Where annotations give the types, these names take the place of their sizes.
+        static_argnums: Places of arguments that are no arrays: hashable values, for each of which the function is
+            compiled anew. A method counts without `self`, and is compiled for each object.
+        backend: "torch" runs generated code; "interpreter" runs the definition of each operation in numpy.
+
+    Raises:
+        TraceError: The function does what cannot be recorded.
+        ShapeError: Sizes do not fit.
+        DTypeError: Dtypes do not fit.
+    """
+    if fn is None:
+        return partial(jit, abstracted_axes=abstracted_axes, static_argnums=static_argnums, backend=backend)
+    return CompiledFunction(fn, abstracted_axes, static_argnums, backend)
+
+
+class CompiledFunction:
+    """A function and its compilations; made by `jit`.
+
+    Attributes:
+        num_compilations: How often it was compiled.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        abstracted_axes: AbstractedAxes = None,
+        static_argnums: int | Sequence[int] = (),
+        backend: str = "torch",
+    ) -> None:
+        if backend not in _BACKENDS:
+            raise InputError(f"jit: there is no backend {backend!r}; there are {', '.join(map(repr, _BACKENDS))}.")
+        update_wrapper(self, fn)
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
+        self.num_compilations = 0
+        self._fn = fn
+        self._backend = backend
+        self._axes = abstracted_axes
+        self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        self._compiled: dict[Hashable, _Compiled] = {}
+        self._runs: dict[Hashable, Callable[[Sequence[Any]], Any]] = {}
+        self._last: _Compiled | None = None
+        self._methods: WeakKeyDictionary[Any, CompiledFunction] = WeakKeyDictionary()
+        self._signature = signature_of(fn)
+        self._positional_count = _positional_count(self._signature)
+        self._annotated = None if self._static else annotated_specs(fn, abstracted_axes)
+        self._dynamic = dynamic_axes(abstracted_axes, self._annotated)
+        if self._annotated is not None:
+            self._compile_annotated(self._annotated)
+
+    # What was compiled
+
+    @property
+    def program(self) -> Program:
+        """The Program as traced; of the last compilation, where there are several."""
+        return self._found().traced.bound.program
+
+    @property
+    def bound(self) -> Bound:
+        """The Program, and the arrays that it captures."""
+        return self._found().traced.bound
+
+    @property
+    def code(self) -> str:
+        """What the backend runs, as text."""
+        return self._found().executor.code
+
+    def _found(self) -> _Compiled:
+        if self._last is None:
+            raise InputError(
+                f"{self.__name__} was not compiled yet; call it, or annotate its arguments with int, float "
+                "or plica.spec(...)."
+            )
+        return self._last
+
+    __name__: str
+
+    def __repr__(self) -> str:
+        return f"<plica.jit {self.__name__}, compiled {self.num_compilations} time(s)>"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """The function of one object, when it is a method: compiled for that object, which it closes over."""
+        if instance is None:
+            return self
+        return CompiledMethod(self._for_object(instance), instance)
+
+    def _for_object(self, instance: Any) -> CompiledFunction:
+        try:
+            if instance not in self._methods:
+                method = _method_of(self._fn, instance)
+                self._methods[instance] = CompiledFunction(method, self._axes, self._static, self._backend)
+            return self._methods[instance]
+        except TypeError:
+            raise TraceError(
+                f"{place_of(self._fn)}: a method can be compiled for objects with a hash and weak references, found "
+                f"{type(instance).__name__}; write a function of arrays, or define __hash__."
+            ) from None
+
+    # Calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results of the function.
+
+        Raises:
+            InputError: An argument is of another shape than the function was compiled for.
+            DTypeError: An argument is of another dtype than the function was compiled for.
+            TraceError: An argument is no array, number or tree of them; or the function cannot be traced.
+        """
+        if not kwargs:
+            run = self._runs.get(self._key(args, self._dynamic))
+            if run is not None and current_trace() is None:
+                return run(args)
+        return self._call(args, kwargs)
+
+    def _key(self, leaves: Sequence[Any], axes: Any, structure: Hashable = None, static: Hashable = ()) -> Hashable:
+        """What a call depends on: kinds, dtypes and static sizes of leaves; without a structure, of arguments."""
+        if isinstance(axes, Mapping) or axes is None:
+            return (structure, static, *[leaf_key(leaf, axes) for leaf in leaves])
+        return (structure, static, *map(leaf_key, leaves, chain(axes, repeat(None))))
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args and isinstance(args[0], type) and self._is_classmethod_of(args[0]):
+            return self.__get__(args[0])(*args[1:], **kwargs)  # up to Python 3.12 a classmethod asks `__get__` itself
+        args, kwargs = self._positional(args, kwargs)
+        call = Call(self._fn, args, kwargs, self._static, lambda leaf: _torch("from_dlpack")(leaf))
+        if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in call.leaves):
+            leaves = call.leaves if self._annotated is None else fit_annotated(self._annotated, call)
+            return trace_call(self._fn, leaves, lambda found: self._fn_at(call, found), call.names)
+        is_flat = not kwargs and not self._static and len(args) == len(call.leaves) and all(map(is_, args, call.leaves))
+        if is_flat:
+            key = self._key(args, self._dynamic)
+        else:
+            axes = self._dynamic if self._annotated is not None else call.leaf_axes(self._dynamic)
+            key = self._key(call.leaves, axes, call.structure, call.static)
+        if key not in self._runs:
+            self._runs[key] = self._specialised(call)
+        return self._runs[key](call.leaves)
+
+    def _is_classmethod_of(self, owner: type) -> bool:
+        found = (one for base in owner.__mro__ for one in vars(base).values())
+        return any(isinstance(one, classmethod) and one.__func__ is self for one in found)
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments by place as far as Python's rules allow; with defaults, where annotations gave the types."""
+        if self._signature is None or (not kwargs and len(args) == self._positional_count):
+            return args, kwargs
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TraceError(f"{place_of(self._fn)}: {self.__name__}{self._signature}: {error}.") from None
+        if self._annotated is not None:
+            bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _fn_at(self, call: Call, found: Sequence[Any]) -> Any:
+        positional, keywords = call.arguments(found)
+        return self._fn(*positional, **keywords)
+
+    def _specialised(self, call: Call) -> Run:
+        """What runs calls like this one: compiled if it was not yet, and fitted to the kinds of the leaves."""
+        call.check()
+        compiled = self._for_call(call)
+        run = compiled.executor.specialise(call.leaves)
+        structure, convert = compiled.traced.structure, _result_converter(call.leaves, self._backend)
+        if structure == _LEAF and convert is None:
+            return run
+
+        def results(leaves: Sequence[Any]) -> Any:
+            found = run(leaves)
+            listed = found if isinstance(found, tuple) else (found,)
+            return unflatten(structure, listed if convert is None else map(convert, listed))
+
+        return results
+
+    def _for_call(self, call: Call) -> _Compiled:
+        if self._annotated is not None:
+            compiled = self._found()
+            check_annotated(compiled.traced.bound.program, self._annotated, call)
+            return compiled
+        specs = call.specs(self._axes)
+        key = (call.structure, call.static, specs)
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(specs, call.arguments, call.trees)
+        self._last = self._compiled[key]
+        program = self._last.traced.bound.program
+        bind_sizes(program, [(shape_of(leaf), dtype_of(leaf).value) for leaf in call.leaves])
+        return self._last
+
+    def _compile_annotated(self, trees: list[Any]) -> None:
+        leaves, structure = flatten(tuple(trees))
+        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees)
+
+    def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
+        traced = trace_function(self._fn, specs, arguments, trees)
+        numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
+        executor = _BACKENDS[self._backend](traced.bound, self.__name__, numbers)
+        self.num_compilations += 1
+        return _Compiled(traced, executor)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledMethod:
+    """A compiled function of one object, with all attributes of a `CompiledFunction`.
+
+    Args:
+        function: The function.
+        instance: The object, which is kept alive as long as its method is.
+    """
+
+    function: CompiledFunction
+    instance: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results of the function."""
+        return self.function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.function, name)
+
+
+def _positional_count(signature: inspect.Signature | None) -> int | None:
+    """How many positional arguments leave nothing to bind; None where that may differ from call to call."""
+    kinds = [one.kind for one in signature.parameters.values()] if signature is not None else [None]
+    fixed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return len(kinds) if all(kind in fixed for kind in kinds) else None
+
+
+def _method_of(fn: Callable[..., Any], instance: Any) -> Callable[..., Any]:
+    """The method of one object, which it does not keep alive."""
+    reference = ref(instance)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return fn(reference(), *args, **kwargs)
+
+    found: Any = update_wrapper(method, fn)
+    found.__signature__ = signature_of(fn.__get__(instance))
+    return method
+
+
+def _result_converter(leaves: Sequence[Any], backend: str) -> Any:
+    """What makes arrays of the kind of the arguments of a backend's results; None where they are already."""
+    arrays = [leaf for leaf in leaves if not isinstance(leaf, PYTHON_NUMBERS) or is_array(leaf)]
+    numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
+    if backend == "interpreter":
+        return None if numpy else _torch("from_numpy")
+    if numpy:
+        return _torch("to_numpy")
+    others = dict.fromkeys(map(type, arrays))
+    if (
+        len(others) != 1
+        or array_api_compat.is_torch_array(arrays[0])
+        or not array_api_compat.is_array_api_obj(arrays[0])
+    ):
+        return None
+    return array_api_compat.array_namespace(arrays[0]).from_dlpack
+
+
+# Backends
+
+
+def _torch(name: str) -> Any:
+    return getattr(importlib.import_module("plica.backend.torch.functions"), name)
+
+
+def _torch_executor(bound: Bound, name: str, numbers: frozenset[int]) -> Executor:
+    executor: Executor = _torch("TorchFunction")(bound, name, numbers)
+    return executor
+
+
+@dataclass(frozen=True, slots=True)
+class _Interpreter:
+    """The interpreter as a backend.
+
+    Args:
+        bound: The Program, and what it captures.
+        name: The name of the function, which this backend does not need.
+        numbers: Which arguments are Python numbers, which makes no difference here.
+    """
+
+    bound: Bound
+    name: str
+    numbers: frozenset[int]
+
+    @property
+    def code(self) -> str:
+        """The Program: it is what is run."""
+        return str(self.bound.program)
+
+    def specialise(self, leaves: Sequence[Any]) -> Run:
+        """The function of any leaves."""
+        del leaves
+        program = self.bound.program
+        dtypes = [var.type.dtype.numpy for var in program.arguments]
+
+        def run(found: Sequence[Any]) -> Any:
+            arrays = [_on_host(leaf, dtype) for leaf, dtype in zip(found, dtypes, strict=True)]
+            captured = [leaf.read() if isinstance(leaf, Reference) else leaf for leaf in self.bound.leaves]
+            results = interpret_program(program, OPS, arrays, [_on_host(leaf, None) for leaf in captured])
+            return results if len(results) != 1 else results[0]
+
+        return run
+
+
+def _on_host(leaf: Any, dtype: Any) -> Any:
+    if isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
+        return np.asarray(leaf, dtype=dtype)
+    return _torch("to_numpy")(leaf) if array_api_compat.is_torch_array(leaf) else np.asarray(leaf)
+
+
+_BACKENDS: Mapping[str, Callable[[Bound, str, frozenset[int]], Executor]] = {
+    "torch": _torch_executor,
+    "interpreter": _Interpreter,
+}
+_LEAF: Structure = flatten(0)[1]

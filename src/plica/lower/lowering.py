@@ -1,0 +1,227 @@
+"""`LoweringScope`: the Program under construction, its captured leaves, and the values of parameters.
+
+The parts that the score and the sampling Program have in common: the walk over a parameter graph, node by node, each
+node once however many layers share it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import exp, inf, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import ShapeError, TraceError
+from plica.graph.fold import FoldIndex
+from plica.ir.builder import Builder, const_key
+from plica.ir.dtypes import DType, as_dtype
+from plica.ir.program import Program
+from plica.ir.types import array_type
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.fold.read import read_folds
+from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
+from plica.lower.logs import exp_form, is_better, log_form
+from plica.lower.optimize.ranges import known_range, underflow
+from plica.lower.parameters import ParameterValues, real_width, wide_dtype
+from plica.ops import OPS
+from plica.passes.clean import clean
+from plica.symbolic.layers import InputRow, Layer, with_sub_layers
+from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter
+from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
+from plica.tracing import namespace as xp
+from plica.tracing.places import user_line
+from plica.tracing.scope import Trace
+from plica.tracing.tracer import Tracer, literal
+
+
+@dataclass(slots=True)
+class LoweringScope:
+    """What lowering carries from layer to layer.
+
+    Args:
+        folded: The circuit.
+        semiring: How its numbers are carried.
+        dtype: The dtype of real parameters.
+        owners: The leaves that exist already.
+
+    Attributes:
+        weights: The parameters, by group and name, that layers took as weights which may not be negative.
+    """
+
+    folded: FoldedCircuit
+    semiring: Semiring
+    dtype: DType
+    owners: Owners = field(default_factory=dict)
+    builder: Builder = field(default_factory=lambda: Builder(OPS))
+    captured: list[Leaf | Constant] = field(default_factory=list)
+    weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
+    trace: Trace = field(init=False)
+    _keys: dict[TensorParameter, str] = field(init=False)
+    _names: dict[str, str] = field(init=False)
+    _values: ParameterValues = field(init=False)
+    _constants: dict[str, Tracer] = field(default_factory=dict)
+    _derived: dict[tuple[Parameter, bool], Parameter] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.trace = Trace(self.builder, constant=self._array)
+        self._keys = leaf_keys(self.folded.described)
+        # Before anything else has a name, so that a leaf is called alike in every Program of the circuit.
+        self._names = {key: self.builder.reserve(_as_name(key)) for key in self._keys.values()}
+        self._values = ParameterValues(self.dtype, self._leaf, self.owners, self.constant)
+
+    def argument(self, name: str, shape: tuple[int | str, ...], dtype: DType) -> Tracer:
+        """A new input of the Program."""
+        return Tracer(self.builder.argument(name, shape, dtype), self.trace)
+
+    def number(self, value: complex, dtype: DType | None = None) -> Tracer:
+        """A scalar written in the Program."""
+        return Tracer(literal(value, dtype or self.dtype), self.trace)
+
+    def constant(self, value: NDArray[Any], name: str = "index") -> Tracer:
+        """A captured array that nobody changes; equal arrays are one, under one name in every Program."""
+        constant = Constant(np.ascontiguousarray(value))
+        key = f"{name}_{constant.digest}"
+        if key not in self._constants:
+            self.captured.append(constant)
+            var = self.builder.const(key, array_type(value.shape, as_dtype(value.dtype)))
+            self._constants[key] = Tracer(var, self.trace)
+        return self._constants[key]
+
+    def _array(self, array: Any) -> Tracer:
+        """An array that an operation or a layer of one's own closes over: as it is now, and floats as wide as here.
+
+        Raises:
+            TraceError: It is no array of numbers at hand, such as a tensor with gradients.
+        """
+        try:
+            value = np.asarray(array)
+        except (TypeError, RuntimeError) as error:
+            raise TraceError(
+                f"{user_line()}: a circuit keeps the arrays that its operations close over as constants, and this one "
+                f"cannot be ({error}); give what is learned, or lies on another device, as a parameter of its own."
+            ) from None
+        dtype = real_width(as_dtype(value.dtype), self.dtype)
+        return self.constant(value.astype(dtype.value), "constant")
+
+    def build(self, results: Iterable[Tracer]) -> Program:
+        """The Program that returns `results`, without what they do not need."""
+        return clean(self.builder.build([result.operand for result in results]))
+
+    def parameters(self, group: FoldedLayer) -> Params:
+        """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""
+        padding = self._padding(group.representative)
+        evaluated = [layer.all_evaluated_params for layer in group.members]
+
+        def array(name: str) -> Tracer:
+            return self._padded([params[name] for params in evaluated], padding.get(name))
+
+        def weight(name: str, logs: bool) -> Weight:
+            if not logs and not self.semiring.negative:
+                self.weights.setdefault((group, name))
+            return self._weight([params[name] for params in evaluated], padding.get(name), logs)
+
+        params = Params(tuple(evaluated[0]), array, weight)
+        return with_sub_layers(params, group.representative, self.folded.row)
+
+    def _padding(self, layer: Layer) -> dict[str, float]:
+        """What fills the parameters of a layer and of those that it holds, by the names of `all_params`."""
+        row = self.folded.row(layer)
+        found = dict(row.padding) if isinstance(row, InputRow) else {}
+        for name, one in layer.sub_layers.items():
+            found.update((f"{name}.{key}", fill) for key, fill in self._padding(one).items())
+        return found
+
+    def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool) -> Weight:
+        """Parameters of ordinary numbers, or of logarithms, in both forms."""
+        derived = [self._derive(one, from_logs) for one in parameters]
+        linear, logs = (derived, parameters) if from_logs else (parameters, derived)
+        fills = (fill, fill) if fill is None else (exp(fill), fill) if from_logs else (fill, _log(fill))
+        better = from_logs or any(map(is_better, logs, linear))
+        return Weight(
+            lambda: self._padded(linear, fills[0]),
+            (lambda: self._padded(logs, fills[1])) if better else None,
+            from_logs,
+            (lambda: self._logs(logs)) if better else None,
+            max(known_range(one.output, one.node_inputs)[1] for one in linear),
+            max(underflow(one.output, one.node_inputs) for one in linear),
+        )
+
+    def _derive(self, parameter: Parameter, from_logs: bool) -> Parameter:
+        """The other form of a parameter, made once."""
+        key = (parameter, from_logs)
+        if key not in self._derived:
+            self._derived[key] = (exp_form if from_logs else log_form)(parameter)
+        return self._derived[key]
+
+    def _logs(self, logs: list[Parameter]) -> Logs:
+        """Logarithms of weights, or the arrays of which they are the log-softmax."""
+        outputs = [one.output for one in logs]
+        if all(
+            isinstance(output, LogSoftmaxParameter) and output.axis in (-1, len(output.shape) - 1) for output in outputs
+        ):
+            sources = [one.subgraph(one.node_inputs(one.output)[0]) for one in logs]
+            return Logs("log_softmax", self._values.evaluate(sources))
+        return Logs("log", self._values.evaluate(logs))
+
+    def _padded(self, parameters: list[Parameter], fill: float | None) -> Tracer:
+        """Parameters whose last axes differ, padded with `fill` to the longest: `(F, ..., C)`."""
+        shapes = dict.fromkeys(parameter.shape for parameter in parameters)
+        if len(shapes) == 1:
+            return self._values.evaluate(parameters)
+        if fill is None or len({shape[:-1] for shape in shapes}) > 1:
+            raise ShapeError(
+                f"{user_line()}: a group of layers has parameters of shapes {' and '.join(map(str, shapes))}; layers "
+                "fold with parameters of one shape, or, where the row's `padding` names the parameter, with last axes "
+                "of several lengths: return the shapes among the settings of fold_settings()"
+            )
+        longest = max(shape[-1] for shape in shapes)
+        arrays: list[Tracer] = []
+        places: dict[int, FoldIndex] = {}
+        for shape in shapes:
+            alike = [place for place, parameter in enumerate(parameters) if parameter.shape == shape]
+            places.update((place, (len(arrays), fold)) for fold, place in enumerate(alike))
+            value = self._values.evaluate([parameters[place] for place in alike])
+            rest = xp.full((*value.dims[:-1], longest - shape[-1]), fill, dtype=value.dtype)
+            arrays.append(xp.concat([value, rest], axis=-1) if shape[-1] < longest else value)
+        return read_folds(arrays, [places[place] for place in range(len(parameters))], self.constant)
+
+    def _leaf(self, leaf: Leaf) -> Tracer:
+        self.captured.append(leaf)
+        key = next(self._keys[member] for member in leaf.members if member in self._keys)
+        return Tracer(
+            self.builder.const(self._names[key], array_type(leaf.shape, wide_dtype(leaf.kind, self.dtype))), self.trace
+        )
+
+    def keep_unread(self) -> None:
+        """Capture the tensors of layers that no output depends on: state dicts have them, though nothing reads them."""
+        held = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members}
+        for tensor in self._keys:
+            if tensor not in held:
+                leaf = self.owners.get(tensor) or Leaf((tensor,))
+                held.update(leaf.members)
+                self._leaf(leaf)
+
+    def read(self, values: list[Value], places: list[FoldIndex]) -> Value:
+        """The folds at `places` of the groups' values, joined along the fold axis: `(len(places), B, K)`."""
+        used = dict.fromkeys(group for group, _ in places)
+        carriers = range(len(values[places[0][0]]))
+        return tuple(
+            read_folds(_of_equal_rows({group: values[group][one] for group in used}), places, self.constant)
+            for one in carriers
+        )
+
+
+def _log(number: float) -> float:
+    return log(number) if number else -inf
+
+
+def _as_name(key: str) -> str:
+    """The key of a leaf as a name: `3.weight` is `weight_3`."""
+    return const_key("_".join(reversed(key.split(".", 1))))
+
+
+def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:
+    """Arrays `(F, 1, K)`, alike for all rows, repeated where another has rows of its own."""
+    rows = next((array.dims[1] for array in arrays.values() if array.dims[1] != 1), 1)
+    return {group: xp.broadcast_to(array, (array.dims[0], rows, *array.dims[2:])) for group, array in arrays.items()}

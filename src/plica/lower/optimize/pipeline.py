@@ -1,0 +1,271 @@
+"""The loop over rule tables: parameters, then shattering, then fusing, until nothing fires or the limit is reached.
+
+Rules of one's own come first in their table, so that of two matches of one size theirs is taken:
+
+    rules = DEFAULT_RULES.adding(fuse=[my_rule])
+    optimize_circuit(circuit, rules)
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from plica.errors import GraphError
+from plica.graph.match import GraphView, NearMiss, OptMatchStrategy, is_a, kind_fits
+from plica.graph.optimize import Applied, Rule, optimize_graph
+from plica.lower.leaves import leaf_keys
+from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
+from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
+from plica.lower.optimize.parameters import PARAMETER_RULES, parameter_view, share_nodes
+from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import Layer
+from plica.symbolic.parameters import Parameter
+from plica.symbolic.semirings import LSE_SUM, Law, Semiring
+
+MAX_STEPS = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """The three tables of the loop.
+
+    Args:
+        parameters: Rules on the graphs of parameters.
+        shatter: Rules on layers that make several of one.
+        fuse: Rules on layers that make one of several.
+
+    Raises:
+        GraphError: Two rules have one name.
+    """
+
+    parameters: tuple[Rule, ...] = ()
+    shatter: tuple[Rule, ...] = ()
+    fuse: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        known: dict[str, Rule] = {}
+        for rule in (*self.parameters, *self.shatter, *self.fuse):
+            if known.setdefault(rule.name, rule) is not rule:
+                raise GraphError(f"two rules are called {rule.name!r}; give yours another name")
+
+    def adding(
+        self, *, parameters: Iterable[Rule] = (), shatter: Iterable[Rule] = (), fuse: Iterable[Rule] = ()
+    ) -> "Rules":
+        """These tables with further rules in front."""
+        return Rules((*parameters, *self.parameters), (*shatter, *self.shatter), (*fuse, *self.fuse))
+
+    def under(self, laws: Iterable[Law]) -> "tuple[Rules, dict[str, tuple[str, ...]]]":
+        """These tables without the rules on layers that need other laws, and what those lack, by name."""
+        known = frozenset(laws)
+        lacks = {
+            rule.name: sorted(law.value for law in (rule.laws or ()) if law not in known) for rule in self.on_layers
+        }
+        granted = Rules(
+            self.parameters, *(tuple(r for r in table if not lacks[r.name]) for table in (self.shatter, self.fuse))
+        )
+        return granted, {name: tuple(missing) for name, missing in lacks.items() if missing}
+
+    @property
+    def on_layers(self) -> tuple[Rule, ...]:
+        """The rules on layers, whose equations are in the circuit's algebra; parameters are ordinary numbers."""
+        return (*self.shatter, *self.fuse)
+
+
+DEFAULT_RULES = Rules(PARAMETER_RULES, SHATTER_RULES, FUSE_RULES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimized:
+    """A circuit that computes the same, and how it was made.
+
+    Args:
+        circuit: The circuit as it is to be lowered; its leaves are those of the circuit as it was described.
+        report: What was done.
+    """
+
+    circuit: Circuit
+    report: Report
+
+
+def optimize_circuit(
+    circuit: Circuit,
+    rules: Rules = DEFAULT_RULES,
+    max_steps: int = MAX_STEPS,
+    *,
+    semiring: Semiring = LSE_SUM,
+    strategy: OptMatchStrategy = OptMatchStrategy.LARGEST_MATCH,
+) -> Optimized:
+    """Apply rules until none fires or `max_steps` is reached.
+
+    Args:
+        circuit: The circuit as it was described; the result shares its leaves, and is itself where no rule fired.
+        rules: The tables.
+        max_steps: How many times to go through them at most.
+        semiring: What will carry the numbers; rules whose laws its algebra does not grant are left out.
+        strategy: Which of the matches that overlap is applied.
+
+    Raises:
+        GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer.
+    """
+    granted, left_out = rules.under(semiring.algebra.laws)
+    loop = _Loop(circuit, granted, strategy, {"semiring": semiring})
+    steps, stopped = 0, f"the limit of {max_steps} step(s) was reached"
+    while steps < max_steps:
+        steps += 1
+        if not loop.step():
+            stopped = "no rule matched any more"
+            break
+    result, report = loop.circuit(), loop.report(steps, stopped)
+    _check_leaves(circuit, result, report)
+    missing = tuple(LeftOut(rule, semiring.algebra.name, laws) for rule, laws in left_out.items())
+    return Optimized(result, replace(report, left_out=missing))
+
+
+def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
+    """Refuse a result that has lost a tensor: its state dict would lack a key."""
+    if after is before:
+        return
+    kept = leaf_keys(after)
+    lost = [key for tensor, key in leaf_keys(before).items() if tensor not in kept]
+    if lost:
+        fired = ", ".join(one.rule for one in report.fired)
+        raise GraphError(
+            f"one of the rules {fired} dropped the tensor {lost[0]!r}: a rewritten circuit must read every tensor "
+            "of the circuit as it was described, for state dicts to fit both; use what the match has as `params`"
+        )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Where one rule was applied, and what it saved."""
+
+    stage: str
+    equation: str
+    places: list[str] = field(default_factory=list)
+    saved: Cost = field(default_factory=Cost)
+
+
+class _Loop:
+    """The circuit between two steps, as nodes and edges."""
+
+    def __init__(self, circuit: Circuit, rules: Rules, strategy: OptMatchStrategy, facts: dict[str, Any]) -> None:
+        self._original, self._rules, self._strategy, self._facts = circuit, rules, strategy, facts
+        self._nodes: tuple[Layer, ...] = circuit.layers
+        self._inputs = circuit.layers_inputs
+        self._outputs: tuple[Layer, ...] = circuit.outputs
+        self._names: dict[Layer, str] = {}
+        self._known = dict.fromkeys(circuit.layers)
+        self._parameters: dict[Parameter, Parameter] = {}
+        self._roots: dict[type, bool] = {}
+        self._fired: dict[str, _Tally] = {}
+        self._missed: dict[tuple[str, str], list[str]] = {}
+        self._parameter_misses: dict[tuple[str, str], list[str]] = {}
+
+    def step(self) -> bool:
+        """Parameters, shattering, fusing; whether anything changed."""
+        self._missed.clear()
+        changed = self._optimize_parameters()
+        changed = self._optimize_layers("shatter", self._rules.shatter) or changed
+        return self._optimize_layers("fuse", self._rules.fuse) or changed
+
+    def circuit(self) -> Circuit:
+        """The circuit now; the original one where nothing was done."""
+        if not self._fired:
+            return self._original
+        return Circuit(self._nodes, self._inputs, self._outputs, operation=self._original.operation)
+
+    def report(self, steps: int, stopped: str) -> Report:
+        """What was done so far."""
+        fired = tuple(
+            Fired(tally.stage, name, tally.equation, tuple(tally.places), tally.saved)
+            for name, tally in self._fired.items()
+        )
+        misses = {**self._parameter_misses, **self._missed}
+        missed = tuple(Missed(rule, why, tuple(details)) for (rule, why), details in misses.items())
+        layers = (len(self._original.layers), len(self._nodes))
+        return Report(layers, fired, missed, steps, stopped, total(one.saved for one in fired))
+
+    def _optimize_layers(self, stage: str, rules: Sequence[Rule]) -> bool:
+        view: GraphView[Layer] = GraphView(
+            self._nodes,
+            self._outputs,
+            self._inputs.__getitem__,
+            sub_graph=lambda layer, name: parameter_view(layer.params[name]),
+            describe=self._name,
+            facts=self._facts,
+        )
+        result = optimize_graph(view, rules, self._strategy, lambda rule, miss: self._miss(self._missed, rule, miss))
+        if result is None:
+            return False
+        for applied in result.applied:
+            self._count_layers(stage, applied)
+        self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
+        return True
+
+    def _count_layers(self, stage: str, applied: Applied[Layer]) -> None:
+        place = self._name(applied.match.root)
+        new = [layer for layer, _ in applied.replacement.nodes]
+        self._names.update((layer, f"{layer!r} for {place.removeprefix('the layer for ')}") for layer in new)
+        saved = total(map(layer_cost, applied.match.fused)) - total(map(layer_cost, new))
+        self._count(stage, applied.rule.name, applied.rule.equation, place, saved)
+
+    def _optimize_parameters(self) -> bool:
+        """Rewrite the parameters that were not seen before, and give layers theirs."""
+        moved: dict[Layer, Layer] = {}
+        for layer in self._nodes:
+            new = {name: self._parameter(layer, parameter) for name, parameter in layer.all_params.items()}
+            if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
+                moved[layer] = layer.with_params(new)
+                self._names[moved[layer]] = self._name(layer)
+        if moved:
+            now = {layer: moved.get(layer, layer) for layer in self._nodes}
+            self._inputs = {now[layer]: tuple(now[one] for one in self._inputs[layer]) for layer in self._nodes}
+            self._nodes, self._outputs = tuple(now.values()), tuple(now[layer] for layer in self._outputs)
+        return bool(moved)
+
+    def _parameter(self, layer: Layer, parameter: Parameter) -> Parameter:
+        """The parameter after one pass; one that no rule changes is not tried again."""
+        if parameter not in self._parameters:
+            plain = len(parameter.nodes) < 3 and not any(self._is_root(type(node)) for node in parameter.nodes)
+            self._parameters[parameter] = parameter if plain else self._rewritten(layer, parameter)
+        return self._parameters[parameter]
+
+    def _is_root(self, kind: type) -> bool:
+        """Whether some rule begins at nodes of a kind: most parameters are a leaf and one operation that none does."""
+        if kind not in self._roots:
+            self._roots[kind] = any(kind_fits(is_a, kind, rule.pattern.root) for rule in self._rules.parameters)
+        return self._roots[kind]
+
+    def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
+        misses: list[tuple[Rule, NearMiss[Any]]] = []
+        result = optimize_graph(
+            parameter_view(parameter), self._rules.parameters, self._strategy, lambda *miss: misses.append(miss)
+        )
+        if result is None:
+            for rule, miss in misses:
+                self._miss(self._parameter_misses, rule, miss, f"{self._name(layer)}: ")
+        else:
+            parameter = Parameter(result.nodes, result.inputs, result.outputs)
+            for applied in result.applied:
+                new = total(node_cost(node) for node, _ in applied.replacement.nodes)
+                saved = total(map(node_cost, applied.match.fused)) - new
+                self._count("parameters", applied.rule.name, applied.rule.equation, self._name(layer), saved)
+        shared = share_nodes(parameter)
+        if shared is not parameter:
+            saved = parameter_cost(parameter) - parameter_cost(shared)
+            self._count("parameters", "share", "f(x), f(x) -> f(x) once", self._name(layer), saved)
+        return shared
+
+    def _count(self, stage: str, rule: str, equation: str, place: str, saved: Cost) -> None:
+        tally = self._fired.setdefault(rule, _Tally(stage, equation))
+        tally.places.append(place)
+        tally.saved = tally.saved + saved
+
+    def _miss(self, misses: dict[tuple[str, str], list[str]], rule: Rule, miss: NearMiss[Any], where: str = "") -> None:
+        misses.setdefault((rule.name, miss.why), []).append(f"{where}{miss.detail}")
+
+    def _name(self, layer: Layer) -> str:
+        if layer in self._known:
+            return self._original.layer_name(layer)
+        return self._names.get(layer) or repr(layer)

@@ -1,0 +1,122 @@
+"""What optimising a circuit did: rules fired, where, what they saved, what nearly fitted, and why the loop stopped."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from plica.lower.optimize.costs import ROWS, Cost
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """One rule and the places where it was applied.
+
+    Args:
+        stage: `parameters`, `shatter` or `fuse`.
+        rule: The name.
+        equation: What it does.
+        places: The layers whose place the new ones took, by their names in the circuit as it was described.
+        saved: The estimated work saved.
+    """
+
+    stage: str
+    rule: str
+    equation: str
+    places: tuple[str, ...]
+    saved: Cost
+
+    @property
+    def count(self) -> int:
+        """How often it was applied."""
+        return len(self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A rule that nearly fitted, for one reason, in the circuit as it came out.
+
+    Args:
+        rule: The name.
+        why: The reason.
+        details: One line for each place.
+    """
+
+    rule: str
+    why: str
+    details: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A rule that was not tried, because the algebra does not grant its laws.
+
+    Args:
+        rule: The name.
+        algebra: The name of the algebra.
+        laws: The equations that do not hold there.
+    """
+
+    rule: str
+    algebra: str
+    laws: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `optimize_circuit` did.
+
+    Args:
+        layers: The numbers of layers before and after.
+        fired: The rules that were applied, in order of their first application.
+        missed: What nearly matched in the end, and why not.
+        steps: How many times the loop ran.
+        stopped: Why it stopped.
+        saved: The estimated work saved in all.
+        left_out: The rules that were not tried.
+    """
+
+    layers: tuple[int, int]
+    fired: tuple[Fired, ...] = ()
+    missed: tuple[Missed, ...] = ()
+    steps: int = 0
+    stopped: str = ""
+    saved: Cost = field(default_factory=Cost)
+    left_out: tuple[LeftOut, ...] = ()
+
+    def text(self) -> str:
+        """The report as lines."""
+        before, after = self.layers
+        lines = [f"optimised: {before} layers became {after} in {self.steps} step(s); stopped because {self.stopped}"]
+        lines += [line for fired in self.fired for line in _fired_lines(fired)]
+        if self.fired:
+            lines.append(f"saved in all, estimated for {ROWS} rows in float32: {_amount(self.saved)}")
+        if self.missed:
+            lines.append("what nearly matched:")
+        lines += [line for missed in self.missed for line in _missed_lines(missed)]
+        lines += [
+            f"left out: {one.rule} needs {'; '.join(one.laws)}, which the algebra {one.algebra} does not grant"
+            for one in self.left_out
+        ]
+        return "\n".join(lines)
+
+
+def _fired_lines(fired: Fired) -> Iterable[str]:
+    times = "once" if fired.count == 1 else f"{fired.count} times"
+    yield f"  {fired.stage} {fired.rule}: {fired.equation}: {times}, saved {_amount(fired.saved)}"
+    yield f"    at {_some(fired.places)}"
+
+
+def _missed_lines(missed: Missed) -> Iterable[str]:
+    count = len(missed.details)
+    yield f"  {missed.rule}, {count} place(s): {missed.why}"
+    yield f"    {_some(missed.details)}"
+
+
+def _some(texts: tuple[str, ...]) -> str:
+    shown = "; ".join(texts[:_SHOWN])
+    return shown if len(texts) <= _SHOWN else f"{shown}; and {len(texts) - _SHOWN} more"
+
+
+def _amount(cost: Cost) -> str:
+    return f"{cost.flops:,} FLOPs and {cost.bytes:,} bytes written"

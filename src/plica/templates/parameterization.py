@@ -1,0 +1,161 @@
+"""Layers and parameters by name, for templates, configuration files and the command line.
+
+>>> factory = parameterization_to_factory(Parameterization(activation="softmax", initialization="uniform"))
+>>> factory((4, 3))
+Parameter((4, 3): TensorParameter -> SoftmaxParameter)
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias, TypeVar, final
+
+from plica.errors import InputError, UnsupportedError
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.initializers import DirichletInitializer, Initializer, NormalInitializer, UniformInitializer
+from plica.symbolic.layers import DISTRIBUTIONS, InputLayer
+from plica.symbolic.parameters import (
+    ClampParameter,
+    Parameter,
+    ParameterFactory,
+    ParameterOp,
+    Shape,
+    SigmoidParameter,
+    SoftmaxParameter,
+    SoftplusParameter,
+    TensorParameter,
+)
+from plica.symbolic.scope import Scope
+
+Row = TypeVar("Row")
+Activation: TypeAlias = Callable[[Shape], ParameterOp]
+InputFactory: TypeAlias = Callable[[Scope, int], InputLayer]
+
+INITIALIZERS: dict[str, Callable[..., Initializer]] = {
+    "uniform": UniformInitializer,
+    "normal": NormalInitializer,
+    "dirichlet": DirichletInitializer,
+}
+
+
+def _positive_clamp(shape: Shape, *, vmin: float = 1e-5, vmax: float | None = None) -> ClampParameter:
+    return ClampParameter(shape, vmin=vmin, vmax=vmax)
+
+
+ACTIVATIONS: dict[str, Callable[..., ParameterOp] | None] = {
+    "none": None,
+    "softmax": SoftmaxParameter,
+    "sigmoid": SigmoidParameter,
+    "softplus": SoftplusParameter,
+    "positive-clamp": _positive_clamp,
+}
+
+DTYPES: dict[str, DataType] = {"integer": DataType.INTEGER, "real": DataType.REAL, "complex": DataType.COMPLEX}
+
+UNSUPPORTED_INPUT_LAYERS = ("binomial", "embedding")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Parameterization:
+    """How to make a parameter of any shape: a leaf and what is applied to it.
+
+    Args:
+        initialization: uniform, normal or dirichlet.
+        activation: none, softmax, sigmoid, softplus or positive-clamp.
+        dtype: integer, real or complex.
+        initialization_kwargs: Settings of the initializer, such as `{"stddev": 0.1}`.
+        activation_kwargs: Settings of the activation, such as `{"axis": 0}`.
+
+    Raises:
+        InputError: A name that is not known.
+    """
+
+    initialization: str = "normal"
+    activation: str = "none"
+    dtype: str = "real"
+    initialization_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    activation_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        name_to_initializer(self.initialization, **self.initialization_kwargs)
+        name_to_parameter_activation(self.activation, **self.activation_kwargs)
+        name_to_dtype(self.dtype)
+
+
+def parameterization_to_factory(parameterization: Parameterization) -> ParameterFactory:
+    """The function from a shape to a new parameter of that kind."""
+    initializer = name_to_initializer(parameterization.initialization, **parameterization.initialization_kwargs)
+    activation = name_to_parameter_activation(parameterization.activation, **parameterization.activation_kwargs)
+    dtype = name_to_dtype(parameterization.dtype)
+
+    def factory(shape: Shape) -> Parameter:
+        leaf = TensorParameter(*shape, initializer=initializer, learnable=dtype != DataType.INTEGER, dtype=dtype)
+        return Parameter.from_input(leaf) if activation is None else Parameter.from_unary(activation(shape), leaf)
+
+    return factory
+
+
+def named_parameterizations_to_factories(
+    parameterizations: Mapping[str, Parameterization],
+) -> dict[str, ParameterFactory]:
+    """The factories under the keywords of a layer's constructor: "logits" gives "logits_factory"."""
+    return {f"{name}_factory": parameterization_to_factory(value) for name, value in parameterizations.items()}
+
+
+def name_to_initializer(name: str, **settings: Any) -> Initializer:
+    """The initializer of that name, with its settings."""
+    initializer = _looked_up("initialization", name, INITIALIZERS)
+    _check_settings("initialization", name, initializer, settings)
+    return initializer(**settings)
+
+
+def name_to_parameter_activation(name: str, **settings: Any) -> Activation | None:
+    """The function from a shape to the operation of that name; None for "none"."""
+    operation = _looked_up("activation", name, ACTIVATIONS)
+    if operation is None:
+        if settings:
+            raise InputError(f"activation 'none' takes no settings, found {_listed(settings)}; choose an activation")
+        return None
+    _check_settings("activation", name, operation, settings, (1,))
+    return partial(operation, **settings)
+
+
+def name_to_dtype(name: str) -> DataType:
+    """The data type of that name."""
+    return _looked_up("dtype", name, DTYPES)
+
+
+def name_to_input_layer_factory(name: str, **settings: Any) -> InputFactory:
+    """The function from a scope and a number of units to an input layer of that name.
+
+    Args:
+        name: One of `plica.symbolic.layers.DISTRIBUTIONS`, such as categorical.
+        settings: Keywords of the layer's constructor, such as `num_categories` or `logits_factory`.
+    """
+    if name in UNSUPPORTED_INPUT_LAYERS:
+        raise UnsupportedError(f"input layer {name!r} is not available yet; use one of {_listed(DISTRIBUTIONS)}")
+    layer = _looked_up("input layer", name, DISTRIBUTIONS).layer
+    _check_settings("input layer", name, layer, settings, Scope([0]), 1)
+    return partial(layer, **settings)
+
+
+def _looked_up(what: str, name: str, table: Mapping[str, Row]) -> Row:
+    if name not in table:
+        raise InputError(f"unknown {what} {name!r}; expected one of {_listed(table)}")
+    return table[name]
+
+
+def _check_settings(
+    what: str, name: str, constructor: Callable[..., object], settings: Mapping[str, Any], *args: Any
+) -> None:
+    """Refuse wrong settings here, not in the middle of a circuit; `args` stand for what the circuit will pass."""
+    try:
+        inspect.signature(constructor).bind(*args, **settings)
+    except TypeError as error:
+        raise InputError(f"{what} {name!r} does not take the settings {_listed(settings)}: {error}") from error
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "(none)"

@@ -1,0 +1,137 @@
+"""Every row in torch against the interpreter, in value, shape and dtype, and its derivative against differences."""
+
+import numpy as np
+import pytest
+import torch
+
+from plica.backend.torch.operations import ROWS
+from plica.frontend.programs import interpret
+from plica.ir.op import Unsupported
+from plica.ops import OPS
+from tests.harness.programs import LOOSE, assert_same, one_equation, run_torch, to_torch, unique
+from tests.harness.samples import CASES, SAMPLES, SCALARS, Case, over
+
+pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
+
+# Rows that read one triangle of a matrix: the derivative is along symmetric ones.
+HERMITIAN = frozenset({"cholesky", "eigh", "eigvalsh"})
+
+
+def _compare(case: Case, tensors: list[torch.Tensor], literals: tuple[int, ...] = ()) -> None:
+    program = one_equation(case.op, case.inputs, case.params, literals)
+    arguments = [array for place, array in enumerate(case.inputs) if place not in literals]
+    given = [tensor for place, tensor in enumerate(tensors) if place not in literals]
+    results = tuple(one.detach().resolve_conj().numpy() for one in run_torch(program, *given))
+    expected_ones = unique(case.op, interpret(program, *arguments))
+    for found, expected in zip(unique(case.op, results), expected_ones, strict=True):
+        assert_same(found, expected, LOOSE.get(case.op, 1.0))
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_every_row_runs(op) -> None:
+    assert op.name in ROWS or op.regions or not isinstance(op.decompose, Unsupported)
+
+
+def test_there_is_no_row_of_an_operation_that_does_not_exist() -> None:
+    assert set(ROWS) <= set(OPS)
+
+
+@over(CASES)
+def test_torch_is_the_interpreter(each) -> None:
+    each(lambda case: _compare(case, [to_torch(array) for array in case.inputs]))
+
+
+@over(case for case in SAMPLES if case.inputs)
+def test_strides_do_not_matter(each) -> None:
+    each(_strided)
+
+
+def _strided(case: Case) -> None:
+    """The same numbers with gaps between them and the axes stored in reverse order."""
+    tensors = []
+    for array in case.inputs:
+        tensor = to_torch(array)
+        spread = torch.zeros((*reversed(tensor.shape), 2), dtype=tensor.dtype)[..., 1]
+        view = spread.permute(tuple(reversed(range(tensor.ndim))))
+        tensors.append(view.copy_(tensor))
+    _compare(case, tensors)
+
+
+@over(case for case in CASES if any(x.ndim == 0 for x in case.inputs))
+def test_literals_stand_for_scalars(each) -> None:
+    each(_with_literals)
+
+
+def _with_literals(case: Case) -> None:
+    """Each scalar alone written in the program, and all of them."""
+    places = [place for place, array in enumerate(case.inputs) if array.ndim == 0]
+    tensors = [to_torch(array) for array in case.inputs]
+    for literals in (*((place,) for place in places), tuple(places)):
+        _compare(case, tensors, literals)
+
+
+@over(case for case in SCALARS if len(case.inputs) > 1)
+def test_literals_meet_arrays(each) -> None:
+    each(_beside_literals)
+
+
+def _beside_literals(case: Case) -> None:
+    """`maximum(x, 0.0)`, `2.0 - x`."""
+    first, *others = case.inputs
+    wide = np.broadcast_to(first, (2, 3)).copy()
+    for inputs, place in (((wide, *others), 1), ((first, *[np.broadcast_to(one, (2, 3)) for one in others]), 0)):
+        meets = Case(case.op, case.number, tuple(inputs), case.params)
+        _compare(meets, [to_torch(array) for array in inputs], (place,))
+
+
+# Where the samples of a row lie at a kink or a pole, its derivative is taken elsewhere.
+KINKS = frozenset(
+    {"abs", "ceil", "floor", "round", "trunc", "sign", "copysign", "floor_divide", "remainder", "maximum", "minimum"}
+    | {"nextafter"}
+)
+SMOOTH = tuple(
+    case
+    for case in SAMPLES
+    if case.inputs
+    and case.inputs[0].dtype.kind in "f"
+    and all(np.all(np.isfinite(array)) for array in case.inputs if array.dtype.kind == "f")
+    and case.op not in ("argmax", "argmin", "search_cumulative", "astype")
+    and all(array.size for array in case.inputs)
+)
+
+
+def _moved(op: str, array: np.ndarray) -> np.ndarray:
+    """The sample in float64, distinct and away from kinks, poles and the ends of domains."""
+    if array.dtype.kind != "f":
+        return array
+    wide = array.astype("float64")
+    steps = np.arange(array.size).reshape(array.shape) * 1e-3
+    if op in ("acosh", "safe_log", "log_matmul_exp") or op in KINKS:
+        return np.abs(wide) + 0.137 + steps if op != "log_matmul_exp" else wide
+    return np.where(wide == 0, 0.01, wide) + (0 if op in ("acos", "asin", "atanh", "erfinv") else steps)
+
+
+# Rows whose derivative is not that of their values, on purpose; what it is instead is tested where they are used.
+CONSTANT = frozenset({"stop_gradient", "rescale"})
+
+
+# Regions have one dtype, and here it is widened; derivatives of control flow are tested in tests/frontend/test_jit.py.
+@over(case for case in SMOOTH if case.op not in CONSTANT and not OPS[case.op].regions)
+def test_derivatives_are_limits_of_differences(each) -> None:
+    each(_has_its_derivative)
+
+
+def _has_its_derivative(case: Case) -> None:
+    inputs = tuple(_moved(case.op, array) for array in case.inputs)
+    program = one_equation(case.op, inputs, case.params)
+    if program.results[0].type.dtype.kind != "float":
+        return
+    tensors = [to_torch(array).requires_grad_(array.dtype.kind == "f") for array in inputs]
+    if case.op in KINKS and len(tensors) == 2:
+        tensors[1] = (tensors[1] * 0.77 + 0.3).detach().requires_grad_()
+
+    def first(*xs: torch.Tensor) -> torch.Tensor:
+        symmetric = [(x + x.mT) / 2 for x in xs] if case.op in HERMITIAN else xs
+        return run_torch(program, *symmetric)[0]
+
+    assert torch.autograd.gradcheck(first, tensors, atol=1e-5, rtol=1e-4)
