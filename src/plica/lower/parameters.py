@@ -54,14 +54,30 @@ class ParameterValues:
         self._arrays: list[Tracer] = []
         self._place: dict[Node, FoldIndex] = {}
 
-    def evaluate(self, parameters: Sequence[Parameter]) -> Tracer:
-        """The values of parameters of one shape, `(len(parameters), *shape)`."""
+    def evaluate(self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple) -> Tracer:
+        """The values of parameters of one shape, `(len(parameters), *shape)`.
+
+        Args:
+            parameters: The parameters.
+            others: Those that will be asked for later, and are evaluated as one with these if they are not yet.
+        """
         outputs = [_target(parameter.output) for parameter in parameters]
         if any(output not in self._place for output in outputs):
-            self._add(parameters, outputs)
+            known = self._arrays_of(parameters)
+            self._add([*parameters, *(one for one in others() if self._goes_with(one, known))])
         return self._read([self._place[output] for output in outputs])
 
-    def _add(self, parameters: Sequence[Parameter], outputs: Sequence[Node]) -> None:
+    def _arrays_of(self, parameters: Sequence[Parameter]) -> set[int]:
+        """The arrays that hold those of their nodes that are known."""
+        nodes = (_target(node) for one in parameters for node in one.nodes)
+        return {self._place[node][0] for node in nodes if node in self._place}
+
+    def _goes_with(self, parameter: Parameter, known: set[int]) -> bool:
+        """Whether it is not evaluated yet, and reads no other arrays: to join folds of several would copy them."""
+        return _target(parameter.output) not in self._place and self._arrays_of([parameter]) <= known
+
+    def _add(self, parameters: Sequence[Parameter]) -> None:
+        outputs = [_target(parameter.output) for parameter in parameters]
         home = {node: parameter for parameter in parameters for node in parameter.nodes}
 
         def inputs(node: Node) -> tuple[Node, ...]:
