@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import ShapeError, TraceError
-from plica.graph.fold import FoldIndex
+from plica.graph.fold import FoldIndex, FoldIndexInfo
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
@@ -34,7 +34,6 @@ from plica.tracing import namespace as xp
 from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer, literal
-
 
 Others = Callable[[], list[Parameter]]
 
@@ -128,6 +127,11 @@ class LoweringScope:
 
         params = Params(tuple(group.representative.all_evaluated_params), array, weight)
         return with_sub_layers(params, group.representative, self.folded.row)
+
+    @property
+    def parameter_info(self) -> FoldIndexInfo[Any]:
+        """Where the nodes of parameters have gone, so far."""
+        return self._values.info
 
     def _named(self, group: FoldedLayer, name: str) -> list[Parameter]:
         """The parameter of each layer of a group, by its name in `all_params`."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import ShapeError
-from plica.graph.fold import FoldIndex, order_folds, own_settings, schedule
+from plica.graph.fold import FoldIndex, FoldIndexInfo, InFoldIdx, order_folds, own_settings, schedule
 from plica.graph.order import topological_order
 from plica.ir.dtypes import DType
 from plica.lower.fold.read import read_folds
@@ -52,6 +52,8 @@ class ParameterValues:
         self._owners = owners
         self._constant = constant
         self._arrays: list[Tracer] = []
+        self._members: list[tuple[Node, ...]] = []  # of each array
+        self._reads: list[InFoldIdx] = []
         self._place: dict[Node, FoldIndex] = {}
 
     def evaluate(self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple) -> Tracer:
@@ -66,6 +68,11 @@ class ParameterValues:
             known = self._arrays_of(parameters)
             self._add([*parameters, *(one for one in others() if self._goes_with(one, known))])
         return self._read([self._place[output] for output in outputs])
+
+    @property
+    def info(self) -> FoldIndexInfo[Node]:
+        """Where each node has gone, as (number of the array, fold), and what it reads; a reference is its leaf."""
+        return FoldIndexInfo(tuple(self._reads), (), tuple(self._members))
 
     def _arrays_of(self, parameters: Sequence[Parameter]) -> set[int]:
         """The arrays that hold those of their nodes that are known."""
@@ -93,18 +100,19 @@ class ParameterValues:
         groups = order_folds(schedule(nodes, inputs, self._settings), outputs, inputs)
         for group in groups:
             if group[0] not in self._place:
-                self._append(group, self._value(group, inputs))
+                reads = tuple(tuple(self._place[child] for child in inputs(node)) for node in group)
+                self._append(group, self._value(group, reads), reads)
 
     def _settings(self, node: Node) -> Hashable:
         """What alike nodes have in common."""
         return "known" if node in self._place else own_settings(node)
 
-    def _value(self, group: Sequence[Node], inputs: Callable[[Node], tuple[Node, ...]]) -> Tracer:
+    def _value(self, group: Sequence[Node], reads: InFoldIdx) -> Tracer:
         first = group[0]
         if isinstance(first, ParameterOp):
             _check_shapes(group)
             arity = len(first.in_shapes)
-            operands = [self._read([self._place[inputs(node)[place]] for node in group]) for place in range(arity)]
+            operands = [self._read([fold[place] for fold in reads]) for place in range(arity)]
             result: Tracer = first.evaluate(xp, *operands)
             return xp.astype(result, real_width(result.dtype, self._dtype))
         return self._leaf(Leaf(tuple(group))) if isinstance(first, TensorParameter) else self._constants(group)
@@ -118,9 +126,11 @@ class ParameterValues:
             return xp.full((len(group), *group[0].shape), number, dtype=dtype)
         return self._constant(np.stack([node.value for node in group]).astype(dtype.value), "constant")
 
-    def _append(self, group: Sequence[Node], value: Tracer) -> None:
+    def _append(self, group: Sequence[Node], value: Tracer, reads: InFoldIdx = ()) -> None:
         self._place.update((node, (len(self._arrays), fold)) for fold, node in enumerate(group))
         self._arrays.append(value)
+        self._members.append(tuple(group))
+        self._reads.append(reads or ((),) * len(group))
 
     def _read(self, places: Sequence[FoldIndex]) -> Tracer:
         return read_folds(self._arrays, places, lambda index: self._constant(index, "index"))

@@ -13,7 +13,7 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
-from plica.lower.leaves import Leaf, leaf_keys, owners_of
+from plica.lower.leaves import Leaf, Pointer, leaf_keys, owners_of
 from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, Layer, LayerRow
@@ -144,6 +144,16 @@ class TorchCompiler:
         """The folded tensor that holds a symbolic one, and its fold; KeyError if no compiled circuit has it."""
         leaf = self._owners[parameter]
         return self._store.tensors[leaf], leaf.members.index(parameter)
+
+    def view_of(self, *parameters: TensorParameter) -> Tensor:
+        """The folds that hold symbolic tensors, `(len(parameters), *shape)`: a view where they are evenly spaced.
+
+        Raises:
+            GraphError: No compiled circuit has one of them, or they are folds of several tensors.
+        """
+        pointer = Pointer.to(parameters, self._owners)
+        view: Tensor = pointer.view(self._store.tensors[pointer.leaf])
+        return view
 
     def parameters_of(self, tensor: Tensor) -> tuple[TensorParameter, ...]:
         """The symbolic tensors of the folds of a folded one; KeyError if it is none of this compiler's."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from keyword import kwlist
 from typing import Any, final
 from weakref import WeakSet
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from plica.errors import ShapeError
 from plica.lower.leaves import Constant, Leaf
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import TensorParameter
@@ -203,6 +205,36 @@ def new_tensor(leaf: Leaf, real: torch.dtype, device: torch.device) -> Tensor:
 
 
 @torch.no_grad()
+def foldwise_initializer_(tensor: Tensor, *, initializers: Sequence[Callable[[Tensor], object] | None]) -> Tensor:
+    """Fill a folded tensor with an initializer for each fold; with `functools.partial`, one initializer made of many.
+
+    Args:
+        tensor: `(F, ...)`, filled in place.
+        initializers: F functions, each of which fills the fold `(...)` that it is given in place; None leaves it as
+            it is.
+
+    Returns:
+        `tensor`.
+
+    Raises:
+        ShapeError: There is not one initializer for each fold.
+
+    >>> foldwise_initializer_(torch.zeros(3, 2), initializers=[nn.init.ones_, None, lambda fold: fold.fill_(7)])
+    tensor([[1., 1.],
+            [0., 0.],
+            [7., 7.]])
+    """
+    if len(initializers) != len(tensor):
+        raise ShapeError(
+            f"foldwise_initializer_: {len(initializers)} initializers for the {len(tensor)} folds of a tensor of shape "
+            f"{tuple(tensor.shape)}; give one for each fold, or None where it stays"
+        )
+    for fold, initializer in zip(tensor.unbind(), initializers, strict=True):
+        if initializer is not None:
+            initializer(fold)
+    return tensor
+
+
 def initialize(leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorParameter, int], seed: int) -> None:
     """Fill every fold from its own initializer.
 
@@ -210,9 +242,14 @@ def initialize(leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorPar
     every device. Folds of tensors without a number belong to other circuits and stay as they are.
     """
     for leaf, tensor in leaves:
-        for member, fold in zip(leaf.members, tensor.unbind(), strict=True):
-            if member not in numbers:
-                continue
-            draw = member.initializer.draw(np.random.default_rng([seed, numbers[member]]), member.shape)
-            wide = draw.astype(np.float64) if draw.dtype.kind == "u" else draw  # torch has not all of numpy's
-            fold.copy_(torch.from_numpy(wide))
+        own = [
+            partial(_draw_, member=member, seed=[seed, numbers[member]]) if member in numbers else None
+            for member in leaf.members
+        ]
+        foldwise_initializer_(tensor, initializers=own)
+
+
+def _draw_(fold: Tensor, member: TensorParameter, seed: list[int]) -> None:
+    draw = member.initializer.draw(np.random.default_rng(seed), member.shape)
+    wide = draw.astype(np.float64) if draw.dtype.kind == "u" else draw  # torch has not all of numpy's
+    fold.copy_(torch.from_numpy(wide))

@@ -1,18 +1,18 @@
 """Which groups of layers have alike parameters that are evaluated as one.
 
 Layers that read one another's results are different groups, but their parameters need not wait: the softmax of all
-`(3, 3)` weights of a chain is one operation, of which each group reads its folds. The cost rule: groups are joined while
-their parameter has no more than `JOINED` numbers altogether. Operations on so few take as long as they take to begin;
-more numbers are evaluated where they are read, while they are at hand, and no gradient is summed over all of them.
+`(3, 3)` weights of a chain is one operation, of which each group reads its folds. The cost rule: groups are joined
+while their parameter has no more than `JOINED` numbers altogether. Operations on so few take as long as they take to
+begin; more numbers are evaluated where they are read, while they are at hand, and no gradient is summed over them all.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from plica.graph.fold import own_settings
 from plica.lower.fold.groups import FoldedLayer
-from plica.lower.leaves import Owners
+from plica.lower.leaves import Leaf, Owners
 from plica.symbolic.parameters import Parameter, ParameterOp, ReferenceParameter
 
 JOINED = 2**12
@@ -50,11 +50,12 @@ def _common(name: str, parameters: Iterable[Parameter], owners: Owners) -> Hasha
 
 def _key(parameter: Parameter, owners: Owners) -> Hashable:
     """What the nodes of alike graphs say, and which existing tensors they read."""
+    known: Mapping[Any, Leaf] = owners
     place: dict[Any, int] = {}
     key: list[Hashable] = []
     for node in parameter.nodes:
         target = node.deref() if isinstance(node, ReferenceParameter) else node
         inputs = tuple(place[one] for one in parameter.node_inputs(node))
         place[node] = len(key)
-        key.append((own_settings(target), inputs, owners.get(target)))
+        key.append((own_settings(target), inputs, known.get(target)))
     return tuple(key)

@@ -5,7 +5,9 @@ decomposable circuit. A category that no layer has makes its row NaN; nothing in
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+from plica.graph.fold import FoldIndexInfo
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
@@ -27,11 +29,13 @@ class Lowered:
         program: The Program.
         captured: What stands behind each captured variable.
         weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
+        parameters: Where each node of the parameters has gone, as (number of a folded node, fold), and back.
     """
 
     program: Program
     captured: tuple[Leaf | Constant, ...]
-    weights: tuple[tuple[FoldedLayer, str], ...] = ()
+    weights: tuple[tuple[FoldedLayer, str], ...]
+    parameters: FoldIndexInfo[Any]
 
 
 def lower_score(
@@ -45,7 +49,7 @@ def lower_score(
     with scope.trace.active():
         results = _score(scope, input_dtype)
     weights = tuple(one for one in scope.weights if not is_never_negative(*one))
-    return Lowered(scope.build(results), tuple(scope.captured), weights)
+    return Lowered(scope.build(results), tuple(scope.captured), weights, scope.parameter_info)
 
 
 def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:
