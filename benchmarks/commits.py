@@ -88,7 +88,8 @@ class _Worker:
 
     def ask(self, task: str, repeats: int) -> Any:
         """Seconds for each of `repeats` runs of a task, or the values."""
-        assert self._process.stdin and self._process.stdout, "pipes were asked for"
+        assert self._process.stdin is not None, "a pipe was asked for"
+        assert self._process.stdout is not None, "a pipe was asked for"
         self._process.stdin.write(json.dumps([task, repeats]) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()

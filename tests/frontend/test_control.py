@@ -2,6 +2,7 @@
 # ruff: noqa: ARG005 - bodies are given what they need not use
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +75,7 @@ def test_one_branch_runs() -> None:
 
 
 def test_a_branch_is_a_function() -> None:
+    x: Any
     for x in (np.ones(3), 1.0):
         with pytest.raises(TraceError, match=r"test_control.py:\d+: a branch of cond is a function, found .*lambda: x"):
             plica.cond(True, lambda: 1.0, x)
