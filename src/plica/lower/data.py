@@ -134,7 +134,9 @@ class InputData:
         layer, semiring = group.representative, self._scope.semiring
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         if not layer.num_variables:
-            return row.reduced(xp, semiring, layer, params)
+            alike = row.reduced(xp, semiring, layer, params)  # for all rows
+            rows = self._safe.dims[1]
+            return tuple(xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])) for one in alike)
         x = self._columns(group, layer)
         if self.missing is None:
             return row.body(xp, semiring, layer, params, x)

@@ -194,7 +194,7 @@ class LoweringScope:
             return self._values.evaluate(parameters, others)
         if fill is None or len({shape[:-1] for shape in shapes}) > 1:
             raise ShapeError(
-                f"{user_line()}: a group of layers has parameters of shapes {' and '.join(map(str, shapes))}; layers "
+                f"{self.builder.source}: the layers have parameters of shapes {' and '.join(map(str, shapes))}; layers "
                 "fold with parameters of one shape, or, where the row's `padding` names the parameter, with last axes "
                 "of several lengths: return the shapes among the settings of fold_settings()"
             )

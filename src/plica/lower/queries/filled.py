@@ -46,8 +46,6 @@ class FilledRows:
         Shapes: values (F, B, num_variables), reached (F, B), or None for all.
         """
         width = len(group.scope_idx[0])
-        if not width:
-            return
         flat = xp.reshape(xp.permute_dims(values, (0, 2, 1)), (group.num_folds * width, self.count))
         for fold, variables in enumerate(group.scope_idx):
             seen = _ALWAYS if reached is None else (len(self._reached), fold)
