@@ -1,4 +1,4 @@
-"""Folding of plain graphs, where a folded node is the tuple of its members; and folded circuits against unfolded ones."""
+"""Folding of plain graphs, where a folded node is the tuple of its members; folded circuits against unfolded ones."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plica.frontend.programs import interpret
 from plica.errors import ShapeError
+from plica.frontend.programs import interpret
 from plica.graph.fold import FoldIndexInfo
 from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype

@@ -243,7 +243,7 @@ def test_a_pointer_reads_folds_of_a_leaf(name: str) -> None:
     circuit = bag(HadamardLayer(2, 5), *inputs)
     compiler = TorchCompiler()
     compiled = compiler.compile(circuit)
-    tensors = [next(iter(layer.params["logits"].leaves)) for layer in inputs]
+    tensors: list[Any] = [next(iter(layer.params["logits"].leaves)) for layer in inputs]
     (whole,) = (tensor for _, tensor in compiled.leaves.items())
     found = compiler.view_of(*[tensors[fold] for fold in folds])
     assert torch.equal(found, whole[folds])

@@ -29,7 +29,6 @@ from tests.harness.layer_cases.unequal import (
     TABLE_ROW,
     HistogramLayer,
     PolynomialLayer,
-    TableLayer,
     histogram,
     histogram_reference,
     polynomial,
@@ -38,7 +37,7 @@ from tests.harness.layer_cases.unequal import (
 )
 
 Builder = Callable[[Sequence[int], int], InputLayer]
-REFERENCES = {
+REFERENCES: dict[Any, Any] = {
     **references([*CASES, *HOLDING]),
     HistogramLayer: histogram_reference,
     PolynomialLayer: polynomial_reference,

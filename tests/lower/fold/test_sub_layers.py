@@ -35,6 +35,7 @@ from tests.harness.layer_cases.holding import (
     weighed,
 )
 from tests.harness.oracle import all_states
+from tests.harness.own_layers import NeighbourSum
 from tests.harness.spaces import WIDE
 
 ROWS = (WEIGHED_ROW, BLEND_ROW, OBSERVED_ROW)
@@ -48,7 +49,7 @@ def observed_reference(space: Any, layer: Any, params: Any, x: Any) -> Any:
     return np.broadcast_to(REFERENCES[type(layer.layer)](space, layer.layer, inner, row), (len(x), 2))
 
 
-REFERENCES = {**references(CASES), ObservedLayer: observed_reference}
+REFERENCES: dict[Any, Any] = {**references(CASES), ObservedLayer: observed_reference}
 
 
 def blends(*counts: int) -> Circuit:
@@ -249,11 +250,9 @@ def test_what_is_no_sub_layer_is_refused(name: str) -> None:
 
 
 def test_an_unknown_layer_is_refused_though_it_is_held() -> None:
-    class Unknown(SumLayer):
-        pass
-
-    variable, layer = coin([0], 2), BlendLayer((Unknown(2, 2),))
+    held: Any = NeighbourSum(2, 1, normal((2, 2)))
+    variable, layer = coin([0], 2), BlendLayer((held,))
     compiler = TorchCompiler()
     compiler.add_layer_rule(BLEND_ROW)
-    with pytest.raises(UnsupportedError, match="Unknown has no row that says what it computes"):
+    with pytest.raises(UnsupportedError, match="NeighbourSum has no row that says what it computes"):
         compiler.compile(Circuit([variable, layer], {layer: [variable]}, [layer]))
