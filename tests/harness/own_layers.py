@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from plica.symbolic.domains import Domain, finite
+from plica.ir.op import unsupported
+from plica.symbolic.domains import REALS, Domain, finite
 from plica.symbolic.layers import Choice, InnerLayer, InputLayer, InputRow, SumRow
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
@@ -118,3 +119,37 @@ def _pair_partial(xp: Any, semiring: Any, layer: PairLayer, params: Any, x: Any,
 PAIRS = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sample, mode=_pair_mode, maximum=_pair_maximum)
 PAIRS_IN_PART = replace(PAIRS, partial=_pair_partial)
 PAIRS_WITHOUT_MODE = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sample)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitNormalLayer(InputLayer):
+    """Normal distributions whose one parameter has two outputs, `(K,)` each: the mean and the standard deviation."""
+
+    scope: Scope
+    num_output_units: int
+    both: Parameter
+    domain: Domain = REALS
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"scope": self.scope, "num_output_units": self.num_output_units}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        return {"both": self.both}
+
+
+def _split_normal_body(xp: Any, semiring: Any, layer: SplitNormalLayer, params: Any, x: Any) -> Any:  # noqa: ARG001
+    mean, stddev = (xp.expand_dims(one, axis=1) for one in params["both"])
+    distance = (x - mean) / stddev
+    return semiring.from_log(xp, -0.5 * distance * distance - xp.log(stddev) - 0.5 * np.log(2 * np.pi))
+
+
+def _split_normal_total(xp: Any, semiring: Any, layer: SplitNormalLayer, params: Any) -> Any:
+    mean, _ = params["both"]
+    return semiring.one(xp, (mean.shape[0], 1, layer.num_output_units), mean.dtype)
+
+
+SPLIT_NORMALS = InputRow(
+    SplitNormalLayer, body=_split_normal_body, marginal=_split_normal_total, sample=unsupported("nobody asks")
+)

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -33,8 +33,10 @@ from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import single_groups
 from plica.lower.leaves import leaf_keys
 from plica.lower.queries.score import lower_score
+from plica.lower.resolve import resolve_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
+from plica.symbolic.parameters import LeafRow
 from plica.symbolic.semirings import Semiring
 
 KEY = "plica-model"  # of the description in the metadata of the file
@@ -46,6 +48,9 @@ _SHOWN = 6  # problems that one message lists
 _MAX_AXES = 32  # of a tensor; numpy and torch have 64, and folding and products of shapes add some
 # The dtypes that are written; complex numbers are pairs of floats.
 _STORED = ("BOOL", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
+
+
+LeafRows: TypeAlias = Mapping[type, LeafRow]
 
 
 class FileRecord(TypedDict):
@@ -88,7 +93,7 @@ def save_model(
     tensors: Mapping[str, Array],
     options: Mapping[str, Any],
     *,
-    classes: Iterable[type] = (),
+    classes: Iterable[type | LeafRow] = (),
 ) -> None:
     """Write a model file, whole or not at all.
 
@@ -97,15 +102,18 @@ def save_model(
         circuit: The structure.
         tensors: Weights by the keys of `state_dict`, unfolded.
         options: JSON values, such as the semiring and dtype to compile with.
-        classes: Layers, parameter nodes and initializers of one's own that the circuit uses.
+        classes: Layers, parameter nodes and initializers of one's own that the circuit uses; a leaf that is no
+            `ComposedParameter` by the LeafRow that its context has.
 
     Raises:
         UnsupportedError: The circuit holds something that a file cannot name.
         FileFormatError: The tensors do not fit the circuit.
     """
     tensors = {name: np.asarray(value) for name, value in tensors.items()}
-    _check_tensors("save_model: tensors", circuit, tensors)
-    structure, arrays = encode_circuit(circuit, _classes(classes))
+    known, rows = _classes(classes)
+    structure, arrays = encode_circuit(circuit, known)
+    resolved = resolve_circuit(circuit, rows)
+    _check_tensors("save_model: tensors", resolved, tensors)
     stored = {_WEIGHT + name: value for name, value in tensors.items()}
     stored |= {_SETTING + name: value for name, value in arrays.items()}
     description = {
@@ -119,7 +127,7 @@ def save_model(
     except (TypeError, ValueError) as error:
         raise UnsupportedError(f"the options cannot be saved as JSON ({error}); use numbers, text and lists") from error
     _check_options(
-        json.loads(json.dumps(description["options"])), circuit
+        json.loads(json.dumps(description["options"])), resolved
     )  # as they will be read: tuples are lists then
     plain = {name: _to_storable(value) for name, value in stored.items()}
     with replacing(path) as temporary:
@@ -127,13 +135,13 @@ def save_model(
 
 
 def load_model(
-    path: str | os.PathLike[str], *, classes: Iterable[type] = (), max_bytes: int | None = None
+    path: str | os.PathLike[str], *, classes: Iterable[type | LeafRow] = (), max_bytes: int | None = None
 ) -> ModelFile:
     """Read and check a model file; what is returned can be compiled.
 
     Args:
         path: The file.
-        classes: Classes of one's own that the circuit may use.
+        classes: Classes of one's own that the circuit may use, as for `save_model`.
         max_bytes: The memory that the sizes declared in the file may ask for; by default 1 GiB, and 1 KiB for each byte
             of the file.
 
@@ -144,7 +152,7 @@ def load_model(
     path = Path(path)
     check_is_file(path)
     try:
-        return _load(path, _classes(classes), Budget(max_bytes or default_limit(path.stat().st_size)))
+        return _load(path, *_classes(classes), Budget(max_bytes or default_limit(path.stat().st_size)))
     except FileFormatError as error:
         raise FileFormatError(f"{path}: {error}") from error
     except (SafetensorError, OSError, MemoryError) as error:
@@ -153,7 +161,7 @@ def load_model(
         ) from error
 
 
-def _load(path: Path, classes: Mapping[str, type], budget: Budget) -> ModelFile:
+def _load(path: Path, classes: Mapping[str, type], rows: LeafRows, budget: Budget) -> ModelFile:
     with safe_open(path, framework="numpy") as file:
         description = _description(file.metadata() or {})
         stored = {name: _read_tensor(file, name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
@@ -165,13 +173,24 @@ def _load(path: Path, classes: Mapping[str, type], budget: Budget) -> ModelFile:
     tensors = {name.removeprefix(_WEIGHT): value for name, value in stored.items() if name.startswith(_WEIGHT)}
     circuit = decode_circuit(description["circuit"], arrays, classes, budget=budget)
     options = dict(description["options"])
-    _check_options(options, circuit)
-    _check_tensors("tensors", circuit, tensors)
+    resolved = _resolved(circuit, rows)
+    _check_options(options, resolved)
+    _check_tensors("tensors", resolved, tensors)
     return ModelFile(circuit, tensors, options)
 
 
-def _classes(extra: Iterable[type]) -> Mapping[str, type]:
-    return class_table((*CLASSES.values(), *extra))
+def _classes(extra: Iterable[type | LeafRow]) -> tuple[Mapping[str, type], LeafRows]:
+    """Every class that may be named, and what leaves of some stand for."""
+    given = tuple(extra)
+    rows = {one.leaf: one for one in given if isinstance(one, LeafRow)}
+    return class_table((*CLASSES.values(), *(one.leaf if isinstance(one, LeafRow) else one for one in given))), rows
+
+
+def _resolved(circuit: Circuit, rows: LeafRows) -> Circuit:
+    try:
+        return resolve_circuit(circuit, rows)
+    except PlicaError as error:
+        raise FileFormatError(f"circuit: {error}") from error
 
 
 def _description(metadata: Mapping[str, str]) -> dict[str, Any]:

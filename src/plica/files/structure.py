@@ -46,10 +46,10 @@ NodeRecord = TypedDict(
 
 
 class ParameterRecord(TypedDict):
-    """A parameter: its nodes in the table of nodes, and which of them it is the value of."""
+    """A parameter: its nodes in the table of nodes, and which of them it is the value of; a list where several are."""
 
     nodes: list[int]
-    output: int
+    output: int | list[int]
 
 
 class ParameterValue(TypedDict):
@@ -222,7 +222,8 @@ class _Encoder:
         local: dict[ParameterNode, int] = {}
         for node in parameter.nodes:
             local[node] = self._node(node, tuple(local[child] for child in parameter.node_inputs(node)))
-        return {"nodes": list(local.values()), "output": local[parameter.output]}
+        outputs = [local[output] for output in parameter.outputs]
+        return {"nodes": list(local.values()), "output": outputs if len(outputs) > 1 else outputs[0]}
 
     def _node(self, node: ParameterNode, inputs: tuple[int, ...]) -> int:
         """The number of a node; a node of the same inputs keeps its number."""
@@ -323,7 +324,8 @@ class _Decoder:
     def parameter(self, encoded: Json, where: str) -> Parameter:
         nodes = [self._at(i, where) for i in encoded["nodes"]]
         inputs = {self._at(i, where): [self._at(child, where) for child in self._inputs[i]] for i in encoded["nodes"]}
-        return Parameter(nodes, inputs, [self._at(encoded["output"], where)])
+        outputs = encoded["output"] if isinstance(encoded["output"], list) else [encoded["output"]]
+        return Parameter(nodes, inputs, [self._at(output, where) for output in outputs])
 
     def _at(self, number: int, where: str) -> ParameterInput | ParameterOp:
         if not 0 <= number < len(self._nodes):

@@ -14,13 +14,19 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, final
 
 from plica.errors import UnsupportedError
+from plica.lower.layer_map import CompiledLayer
+from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LayerRow
+from plica.symbolic.initializers import Initializer, InitializerRow
+from plica.symbolic.layers import Layer, LayerRow
+from plica.symbolic.operators import OperatorRow
+from plica.symbolic.parameters import ParameterLike, ParameterRow
 from plica.symbolic.semirings import Semiring
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
     from plica.backend.torch.compiler import TorchCompiler
+    from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter
 
 _BACKENDS = {"torch": ("plica.backend.torch.compiler", "TorchCompiler")}
 _EXTRAS = {"torch": "torch"}
@@ -51,7 +57,10 @@ class PipelineContext:
         **options: Any,
     ) -> None:
         compiler = _load_compiler(backend)
-        self._compiler: TorchCompiler = compiler(semiring=semiring, fold=fold, optimize=optimize, **options)
+        self._rules = CompilationRules()
+        self._compiler: TorchCompiler = compiler(
+            semiring=semiring, fold=fold, optimize=optimize, compilation_rules=self._rules, **options
+        )
         self._tokens: list[Token[PipelineContext | None]] = []
 
     def __enter__(self) -> PipelineContext:
@@ -65,15 +74,86 @@ class PipelineContext:
         """The compiled circuit; compiled once, then the same object."""
         return self._compiler.compile(circuit)
 
-    def add_layer_compilation_rule(self, row: LayerRow) -> None:
-        """Compile layers of a class of your own by its row (`plica.symbolic.layers.rows`).
+    def compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
+        """One layer alone: from the units of its inputs, or from data, to its units, each with a fold axis ahead."""
+        return self._compiler.compile_layer(layer)
 
-        Parameter operations and initializers of your own need no rule: they bring `evaluate` and `draw`.
+    def compile_parameter(self, parameter: ParameterLike) -> TorchParameter:
+        """One parameter alone: a module without inputs that returns its value, or the tuple of its outputs."""
+        return self._compiler.compile_parameter(parameter)
+
+    def compile_initializer(self, initializer: Initializer) -> TorchInitializer:
+        """A function that fills a tensor in place."""
+        return self._compiler.compile_initializer(initializer)
+
+    def add_layer_compilation_rule(self, row: LayerRow, *, override: bool = False) -> None:
+        """Compile layers of a class by its row (`plica.symbolic.layers.rows`), in this context.
+
+        Args:
+            row: The row.
+            override: Whether it may take the place of a row that the context has, Plica's own among them. Rules of
+                the optimiser that know such a layer leave it alone.
 
         Raises:
-            UnsupportedError: The class has a row already.
+            DTypeError: It is no row, or one of another kind than the class needs.
+            UnsupportedError: The class has a row already, and `override` was not asked for.
         """
-        self._compiler.add_layer_rule(row)
+        self._rules.layers.add(row, override=override)
+
+    def add_parameter_compilation_rule(self, row: ParameterRow, *, override: bool = False) -> None:
+        """Evaluate an operation of parameters by a row, or say what a leaf stands for, in this context.
+
+        Operations of your own need no rule: they bring `evaluate`. Nor do leaves under `ComposedParameter`.
+
+        Args:
+            row: An `OperationRow` or a `LeafRow`.
+            override: Whether it may take the place of a row, or of what a class of Plica's own says.
+
+        Raises:
+            DTypeError: It is no such row.
+            UnsupportedError: There is a row, or it is a class of Plica's own, and `override` was not asked for.
+        """
+        self._rules.parameters.add(row, override=override)
+
+    def add_initializer_compilation_rule(self, row: InitializerRow, *, override: bool = False) -> None:
+        """Draw initial values by a row, in this context. Initializers of your own need none: they bring `draw`.
+
+        Args:
+            row: The row.
+            override: Whether it may take the place of a row, or of what a class of Plica's own says.
+
+        Raises:
+            DTypeError: It is no such row.
+            UnsupportedError: There is a row, or it is a class of Plica's own, and `override` was not asked for.
+        """
+        self._rules.initializers.add(row, override=override)
+
+    def add_operator_rule(self, row: OperatorRow, *, override: bool = False) -> None:
+        """Say what an operator on circuits makes of layers of given classes, in this context.
+
+        Args:
+            row: The row.
+            override: Whether it may take the place of a row for the same operator and classes.
+
+        Raises:
+            DTypeError: It is no such row.
+            UnsupportedError: There is a row already, and `override` was not asked for.
+        """
+        self._rules.operators.add(row, override=override)
+
+    def get_operator_rule(self, operator: str, *layers: type[Layer]) -> OperatorRow:
+        """The row of an operator for layers of given classes; KeyError if the context has none."""
+        row = self._rules.operators.find((operator, layers))
+        if row is None:
+            raise KeyError((operator, layers))
+        return row
+
+    def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
+        """Where a symbolic layer is computed in each circuit compiled here that has it; KeyError if there is none.
+
+        The way back is `get_symbolic_layers(group, fold)` of a compiled circuit.
+        """
+        return self._compiler.get_compiled_layers(layer)
 
     def __getitem__(self, circuit: Circuit) -> TorchCircuit:
         return self.get_compiled_circuit(circuit)

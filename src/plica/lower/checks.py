@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
-from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer, Rows
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.optimize.ranges import never_negative
@@ -25,8 +25,13 @@ from plica.tracing import namespace as xp
 _LINEAR_PARAMETERS = ("weight", "probs")  # of Plica's own layers
 
 
-def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
+def check_semiring(circuit: Circuit, semiring: Semiring, rows: Rows | None = None) -> None:
     """Refuse negative weights in a semiring that cannot carry them, where they can be known, and complex numbers.
+
+    Args:
+        circuit: The circuit.
+        semiring: What is to carry its numbers.
+        rows: The rows of a context; what the layers of such a class do with their parameters is not known.
 
     Raises:
         UnsupportedError: A weight is a constant with a negative entry, or a parameter is complex.
@@ -41,7 +46,8 @@ def check_semiring(circuit: Circuit, semiring: Semiring) -> None:
                     "not carry; compile with semiring='sum-product', or give real numbers."
                 )
         for start, held in held_layers(layer):
-            names = _LINEAR_PARAMETERS if type(held) in LAYER_ROWS else ()  # others are looked at when they are called
+            known = type(held) in LAYER_ROWS and type(held) not in (rows or {})
+            names = _LINEAR_PARAMETERS if known else ()  # others are looked at when they are called
             for name in names:
                 parameter = held.evaluated_params.get(name)
                 if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():

@@ -117,8 +117,11 @@ class LoweringScope:
         """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""
         padding = self._padding(group.representative)
 
-        def array(name: str) -> Tracer:
-            return self._padded(self._named(group, name), padding.get(name), self._others(group, name))
+        def array(name: str) -> Tracer | tuple[Tracer, ...]:
+            parameters = self._named(group, name)
+            if len(parameters[0].outputs) > 1:
+                return self._values.evaluate_outputs(parameters)
+            return self._padded(parameters, padding.get(name), self._others(group, name))
 
         def weight(name: str, logs: bool) -> Weight:
             if not logs and not self.semiring.negative:
@@ -127,6 +130,10 @@ class LoweringScope:
 
         params = Params(tuple(group.representative.all_evaluated_params), array, weight)
         return with_sub_layers(params, group.representative, self.folded.row)
+
+    def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
+        """The values of a parameter, `(1, *shape)` for each of its outputs."""
+        return self._values.evaluate_outputs([parameter])
 
     @property
     def parameter_info(self) -> FoldIndexInfo[Any]:

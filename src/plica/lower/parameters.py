@@ -57,17 +57,24 @@ class ParameterValues:
         self._place: dict[Node, FoldIndex] = {}
 
     def evaluate(self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple) -> Tracer:
-        """The values of parameters of one shape, `(len(parameters), *shape)`.
+        """The values of parameters of one output and one shape, `(len(parameters), *shape)`.
 
         Args:
             parameters: The parameters.
             others: Those that will be asked for later, and are evaluated as one with these if they are not yet.
         """
-        outputs = [_target(parameter.output) for parameter in parameters]
-        if any(output not in self._place for output in outputs):
+        (value,) = self.evaluate_outputs(parameters, others)
+        return value
+
+    def evaluate_outputs(
+        self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple
+    ) -> tuple[Tracer, ...]:
+        """The values of each output of parameters that are alike in shapes, `(len(parameters), *shape)` each."""
+        outputs = [tuple(map(_target, parameter.outputs)) for parameter in parameters]
+        if any(output not in self._place for row in outputs for output in row):
             known = self._arrays_of(parameters)
             self._add([*parameters, *(one for one in others() if self._goes_with(one, known))])
-        return self._read([self._place[output] for output in outputs])
+        return tuple(self._read([self._place[output] for output in column]) for column in zip(*outputs, strict=True))
 
     @property
     def info(self) -> FoldIndexInfo[Node]:
@@ -84,7 +91,7 @@ class ParameterValues:
         return _target(parameter.output) not in self._place and self._arrays_of([parameter]) <= known
 
     def _add(self, parameters: Sequence[Parameter]) -> None:
-        outputs = [_target(parameter.output) for parameter in parameters]
+        outputs = [_target(output) for parameter in parameters for output in parameter.outputs]
         home = {node: parameter for parameter in parameters for node in parameter.nodes}
 
         def inputs(node: Node) -> tuple[Node, ...]:

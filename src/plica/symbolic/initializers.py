@@ -12,7 +12,7 @@ An initializer is data: its `config` says how to draw, its method `draw` is the 
 import math
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, final
 
@@ -167,6 +167,19 @@ class DirichletInitializer(Initializer):
         rest = [size for axis, size in enumerate(shape) if axis != self.axis % len(shape)]
         alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (shape[self.axis],))
         return np.ascontiguousarray(np.moveaxis(generator.dirichlet(alpha, rest), -1, self.axis))
+
+
+@dataclass(frozen=True, slots=True)
+class InitializerRow:
+    """How initializers of a class draw in one context, in front of their own `draw`.
+
+    Args:
+        initializer: The class.
+        draw: `(initializer, generator, shape)`, as `Initializer.draw`.
+    """
+
+    initializer: type[Initializer]
+    draw: Callable[[Any, np.random.Generator, Shape], NDArray[Any]]
 
 
 def numbers_of(owner: str, value: Any) -> NDArray[Any]:

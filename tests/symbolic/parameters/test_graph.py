@@ -114,7 +114,7 @@ EXP, SQUARE, TENSOR = ExpParameter((3,)), SquareParameter((3,)), leaf(3)
     [
         (lambda: Parameter([EXP, SQUARE], {EXP: [SQUARE], SQUARE: [EXP]}, [EXP]), GraphError, "cycle of 2"),
         (lambda: Parameter([EXP], {EXP: [TENSOR]}, [EXP]), GraphError, "name a TensorParameter that is not among"),
-        (lambda: Parameter([TENSOR], {}, []), GraphError, "exactly one output, found 0"),
+        (lambda: Parameter([TENSOR], {}, []), GraphError, "at least one output, found none"),
         (lambda: Parameter([TENSOR], {}, [EXP]), GraphError, "the output ExpParameter is not among the nodes"),
         (lambda: Parameter([EXP], {}, [EXP]), ShapeError, r"expected inputs of shape \(3,\), found no inputs"),
         (lambda: Parameter.from_unary(EXP, leaf(4)), ShapeError, r"ExpParameter: expected .*\(3,\), found .*\(4,\)"),

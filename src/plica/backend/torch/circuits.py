@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
-from plica.backend.torch.explain import explain
-from plica.backend.torch.leaves import LeafStore, Leaves, initialize, new_tensor
+from plica.backend.torch.explain import explain, explain_layer
+from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.record import record_call
 from plica.backend.torch.state import unfold_states
@@ -20,10 +20,12 @@ from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimize import Report
 from plica.lower.queries.score import Lowered, lower_score
 from plica.symbolic.circuit import Circuit, StructuralProperties
+from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
 from plica.tracing.tracer import Tracer
@@ -45,15 +47,27 @@ class TorchCircuit(nn.Module):
         semiring: How its numbers are carried.
         dtype: The dtype of its real tensors, and of its results.
         report: What optimising did, if it was asked for.
+        layer_map: Where each layer as it was described is computed.
+        drawing: The rows of the context for initializers.
     """
 
-    def __init__(self, folded: FoldedCircuit, semiring: Semiring, dtype: torch.dtype, report: Report | None) -> None:
+    def __init__(
+        self,
+        folded: FoldedCircuit,
+        semiring: Semiring,
+        dtype: torch.dtype,
+        report: Report | None,
+        layer_map: LayerMap,
+        drawing: Drawing,
+    ) -> None:
         super().__init__()
         self.leaves = Leaves()
         self._folded = folded
         self._semiring = semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._report = report
+        self.layer_map = layer_map
+        self._drawing = drawing
         self._data = DataCheck(folded, semiring)
         self._weights: WeightCheck | None = None  # made where the Program is known
         self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
@@ -68,7 +82,7 @@ class TorchCircuit(nn.Module):
     @property
     def symbolic(self) -> Circuit:
         """The circuit that was compiled."""
-        return self._folded.described
+        return self.layer_map.circuit
 
     @property
     def folded(self) -> FoldedCircuit:
@@ -208,24 +222,30 @@ class TorchCircuit(nn.Module):
         self._fill(self.leaves.items(), seed)
 
     def _fill(self, leaves: Iterable[tuple[Leaf, Tensor]], seed: int | None = None) -> None:
-        numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self.symbolic))}
-        initialize(leaves, numbers, int(torch.randint(2**62, (), device="cpu")) if seed is None else seed)
+        numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self._folded.described))}
+        drawn = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
+        initialize(leaves, numbers, drawn, self._drawing)
 
     def adopt(self, lowered: Lowered, store: LeafStore) -> None:
         """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
-        keys, new = leaf_keys(self.symbolic), []
-        for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
-            if isinstance(captured, Leaf):
-                if captured not in store.tensors:
-                    store.tensors[captured] = new_tensor(captured, self.dtype, self.leaves.device)
-                    new.append((captured, store.tensors[captured]))
-                self.leaves.own(var.name, captured, store.tensors[captured], keys)
-        self.leaves.share(store)
-        self._fill(new)
+        keys = leaf_keys(self._folded.described)
+        self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, keys, self.dtype))
 
-    def explain(self) -> str:
-        """What the compiler did: groups of layers, rules applied, sizes."""
-        return explain(self, self._report)
+    def get_compiled_layers(self, layer: Layer) -> tuple[CompiledLayer, ...]:
+        """Where a layer of the circuit as it was described is computed: `LayerMap.get_compiled_layers` says more."""
+        return self.layer_map.get_compiled_layers(layer)
+
+    def get_symbolic_layers(self, group: int, fold: int) -> dict[Layer, tuple[str, ...]]:
+        """The layers as they were described that one fold of a group computes, each with its roles in it."""
+        return self.layer_map.get_symbolic_layers(group, fold)
+
+    def explain(self, layer: Layer | None = None) -> str:
+        """What the compiler did: groups of layers, rules applied, sizes; or what became of one layer.
+
+        Args:
+            layer: A layer of the circuit as it was described, which is followed through every stage.
+        """
+        return explain(self, self._report) if layer is None else explain_layer(self, layer)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""

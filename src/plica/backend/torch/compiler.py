@@ -1,29 +1,38 @@
-"""`TorchCompiler`: symbolic circuits to compiled ones, the stages in order, and the map between the two."""
+"""`TorchCompiler`: circuits, layers, parameters and initializers compiled, and the maps from each to what it became."""
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, final
 
 import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.leaves import LeafStore
-from plica.errors import UnsupportedError
+from plica.backend.torch.leaves import Drawing, LeafStore
+from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
+from plica.errors import DTypeError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
+from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Leaf, Pointer, leaf_keys, owners_of
-from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
+from plica.lower.optimize import DEFAULT_RULES, Optimized, Provenance, Rules, optimize_circuit
+from plica.lower.parts import LayerPart, ParameterPart
+from plica.lower.registry import CompilationRules
+from plica.lower.resolve import Resolver
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, Layer, LayerRow
-from plica.symbolic.parameters import TensorParameter
+from plica.symbolic.initializers import Initializer
+from plica.symbolic.layers import InnerLayer, InputLayer, Layer, LayerRow
+from plica.symbolic.parameters import Parameter, ParameterInput, ParameterLike, TensorParameter
 from plica.symbolic.semirings import Semiring
+
+Part = TypeVar("Part", TorchLayer, TorchParameter)
 
 
 @final
 class CompiledCircuitsMap:
-    """Symbolic and compiled circuits, each found from the other, by identity."""
+    """Symbolic and compiled circuits, each found from the other, by identity; and the layers of all of them."""
 
     def __init__(self) -> None:
         self._compiled: dict[Circuit, TorchCircuit] = {}
@@ -50,6 +59,15 @@ class CompiledCircuitsMap:
             raise KeyError(compiled)
         return compiled.symbolic
 
+    def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
+        """Where a symbolic layer is computed in each circuit that has it; KeyError if there is none."""
+        having = [
+            compiled for circuit, compiled in self._compiled.items() if any(layer is one for one in circuit.layers)
+        ]
+        if not having:
+            raise KeyError(layer)
+        return {compiled: compiled.get_compiled_layers(layer) for compiled in having}
+
 
 @final
 class TorchCompiler:
@@ -61,6 +79,7 @@ class TorchCompiler:
         optimize: Rewrite circuits and parameters first.
         dtype: The dtype of real parameters; torch's default dtype at the time of compilation if None.
         rules: The tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front.
+        compilation_rules: How layers, parameters and initializers are compiled; Plica's own rules by default.
 
     Raises:
         UnsupportedError: There is no such semiring, or `dtype` is not floating.
@@ -74,6 +93,7 @@ class TorchCompiler:
         *,
         dtype: torch.dtype | str | None = None,
         rules: Rules = DEFAULT_RULES,
+        compilation_rules: CompilationRules | None = None,
     ) -> None:
         self.semiring = Semiring.from_name(semiring) if isinstance(semiring, str) else semiring
         self.fold = fold
@@ -83,7 +103,10 @@ class TorchCompiler:
         self._dtype = None if dtype is None else _real_dtype(dtype)
         self._owners: dict[TensorParameter, Leaf] = {}
         self._store = LeafStore()
-        self.layer_rows: dict[type[Layer], LayerRow] = {}
+        self.compilation_rules = compilation_rules or CompilationRules()
+        self._resolver = Resolver(self.compilation_rules.parameters.find)
+        self._layers: dict[Layer, TorchLayer | TorchInputLayer] = {}
+        self._parameters: dict[ParameterLike, TorchParameter] = {}
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit, with its parameters initialised; the same object when called again.
@@ -100,19 +123,95 @@ class TorchCompiler:
         return compiled
 
     def _compile(self, circuit: Circuit) -> TorchCircuit:
-        check_semiring(circuit, self.semiring)
-        optimized = optimize_circuit(circuit, self.rules, semiring=self.semiring) if self.optimize else None
-        lowered_form = circuit if optimized is None else optimized.circuit
-        folded = (fold_circuit if self.fold else single_groups)(lowered_form, circuit, dict(self.layer_rows))
-        shared = [self._store.tensors[self._owners[one]] for one in leaf_keys(circuit) if one in self._owners]
-        real = next((one.dtype for one in shared if one.is_floating_point()), self._dtype or torch.get_default_dtype())
-        compiled = TorchCircuit(folded, self.semiring, real, None if optimized is None else optimized.report)
-        if shared:
-            compiled.to(shared[0].device)
-        lowered = compiled.lowered(compiled.usual_input(), self._owners)
-        compiled.adopt(lowered, self._store)
-        self._owners.update(owners_of(lowered.captured))
+        resolved = self._resolver.circuit(circuit)
+        layers = self.compilation_rules.layers.own
+        check_semiring(resolved, self.semiring, layers)
+        optimized = self._optimized(resolved) if self.optimize else None
+        lowered_form = resolved if optimized is None else optimized.circuit
+        folded = (fold_circuit if self.fold else single_groups)(lowered_form, resolved, layers)
+        layer_map = LayerMap(circuit, folded, Provenance() if optimized is None else optimized.provenance)
+        report = None if optimized is None else optimized.report
+        shared = self._shared(leaf_keys(resolved))
+        drawing = self.compilation_rules.initializers.own
+        compiled = TorchCircuit(folded, self.semiring, self._real(shared), report, layer_map, drawing)
+        self._adopt(compiled, compiled.usual_input(), shared)
         return compiled
+
+    def _optimized(self, circuit: Circuit) -> Optimized:
+        overridden = self.compilation_rules.overridden_layers
+        return optimize_circuit(circuit, self.rules, semiring=self.semiring, overridden=overridden)
+
+    def _shared(self, tensors: Iterable[TensorParameter]) -> list[Tensor]:
+        """What exists already of some symbolic tensors."""
+        return [self._store.tensors[self._owners[one]] for one in tensors if one in self._owners]
+
+    def _real(self, shared: list[Tensor]) -> torch.dtype:
+        """The dtype of real tensors: that of the tensors that are shared, else that of the compiler."""
+        default = self._dtype or torch.get_default_dtype()
+        return next((one.dtype for one in shared if one.is_floating_point()), default)
+
+    def _adopt(self, module: TorchCircuit | TorchPart, inputs: torch.dtype, shared: list[Tensor]) -> None:
+        """Give a module its tensors, on the device of those that it shares."""
+        if shared:
+            module.to(shared[0].device)
+        lowered = module.lowered(inputs, self._owners)
+        module.adopt(lowered, self._store)
+        self._owners.update(owners_of(lowered.captured))
+
+    def compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
+        """One layer alone, by the rule for its class; it shares its tensors with the circuits of the compiler.
+
+        Raises:
+            DTypeError: It is no layer.
+            UnsupportedError: There is no rule for its class, or the semiring cannot carry its numbers.
+        """
+        if not isinstance(layer, InputLayer | InnerLayer):
+            raise DTypeError(f"compile_layer takes a layer, found {layer!r}; for a circuit there is `compile`.")
+        if layer not in self._layers:
+            with torch.inference_mode(False):  # as in `compile`
+                self._layers[layer] = self._compile_layer(layer)
+        return self._layers[layer]
+
+    def _compile_layer(self, layer: InputLayer | InnerLayer) -> TorchLayer | TorchInputLayer:
+        if isinstance(layer, InputLayer):
+            return TorchInputLayer(self._compile(Circuit([layer], {}, [layer])))
+        resolved = self._resolver.layer(layer)
+        part = LayerPart.of(resolved, self.semiring, self.compilation_rules.layers.own)
+        check_semiring(part.folded.described, self.semiring, part.folded.rows)
+        return self._part(TorchLayer, part)
+
+    def compile_parameter(self, parameter: ParameterLike) -> TorchParameter:
+        """One parameter alone, node by node by their rules; it shares its tensors with the circuits of the compiler.
+
+        Raises:
+            DTypeError: It is no parameter.
+            UnsupportedError: Nothing says what one of its leaves has.
+        """
+        whole = Parameter.from_input(parameter)
+        if parameter not in self._parameters:
+            part = ParameterPart.of(self._resolver.parameter(whole))
+            with torch.inference_mode(False):  # as in `compile`
+                self._parameters[parameter] = self._part(TorchParameter, part)
+        return self._parameters[parameter]
+
+    def _part(self, kind: Callable[[Any, torch.dtype, Drawing], Part], part: LayerPart | ParameterPart) -> Part:
+        shared = self._shared(part.keys)
+        compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own)
+        self._adopt(compiled, compiled.dtype, shared)
+        return compiled
+
+    def compile_initializer(self, initializer: Initializer) -> TorchInitializer:
+        """A function that fills a tensor in place, by the rule for the initializer's class.
+
+        Raises:
+            DTypeError: It is no initializer.
+        """
+        if not isinstance(initializer, Initializer):
+            raise DTypeError(
+                f"compile_initializer takes an initializer, found {initializer!r}; a class of your own is under "
+                "plica.symbolic.initializers.Initializer and has a method `draw`."
+            )
+        return TorchInitializer(initializer, self.compilation_rules.initializers.own)
 
     def is_compiled(self, circuit: Circuit) -> bool:
         """Whether `circuit` was compiled here."""
@@ -130,20 +229,21 @@ class TorchCompiler:
         """The symbolic circuit of a compiled one; KeyError if there is none."""
         return self.circuits.get_symbolic_circuit(compiled)
 
-    def add_layer_rule(self, row: LayerRow) -> None:
-        """Compile layers of one more class.
+    def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
+        """Where a symbolic layer is computed in each compiled circuit that has it; KeyError if there is none."""
+        return self.circuits.get_compiled_layers(layer)
 
-        Raises:
-            UnsupportedError: The class has a row already.
-        """
-        if row.layer in LAYER_ROWS or row.layer in self.layer_rows:
-            raise UnsupportedError(f"{row.layer.__name__} has a row already; give your layer a class of its own.")
-        self.layer_rows[row.layer] = row
+    def add_layer_rule(self, row: LayerRow, *, override: bool = False) -> None:
+        """Compile layers of one more class: `compilation_rules.layers.add` says more."""
+        self.compilation_rules.layers.add(row, override=override)
 
-    def tensor_of(self, parameter: TensorParameter) -> tuple[Tensor, int]:
+    def tensor_of(self, parameter: ParameterInput) -> tuple[Tensor, int]:
         """The folded tensor that holds a symbolic one, and its fold; KeyError if no compiled circuit has it."""
-        leaf = self._owners[parameter]
-        return self._store.tensors[leaf], leaf.members.index(parameter)
+        tensor = self._resolver.tensor(parameter)
+        if not isinstance(tensor, TensorParameter):
+            raise KeyError(parameter)
+        leaf = self._owners[tensor]
+        return self._store.tensors[leaf], leaf.members.index(tensor)
 
     def view_of(self, *parameters: TensorParameter) -> Tensor:
         """The folds that hold symbolic tensors, `(len(parameters), *shape)`: a view where they are evenly spaced.

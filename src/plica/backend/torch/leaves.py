@@ -14,9 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from plica.errors import ShapeError
+from plica.ir.program import Program
 from plica.lower.leaves import Constant, Leaf
 from plica.symbolic.dtypes import DataType
+from plica.symbolic.initializers import Initializer, InitializerRow
 from plica.symbolic.parameters import TensorParameter
+
+Drawing = Mapping[type[Initializer], InitializerRow]
+"""The rows of a context for initializers."""
 
 
 class Leaves(nn.Module):
@@ -94,6 +99,36 @@ class Leaves(nn.Module):
             self.register_parameter(name, tensor)  # type: ignore[arg-type]  # made by new_tensor
         else:
             self.register_buffer(name, tensor)
+
+    def adopt(
+        self,
+        program: Program,
+        captured: Iterable[Leaf | Constant],
+        store: LeafStore,
+        keys: Mapping[TensorParameter, str],
+        real: torch.dtype,
+    ) -> list[tuple[Leaf, Tensor]]:
+        """Own the leaves of a Program, those of `store` as they are.
+
+        Args:
+            program: The Program.
+            captured: What stands behind each variable that it captures.
+            store: The tensors that exist already; new ones are added, and the module holds those in it from now on.
+            keys: What a state dict calls the tensors.
+            real: The dtype of new real tensors.
+
+        Returns:
+            The leaves that are new, with tensors that are still to be filled.
+        """
+        new = []
+        for var, leaf in zip(program.consts, captured, strict=True):
+            if isinstance(leaf, Leaf):
+                if leaf not in store.tensors:
+                    store.tensors[leaf] = new_tensor(leaf, real, self.device)
+                    new.append((leaf, store.tensors[leaf]))
+                self.own(var.name, leaf, store.tensors[leaf], keys)
+        self.share(store)
+        return new
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -235,7 +270,9 @@ def foldwise_initializer_(tensor: Tensor, *, initializers: Sequence[Callable[[Te
     return tensor
 
 
-def initialize(leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorParameter, int], seed: int) -> None:
+def initialize(
+    leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorParameter, int], seed: int, drawing: Drawing
+) -> None:
     """Fill every fold from its own initializer.
 
     Draws depend on `seed` and on the number of the symbolic tensor alone, so they are alike whatever was folded and on
@@ -243,13 +280,31 @@ def initialize(leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorPar
     """
     for leaf, tensor in leaves:
         own = [
-            partial(_draw_, member=member, seed=[seed, numbers[member]]) if member in numbers else None
+            partial(_fill_member, member=member, seed=[seed, numbers[member]], drawing=drawing)
+            if member in numbers
+            else None
             for member in leaf.members
         ]
         foldwise_initializer_(tensor, initializers=own)
 
 
-def _draw_(fold: Tensor, member: TensorParameter, seed: list[int]) -> None:
-    draw = member.initializer.draw(np.random.default_rng(seed), member.shape)
+def _fill_member(fold: Tensor, member: TensorParameter, seed: list[int], drawing: Drawing) -> None:
+    fill(fold, member.initializer, np.random.default_rng(seed), drawing)
+
+
+@torch.no_grad()
+def fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generator, drawing: Drawing) -> Tensor:
+    """Fill a tensor in place from an initializer, by the context's row for it if there is one.
+
+    Raises:
+        ShapeError: The row draws another shape than that of the tensor.
+    """
+    row, shape = drawing.get(type(initializer)), tuple(tensor.shape)
+    draw = np.asarray(initializer.draw(generator, shape) if row is None else row.draw(initializer, generator, shape))
+    if draw.shape != shape:
+        raise ShapeError(
+            f"{type(initializer).__name__}: expected a draw of shape {shape}, found {draw.shape}; `draw` returns an "
+            "array of the shape that it is given"
+        )
     wide = draw.astype(np.float64) if draw.dtype.kind == "u" else draw  # torch has not all of numpy's
-    fold.copy_(torch.from_numpy(wide))
+    return tensor.copy_(torch.from_numpy(wide))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from plica.backend.torch.circuits import TorchCircuit
+from torch import nn
 
 _FOLDED = "leaves."  # where the tensors of a circuit are
 
 
-def unfold_states(circuit: TorchCircuit) -> None:
-    """Have `circuit` write and read state dicts with an entry for each tensor of the described circuit."""
-    circuit.register_state_dict_post_hook(_unfold_state)  # type: ignore[no-untyped-call]
-    circuit.register_load_state_dict_pre_hook(_fold_state)  # type: ignore[no-untyped-call]
+def unfold_states(module: nn.Module) -> None:
+    """Have a module with `leaves` write and read state dicts with an entry for each tensor as it was described."""
+    module.register_state_dict_post_hook(_unfold_state)  # type: ignore[no-untyped-call]
+    module.register_load_state_dict_pre_hook(_fold_state)  # type: ignore[no-untyped-call]
 
 
 def _unfold_state(circuit: Any, state: dict[str, Any], prefix: str, _: object) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.settings import own_settings_of
 from plica.symbolic.layers import InputLayer, Layer, held_layers
+from plica.symbolic.parameters import Parameter
 
 
 def explain_folds(folded: FoldedCircuit) -> str:
@@ -70,8 +71,12 @@ def _facts(layer: Layer) -> dict[str, str]:
     for start, one in held_layers(layer):
         hidden = ("scope", *(name.partition(".")[0] for name in one.sub_layers))
         facts |= {start + name: value for name, value in one.config.items() if name not in hidden}
-    facts |= {f"the shape of {name}": parameter.shape for name, parameter in layer.all_evaluated_params.items()}
+    facts |= {f"the shape of {name}": _shapes(parameter) for name, parameter in layer.all_evaluated_params.items()}
     if isinstance(layer, InputLayer):
         facts["num_variables"] = layer.num_variables
     facts["mixing"] = getattr(layer, "mixing", None)
     return {name: str(value) for name, value in facts.items()}
+
+
+def _shapes(parameter: Parameter) -> str:
+    return " and ".join(map(str, parameter.shapes))

@@ -27,8 +27,10 @@ def joint_groups(groups: Sequence[FoldedLayer], owners: Owners) -> Joint:
     found: list[tuple[FoldedLayer, str, list[FoldedLayer]]] = []
     for group in groups:
         for name, first in group.representative.all_evaluated_params.items():
+            if len(first.outputs) > 1 or not isinstance(first.output, ParameterOp):
+                continue
             numbers = group.num_folds * prod(first.shape)
-            if numbers > JOINED or not isinstance(first.output, ParameterOp):
+            if numbers > JOINED:
                 continue
             key = _common(name, (layer.all_evaluated_params[name] for layer in group.members), owners)
             if key is None:

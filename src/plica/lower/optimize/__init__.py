@@ -11,6 +11,18 @@
 """
 
 from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
+from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 
-__all__ = ["DEFAULT_RULES", "Fired", "LeftOut", "Missed", "Optimized", "Report", "Rules", "optimize_circuit"]
+__all__ = [
+    "DEFAULT_RULES",
+    "Fired",
+    "LeftOut",
+    "Missed",
+    "Optimized",
+    "Provenance",
+    "Report",
+    "Rules",
+    "Step",
+    "optimize_circuit",
+]

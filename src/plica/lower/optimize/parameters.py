@@ -264,7 +264,7 @@ def share_nodes(parameter: Parameter) -> Parameter:
     if len(kept) == len(parameter.nodes):
         return parameter
     in_nodes = {node: [shared[child] for child in parameter.node_inputs(node)] for node in kept}
-    return Parameter(kept, in_nodes, [shared[parameter.output]])
+    return Parameter(kept, in_nodes, [shared[output] for output in parameter.outputs])
 
 
 def _key(node: Any) -> Hashable:

@@ -17,6 +17,7 @@ from plica.lower.leaves import leaf_keys
 from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
 from plica.lower.optimize.parameters import PARAMETER_RULES, parameter_view, share_nodes
+from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
@@ -24,6 +25,7 @@ from plica.symbolic.parameters import Parameter
 from plica.symbolic.semirings import LSE_SUM, Law, Semiring
 
 MAX_STEPS = 1000
+_SHARE = ("share", "f(x), f(x) -> f(x) once")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +68,17 @@ class Rules:
         )
         return granted, {name: tuple(missing) for name, missing in lacks.items() if missing}
 
+    def without(self, kinds: Iterable[type[Layer]]) -> "tuple[Rules, dict[str, str]]":
+        """These tables without the rules on layers whose patterns fit one of `kinds`, and which it is, by name."""
+        fitting = {
+            rule.name: kind.__name__
+            for rule in self.on_layers
+            for kind in kinds
+            if any(kind_fits(is_a, kind, entry) for entry in rule.pattern.entries)
+        }
+        shatter, fuse = (tuple(r for r in table if r.name not in fitting) for table in (self.shatter, self.fuse))
+        return replace(self, shatter=shatter, fuse=fuse), fitting
+
     @property
     def on_layers(self) -> tuple[Rule, ...]:
         """The rules on layers, whose equations are in the circuit's algebra; parameters are ordinary numbers."""
@@ -82,10 +95,12 @@ class Optimized:
     Args:
         circuit: The circuit as it is to be lowered; its leaves are those of the circuit as it was described.
         report: What was done.
+        provenance: What became of which layer.
     """
 
     circuit: Circuit
     report: Report
+    provenance: Provenance
 
 
 def optimize_circuit(
@@ -95,6 +110,7 @@ def optimize_circuit(
     *,
     semiring: Semiring = LSE_SUM,
     strategy: OptMatchStrategy = OptMatchStrategy.LARGEST_MATCH,
+    overridden: Iterable[type[Layer]] = (),
 ) -> Optimized:
     """Apply rules until none fires or `max_steps` is reached.
 
@@ -104,11 +120,13 @@ def optimize_circuit(
         max_steps: How many times to go through them at most.
         semiring: What will carry the numbers; rules whose laws its algebra does not grant are left out.
         strategy: Which of the matches that overlap is applied.
+        overridden: Classes of layers that a context has its own rows for: no rule knows what they compute.
 
     Raises:
         GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer.
     """
     granted, left_out = rules.under(semiring.algebra.laws)
+    granted, fitting = granted.without(tuple(overridden))
     loop = _Loop(circuit, granted, strategy, {"semiring": semiring})
     steps, stopped = 0, f"the limit of {max_steps} step(s) was reached"
     while steps < max_steps:
@@ -118,8 +136,9 @@ def optimize_circuit(
             break
     result, report = loop.circuit(), loop.report(steps, stopped)
     _check_leaves(circuit, result, report)
-    missing = tuple(LeftOut(rule, semiring.algebra.name, laws) for rule, laws in left_out.items())
-    return Optimized(result, replace(report, left_out=missing))
+    missing = [LeftOut.by_laws(rule, semiring.algebra.name, laws) for rule, laws in left_out.items()]
+    missing += [LeftOut.by_row(rule, kind) for rule, kind in fitting.items()]
+    return Optimized(result, replace(report, left_out=tuple(missing)), loop.provenance())
 
 
 def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
@@ -158,6 +177,8 @@ class _Loop:
         self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}
         self._roots: dict[type, bool] = {}
+        self._steps: dict[Layer, Step] = {}
+        self._rewritings: dict[Parameter, dict[tuple[str, str], None]] = {}
         self._fired: dict[str, _Tally] = {}
         self._missed: dict[tuple[str, str], list[str]] = {}
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
@@ -174,6 +195,10 @@ class _Loop:
         if not self._fired:
             return self._original
         return Circuit(self._nodes, self._inputs, self._outputs, operation=self._original.operation)
+
+    def provenance(self) -> Provenance:
+        """What became of which layer so far."""
+        return Provenance(dict(self._steps))
 
     def report(self, steps: int, stopped: str) -> Report:
         """What was done so far."""
@@ -200,6 +225,7 @@ class _Loop:
             return False
         for applied in result.applied:
             self._count_layers(stage, applied)
+            self._remember(stage, applied, result.exit_points[applied.match])
         self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
         return True
 
@@ -210,6 +236,16 @@ class _Loop:
         saved = total(map(layer_cost, applied.match.fused)) - total(map(layer_cost, new))
         self._count(stage, applied.rule.name, applied.rule.equation, place, saved)
 
+    def _remember(self, stage: str, applied: Applied[Layer], output: Layer) -> None:
+        """Note what became of each layer of a match."""
+        match, rules = applied.match, ((applied.rule.name, applied.rule.equation),)
+        new = tuple(layer for layer, _ in applied.replacement.nodes)
+        for entry in match.pattern.entries:
+            if not entry.kept:
+                layer = match.nodes[entry.name]
+                beside = tuple(one for one in match.fused if one is not layer)
+                self._steps[layer] = Step(stage, rules, entry.name, beside, new, output)
+
     def _optimize_parameters(self) -> bool:
         """Rewrite the parameters that were not seen before, and give layers theirs."""
         moved: dict[Layer, Layer] = {}
@@ -218,6 +254,9 @@ class _Loop:
             if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
                 moved[layer] = layer.with_params(new)
                 self._names[moved[layer]] = self._name(layer)
+                rules = {rule: None for one in layer.all_params.values() for rule in self._rewritings.get(one, ())}
+                new_layer = moved[layer]
+                self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)
         if moved:
             now = {layer: moved.get(layer, layer) for layer in self._nodes}
             self._inputs = {now[layer]: tuple(now[one] for one in self._inputs[layer]) for layer in self._nodes}
@@ -238,6 +277,7 @@ class _Loop:
         return self._roots[kind]
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
+        rules = self._rewritings[parameter] = {}
         misses: list[tuple[Rule, NearMiss[Any]]] = []
         result = optimize_graph(
             parameter_view(parameter), self._rules.parameters, self._strategy, lambda *miss: misses.append(miss)
@@ -251,10 +291,12 @@ class _Loop:
                 new = total(node_cost(node) for node, _ in applied.replacement.nodes)
                 saved = total(map(node_cost, applied.match.fused)) - new
                 self._count("parameters", applied.rule.name, applied.rule.equation, self._name(layer), saved)
+                rules[applied.rule.name, applied.rule.equation] = None
         shared = share_nodes(parameter)
         if shared is not parameter:
             saved = parameter_cost(parameter) - parameter_cost(shared)
-            self._count("parameters", "share", "f(x), f(x) -> f(x) once", self._name(layer), saved)
+            self._count("parameters", *_SHARE, self._name(layer), saved)
+            rules[_SHARE] = None
         return shared
 
     def _count(self, stage: str, rule: str, equation: str, place: str, saved: Cost) -> None:

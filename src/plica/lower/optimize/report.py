@@ -49,17 +49,25 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A rule that was not tried, because the algebra does not grant its laws.
+    """A rule that was not tried.
 
     Args:
         rule: The name.
-        algebra: The name of the algebra.
-        laws: The equations that do not hold there.
+        why: The reason, to be read after the name.
     """
 
     rule: str
-    algebra: str
-    laws: tuple[str, ...]
+    why: str
+
+    @staticmethod
+    def by_laws(rule: str, algebra: str, laws: tuple[str, ...]) -> "LeftOut":
+        """A rule that needs laws which an algebra does not grant."""
+        return LeftOut(rule, f"needs {'; '.join(laws)}, which the algebra {algebra} does not grant")
+
+    @staticmethod
+    def by_row(rule: str, layer: str) -> "LeftOut":
+        """A rule on layers that the context computes by a row of its own."""
+        return LeftOut(rule, f"is for {layer}, and the context has its own row for that")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +102,7 @@ class Report:
         if self.missed:
             lines.append("what nearly matched:")
         lines += [line for missed in self.missed for line in _missed_lines(missed)]
-        lines += [
-            f"left out: {one.rule} needs {'; '.join(one.laws)}, which the algebra {one.algebra} does not grant"
-            for one in self.left_out
-        ]
+        lines += [f"left out: {one.rule} {one.why}" for one in self.left_out]
         return "\n".join(lines)
 
 

@@ -1,5 +1,8 @@
 """The bottom-up walk: the value of every group of layers, inputs first."""
 
+from collections.abc import Iterator, Sequence
+
+from plica.ir.program import Equation, Program
 from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.lowering import LoweringScope
@@ -20,11 +23,18 @@ def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
     values: list[Value] = []
     for number, group in enumerate(scope.folded.groups):
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
-            value = _value(scope, data, group, values)
-            # inputs and sums of what is in range stay there; products need not
-            multiplies = isinstance(scope.folded.row(group.representative), ProductRow | FusedRow)
-            values.append(scope.semiring.normalise(xp, value) if multiplies else value)
+            values.append(_value(scope, data, group, values))
     return values
+
+
+def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value]) -> Value:
+    """The value of a group that reads others, from those of its H inputs."""
+    layer = group.representative
+    row = scope.folded.row(layer)
+    assert not isinstance(row, InputRow), "input rows belong to input layers"
+    value = row.body(xp, scope.semiring, layer, scope.parameters(group), inputs)
+    # sums of what is in range stay there; products need not
+    return scope.semiring.normalise(xp, value) if isinstance(row, ProductRow | FusedRow) else value
 
 
 def describe(circuit: Circuit, number: int, group: FoldedLayer) -> str:
@@ -33,12 +43,17 @@ def describe(circuit: Circuit, number: int, group: FoldedLayer) -> str:
     return f"group {number}: {name}" if group.num_folds == 1 else f"group {number}: {group.num_folds} like {name}"
 
 
+def equations_of(program: Program, number: int) -> Iterator[Equation]:
+    """The equations of a Program that come from the group of a number."""
+    return (equation for equation in program.equations if equation.source.startswith(f"group {number}:"))
+
+
 def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, values: list[Value]) -> Value:
     layer, semiring = group.representative, scope.semiring
     row = scope.folded.row(layer)
-    params = scope.parameters(group)
     if isinstance(row, InputRow):
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        params = scope.parameters(group)
         return row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
     inputs = [scope.read(values, [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)]
-    return row.body(xp, semiring, layer, params, inputs)
+    return inner_value(scope, group, inputs)

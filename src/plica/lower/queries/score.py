@@ -48,8 +48,12 @@ def lower_score(
     scope = LoweringScope(folded, semiring, dtype, owners or {})
     with scope.trace.active():
         results = _score(scope, input_dtype)
-    weights = tuple(one for one in scope.weights if not is_never_negative(*one))
-    return Lowered(scope.build(results), tuple(scope.captured), weights, scope.parameter_info)
+    return Lowered(scope.build(results), tuple(scope.captured), doubtful_weights(scope), scope.parameter_info)
+
+
+def doubtful_weights(scope: LoweringScope) -> tuple[tuple[FoldedLayer, str], ...]:
+    """The weights that layers took, and that may be negative though the semiring carries no such numbers."""
+    return tuple(one for one in scope.weights if not is_never_negative(*one))
 
 
 def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:

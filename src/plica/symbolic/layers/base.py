@@ -95,8 +95,8 @@ class Layer(ABC):
         Raises:
             ShapeError: Other names or shapes than those of `all_params`.
         """
-        expected = {name: parameter.shape for name, parameter in self.all_params.items()}
-        found = {name: parameter.shape for name, parameter in params.items()}
+        expected = {name: parameter.shapes for name, parameter in self.all_params.items()}
+        found = {name: parameter.shapes for name, parameter in params.items()}
         if expected != found:
             raise ShapeError(f"{self}.with_params: expected parameters of shapes {expected}, found {found}")
         other = copy.copy(self)
@@ -206,8 +206,8 @@ def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
     padded = layer.padded
     but_for = ("scope", *padded.values(), *(name.partition(".")[0] for name in layer.sub_layers))
     config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name not in but_for)
-    shapes = {name: parameter.shape for name, parameter in layer.evaluated_params.items()}
-    return config, tuple((name, shape[:-1] if name in padded else shape) for name, shape in shapes.items())
+    shapes = {name: parameter.shapes for name, parameter in layer.evaluated_params.items()}
+    return config, tuple((name, found[0][:-1] if name in padded else found) for name, found in shapes.items())
 
 
 def held_layers(layer: Layer, start: str = "") -> Iterator[tuple[str, Layer]]:
@@ -286,9 +286,9 @@ def choose_parameter(
 ) -> Parameter:
     """The parameter that was given, else what `factory` makes, checked to have `shape`."""
     parameter = Parameter.from_input(factory(shape) if given is None else given)
-    if parameter.shape != shape:
+    if parameter.shapes != (shape,):
         raise ShapeError(
-            f"{owner}: expected {name} of shape {shape}, found {parameter.shape}; "
+            f"{owner}: expected {name} of shape {shape}, found {' and '.join(map(str, parameter.shapes))}; "
             "check the numbers of units (and the arity or categories) against the parameter"
         )
     return parameter

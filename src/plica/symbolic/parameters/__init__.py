@@ -50,12 +50,14 @@ from plica.symbolic.parameters.reduce import (
     ReduceSumParameter,
     SoftmaxParameter,
 )
+from plica.symbolic.parameters.rules import ComposedParameter, LeafRow, OperationRow, ParameterRow
 from plica.symbolic.parameters.select import IndexParameter, MixingWeightParameter
 
 __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
+    "ComposedParameter",
     "ConjugateParameter",
     "ConstantParameter",
     "EinsumParameter",
@@ -65,12 +67,14 @@ __all__ = [
     "IndexParameter",
     "KroneckerParameter",
     "KroneckerSumParameter",
+    "LeafRow",
     "LogMatMulExpParameter",
     "LogParameter",
     "LogSoftmaxParameter",
     "MatMulParameter",
     "MixingWeightParameter",
     "Namespace",
+    "OperationRow",
     "OuterProductParameter",
     "OuterSumParameter",
     "Parameter",
@@ -79,6 +83,7 @@ __all__ = [
     "ParameterLike",
     "ParameterNode",
     "ParameterOp",
+    "ParameterRow",
     "ReduceLSEParameter",
     "ReduceProductParameter",
     "ReduceSumParameter",

@@ -16,7 +16,7 @@ from plica.errors import DTypeError, GraphError, ShapeError
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, kind_of
 from plica.symbolic.parameters.nodes import ParameterInput, ParameterOp, Shape
 
 Node: TypeAlias = ParameterInput | ParameterOp
@@ -24,25 +24,29 @@ Node: TypeAlias = ParameterInput | ParameterOp
 
 @final
 class Parameter:
-    """A directed acyclic graph of parameter nodes with one output, compared by identity.
+    """A directed acyclic graph of parameter nodes, compared by identity.
+
+    Most have one output, which is the value that a layer reads; `output`, `shape` and what builds on a parameter are
+    for those. One of several outputs is for a layer of one's own, whose row is given the tuple of them, and for
+    `compile_parameter`.
 
     Args:
         nodes: The nodes, in any order.
         in_nodes: The inputs of each operation, in the order of its input shapes; leaves may be left out.
-        outputs: The output node, alone.
+        outputs: The nodes whose values the parameter is, one or several.
 
     Raises:
-        GraphError: A cycle, an edge to a node that is not listed, or not exactly one output.
+        GraphError: A cycle, an edge to a node that is not listed, or no output.
         ShapeError: An input of another number or shape than an operation expects.
     """
 
-    __slots__ = ("_in_nodes", "_nodes", "_output")
+    __slots__ = ("_in_nodes", "_nodes", "_outputs")
 
     def __init__(self, nodes: Iterable[Node], in_nodes: Mapping[Node, Sequence[Node]], outputs: Iterable[Node]) -> None:
         listed = dict.fromkeys(nodes)
         self._in_nodes = {node: tuple(in_nodes.get(node, ())) for node in listed}
         _check_edges(listed, in_nodes)
-        self._output = _single_output(listed, tuple(outputs))
+        self._outputs = _checked_outputs(listed, tuple(outputs))
         self._nodes: tuple[Node, ...] = topological_order(listed, self._in_nodes.__getitem__)
         for node in self._nodes:
             _check_inputs(node, self._in_nodes[node])
@@ -64,23 +68,37 @@ class Parameter:
 
     @property
     def output(self) -> Node:
-        """The node whose value the parameter is."""
-        return self._output
+        """The node whose value the parameter is.
+
+        Raises:
+            GraphError: There are several.
+        """
+        if len(self._outputs) > 1:
+            raise GraphError(
+                f"{self!r} has {len(self._outputs)} outputs where one is needed; take one of them by "
+                "`parameter.subgraph(parameter.outputs[0])`"
+            )
+        return self._outputs[0]
 
     @property
     def outputs(self) -> Listing[Node]:
-        """The output, alone."""
-        return Listing((self._output,))
+        """The nodes whose values the parameter is, in order."""
+        return Listing(self._outputs)
 
     @property
     def shape(self) -> Shape:
-        """The shape of the output."""
-        return self._output.shape
+        """The shape of the output; raises as `output` does."""
+        return self.output.shape
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shape of each output."""
+        return tuple(output.shape for output in self._outputs)
 
     @property
     def dtype(self) -> DataType:
         """The widest kind of number among the leaves, real at least."""
-        kinds = [_dtype(leaf) for leaf in self.leaves]
+        kinds = [kind_of(leaf) for leaf in self.leaves]
         return max([DataType.REAL, *kinds], key=lambda kind: kind.value)
 
     def node_inputs(self, node: Node) -> tuple[Node, ...]:
@@ -96,11 +114,11 @@ class Parameter:
         """A parameter that computes the same from references to the leaves of this one."""
         copies: dict[Node, Node] = {node: _reference(node) for node in self._nodes}
         in_nodes = {copies[node]: [copies[child] for child in self._in_nodes[node]] for node in self._nodes}
-        return Parameter(copies.values(), in_nodes, [copies[self._output]])
+        return Parameter(copies.values(), in_nodes, [copies[output] for output in self._outputs])
 
     def __repr__(self) -> str:
         names = " -> ".join(type(node).__name__ for node in self._nodes[-4:])
-        return f"Parameter({self.shape}: {'... -> ' if len(self._nodes) > 4 else ''}{names})"
+        return f"Parameter({', '.join(map(str, self.shapes))}: {'... -> ' if len(self._nodes) > 4 else ''}{names})"
 
     @staticmethod
     def from_input(parameter: "ParameterLike") -> "Parameter":
@@ -166,12 +184,13 @@ def _check_edges(listed: Mapping[Node, None], in_nodes: Mapping[Node, Sequence[N
                 )
 
 
-def _single_output(listed: Mapping[Node, None], outputs: tuple[Node, ...]) -> Node:
-    if len(outputs) != 1:
-        raise GraphError(f"Parameter: expected exactly one output, found {len(outputs)}; use one Parameter per output")
-    if outputs[0] not in listed:
-        raise GraphError(f"Parameter: the output {type(outputs[0]).__name__} is not among the nodes; add it to `nodes`")
-    return outputs[0]
+def _checked_outputs(listed: Mapping[Node, None], outputs: tuple[Node, ...]) -> tuple[Node, ...]:
+    if not outputs:
+        raise GraphError("Parameter: expected at least one output, found none; name the last node among `outputs`")
+    for output in outputs:
+        if output not in listed:
+            raise GraphError(f"Parameter: the output {type(output).__name__} is not among the nodes; add it to `nodes`")
+    return outputs
 
 
 def _check_inputs(node: Node, inputs: tuple[Node, ...]) -> None:
@@ -186,12 +205,6 @@ def _check_inputs(node: Node, inputs: tuple[Node, ...]) -> None:
 
 def _shapes(shapes: tuple[Shape, ...]) -> str:
     return "inputs of shape " + " and ".join(map(str, shapes)) if shapes else "no inputs"
-
-
-def _dtype(leaf: ParameterInput) -> DataType:
-    if isinstance(leaf, TensorParameter | ConstantParameter | ReferenceParameter):
-        return leaf.dtype
-    return DataType.REAL
 
 
 def _reference(node: Node) -> Node:

@@ -111,13 +111,13 @@ class ConstantParameter(ParameterInput):
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class ReferenceParameter(ParameterInput):
-    """A leaf that shares the tensor of another leaf; a reference to a reference points to the last one's target."""
+    """A leaf that shares what another leaf holds; a reference to a reference points to the last one's target."""
 
-    parameter: TensorParameter | ConstantParameter
+    parameter: ParameterInput
 
     def __init__(self, parameter: ParameterInput) -> None:
         target = parameter.parameter if isinstance(parameter, ReferenceParameter) else parameter
-        if not isinstance(target, TensorParameter | ConstantParameter):
+        if not isinstance(target, ParameterInput):
             raise DTypeError(
                 f"ReferenceParameter: expected a leaf of a parameter, found {type(parameter).__name__}; "
                 "to share a whole parameter graph use its method ref()"
@@ -132,7 +132,7 @@ class ReferenceParameter(ParameterInput):
     @property
     def dtype(self) -> DataType:
         """The kind of the numbers of the leaf that it points to."""
-        return self.parameter.dtype
+        return kind_of(self.parameter)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -143,9 +143,16 @@ class ReferenceParameter(ParameterInput):
         """The leaf that it points to."""
         return self.parameter
 
-    def deref(self) -> TensorParameter | ConstantParameter:
+    def deref(self) -> ParameterInput:
         """The leaf that it points to."""
         return self.parameter
+
+
+def kind_of(leaf: ParameterInput) -> DataType:
+    """The kind of the numbers of a leaf; of a leaf kind of one's own, as far as is known before it is compiled."""
+    if isinstance(leaf, TensorParameter | ConstantParameter | ReferenceParameter):
+        return leaf.dtype
+    return DataType.REAL
 
 
 def _set(node: object, **values: object) -> None:

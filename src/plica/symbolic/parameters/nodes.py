@@ -56,6 +56,10 @@ class ParameterInput(ParameterNode):
         def shape(self) -> Shape:
             """The shape of the leaf."""
 
+    def fold_settings(self) -> Hashable:
+        """Config and shape."""
+        return setting_key(self.config), self.shape
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterOp(ParameterNode):

@@ -111,7 +111,9 @@ class Weight:
 
 @final
 class Params(Mapping[str, Array]):
-    """The parameters of a group of layers, each `(F, *shape)`, evaluated where they are asked for.
+    """The parameters of a group of layers, evaluated where they are asked for.
+
+    Each is an array `(F, *shape)`; one of several outputs is a tuple of such arrays.
 
     Args:
         names: Their names.

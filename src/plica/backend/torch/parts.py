@@ -1,0 +1,213 @@
+"""One layer, one parameter and one initializer in torch, each compiled without a circuit around it.
+
+>>> from plica.backend.torch.compiler import TorchCompiler
+>>> from plica.symbolic.layers import SumLayer
+>>> layer = TorchCompiler("sum-product").compile_layer(SumLayer(3, 2))
+>>> layer(torch.ones(1, 5, 3)).shape
+torch.Size([1, 5, 2])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.emit import emit, source
+from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, fill, initialize
+from plica.backend.torch.state import unfold_states
+from plica.backend.torch.weights import WeightCheck
+from plica.errors import DTypeError, ShapeError
+from plica.ir.dtypes import as_dtype
+from plica.ir.program import Program
+from plica.lower.data import input_width
+from plica.lower.leaves import Constant, Owners, owners_of
+from plica.lower.parts import LayerPart, ParameterPart
+from plica.lower.queries.score import Lowered
+from plica.symbolic.initializers import Initializer
+
+Key = tuple[torch.dtype, torch.dtype]  # inputs, parameters
+
+
+class TorchPart(nn.Module):
+    """A part with its tensors, which it shares with the circuits of its compiler.
+
+    Args:
+        part: What was compiled.
+        dtype: The dtype of its real tensors.
+        drawing: The rows of the context for initializers.
+    """
+
+    _real: Tensor
+
+    def __init__(self, part: LayerPart | ParameterPart, dtype: torch.dtype, drawing: Drawing) -> None:
+        super().__init__()
+        self.leaves = Leaves()
+        self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
+        self._part = part
+        self._drawing = drawing
+        self._lowered: dict[Key, Lowered] = {}
+        self._runs: dict[Key, Callable[..., Any]] = {}
+        unfold_states(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runs": {}, "_lowered": {}}  # generated functions are made again
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of real tensors."""
+        reals = (tensor.dtype for leaf, tensor in self.leaves.items() if leaf.kind.name == "REAL")
+        return next(reals, self._real.dtype)
+
+    @property
+    def program(self) -> Program:
+        """The Program for inputs of the dtype of the parameters."""
+        return self.lowered(self.dtype).program
+
+    @property
+    def code(self) -> str:
+        """The generated Python of `program`."""
+        return source(self.program)
+
+    def lowered(self, inputs: torch.dtype, owners: Owners | None = None) -> Lowered:
+        """The Program for inputs of one dtype, made once."""
+        key = (inputs, self.dtype)
+        if key not in self._lowered:
+            found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
+            self._lowered[key] = self._part.lower(as_dtype(self.dtype), as_dtype(inputs), found)
+        return self._lowered[key]
+
+    def adopt(self, lowered: Lowered, store: LeafStore) -> None:
+        """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
+        new = self.leaves.adopt(lowered.program, lowered.captured, store, self._part.keys, self.dtype)
+        numbers = {tensor: number for number, tensor in enumerate(self._part.keys)}
+        initialize(new, numbers, int(torch.randint(2**62, (), device="cpu")), self._drawing)
+
+    def run(self, inputs: torch.dtype, *x: Tensor) -> Any:
+        """The results for inputs of one dtype."""
+        key = (inputs, self.dtype)
+        if key not in self._runs:
+            lowered = self.lowered(inputs)
+            for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
+                if isinstance(captured, Constant):
+                    self.leaves.keep(var.name, captured)
+            self._runs[key] = emit(lowered.program)
+        return self._runs[key](self.leaves, *x)
+
+
+@final
+class TorchParameter(TorchPart):
+    """A compiled parameter; made by `TorchCompiler.compile_parameter`."""
+
+    def forward(self) -> Tensor | tuple[Tensor, ...]:
+        """The value, `(1, *shape)` with a fold axis ahead; a tuple of them where the parameter has several outputs."""
+        found: Tensor | tuple[Tensor, ...] = self.run(self.dtype)
+        return found
+
+
+@final
+class TorchLayer(TorchPart):
+    """A compiled layer that reads others; made by `TorchCompiler.compile_layer`."""
+
+    _part: LayerPart
+
+    def __init__(self, part: LayerPart, dtype: torch.dtype, drawing: Drawing) -> None:
+        super().__init__(part, dtype, drawing)
+        self._weights: WeightCheck | None = None
+
+    def forward(self, *x: Tensor) -> Tensor:
+        """The units of the layer.
+
+        Args:
+            x: The units of each input, `(1, B, I)` with a fold axis ahead.
+
+        Shapes: (1, B, O).
+        Values: In the semiring, as those of `x`.
+
+        Raises:
+            ShapeError: Another number of inputs than the layer's arity, or another shape.
+            UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
+        """
+        self._check(x)
+        if self._weights is None:
+            self._weights = WeightCheck(self._part.folded, self._part.semiring, self.lowered(self.dtype).weights)
+        if x[0].device.type == "cpu":  # looking at weights waits for other devices
+            self._weights.check(self.leaves)
+        found: Tensor = self.run(x[0].dtype, *x)
+        return found
+
+    def _check(self, x: tuple[Tensor, ...]) -> None:
+        layer = self._part.layer
+        shapes = [tuple(one.shape) for one in x]
+        expected = (1, shapes[0][1] if shapes and len(shapes[0]) == 3 else "B", layer.num_input_units)
+        if len(x) != layer.arity or any(shape != expected for shape in shapes):
+            raise ShapeError(
+                f"{layer!r}: expected {layer.arity} input(s) of shape {expected}, found {shapes}; give one tensor for "
+                "each input, with the fold axis of size 1 ahead"
+            )
+        if any(one.dtype != x[0].dtype or not (one.is_floating_point() or one.is_complex()) for one in x):
+            raise DTypeError(
+                f"{layer!r}: inputs must be floats of one dtype, found {', '.join(str(one.dtype) for one in x)}."
+            )
+
+
+@final
+class TorchInputLayer(nn.Module):
+    """A compiled layer that reads variables; made by `TorchCompiler.compile_layer`.
+
+    Args:
+        circuit: The circuit of the layer alone.
+    """
+
+    def __init__(self, circuit: TorchCircuit) -> None:
+        super().__init__()
+        self.circuit = circuit
+
+    def forward(self, x: Tensor | None = None) -> Tensor:
+        """The units of the layer, `(1, B, K)` with a fold axis ahead, in the semiring.
+
+        Args:
+            x: `(B, D)` as for a circuit: column v is variable v, NaN is missing. Columns after the layer's variables
+                are those of other layers. Nothing for a layer without variables.
+        """
+        width = input_width(self.circuit.symbolic)
+        found: Tensor = self.circuit(x[:, :width] if isinstance(x, Tensor) and x.ndim == 2 else x)
+        return found.permute(1, 0, 2)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TorchInitializer:
+    """A compiled initializer; made by `TorchCompiler.compile_initializer`.
+
+    Args:
+        initializer: The initializer.
+        drawing: The rows of the context.
+    """
+
+    initializer: Initializer
+    drawing: Drawing
+
+    def __call__(self, tensor: Tensor, seed: int | None = None) -> Tensor:
+        """Fill a tensor in place, and return it.
+
+        Args:
+            tensor: What to fill; gradients do not see it.
+            seed: Draws depend on it alone; by default it is drawn from torch's global generator.
+
+        Raises:
+            ShapeError: The initializer does not fill such a shape.
+        """
+        shape = tuple(tensor.shape)
+        if not self.initializer.allows_shape(shape):
+            raise ShapeError(
+                f"{type(self.initializer).__name__} with {self.initializer.config} cannot fill shape {shape}; change "
+                "the shape, or the value, axis or number of concentrations of the initializer"
+            )
+        number = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
+        return fill(tensor, self.initializer, np.random.default_rng(number), self.drawing)

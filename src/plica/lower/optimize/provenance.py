@@ -1,0 +1,97 @@
+"""Where layers went: what each rule made of which layer, and in which role.
+
+>>> from plica.lower.optimize import optimize_circuit
+>>> from plica.symbolic.circuit import Circuit
+>>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+>>> x, y = (CategoricalLayer([variable], 2, num_categories=3) for variable in range(2))
+>>> product, total = HadamardLayer(2), SumLayer(2, 1)
+>>> optimized = optimize_circuit(Circuit([x, y, product, total], {product: [x, y], total: [product]}, [total]))
+>>> optimized.provenance.became(product)
+{CPTLayer(arity=2, 2 -> 1): ('cp-t.product',)}
+>>> optimized.provenance.became(x)
+{CategoricalLayer(scope={0}, 2): ()}
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plica.symbolic.layers import Layer
+
+Roles = tuple[str, ...]
+"""What a layer was in one rewriting after another, as `rule.role`: `("hadamard-hadamard.inner", "cp-t.product")`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """What rules made of one layer at once.
+
+    Args:
+        stage: `parameters`, `shatter` or `fuse`.
+        rules: The rules, each with its equation.
+        role: What the pattern calls the layer; empty where its parameters were rewritten.
+        beside: The other layers that were replaced with it.
+        layers: The new layers, inputs first; none where a layer that was there already is read in place of it.
+        output: What is read in place of the root of the match.
+    """
+
+    stage: str
+    rules: tuple[tuple[str, str], ...]
+    role: str
+    beside: tuple[Layer, ...]
+    layers: tuple[Layer, ...]
+    output: Layer
+
+    @property
+    def roles(self) -> Roles:
+        """The role with the rule; none where the layer is still a layer of its own."""
+        return tuple(f"{rule}.{self.role}" for rule, _ in self.rules) if self.role else ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Provenance:
+    """Every step of a circuit's layers.
+
+    Args:
+        steps: What became of each layer that was replaced, those that rules made and other rules replaced among them.
+    """
+
+    steps: Mapping[Layer, Step] = field(default_factory=dict)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Provenance":
+        """Itself: it is immutable."""
+        return self
+
+    def became(self, layer: Layer) -> dict[Layer, Roles]:
+        """The layers of the rewritten circuit that compute `layer`, and its roles in each; itself where it stayed.
+
+        A layer that was shattered is computed in several. The layer that is read in place of it is the last.
+        """
+        step = self.steps.get(layer)
+        if step is None:
+            return {layer: ()}
+        found: dict[Layer, Roles] = {}
+        for one in step.layers or (step.output,):
+            for last, roles in self.became(one).items():
+                found.pop(last, None)
+                found[last] = (*step.roles, *roles)
+        return found
+
+    def history(self, layer: Layer) -> Iterator[tuple[Layer, Step]]:
+        """The steps from a layer to what it became, each with the layer that it was taken on."""
+        todo = [layer]
+        while todo:
+            one = todo.pop(0)
+            step = self.steps.get(one)
+            if step is not None:
+                yield one, step
+                todo += step.layers or (step.output,)
+
+
+def sources(provenance: Provenance, layers: Iterable[Layer]) -> dict[Layer, dict[Layer, Roles]]:
+    """For each layer of the rewritten circuit, which of `layers` it is made of, and their roles in it."""
+    found: dict[Layer, dict[Layer, Roles]] = {}
+    for layer in layers:
+        for one, roles in provenance.became(layer).items():
+            found.setdefault(one, {})[layer] = roles
+    return found

@@ -1,0 +1,123 @@
+"""Programs of one layer, and of one parameter: what is compiled without a circuit around it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from plica.ir.dtypes import DType
+from plica.lower.fold.groups import FoldedCircuit, Rows, single_groups
+from plica.lower.leaves import Owners, leaf_keys
+from plica.lower.lowering import LoweringScope
+from plica.lower.queries.bottom_up import inner_value
+from plica.lower.queries.score import Lowered, doubtful_weights
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.layers import InnerLayer, InputLayer
+from plica.symbolic.parameters import Parameter, TensorParameter
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import SUM_PRODUCT, Semiring
+from plica.tracing import namespace as xp
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Given(InputLayer):
+    """What stands in place of what a part has no circuit for: units that are given to it."""
+
+    scope: Scope
+    num_output_units: int
+    given: Mapping[str, Parameter] = field(default_factory=dict)
+
+    @property
+    def domain(self) -> Domain:
+        """Nothing is asked of what is given."""
+        return REALS
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside parameters."""
+        return {"scope": self.scope, "num_output_units": self.num_output_units}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """The parameter that is compiled alone."""
+        return dict(self.given)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerPart:
+    """A layer that reads others, alone.
+
+    Args:
+        folded: The layer, above a `Given` for each of its inputs.
+        semiring: How numbers are carried.
+    """
+
+    folded: FoldedCircuit
+    semiring: Semiring
+
+    @staticmethod
+    def of(layer: InnerLayer, semiring: Semiring, rows: Rows) -> "LayerPart":
+        """The part for a layer and the rows of a context."""
+        inputs = [Given(Scope([place]), layer.num_input_units) for place in range(layer.arity)]
+        return LayerPart(single_groups(Circuit([*inputs, layer], {layer: inputs}, [layer]), rows=rows), semiring)
+
+    @property
+    def layer(self) -> InnerLayer:
+        """The layer."""
+        (layer,) = self.folded.circuit.inner_layers
+        return layer
+
+    @property
+    def keys(self) -> dict[TensorParameter, str]:
+        """What a state dict calls the tensors: `weight`."""
+        return _own_keys(self.folded.circuit)
+
+    def lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:
+        """The Program from H inputs `(1, B, I)`, as the semiring carries them, to `(1, B, O)`."""
+        scope = LoweringScope(self.folded, self.semiring, dtype, owners)
+        with scope.trace.active():
+            shape = (1, "b", self.layer.num_input_units)
+            inputs = [(scope.argument(f"x{place}", shape, input_dtype),) for place in range(self.layer.arity)]
+            group = self.folded.groups[-1]
+            with scope.builder.at(repr(self.layer)):
+                result = self.semiring.result(xp, inner_value(scope, group, inputs))
+        return Lowered(scope.build([result]), tuple(scope.captured), doubtful_weights(scope), scope.parameter_info)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ParameterPart:
+    """A parameter alone.
+
+    Args:
+        circuit: Of a `Given` that has it.
+    """
+
+    circuit: Circuit
+
+    @staticmethod
+    def of(parameter: Parameter) -> "ParameterPart":
+        """The part for a parameter."""
+        layer = Given(Scope([0]), 1, {"value": parameter})
+        return ParameterPart(Circuit([layer], {}, [layer]))
+
+    @property
+    def keys(self) -> dict[TensorParameter, str]:
+        """What a state dict calls the tensors: `value`, or `value.0`, `value.1` where there are several."""
+        return _own_keys(self.circuit)
+
+    def lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:  # noqa: ARG002 (it has no inputs)
+        """The Program without inputs that returns each output as `(1, *shape)`."""
+        scope = LoweringScope(single_groups(self.circuit), SUM_PRODUCT, dtype, owners)
+        (layer,) = self.circuit.layers
+        with scope.trace.active(), scope.builder.at("parameter"):
+            results = scope.outputs(layer.params["value"])
+        return Lowered(scope.build(results), tuple(scope.captured), (), scope.parameter_info)
+
+
+def _own_keys(circuit: Circuit) -> dict[TensorParameter, str]:
+    """The keys of a circuit without the number of the layer, which is the only one with tensors."""
+    keys = leaf_keys(circuit).items()
+    return {tensor: key if tensor.name else key.partition(".")[2] for tensor, key in keys}

@@ -1,0 +1,197 @@
+"""The rules that a context compiles by: rows of its own in front of Plica's, which never change.
+
+>>> from plica.symbolic.layers import LAYER_ROWS, SumLayer
+>>> rules = CompilationRules()
+>>> rules.layers.find(SumLayer) is LAYER_ROWS[SumLayer]
+True
+>>> rules.layers.add(LAYER_ROWS[SumLayer])
+Traceback (most recent call last):
+plica.errors.UnsupportedError: SumLayer has a row already; pass override=True to replace it in this context alone.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, final
+
+from plica.errors import DTypeError, UnsupportedError
+from plica.symbolic import initializers, parameters
+from plica.symbolic.initializers import Initializer, InitializerRow
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    FusedLayer,
+    FusedRow,
+    InnerLayer,
+    InputLayer,
+    InputRow,
+    Layer,
+    LayerRow,
+    ProductLayer,
+    ProductRow,
+    SumRow,
+)
+from plica.symbolic.operators import OperatorRow
+from plica.symbolic.parameters import LeafRow, OperationRow, ParameterInput, ParameterNode, ParameterOp, ParameterRow
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class RowKind:
+    """One class of rows that a registry takes.
+
+    Args:
+        row: The class of the rows.
+        subject: The field of a row that names what it is for: a class, or a tuple of classes.
+        base: What that class is under.
+        functions: The fields of a row that must be functions.
+        other: Classes under `base` that have rows of another kind.
+    """
+
+    row: type
+    subject: str
+    base: type
+    functions: tuple[str, ...]
+    other: tuple[type, ...] = ()
+
+    def problem(self, row: Any) -> str | None:
+        """What is wrong with a row, or None."""
+        subject = getattr(row, self.subject)
+        for one in subject if isinstance(subject, tuple) else (subject,):
+            if not isinstance(one, type) or not issubclass(one, self.base) or issubclass(one, self.other):
+                return f"its {self.subject} must be a class under {self.base.__name__}{self._but()}, found {_name(one)}"
+        for name in self.functions:
+            if not callable(getattr(row, name)):
+                return f"its {name} must be a function, found {getattr(row, name)!r}"
+        return None
+
+    def _but(self) -> str:
+        return f" (not {' or '.join(one.__name__ for one in self.other)})" if self.other else ""
+
+
+@final
+class Registry(Generic[Row]):
+    """Rows by what they are for, those of one context in front of Plica's.
+
+    Args:
+        method: The method of a context by which rows are added, for messages.
+        kinds: The classes of rows.
+        key: What a row is for.
+        plicas: The rows that every context has.
+        brings: Classes of Plica's own that bring what a row would say.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        kinds: tuple[RowKind, ...],
+        key: Callable[[Row], Hashable],
+        plicas: Mapping[Any, Row] | None = None,
+        brings: Collection[type] = (),
+    ) -> None:
+        self._method, self._kinds, self._key = method, kinds, key
+        self._plicas: Mapping[Any, Row] = plicas or {}
+        self._brings = frozenset(brings)
+        self._own: dict[Any, Row] = {}
+
+    @property
+    def own(self) -> dict[Any, Row]:
+        """The rows of the context, as they are now."""
+        return dict(self._own)
+
+    def add(self, row: Row, *, override: bool = False) -> None:
+        """Have a row from now on; circuits that are compiled already stay as they are.
+
+        Args:
+            row: The row.
+            override: Whether it takes the place of a row, or of what a class of Plica's own says, in this context.
+
+        Raises:
+            DTypeError: It is no row of this registry, or for a class that has another kind of row.
+            UnsupportedError: There is a row already, and `override` was not asked for.
+        """
+        kind = next((kind for kind in self._kinds if isinstance(row, kind.row)), None)
+        if kind is None:
+            expected = " or ".join(kind.row.__name__ for kind in self._kinds)
+            raise DTypeError(f"{self._method} takes {_article(expected)} {expected}, found {_name(row)}.")
+        problem = kind.problem(row)
+        if problem is not None:
+            raise DTypeError(f"{self._method}: the {kind.row.__name__} is wrong: {problem}.")
+        key = self._key(row)
+        if not override and (key in self._own or key in self._plicas or key in self._brings):
+            raise UnsupportedError(
+                f"{_key_name(key)} has a row already; pass override=True to replace it in this context alone."
+            )
+        self._own[key] = row
+
+    def find(self, key: Any) -> Row | None:
+        """The row for a class, or for whatever rows of this registry are for; None where there is none."""
+        return self._own.get(key) or self._plicas.get(key)
+
+
+_LAYER_KINDS = (
+    RowKind(InputRow, "layer", InputLayer, ("body", "marginal")),
+    RowKind(SumRow, "layer", InnerLayer, ("body",), (ProductLayer, FusedLayer)),
+    RowKind(ProductRow, "layer", ProductLayer, ("body",)),
+    RowKind(FusedRow, "layer", FusedLayer, ("body",)),
+)
+_PARAMETER_KINDS = (
+    RowKind(OperationRow, "operation", ParameterOp, ("evaluate",)),
+    RowKind(LeafRow, "leaf", ParameterInput, ("parameter",), (parameters.ReferenceParameter,)),
+)
+_INITIALIZER_KINDS = (RowKind(InitializerRow, "initializer", Initializer, ("draw",)),)
+_OPERATOR_KINDS = (RowKind(OperatorRow, "layers", Layer, ("rule",)),)
+
+
+@dataclass(frozen=True, slots=True)
+class CompilationRules:
+    """The registries of one context."""
+
+    layers: Registry[LayerRow] = field(
+        default_factory=lambda: Registry("add_layer_compilation_rule", _LAYER_KINDS, lambda row: row.layer, LAYER_ROWS)
+    )
+    parameters: Registry[ParameterRow] = field(
+        default_factory=lambda: Registry(
+            "add_parameter_compilation_rule",
+            _PARAMETER_KINDS,
+            lambda row: row.leaf if isinstance(row, LeafRow) else row.operation,
+            brings=_public(parameters, ParameterNode),
+        )
+    )
+    initializers: Registry[InitializerRow] = field(
+        default_factory=lambda: Registry(
+            "add_initializer_compilation_rule",
+            _INITIALIZER_KINDS,
+            lambda row: row.initializer,
+            brings=_public(initializers, Initializer),
+        )
+    )
+    operators: Registry[OperatorRow] = field(
+        default_factory=lambda: Registry("add_operator_rule", _OPERATOR_KINDS, lambda row: (row.operator, row.layers))
+    )
+
+    @property
+    def overridden_layers(self) -> tuple[type[Layer], ...]:
+        """The classes of Plica's own layers that have another row here."""
+        own = self.layers.own
+        return tuple(layer for layer in LAYER_ROWS if layer in own)
+
+
+def _public(module: Any, base: type) -> frozenset[type]:
+    """The classes of a module that are under `base`."""
+    found = (getattr(module, name) for name in dir(module))
+    return frozenset(one for one in found if isinstance(one, type) and issubclass(one, base))
+
+
+def _name(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else f"{type(value).__name__} {value!r}"
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "AEIOU" else "a"
+
+
+def _key_name(key: Any) -> str:
+    if isinstance(key, tuple):
+        operator, layers = key
+        return f"{operator}({', '.join(one.__name__ for one in layers)})"
+    return str(key.__name__)

@@ -1,0 +1,247 @@
+"""Layers, parameters and initializers that are compiled alone, and share their tensors with circuits."""
+
+import copy
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from plica import PipelineContext
+from plica.backend.torch.parts import TorchLayer
+from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.initializers import (
+    ConstantTensorInitializer,
+    DirichletInitializer,
+    Initializer,
+    InitializerRow,
+    NormalInitializer,
+)
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer, TuckerLayer
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    ExpParameter,
+    HadamardParameter,
+    Parameter,
+    TensorParameter,
+    softmax_normal,
+)
+from tests.harness.own_layers import NEIGHBOURS, NeighbourSum
+from tests.harness.own_leaves import LowRank
+
+
+def leaf(*shape: int, **settings: Any) -> TensorParameter:
+    return TensorParameter(*shape, initializer=NormalInitializer(), **settings)
+
+
+INNER = {
+    "sum": lambda: SumLayer(3, 2, 2),
+    "hadamard": lambda: HadamardLayer(3, 2),
+    "kronecker": lambda: KroneckerLayer(3, 2),
+    "tucker": lambda: TuckerLayer(3, 2, 2),
+    "own": lambda: NeighbourSum(3, 2, Parameter.from_input(leaf(3, 4))),
+}
+
+
+@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product", "max-product"])
+@pytest.mark.parametrize("name", INNER)
+def test_a_layer_alone_computes_what_it_does_in_a_circuit(name: str, semiring: str) -> None:
+    layer = INNER[name]()
+    context = PipelineContext(semiring=semiring, dtype="float64", optimize=False)
+    context.add_layer_compilation_rule(NEIGHBOURS)
+    alone = context.compile_layer(layer)
+    assert context.compile_layer(layer) is alone
+    inputs = [CategoricalLayer([v], 3, num_categories=2) for v in range(2)]
+    compiled = context.compile(Circuit([*inputs, layer], {layer: inputs}, [layer]))
+    x = torch.tensor([[0, 1], [1, 1], [0, 0]])
+    units = [context.compile_layer(one)(x) for one in inputs]
+    assert [one.shape for one in units] == [(1, 3, 3), (1, 3, 3)]
+    torch.testing.assert_close(alone(*units)[0], compiled(x)[:, 0], rtol=1e-12, atol=1e-12)
+    parameters = list(alone.parameters())
+    assert {id(one) for one in parameters} <= {id(one) for one in compiled.parameters()}
+    if parameters:
+        alone(*units).sum().backward()
+        assert all(bool((one.grad != 0).any()) for one in parameters)
+        assert list(alone.state_dict()) == list(layer.params)
+
+
+def test_input_layers_alone_read_data_as_circuits_do() -> None:
+    layer = CategoricalLayer([2], 4, num_categories=3)
+    context = PipelineContext()
+    alone = context.compile_layer(layer)
+    result = alone(torch.tensor([[9.0, 9.0, 1.0], [0.0, 0.0, float("nan")]]))
+    assert result.shape == (1, 2, 4)
+    torch.testing.assert_close(result[0, 1], torch.zeros(4))
+    with pytest.raises(InputError, match="variable 2: the value 3"):
+        alone(torch.tensor([[0, 0, 3]]))
+
+
+def test_a_part_goes_from_dtype_to_dtype_and_is_copied() -> None:
+    layer = SumLayer(3, 2)
+    alone = PipelineContext().compile_layer(layer)
+    x = torch.rand(1, 4, 3).log()
+    expected = alone(x)
+    double = alone.double()
+    assert double is alone
+    torch.testing.assert_close(alone(x.double()), expected.double(), rtol=1e-6, atol=1e-6)
+    for other in (copy.deepcopy(alone), pickle.loads(pickle.dumps(alone))):
+        assert torch.equal(other(x.double()), alone(x.double()))
+        assert {id(one) for one in other.parameters()}.isdisjoint({id(one) for one in alone.parameters()})
+    state = alone.state_dict()
+    alone.load_state_dict({"weight": state["weight"].float()}, assign=True)
+    torch.testing.assert_close(alone(x), expected)
+    assert isinstance(alone, TorchLayer)
+    assert "log_matmul_exp" in alone.code
+
+
+def test_negative_weights_are_refused_where_logarithms_are_carried() -> None:
+    learnt = SumLayer(2, 1, weight=TensorParameter(1, 2, initializer=ConstantTensorInitializer(-1.0)))
+    fixed = SumLayer(2, 1, weight=ConstantParameter(1, 2, value=-1.0))
+    x = torch.zeros(1, 1, 2)
+    alone = PipelineContext().compile_layer(SumLayer(2, 1, weight=leaf(1, 2)))
+    with torch.no_grad():
+        next(alone.parameters()).fill_(-1.0)
+    for refused in (
+        lambda: alone(x),
+        lambda: PipelineContext().compile_layer(learnt)(x),
+        lambda: PipelineContext().compile_layer(fixed),
+    ):
+        with pytest.raises(UnsupportedError, match="negative"):
+            refused()
+    assert PipelineContext(semiring="sum-product").compile_layer(fixed)(x + 1).item() == -2
+
+
+def test_a_parameter_alone() -> None:
+    """Its value with a fold axis, several outputs as a tuple, gradients, and the tensors of circuits that have it."""
+    mean, log = leaf(2), leaf(2, name="log")
+    exp, square = ExpParameter((2,)), HadamardParameter((2,), (2,))
+    both = Parameter([mean, log, exp, square], {exp: [log], square: [mean, exp]}, [square, mean])
+    context = PipelineContext(dtype="float64")
+    alone = context.compile_parameter(both)
+    assert context.compile_parameter(both) is alone
+    assert context.compile_parameter(mean) is context.compile_parameter(mean)
+    product, first = alone()
+    state = alone.state_dict()
+    assert list(state) == ["value.0", "log"]
+    assert product.shape == first.shape == (1, 2)
+    torch.testing.assert_close(product[0], state["value.0"] * state["log"].exp())
+    torch.testing.assert_close(first[0], state["value.0"])
+    (product.sum() + first.sum()).backward()
+    assert all(one.grad is not None for one in alone.parameters())
+    assert context.compile_parameter(mean)().data_ptr() == context._compiler.tensor_of(mean)[0].data_ptr()
+
+    weight = softmax_normal((1, 3))
+    inputs, total = CategoricalLayer([0], 3, num_categories=2), SumLayer(3, 1, weight=weight)
+    compiled = context.compile(Circuit([inputs, total], {total: [inputs]}, [total]))
+    compiled.load_state_dict({**compiled.state_dict(), "1.weight": torch.tensor([[0.0, 1.0, 2.0]])})
+    expected = torch.tensor([[[0.0, 1.0, 2.0]]], dtype=torch.float64).softmax(-1)
+    torch.testing.assert_close(context.compile_parameter(weight)(), expected)
+
+
+@pytest.mark.parametrize("kind", [DataType.REAL, DataType.COMPLEX, DataType.INTEGER])
+def test_parameters_alone_of_every_kind(kind: DataType) -> None:
+    value = np.array([1, 2, 3])
+    tensor = TensorParameter(3, initializer=ConstantTensorInitializer(value), learnable=False, dtype=kind)
+    found = PipelineContext().compile_parameter(tensor)()
+    assert found.dtype == {"REAL": torch.float32, "COMPLEX": torch.complex64, "INTEGER": torch.int64}[kind.name]
+    assert found[0].tolist() == [1, 2, 3]
+    constant = PipelineContext().compile_parameter(ConstantParameter(2, value=[0.5, 2.0]))()
+    assert constant.tolist() == [[0.5, 2.0]]
+
+
+def test_a_leaf_of_ones_own_alone() -> None:
+    alone = PipelineContext(dtype="float64").compile_parameter(LowRank(3, 4, rank=1))
+    first, second = alone.state_dict().values()
+    torch.testing.assert_close(alone()[0], first @ second)
+
+
+@dataclass(frozen=True, eq=False)
+class Ramp(Initializer):
+    """0, 1, 2, ... : an initializer of one's own."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {}
+
+    def allows_shape(self, shape: tuple[int, ...]) -> bool:
+        return len(shape) > 0
+
+    def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:  # noqa: ARG002
+        return np.arange(np.prod(shape)).reshape(shape)
+
+
+def test_an_initializer_alone_fills_in_place() -> None:
+    context = PipelineContext()
+    fill = context.compile_initializer(DirichletInitializer(2.0))
+    tensor = torch.empty(4, 3)
+    assert fill(tensor, seed=1) is tensor
+    torch.testing.assert_close(tensor.sum(-1), torch.ones(4))
+    assert torch.equal(fill(torch.empty(4, 3), 1), tensor)
+    torch.manual_seed(5)
+    one = fill(torch.empty(4, 3))
+    torch.manual_seed(5)
+    assert torch.equal(fill(torch.empty(4, 3)), one)
+    assert context.compile_initializer(Ramp())(torch.nn.Parameter(torch.empty(2, 2))).tolist() == [[0, 1], [2, 3]]
+    context.add_initializer_compilation_rule(InitializerRow(Ramp, lambda _, __, shape: np.ones(shape)))
+    assert context.compile_initializer(Ramp())(torch.empty(2)).tolist() == [1, 1]
+    with pytest.raises(ShapeError, match=r"DirichletInitializer with .* cannot fill shape \(\)"):
+        fill(torch.empty(()))
+
+
+def test_a_draw_of_another_shape_is_refused() -> None:
+    context = PipelineContext()
+    context.add_initializer_compilation_rule(InitializerRow(Ramp, lambda _, __, shape: np.ones((1, *shape))))
+    with pytest.raises(ShapeError, match=r"Ramp: expected a draw of shape \(2,\), found \(1, 2\)"):
+        context.compile_initializer(Ramp())(torch.empty(2))
+
+
+WRONG: dict[str, tuple[Any, type[Exception], str]] = {
+    "a circuit as a layer": (
+        lambda ctx: ctx.compile_layer(Circuit([(one := CategoricalLayer([0], 1, num_categories=2))], {}, [one])),
+        DTypeError,
+        "compile_layer takes a layer, found Circuit.*for a circuit there is `compile`",
+    ),
+    "a layer without a row": (
+        lambda ctx: ctx.compile_layer(NeighbourSum(2, 1, Parameter.from_input(leaf(2, 2)))),
+        UnsupportedError,
+        "NeighbourSum has no row",
+    ),
+    "a number as a parameter": (lambda ctx: ctx.compile_parameter(2.0), DTypeError, "expected a Parameter"),
+    "a function as an initializer": (
+        lambda ctx: ctx.compile_initializer(torch.nn.init.normal_),
+        DTypeError,
+        "compile_initializer takes an initializer, found .*has a method `draw`",
+    ),
+    "too few inputs": (
+        lambda ctx: ctx.compile_layer(HadamardLayer(3, 2))(torch.zeros(1, 2, 3)),
+        ShapeError,
+        r"expected 2 input\(s\) of shape \(1, 2, 3\), found \[\(1, 2, 3\)\]",
+    ),
+    "inputs of several lengths": (
+        lambda ctx: ctx.compile_layer(HadamardLayer(3, 2))(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3)),
+        ShapeError,
+        r"found \[\(1, 2, 3\), \(1, 4, 3\)\]",
+    ),
+    "inputs without a fold axis": (
+        lambda ctx: ctx.compile_layer(SumLayer(3, 2))(torch.zeros(2, 3)),
+        ShapeError,
+        "with the fold axis of size 1 ahead",
+    ),
+    "integers": (
+        lambda ctx: ctx.compile_layer(SumLayer(3, 2))(torch.zeros(1, 2, 3, dtype=torch.int64)),
+        DTypeError,
+        "inputs must be floats of one dtype, found torch.int64",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_parts(case: str) -> None:
+    call, error, message = WRONG[case]
+    with pytest.raises(error, match=message):
+        call(PipelineContext())
