@@ -17,6 +17,7 @@ LEVELS = {
     "graph": 0,
     "ir": 1,
     "ops": 2,
+    "rules": 2,
     "tracing": 3,
     "passes": 3,
     "eager": 4,

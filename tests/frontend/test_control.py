@@ -151,6 +151,76 @@ def test_misuse_is_refused(call, error, message: str) -> None:
         call()
 
 
+# Sizes that arguments share: an array that is passed twice shares them, at once as in a trace
+
+
+def _wider(a):
+    return pnp.concat([a, a[:1]])
+
+
+SHARING = (
+    # a loop over an array that is passed twice, what is said of it; empty where nothing is
+    (lambda a, **own: plica.for_loop(0, 2, 1, lambda i, a, a_: (a, a_ * 2), a, a, **own), ""),
+    (lambda a, **own: plica.for_loop(0, 2, 1, lambda i, a, a_: (_wider(a), _wider(a_)), a, a, **own), ""),
+    (
+        lambda a, **own: plica.for_loop(0, 2, 1, lambda i, a, a_: (a, _wider(a_)), a, a, **own),
+        "axis 0 of argument 'a_' .*but argument 'a', which shares that size, keeps it",
+    ),
+    (
+        lambda a, **own: plica.for_loop(0, 2, 1, lambda i, a, a_: (_wider(a), a_), a, a, **own),
+        "axis 0 of argument 'a' .*but argument 'a_', which shares that size, keeps it",
+    ),
+    (
+        lambda a, **own: plica.while_loop(
+            lambda t: t[0].shape[0] < 4, lambda t: (_wider(_wider(t[0])), _wider(t[1])), (a, a), **own
+        ),
+        "axis 0 of argument .*which shares that size, becomes",
+    ),
+    (
+        lambda a, **own: plica.scan(lambda c, row: ((c[0], _wider(c[1])), row), (a, a), pnp.ones([3]), **own)[0],
+        "axis 0 of argument .*which shares that size, keeps it",
+    ),
+)
+
+
+@pytest.mark.parametrize(("loop", "message"), SHARING, ids=range(len(SHARING)))
+def test_an_array_that_is_passed_twice_shares_its_sizes(loop, message: str) -> None:
+    one = np.arange(3.0)
+    at_once = plica.jit(loop, abstracted_axes={0: "n"})
+    for run in (loop, at_once):
+        if message:
+            with pytest.raises(ShapeError, match=rf"test_control.py:\d+: {message}.*use preserve_dimensions=False"):
+                run(one)
+        else:
+            assert [tuple(found.shape) for found in run(one)] == [tuple(found.shape) for found in loop(one)]
+    alone = plica.jit(lambda a: loop(a, preserve_dimensions=False), abstracted_axes={0: "n"})
+    assert [found.tolist() for found in loop(one, preserve_dimensions=False)] == [f.tolist() for f in alone(one)]
+
+
+def _grow_first(a, b):
+    return plica.for_loop(0, 2, 1, lambda i, a, b: (_wider(a), b), a, b)[0]
+
+
+BY_CHANCE = (
+    # of two arrays of sizes n and m: what has a size of its own in a trace
+    lambda x, y: _grow_first(x, y),
+    lambda x, y: _grow_first(plica.cond(pnp.sum(x) >= 0, lambda: x, lambda: y), x),
+    lambda x, y: _grow_first(plica.for_loop(0, x.shape[0] - 2, 1, lambda i, a: _wider(a), x), x),
+    lambda x, y: _grow_first(plica.for_loop(0, 1, 1, lambda i, a: plica.cond(True, lambda: x, lambda: y), y), x),
+    lambda x, y: _grow_first(plica.while_loop(lambda a: a.shape[0] < 2, _wider, x), x),
+    lambda x, y: plica.for_loop(0, 2, 1, lambda i, a: _grow_first(a, x), x, preserve_dimensions=False),
+    lambda x, y: plica.scan(lambda c, row: (_grow_first(c, x), row), x, pnp.ones([2]), preserve_dimensions=False)[0],
+)
+
+
+@pytest.mark.parametrize("make", KINDS, ids=["numpy", "torch"])
+@pytest.mark.parametrize("function", BY_CHANCE, ids=range(len(BY_CHANCE)))
+def test_arrays_that_are_alike_by_chance_share_nothing(function, make) -> None:
+    one, other = make(1.0, 2.0), make(3.0, 4.0)
+    compiled = plica.jit(function, abstracted_axes=({0: "n"}, {0: "m"}))
+    assert function(one, other).tolist() == compiled(one, other).tolist()
+
+
 # Conditions and arguments: the same is refused, with the same words, whether a function is traced or not
 
 NO_TRUTHS = (

@@ -1,19 +1,43 @@
 """Patterns and where they match: chains, trees, DAGs, variadic inputs, conditions, sharing, and what nearly matches."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from plica.errors import GraphError
-from plica.graph.match import GraphOptMatch, OptMatchStrategy, match_optimization_patterns
+from plica.graph.bind import pattern_matcher
+from plica.graph.match import Search, match_optimization_patterns
+from plica.graph.order import consumers
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.strategy import OptMatchStrategy, overlaps
+from plica.graph.view import GraphOptMatch, GraphView
 from tests.harness.graphs import Letters, letters
 
 CHAIN = Pattern.chain("f", "g")
 
 
-def find(graph: Letters, *patterns: Pattern, **settings):
-    return match_optimization_patterns(graph.view(), patterns, **settings)
+def find(graph: Letters | GraphView, *patterns: Pattern, strategy=OptMatchStrategy.LARGEST_MATCH, **settings):
+    """The matches, the same by root, and the near misses."""
+    view = graph.view() if isinstance(graph, Letters) else graph
+    misses: list[Any] = []
+    found = match_optimization_patterns(
+        view.nodes,
+        view.outputs,
+        patterns,
+        view.inputs,
+        consumers(view.nodes, view.inputs).__getitem__,
+        pattern_matcher(view),
+        strategy,
+        Search(view, on_near_miss=misses.append, **settings),
+    )
+    return Found(*found, misses)
+
+
+class Found(NamedTuple):
+    matches: list
+    by_root: dict
+    near_misses: list
 
 
 def names(match: GraphOptMatch, name: str) -> str:
@@ -71,7 +95,7 @@ def test_a_pattern_may_be_a_tree() -> None:
     assert (names(match, "x"), names(match, "y"), names(match, "right")) == ("x", "y", "c")
     turned = letters("x; y; b = g x; c = g y; a = add c b", "a", c={"n": 2})
     _, _, (miss,) = find(turned, pattern)
-    assert miss.detail == "b: n is None, not 2"
+    assert miss.detail == "b has no n"
 
 
 def test_a_pattern_may_be_a_dag() -> None:
@@ -135,6 +159,33 @@ def test_conditions_are_values_or_predicates() -> None:
         assert bool(find(graph, pattern).matches) == fits
 
 
+def test_an_array_is_a_setting_like_any_other() -> None:
+    array, number = (Pattern(Entry("a", "f", config={"value": value})) for value in (np.ones(2), 1.0))
+    for value, fits in ((np.ones(2), (True, False)), (np.zeros(2), (False, False)), (1.0, (False, True))):
+        graph = letters("x; a = f x", "a", a={"value": value})
+        assert (bool(find(graph, array).matches), bool(find(graph, number).matches)) == fits
+    assert not find(letters("x; a = f x", "a", a={"value": np.ones(3)}), array).matches
+
+
+@pytest.mark.parametrize("where", ["config", "facts"])
+def test_a_missing_name_is_a_near_miss(where: str) -> None:
+    graph = letters("x; a = f x; b = f a", "b", b={"n": 1})
+    wanted: dict[str, Any] = {where: {"n": lambda n: n > 0}}
+    matches, _, (miss,) = find(graph, Pattern(Entry("only", "f", ("x",), **wanted)))
+    assert [match.root.name for match in matches] == ["b"]
+    assert (miss.why, miss.detail) == ("only has no n", "a has no n")
+
+
+def test_a_missing_sub_graph_is_a_near_miss() -> None:
+    carried = letters("w", "w").view()
+    graph = letters("x; a = f x; b = f a", "b").view(sub_graph=lambda node, _: carried if node.name == "b" else None)
+    pattern = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern(Entry("leaf", "w", ()))}))
+    matches, _, (miss,) = find(graph, pattern)
+    assert [match.root.name for match in matches] == ["b"]
+    assert (miss.why, miss.detail) == ("sum has no weight", "a has no weight")
+    assert not find(letters("x; a = f x", "a"), pattern).matches
+
+
 def test_a_kind_may_be_one_of_several_or_any() -> None:
     graph = letters("x; b = g x; a = f b", "a")
     assert find(graph, Pattern.chain("f", ("h", "g"))).matches
@@ -161,10 +212,22 @@ def test_sub_patterns_are_found_in_what_a_node_carries() -> None:
     inner = Pattern(Entry("soft", "softmax", ("logits",)), is_output=True)
     pattern = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": inner}))
     graph = letters("x; a = f x", "a").view(sub_graph=lambda *_: carried)
-    (match,) = match_optimization_patterns(graph, [pattern]).matches
-    assert match.sub_matches["sum"]["weight"]["logits"].name == "w"
+    (match,) = find(graph, pattern).matches
+    assert [one["logits"].name for one in match.sub_matches["sum"]["weight"]] == ["w"]
+    assert match.sub_matches["sum"]["weight"][0].graph is carried
     other = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern.chain("exp")}))
-    assert not match_optimization_patterns(graph, [other]).matches
+    assert not find(graph, other).matches
+
+
+def test_all_matches_of_a_sub_pattern_are_kept() -> None:
+    carried = letters("w; a = add w w; b = add a a; c = add b b; s = softmax c", "s").view()
+    pattern = Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": Pattern.chain("add", "softmax")}))
+    graph = letters("x; a = f x", "a").view(sub_graph=lambda *_: carried)
+    assert not find(graph, pattern).matches
+    adds = Pattern(Entry("outer", "add", ("inner", "inner")), Entry("inner", "add", ("x", "x")))
+    (match,) = find(graph, Pattern(Entry("sum", "f", ("x",), sub_patterns={"weight": adds}))).matches
+    found = match.sub_matches["sum"]["weight"]
+    assert [(one["outer"].name, one["inner"].name) for one in found] == [("b", "a"), ("c", "b")]
 
 
 def test_the_largest_match_wins_and_the_first_rule_under_the_other_strategy() -> None:
@@ -205,7 +268,87 @@ def test_a_declined_match_is_a_near_miss_and_blocks_no_other() -> None:
 
 def test_a_single_node_that_does_not_fit_is_no_near_miss() -> None:
     pattern = Pattern(Entry("op", "f", ("x",), {"n": 1}))
-    assert find(letters("x; a = f x", "a"), pattern) == ((), {}, ())
+    assert find(letters("x; a = f x", "a", a={"n": 2}), pattern) == ([], {}, [])
+
+
+def chain_matcher(node, pattern, inputs, readers) -> GraphOptMatch | None:
+    """The algorithm of the seed, written anew: kinds in a chain, each node but the last with one input."""
+    found = {}
+    for place, entry in enumerate(pattern.entries):
+        is_last = place == len(pattern.entries) - 1
+        if node.kind != entry.kind or (not is_last and len(inputs(node)) != 1) or (place and len(readers(node)) != 1):
+            return None
+        found[entry.name] = node
+        node = node if is_last else inputs(node)[0]
+    return GraphOptMatch(pattern, found, {"inputs": tuple(inputs(node))})
+
+
+def test_a_matching_function_of_ones_own() -> None:
+    graph = letters("x; b = g x; a = f b; c = h a; d = g x; e = f d; i = h d", "c", "e", "i")
+    view = graph.view()
+    readers = consumers(view.nodes, view.inputs)
+    arguments = ([CHAIN], view.inputs, readers.__getitem__, chain_matcher, OptMatchStrategy.LARGEST_MATCH)
+    matches, by_root = match_optimization_patterns(iter(view.nodes), iter(view.outputs), *arguments)
+    assert [(names(match, "n0"), names(match, "n1"), names(match, "inputs")) for match in matches] == [("a", "b", "x")]
+    assert by_root == {graph.nodes["a"]: matches[0]}
+    assert matches[0].graph.inputs(graph.nodes["a"]) == (graph.nodes["b"],)
+
+
+def test_a_matching_function_of_ones_own_is_asked_for_outputs_alone_where_the_pattern_is() -> None:
+    view = letters("x; a = f x; b = f a", "b").view()
+    pattern = Pattern.chain("f", is_output=True)
+    readers = consumers(view.nodes, view.inputs).__getitem__
+    matches, _ = match_optimization_patterns(view.nodes, view.outputs, [pattern], view.inputs, readers, chain_matcher)
+    assert [match.root.name for match in matches] == ["b"]
+
+
+def test_a_matching_function_that_matches_another_node_is_refused() -> None:
+    view = letters("x; b = g x; a = f b", "a").view()
+
+    def wrong(node, pattern, inputs, readers):  # noqa: ARG001
+        return GraphOptMatch(pattern, {"n0": view.nodes[0], "n1": node})
+
+    with pytest.raises(GraphError, match="asked for n0 at b, and matched it with x"):
+        match_optimization_patterns(view.nodes[1:], view.outputs, [CHAIN], view.inputs, view.inputs, wrong)
+
+
+def test_a_matching_function_that_gives_something_else_is_refused() -> None:
+    view = letters("x; b = g x; a = f b", "a").view()
+    wrong: Any = lambda *_: []  # noqa: E731 - of a type that is refused
+    with pytest.raises(GraphError, match=r"gives a GraphOptMatch, a NearMiss or None, found \[\]"):
+        match_optimization_patterns(view.nodes, view.outputs, [CHAIN], view.inputs, view.inputs, wrong)
+
+
+def test_a_strategy_of_ones_own_sees_all_matches_and_the_graph() -> None:
+    graph = letters("x; d = m x; c = m d; b = m c; a = m b", "a")
+    seen = []
+
+    def last_first(matches, view, replacement):
+        seen.append(([match.root.name for match in matches], view.outputs))
+        with pytest.raises(GraphError, match="works in optimize_graph"):
+            replacement(matches[0])
+        return reversed(matches)
+
+    found = find(graph, Pattern.chain("m", "m"), strategy=last_first)
+    assert [match.root.name for match in found.matches] == ["c", "a"]
+    assert seen == [(["c", "b", "a"], (graph.nodes["a"],))]
+    assert not find(graph, Pattern.chain("m", "m"), strategy=lambda *_: ()).matches
+
+
+def test_a_strategy_that_gives_what_was_not_found_is_refused() -> None:
+    graph = letters("x; b = g x; a = f b", "a")
+    foreign: GraphOptMatch[Any] = GraphOptMatch(CHAIN, {})
+    with pytest.raises(GraphError, match="none of the 1 matches that it was given"):
+        find(graph, CHAIN, strategy=lambda *_: [foreign])
+
+
+def test_overlap_is_what_the_engine_leaves_out() -> None:
+    graph = letters("x; d = m x; c = m d; b = m c; a = m b", "a")
+    seen = []
+    find(graph, Pattern.chain("m", "m"), strategy=lambda matches, *_: seen.extend(matches) or matches)
+    by_root = {match.root.name: match for match in seen}
+    pairs = {one + other: overlaps(by_root[one], by_root[other]) for one in "abc" for other in "abc"}
+    assert [pair for pair, both in pairs.items() if not both] == ["ac", "ca"]
 
 
 MALFORMED: Any = (
@@ -228,6 +371,16 @@ MALFORMED: Any = (
 def test_a_malformed_pattern_is_refused_when_it_is_declared(entries, settings, message) -> None:
     with pytest.raises(GraphError, match=message.replace("(", r"\(")):
         Pattern(*entries, **settings)
+
+
+def test_a_class_as_a_value_is_refused_as_it_could_be_a_predicate() -> None:
+    wanted: dict[str, Any]
+    for where in ("config", "facts"):
+        wanted = {where: {"dtype": int}}
+        with pytest.raises(GraphError, match=r"'a' is compared with the class int, .* lambda value: value is int"):
+            Pattern(Entry("a", "f", **wanted))
+    graph = letters("x; a = f x", "a", a={"dtype": int})
+    assert find(graph, Pattern(Entry("a", "f", config={"dtype": lambda dtype: dtype is int}))).matches
 
 
 def test_a_chain_with_too_many_conditions_is_refused() -> None:

@@ -5,6 +5,7 @@ import pytest
 from plica.errors import GraphError
 from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.view import GraphOptMatch
 from tests.harness.graphs import Letter, Letters, letters
 
 CHAIN = Pattern.chain("f", "g")
@@ -119,6 +120,38 @@ def test_near_misses_are_told() -> None:
         optimize_graph(graph.view(), [FUSE], on_near_miss=lambda rule, miss: told.append((rule.name, miss.why))) is None
     )
     assert told == [("fuse", "an interior node has another consumer")]
+
+
+def test_a_strategy_compares_what_would_stand_in_place_of_matches() -> None:
+    made = []
+
+    def build(match) -> Replacement:
+        made.append(match.root.name)
+        return fuse(match)
+
+    def fewest(matches, view, replacement):  # noqa: ARG001
+        return sorted(matches, key=lambda match: len(replacement(match).nodes))
+
+    rules = [Rule("fuse", "f(g(x)) -> fg(x)", CHAIN, build, laws=ORDINARY), CANCEL]
+    graph = letters("x; b = g x; a = f b", "a").view()
+    result = optimize_graph(graph, rules, fewest)
+    assert [one.rule.name for one in result.applied] == ["cancel"]
+    assert [one.rule.name for one in optimize_graph(graph, rules).applied] == ["fuse"]
+    assert made == ["a", "a"], "one replacement of each match in each pass"
+
+
+def test_a_matching_function_of_ones_own_fuses_nothing_that_is_read() -> None:
+    def careless(node, pattern, inputs, readers):  # noqa: ARG001
+        (below,) = inputs(node)
+        return GraphOptMatch(pattern, {"n0": node, "n1": below}, {"inputs": inputs(below)})
+
+    misses = []
+    graph = letters("x; b = g x; a = f b; c = h b; d = g x; e = f d", "a", "c", "e")
+    result = optimize_graph(
+        graph.view(), [FUSE], on_near_miss=lambda _, miss: misses.append(miss.detail), match_function=careless
+    )
+    assert [one.match.root.name for one in result.applied] == ["e"]
+    assert misses == ["b is also read by c"]
 
 
 def test_a_deep_graph_is_no_recursion() -> None:

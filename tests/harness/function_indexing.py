@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from plica.ir.sizes import Dim, Size, opaque
+from plica.ir.sizes import Dim, Size, floor_divide, opaque
 from tests.harness.function_steps import as_before, has_axes, is_bool, is_float, is_int
 from tests.harness.function_values import MOST_AXES, Atom, Value, limits, replaced
 from tests.harness.function_writer import Writer
@@ -62,8 +62,8 @@ def part(write: Writer, dim: Dim) -> Key | None:
         Key(":-1", opaque("max", dim - 1, 0)),
         Key(":2", opaque("min", dim, 2)),
         Key("-2:", opaque("min", dim, 2)),
-        Key("::2", (dim + 1) // 2),
-        Key("1::2", dim // 2),
+        Key("::2", floor_divide(dim + 1, 2)),
+        Key("1::2", floor_divide(dim, 2)),
         Key("1:-1", opaque("max", dim - 2, 0)),
         Key("0:0", 0),
     ]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from plica.ir.sizes import floor_divide
 from tests.harness.function_values import Value, limits, meeting, times
 from tests.harness.function_writer import Writer
 
@@ -263,7 +264,7 @@ def count(write: Writer) -> None:
         (f"{first.text} - {second.text}", first.dim - second.dim),
         (f"{first.text} * {second.text}", first.dim * second.dim),
         (f"{first.text} * 2 + 1", first.dim * 2 + 1),
-        (f"{first.text} // 2", first.dim // 2),
+        (f"{first.text} // 2", floor_divide(first.dim, 2)),
     ]
     write.let_number(*write.one_of(sums))
 

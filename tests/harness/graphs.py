@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plica.graph.match import GraphView
+from plica.graph.view import MISSING, GraphView
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,8 @@ class Letters:
             edges.__getitem__,
             kind=lambda node: node.kind,
             fits=str.__eq__,
-            setting=lambda node, name: node.settings.get(name),
+            config=lambda node: node.settings,
+            fact=lambda node, name: node.settings.get(name, MISSING),
             **settings,
         )
 

@@ -23,9 +23,6 @@ Array = NDArray[Any]
 RELATIVE = {"float32": 2e-6, "float64": 1e-13, "complex64": 5e-6, "complex128": 1e-13}
 ABSOLUTE = {"float32": 1e-6, "float64": 1e-13, "complex64": 1e-6, "complex128": 1e-13}
 
-# A few functions of torch are less exact than numpy's near their zeros; units in the last place, times these.
-LOOSE = {"erfinv": 50.0, "erf": 2.0, "acosh": 10.0, "tan": 5.0, "pow": 5.0, "sinh": 2.0, "atanh": 5.0}
-
 # What does not depend on the phases of eigenvectors and singular vectors, which two libraries choose differently; of
 # numpy arrays and of tensors alike.
 UNIQUE: Mapping[str, Callable[..., tuple[Any, ...]]] = {

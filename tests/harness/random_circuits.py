@@ -59,6 +59,7 @@ class Family:
         signed: Whether weights are also negative: ordinary numbers alone can carry the values.
         repeats: How often the rows of the data are repeated.
         nested: How likely a sum reads one sum that nobody else reads.
+        several: How likely a sum reads several layers that nobody else reads: sums, outer products, or some of each.
     """
 
     weights: tuple[str, ...] = MILD
@@ -73,6 +74,7 @@ class Family:
     signed: bool = False
     repeats: int = 1
     nested: float = 0.25
+    several: float = 0.0
 
 
 LOGITS = ("softmax", "log-softmax")
@@ -102,6 +104,14 @@ FAMILIES = {
     "dead layers": Family(dead=True, missing=0.1),
     "unstructured": Family(structured=False),
     "negative weights": Family(weights=("signed", "softmax"), signed=True, missing=0.1),
+    "sums of several": Family(
+        weights=(*LOGITS, "kronecker", "constant"),
+        scales=(1.0, 30.0, 1000.0),
+        inputs=(*EXTREME, "gaussian"),
+        nested=0.1,
+        several=0.8,
+    ),
+    "sums of several, negative weights": Family(weights=("signed", "softmax"), signed=True, nested=0.1, several=0.8),
     "many rows": Family(weights=("softmax", "exp", "zeros"), scales=(1.0, 30.0), missing=0.1, repeats=1500),
 }
 
@@ -221,7 +231,9 @@ class _Writer:
         rng = self._rng
         arity = int(rng.choice([1, 1, 2, 3, 4]))
         kind = rng.random()
-        if kind < self._family.nested:
+        if depth > 0 and self._family.several and rng.random() < self._family.several:
+            inputs = self._several(scope, depth)
+        elif kind < self._family.nested:
             inputs = [self._alone(*self._sum(scope, int(rng.integers(1, 5)), depth - 1))]
         elif kind < self._family.nested + 0.25 and len(scope) > 1:
             inputs = [self._outer(scope, depth)]
@@ -236,10 +248,29 @@ class _Writer:
             weight = self._weight((units, len(inputs) * width))
         return SumLayer(width, units, len(inputs), weight), inputs
 
-    def _outer(self, scope: Shape, depth: int) -> Any:
-        """A Kronecker product, at most 16 units wide."""
-        arity = int(self._rng.integers(2, min(len(scope), 4) + 1))
-        units = int(self._rng.integers(1, 4)) if arity == 2 else int(self._rng.integers(1, 3))
+    def _several(self, scope: Shape, depth: int) -> list[Any]:
+        """Two to four layers of one width: outer products, or sums of one width of inputs, and maybe another layer."""
+        rng, arity = self._rng, int(self._rng.integers(2, 5))
+        if len(scope) > 1 and rng.random() < 0.5:
+            units = int(rng.integers(2, 4))
+            return [self._outer(scope, depth, 2, units) for _ in range(arity)]
+        width, below = int(rng.integers(2, 7)), int(rng.integers(1, 4))
+        inputs = [self._layer(self._beside(scope), below, depth - 1) for _ in range(2)]
+        made: list[Any] = []
+        for _ in range(arity):
+            read = [inputs[place] for place in rng.integers(2, size=int(rng.integers(1, 3)))]
+            weight = self._weight((width, len(read) * below))
+            made.append(self._alone(SumLayer(below, width, len(read), weight), read))
+        if rng.random() < 0.3:
+            made[0] = self._layer(scope, width, depth - 1)
+        return made
+
+    def _outer(self, scope: Shape, depth: int, arity: int | None = None, units: int | None = None) -> Any:
+        """A Kronecker product, at most 16 units wide unless they are given."""
+        if arity is None:
+            arity = int(self._rng.integers(2, min(len(scope), 4) + 1))
+        if units is None:
+            units = int(self._rng.integers(1, 4)) if arity == 2 else int(self._rng.integers(1, 3))
         inputs = [self._layer(part, units, depth - 1) for part in self._parts(scope, arity)]
         return self._alone(KroneckerLayer(units, arity), inputs)
 

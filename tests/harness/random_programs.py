@@ -11,7 +11,7 @@ import numpy as np
 from plica.ir.builder import Builder
 from plica.ir.dtypes import DType
 from plica.ir.program import Operand, Program, Var
-from plica.ir.sizes import Dim, evaluate, same
+from plica.ir.sizes import Dim, evaluate, floor_divide, same
 from plica.ops import OPS
 from tests.harness.programs import Array, literal
 
@@ -172,7 +172,7 @@ def _matrices(grow: _Growing) -> None:
 
 def _make(grow: _Growing) -> None:
     n, m = grow.builder.size("n"), grow.builder.size("m")
-    size: Dim = grow.one_of([n, m, n + m, n * m, 2 * n + 1, n // 2 + 1])
+    size: Dim = grow.one_of([n, m, n + m, n * m, 2 * n + 1, floor_divide(n, 2) + 1])
     if grow.draw(st.booleans()):
         grow.add("arange", size=size, dtype=grow.one_of((DType.INT64, DType.FLOAT64)))
     else:

@@ -5,11 +5,14 @@ A row of another rule needs rows here; `tests/lower/optimize/test_rule_cases.py`
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import HadamardLayer, KroneckerLayer, SumLayer, TensorDotLayer
 from plica.symbolic.parameters import (
     ClampParameter,
@@ -18,6 +21,7 @@ from plica.symbolic.parameters import (
     HadamardParameter,
     KroneckerParameter,
     LogParameter,
+    LogSoftmaxParameter,
     MixingWeightParameter,
     OuterProductParameter,
     OuterSumParameter,
@@ -29,6 +33,7 @@ from plica.symbolic.parameters import (
     SoftmaxParameter,
     SoftplusParameter,
     SumParameter,
+    TensorParameter,
     normal,
     softmax_normal,
 )
@@ -83,8 +88,8 @@ def kronecker(*factors: Parameter) -> Parameter:
     return product
 
 
-def fixed(value: complex, shape: tuple[int, ...] = S) -> ConstantParameter:
-    """One number everywhere."""
+def fixed(value: Any, shape: tuple[int, ...] = S) -> ConstantParameter:
+    """One number everywhere, or an array."""
     return ConstantParameter(*shape, value=value)
 
 
@@ -145,12 +150,29 @@ def sums_over_two() -> Circuit:
     return Circuit([*leaves, inner, outer], {inner: leaves, outer: [inner]}, [outer])
 
 
-def sum_over_two_sums() -> Circuit:
-    """A sum of two sums: one weight cannot stand for both."""
-    leaf = coin([0], 6, 3)
-    first, second, outer = SumLayer(6, 6), SumLayer(6, 6), SumLayer(6, 2, 2)
-    edges: dict[Any, list[Any]] = {first: [leaf], second: [leaf], outer: [first, second]}
-    return Circuit([leaf, *edges], edges, [outer])
+def over(outer: Any, *inner: Any) -> Circuit:
+    """A layer over others, each of which, unless it is an input layer, reads input layers of its own."""
+    edges: dict[Any, Any] = {}
+    for layer in inner:
+        if isinstance(layer, SumLayer):
+            edges[layer] = [coin([0], layer.num_input_units, 3) for _ in range(layer.arity)]
+        elif layer.arity:
+            edges[layer] = inputs(layer.arity, layer.num_input_units)
+    leaves = [leaf for read in edges.values() for leaf in read]
+    edges[outer] = inner
+    return Circuit([*leaves, *(one for one in inner if not one.arity), *edges], edges, [outer])
+
+
+def sum_over(*inner: Any, units: int = 2, weight: Any = None) -> Circuit:
+    """A sum over others."""
+    return over(SumLayer(inner[0].num_output_units, units, len(inner), weight), *inner)
+
+
+def mixes(arity: int, weight: float | None = None) -> SumLayer:
+    """A mixing sum of 3 units, with one weight throughout where it is given."""
+    if weight is None:
+        return SumLayer(3, 3, arity, weight_factory=mixing)
+    return SumLayer(3, 3, arity, of(fixed(weight, (3, arity)), MixingWeightParameter((3, arity))))
 
 
 def nested_products(output: bool = False) -> Circuit:
@@ -183,6 +205,13 @@ def dot(*factors: Parameter, left: int = 2, right: int = 3) -> Circuit:
     sums, units = weight.shape
     layer = TensorDotLayer(left, units, right, sums, weight)
     return chain(coin([0], layer.num_input_units, 3), layer)
+
+
+def shared_blocks(arity: int, first: tuple[int, int], second: tuple[int, int]) -> Circuit:
+    """A sum of several inputs with a Kronecker weight."""
+    weight = kronecker(softmax_normal(first), softmax_normal(second))
+    sums, total = weight.shape
+    return over(SumLayer(total // arity, sums, arity, weight), *(coin([0], total // arity, 3) for _ in range(arity)))
 
 
 def shared_softmax() -> Circuit:
@@ -230,12 +259,78 @@ FUSING = (
     ),
     RuleCase(
         "sum-sum",
-        "mixing",
-        lambda: chain(coin([0], 3), SumLayer(3, 3), SumLayer(3, 3, weight_factory=mixing)),
+        "a dense sum over one that mixes",
+        lambda: over(SumLayer(3, 2), mixes(1)),
         True,
-        "mixing of outer does not fit",
+        "one of the sums mixes",
     ),
-    RuleCase("sum-sum", "the outer sum has two inputs", sum_over_two_sums, True),
+    RuleCase("sum-sum", "beside another input", lambda: sum_over(coin([0], 6), SumLayer(6, 6))),
+    RuleCase(
+        "sum-sum", "of two inputs, beside others", lambda: sum_over(coin([0], 6), SumLayer(6, 6, 2), coin([0], 6))
+    ),
+    RuleCase(
+        "sum-sum",
+        "of another width, beside another input",
+        lambda: sum_over(coin([0], 6), SumLayer(4, 6)),
+        True,
+        "inputs of one sum have one width",
+    ),
+    RuleCase(
+        "sum-sum",
+        "of large weights",
+        lambda: sum_over(SumLayer(6, 6), weight=fixed(1e7, (2, 6))),
+        True,
+        "might overflow where log space does not",
+        ("lse-sum",),
+    ),
+    *(
+        RuleCase(f"sum-of-{arity}-sums", name, partial(build, arity), bool(why), why)
+        for arity in (2, 3, 4)
+        for name, build, why in (
+            ("of one width", lambda arity: sum_over(*(SumLayer(6, 6) for _ in range(arity))), ""),
+            ("of several inputs", lambda arity: sum_over(*(SumLayer(4, 6, 2) for _ in range(arity))), ""),
+            (
+                "of two widths",
+                lambda arity: sum_over(*(SumLayer(4 + (place == 1), 6) for place in range(arity))),
+                "inputs of one sum have one width",
+            ),
+            (
+                "bottlenecks",
+                lambda arity: sum_over(*(SumLayer(8, 1) for _ in range(arity)), units=8),
+                "one sum layer costs no less than",
+            ),
+        )
+    ),
+    RuleCase("sum-sum", "mixing, alone", lambda: over(mixes(1), mixes(2))),
+    RuleCase("sum-sum", "mixing, beside others", lambda: over(mixes(3), coin([0], 3, 3), mixes(2), mixes(3))),
+    RuleCase("sum-sum", "mixing, ones", lambda: over(mixes(2, 1.0), mixes(2, 1.0), mixes(2))),
+    RuleCase("sum-sum", "mixing, over a dense sum", lambda: over(mixes(1), SumLayer(3, 3))),
+    RuleCase(
+        "sum-sum",
+        "mixing, of several, over dense sums",
+        lambda: over(mixes(2), SumLayer(3, 3), SumLayer(3, 3)),
+        True,
+        "one of the sums mixes",
+    ),
+    RuleCase(
+        "sum-sum",
+        "mixing, of large weights",
+        lambda: over(mixes(2), mixes(2, 1e7), mixes(2)),
+        True,
+        "might overflow where log space does not",
+        ("lse-sum",),
+    ),
+    RuleCase("tucker", "two products", lambda: sum_over(KroneckerLayer(3, 2), KroneckerLayer(3, 2))),
+    RuleCase("tucker", "three products", lambda: sum_over(*(KroneckerLayer(3, 2) for _ in range(3)))),
+    RuleCase("tucker", "another input", lambda: sum_over(coin([0], 9), KroneckerLayer(3, 2))),
+    RuleCase(
+        "tucker",
+        "more sums than products",
+        lambda: sum_over(KroneckerLayer(2, 2), KroneckerLayer(2, 2), units=64),
+        True,
+        "sums of their own cost no less than one",
+    ),
+    RuleCase("tucker", "mixing several", lambda: mixed_products(lambda: KroneckerLayer(3, 2)), True, "mixing of sum"),
     RuleCase("hadamard-hadamard", "three nested", nested_products),
     RuleCase("hadamard-hadamard", "inner ones are outputs", lambda: nested_products(True), True, "is an output"),
     RuleCase("one-factor", "hadamard", lambda: chain(coin([0], 3), HadamardLayer(3, 1), SumLayer(3, 2))),
@@ -249,6 +344,7 @@ FUSING = (
     RuleCase("identity-sum", "turned", lambda: weighted(constant(np.eye(3)[::-1])), True),
     RuleCase("identity-sum", "mixing, of a half", lambda: weighted(mixing_constant(0.5)), True),
     RuleCase("identity-sum", "learnable", lambda: weighted(exp_normal((3, 3))), True),
+    RuleCase("identity-sum", "along one axis of units", lambda: dot(Parameter.from_input(constant(np.eye(3))))),
     RuleCase("identity-sum", "two inputs", identity_of_two, True),
 )
 
@@ -257,6 +353,18 @@ SHATTERING = (
     RuleCase("kronecker-sum", "wide", lambda: weighted(kronecker(softmax_normal((2, 3)), softmax_normal((4, 2))))),
     RuleCase("kronecker-sum", "square", lambda: weighted(kronecker(softmax_normal((5, 2)), softmax_normal((2, 5))))),
     RuleCase("kronecker-sum", "signed", lambda: weighted(kronecker(normal(S), normal((4, 2)))), semirings=LINEAR),
+    RuleCase("kronecker-sum", "two inputs, whole blocks", lambda: shared_blocks(2, (4, 2), (3, 5))),
+    RuleCase("kronecker-sum", "two inputs, whole blocks that narrow", lambda: shared_blocks(2, (2, 6), (2, 5))),
+    RuleCase("kronecker-sum", "three inputs, a block each", lambda: shared_blocks(3, (4, 3), (4, 5))),
+    RuleCase("kronecker-sum", "two inputs, one block of both", lambda: shared_blocks(2, (4, 1), (4, 6))),
+    RuleCase("kronecker-sum", "four inputs, two blocks", lambda: shared_blocks(4, (4, 2), (4, 6))),
+    RuleCase(
+        "kronecker-sum",
+        "two inputs, one of a block and a half",
+        lambda: shared_blocks(2, (4, 3), (4, 2)),
+        True,
+        "no factor is that of an input",
+    ),
     RuleCase(
         "kronecker-sum",
         "signed, in logarithms",
@@ -304,12 +412,50 @@ def log_of(*ops: Any) -> Circuit:
     return weighted(of(normal(S), *ops))
 
 
+def constants(op: Any, first: Any, second: Any, x: Any = None) -> Circuit:
+    """(x op first) op second."""
+    inner = pair(op(S, S), exp_normal(S) if x is None else x, fixed(first))
+    return weighted(pair(op(S, S), inner, fixed(second)))
+
+
+def left_and_right(op: Any) -> Parameter:
+    """2 op ((3 op x) op 4)."""
+    return pair(op(S, S), fixed(2), pair(op(S, S), pair(op(S, S), fixed(3), exp_normal(S)), fixed(4)))
+
+
+def mixed_constants() -> Circuit:
+    """((x + 2) * 3 + 4) * 5."""
+    total: Any = exp_normal(S)
+    for op, number in ((SumParameter, 2), (HadamardParameter, 3), (SumParameter, 4), (HadamardParameter, 5)):
+        total = pair(op(S, S), total, fixed(number))
+    return weighted(total)
+
+
+def constants_of_two_readers() -> Circuit:
+    """(x + 2) * ((x + 2) + 3)."""
+    inner = pair(SumParameter(S, S), exp_normal(S), fixed(2))
+    return weighted(pair(HadamardParameter(S, S), inner, pair(SumParameter(S, S), inner, fixed(3))))
+
+
+def complex_weight() -> Circuit:
+    """log(exp(x)) for a complex x."""
+    x = TensorParameter(*S, initializer=NormalInitializer(), dtype=DataType.COMPLEX)
+    return weighted(of(x, ExpParameter(S), LogParameter(S)))
+
+
 PARAMETERS = (
     RuleCase("log-softmax", "alone", lambda: log_of(SoftmaxParameter(S, axis=0), LogParameter(S)), semirings=LINEAR),
     RuleCase("log-softmax", "shared", shared_softmax, semirings=LINEAR),
     RuleCase("log-softmax", "of a sigmoid", lambda: log_of(SigmoidParameter(S), LogParameter(S)), True),
     RuleCase("log-softmax", "turned", lambda: log_of(ExpParameter(S), LogParameter(S), SoftmaxParameter(S)), True),
     RuleCase("log-exp", "alone", lambda: log_of(ExpParameter(S), LogParameter(S)), semirings=LINEAR),
+    RuleCase(
+        "exp-log-softmax",
+        "alone",
+        lambda: log_of(LogSoftmaxParameter(S, axis=0), ExpParameter(S)),
+    ),
+    RuleCase("exp-log-softmax", "of a softmax", lambda: log_of(SoftmaxParameter(S), ExpParameter(S)), True),
+    RuleCase("log-exp", "of complex numbers", complex_weight, True, "x is not real", LINEAR),
     RuleCase("log-exp", "of a softplus", lambda: log_of(SoftplusParameter(S), LogParameter(S)), True),
     RuleCase("exp-log", "of a sigmoid", lambda: log_of(SigmoidParameter(S), LogParameter(S), ExpParameter(S))),
     RuleCase(
@@ -323,9 +469,7 @@ PARAMETERS = (
             )
         ),
     ),
-    RuleCase(
-        "exp-log", "of anything", lambda: log_of(LogParameter(S), ExpParameter(S)), True, "argument may be negative"
-    ),
+    RuleCase("exp-log", "of anything", lambda: log_of(LogParameter(S), ExpParameter(S)), True, "x may be negative"),
     RuleCase(
         "exp-log",
         "of a difference",
@@ -337,7 +481,7 @@ PARAMETERS = (
             )
         ),
         True,
-        "argument may be negative",
+        "x may be negative",
     ),
     RuleCase("exp-log", "of a softmax alone", lambda: log_of(SoftmaxParameter(S), ExpParameter(S)), True),
     RuleCase("einsum", "along the pairs", lambda: summed_outer(1)),
@@ -393,7 +537,31 @@ PARAMETERS = (
     ),
     RuleCase("times-one", "complex", lambda: weighted(pair(HadamardParameter(S, S), normal(S), fixed(1 + 0j))), True),
     RuleCase("plus-zero", "left", lambda: weighted(pair(SumParameter(S, S), constant(np.zeros(S)), exp_normal(S)))),
+    RuleCase("plus-zero", "-0.0", lambda: weighted(pair(SumParameter(S, S), normal(S), fixed(-0.0))), semirings=LINEAR),
+    RuleCase(
+        "plus-zero",
+        "x may be -0.0",
+        lambda: weighted(pair(SumParameter(S, S), normal(S), fixed(0.0))),
+        True,
+        "x may be -0.0",
+        LINEAR,
+    ),
     RuleCase("plus-zero", "one", lambda: weighted(pair(SumParameter(S, S), normal(S), fixed(1))), True),
+    RuleCase("plus-plus", "two numbers", lambda: constants(SumParameter, 2, 0.5)),
+    RuleCase("plus-plus", "three, left and right", lambda: weighted(left_and_right(SumParameter))),
+    RuleCase("plus-plus", "of both signs", lambda: constants(SumParameter, 2, -0.5), semirings=LINEAR),
+    RuleCase("plus-plus", "an array", lambda: constants(SumParameter, 2, 1 + np.eye(2, 3))),
+    RuleCase("plus-plus", "they cancel", lambda: constants(SumParameter, 1e4, -1e4), True, "the constants cancel"),
+    RuleCase("plus-plus", "infinite", lambda: constants(SumParameter, 1, np.inf), True, "infinite or NaN"),
+    RuleCase("plus-plus", "too large", lambda: constants(SumParameter, 4e4, 3e4), True, "may overflow"),
+    RuleCase("plus-plus", "a product between", mixed_constants, True),
+    RuleCase("plus-plus", "two readers", constants_of_two_readers, True, "another consumer"),
+    RuleCase("times-times", "two numbers", lambda: constants(HadamardParameter, 2, 0.5)),
+    RuleCase("times-times", "a zero", lambda: constants(HadamardParameter, 0.0, 3)),
+    RuleCase("times-times", "an array", lambda: constants(HadamardParameter, 2, 1 + np.eye(2, 3))),
+    RuleCase("times-times", "too small", lambda: constants(HadamardParameter, 1e-3, 2e-3), True, "may underflow"),
+    RuleCase("times-times", "too large", lambda: constants(HadamardParameter, 1e3, 2e3), True, "may overflow"),
+    RuleCase("times-times", "a sum between", mixed_constants, True),
 )
 
 RULE_CASES = (*FUSING, *SHATTERING, *PARAMETERS)

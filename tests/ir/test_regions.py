@@ -39,7 +39,8 @@ def test_the_text_is_indented_by_depth() -> None:
         "          c:f32[n_1] = cond[branches=({ lambda {n:i64[]} a:f32[n] ; . let",
         "              in (a,) },{ lambda {n:i64[]} a:f32[n] x:f32[n] ; . let",
         "                c:f32[n] = multiply a x",
-        "              in (c,) }) branch_nconsts=(2,3) num_implicit_outputs=0] b n_1 a n_1 a x",
+        "              in (c,) }) branch_nconsts=(2,3) num_implicit_inputs=0 num_implicit_outputs=0 "
+        "preserve_dimensions=True] b n_1 a n_1 a x",
         "        in (c,) } body_nconsts=2 num_implicit_inputs=0 num_implicit_outputs=0 preserve_dimensions=True] "
         "n x 0:i64[] 2:i64[] 1:i64[] x",
         "  in (a,) }",

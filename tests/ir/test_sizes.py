@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plica.errors import ShapeError
-from plica.ir.sizes import Dim, Size, atoms, evaluate, floor_divide, opaque, product, same, substitute, total
+from plica.ir.sizes import (
+    Dim,
+    Size,
+    atoms,
+    evaluate,
+    floor_divide,
+    opaque,
+    product,
+    remainder,
+    same,
+    substitute,
+    total,
+)
 from plica.ir.types import DBIdx
 
 N, M, K = (Size.of(DBIdx(index)) for index in range(3))
@@ -118,15 +130,29 @@ def test_same(first: Dim, second: Dim, answer: bool | None) -> None:
         (N * 0 + 5, "5"),
         (floor_divide(N, 2), "floordiv(DBIdx(0),2)"),
         (floor_divide(4 * N + 2, 2), "2*DBIdx(0)+1"),
-        (floor_divide(4 * N + 1, 2), "floordiv(4*DBIdx(0)+1,2)"),
+        (floor_divide(4 * N + 1, 2), "2*DBIdx(0)"),
+        (floor_divide(N + 2, 2), "floordiv(DBIdx(0),2)+1"),
+        (floor_divide(1 - N, 2), "-DBIdx(0)+floordiv(DBIdx(0)+1,2)"),
+        (floor_divide(N, -2), "-DBIdx(0)+floordiv(DBIdx(0),2)"),
+        (floor_divide(2 * N + 3, 4), "floordiv(DBIdx(0)+1,2)"),
+        (floor_divide(floor_divide(N, 2) + 1, 3), "floordiv(DBIdx(0)+2,6)"),
+        (floor_divide(N + 3 * M, M), "floordiv(DBIdx(0),DBIdx(1))+3"),
+        (floor_divide(remainder(N, 3), 3), "0"),
+        (remainder(N + 2, 2), "mod(DBIdx(0),2)"),
+        (remainder(2 * N + 1, 2), "1"),
+        (remainder(6 * N + 7, 4), "2*mod(DBIdx(0)+1,2)+1"),
+        (remainder(N, -3), "-mod(2*DBIdx(0),3)"),
+        (remainder(remainder(N, 6) + 1, 3), "mod(DBIdx(0)+1,3)"),
+        (remainder(remainder(N, 3), 5), "mod(DBIdx(0),3)"),
+        (remainder(N + 3 * M, M), "mod(DBIdx(0),DBIdx(1))"),
         (floor_divide(N, -1), "-DBIdx(0)"),
         (floor_divide(N * M, N * M), "1"),
-        (N // M, "floordiv(DBIdx(0),DBIdx(1))"),
+        (floor_divide(N, M), "floordiv(DBIdx(0),DBIdx(1))"),
         (floor_divide(7, 2), "3"),
         (floor_divide(N * M, N), "DBIdx(1)"),
         (floor_divide((N + 1) * (M + 2) * 3, M + 2), "3*DBIdx(0)+3"),
         (floor_divide(N * N - M * M, N - M), "DBIdx(0)+DBIdx(1)"),
-        (floor_divide(N * N + 1, N), "floordiv(DBIdx(0)^2+1,DBIdx(0))"),
+        (floor_divide(N * N + 1, N), "DBIdx(0)+floordiv(1,DBIdx(0))"),
         (floor_divide(N, 2 * N), "floordiv(DBIdx(0),2*DBIdx(0))"),
         (floor_divide(0, N), "0"),
         (floor_divide(3, N), "floordiv(3,DBIdx(0))"),

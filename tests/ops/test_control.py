@@ -40,7 +40,8 @@ COND = """{ lambda ; {n:i64[]} x:f32[n] p:bool[] . let
           b:i64[] = add n n
         in ({b}, x, a) },{ lambda n:i64[] x:f32[n] ; . let
           a:f32[n] = multiply x x
-        in ({n}, a, x) }) branch_nconsts=(2,2) num_implicit_outputs=1] p n x n x
+        in ({n}, a, x) }) branch_nconsts=(2,2) num_implicit_inputs=0 num_implicit_outputs=1 preserve_dimensions=True] \
+p n x n x
   in ({s}, y, z) }"""
 SCAN = """{ lambda ; {n:i64[]} {m:i64[]} t:f32[n,m] x:f32[m] . let
     s:i64[] y:f32[m] z:f32[n,m] = scan[body={ lambda ; {m:i64[]} c:f32[m] r:f32[m] . let
@@ -71,6 +72,14 @@ BROKEN = (
     (WHILE, "cond_nconsts=1", "cond_nconsts=0", "the condition of while_loop: the region takes 1 consts, found 0"),
     (COND, "p n x n x", "p n x n", "cond: the region takes 2 consts, found 1"),
     (COND, "p n x n x", "p n x n x x", "cond: there are operands that no branch takes"),
+    (
+        COND,
+        "num_implicit_inputs=0",
+        "num_implicit_inputs=1",
+        r"cond: .* takes 0 size\(s\) and returns 1, but .* 1 and 1",
+    ),
+    (COND, " num_implicit_inputs=0", "", "missing a required argument: 'num_implicit_inputs'"),
+    (COND, " preserve_dimensions=True", "", "missing a required argument: 'preserve_dimensions'"),
     (COND, "branch_nconsts=(2,2)", "branch_nconsts=(2,)", "cond: there are operands that no branch takes"),
     (COND, "branch_nconsts=(2,2)", "branch_nconsts=(3,1)", "cond: the region takes 2 consts, found 3"),
     (

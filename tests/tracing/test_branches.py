@@ -107,6 +107,34 @@ def one_new_size_for_two_results(x, p):
 
 
 @cases.add([N, bool], *ALL)
+def sizes_of_their_own(x, p):
+    a, b = plica.cond(
+        p,
+        lambda: (pnp.concat([x, x]),) * 2,
+        lambda: (pnp.ones([3], dtype="float32"),) * 2,
+        preserve_dimensions=False,
+    )
+    return a + b, x
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_results_of_one_size_share_it_or_not(shared: bool) -> None:
+    def function(x, p):
+        @plica.cond(p, preserve_dimensions=shared)
+        def branch():
+            return x, pnp.concat([x, x]), pnp.concat([x, x])
+
+        return branch.otherwise(lambda: (x, x, x))()
+
+    program = checked(function, [N, bool], *ALL)
+    (equation,) = [one for one in program.equations if one.op.name == "cond"]
+    first, *rest = [str(one.type) for one in equation.outputs if one.type.shape]
+    assert first == "f32[n]", "all branches agree on it"
+    assert len(set(rest)) == equation.params["num_implicit_outputs"] == (1 if shared else 2)
+    assert (equation.params["num_implicit_inputs"], equation.params["preserve_dimensions"]) == (0, shared)
+
+
+@cases.add([N, bool], *ALL)
 def two_new_sizes(x, p):
     return plica.cond(p, lambda: (x, pnp.concat([x, x])), lambda: (pnp.concat([x, x]), pnp.concat([x, x])))
 
@@ -197,7 +225,8 @@ def test_the_text() -> None:
         "          b:i64[] = multiply n 2:i64[]\n"
         "        in ({b}, x, a) },{ lambda {n:i64[]} x:f32[n] ; . let\n"
         "          a:f32[n] = multiply x 2.0:f32[]\n"
-        "        in ({n}, a, x) }) branch_nconsts=(2,2) num_implicit_outputs=1] p n x n x\n"
+        "        in ({n}, a, x) }) branch_nconsts=(2,2) num_implicit_inputs=0 num_implicit_outputs=1 "
+        "preserve_dimensions=True] p n x n x\n"
         "  in ({a}, b, c) }"
     )
 

@@ -219,6 +219,12 @@ def test_a_shared_size_that_changes_for_one_argument_is_an_error() -> None:
     assert "use preserve_dimensions=False" in shown
 
 
+def test_so_it_is_where_the_loop_runs_at_once() -> None:
+    with pytest.raises(ShapeError, match="axis 0 of argument 'a_' has size 3 and becomes 4, but argument 'a', which"):
+        unequal(3)
+    assert [found.shape for found in unequal(3, preserve_dimensions=False)] == [(3,), (4,)]
+
+
 def test_with_sizes_of_their_own_it_is_none() -> None:
     program = checked(lambda sz: unequal(sz, preserve_dimensions=False), [int], *SIZES)
     (loop,) = [one for one in program.equations if one.op.name == "for_loop"]

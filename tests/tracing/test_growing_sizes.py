@@ -12,8 +12,8 @@ import plica
 import plica.numpy as pnp
 from plica.backend.torch.emit import source
 from plica.frontend.programs import parse, trace, verify
-from plica.ir import sizes
 from plica.ir.program import Program
+from plica.ir.sizes import polynomials as sizes
 from plica.ir.types import spec
 from plica.passes.clean import clean
 from tests.harness.functions import checked, ramp

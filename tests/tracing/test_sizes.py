@@ -29,6 +29,11 @@ EQUAL = (
     (lambda n: pnp.ones([2 * n // 2]) + pnp.ones([n]), "n"),
     (lambda n: pnp.ones([n // 2 + n // 2]) + pnp.ones([2 * (n // 2)]), "2*floordiv(n,2)"),
     (lambda n: pnp.ones([n % 3]) + pnp.ones([n % 3]), "mod(n,3)"),
+    (lambda n: pnp.ones([(n + 2) // 2]) + pnp.ones([n // 2 + 1]), "floordiv(n,2)+1"),
+    (lambda n: pnp.ones([(2 * n + 1) // 2]) + pnp.ones([n]), "n"),
+    (lambda n: pnp.ones([(n * 4) // 2]) + pnp.ones([2 * n]), "2*n"),
+    (lambda n: pnp.ones([n // 2 // 2]) + pnp.ones([n // 4]), "floordiv(n,4)"),
+    (lambda n: pnp.ones([(n + 6) % 3]) + pnp.ones([n % 3]), "mod(n,3)"),
     (lambda n: pnp.ones([n + 1 - 1]) + pnp.ones([n]), "n"),
     (lambda n: pnp.ones([pnp.minimum(n, 2) + pnp.maximum(n, 2)]) + pnp.ones([n + 2]), "n+2"),
     (lambda n: pnp.concat([pnp.ones([n]), pnp.ones([n])]) + pnp.ones([n * 2]), "2*n"),
@@ -61,6 +66,7 @@ def test_the_product_of_sizes_is_split() -> None:
         ("n+m", "m+n+2"),
         ("n*n", "n*n+1"),
         ("n//2", "n//2+1"),
+        ("(n+2)//2", "n//2"),
     ],
 )
 def test_sizes_that_cannot_be_equal_are_refused_while_tracing(first: str, second: str) -> None:

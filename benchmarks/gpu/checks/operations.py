@@ -16,7 +16,7 @@ from benchmarks.gpu.checks.comparison import require_same, waits
 from benchmarks.gpu.devices import Device
 from plica.errors import PlicaError
 from plica.ops import FACTORIZATIONS, OPS
-from tests.harness.programs import LOOSE, one_equation, run_torch, to_torch, unique
+from tests.harness.programs import one_equation, run_torch, to_torch, unique
 from tests.harness.samples import CASES, SAMPLES, Case
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _on(device: Device, arrays: Sequence[Any]) -> list[Tensor]:
 
 
 def _scale(op: str) -> float:
-    return LOOSE.get(op, 1.0) * (100.0 if op in _SENSITIVE else 1.0)
+    return OPS[op].tolerance * (100.0 if op in _SENSITIVE else 1.0)
 
 
 def _compare(case: Case, literals: Sequence[int], device: Device) -> None:

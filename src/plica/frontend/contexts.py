@@ -14,7 +14,10 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, final
 
 from plica.errors import UnsupportedError
+from plica.graph.limits import MAX_STEPS
+from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.lower.layer_map import CompiledLayer
+from plica.lower.optimize import DEFAULT_RULES, Rules
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer, InitializerRow
@@ -41,6 +44,9 @@ class PipelineContext:
         semiring: A name or a row; logarithms by default.
         fold: Compute alike layers as one.
         optimize: Rewrite circuits and parameters first.
+        rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front. By default Plica's own.
+        strategy: Which of the matches of rules that overlap is applied.
+        max_steps: How many times to go through the tables at most, and over a Program.
         options: Further options of the backend's compiler, such as `dtype`.
 
     Raises:
@@ -54,12 +60,16 @@ class PipelineContext:
         semiring: str | Semiring = "lse-sum",
         fold: bool = True,
         optimize: bool = True,
+        rules: Rules = DEFAULT_RULES,
+        strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
+        max_steps: int = MAX_STEPS,
         **options: Any,
     ) -> None:
         compiler = _load_compiler(backend)
         self._rules = CompilationRules()
+        how = {"rules": rules, "strategy": strategy, "max_steps": max_steps, **options}
         self._compiler: TorchCompiler = compiler(
-            semiring=semiring, fold=fold, optimize=optimize, compilation_rules=self._rules, **options
+            semiring=semiring, fold=fold, optimize=optimize, compilation_rules=self._rules, **how
         )
         self._tokens: list[Token[PipelineContext | None]] = []
 

@@ -25,6 +25,7 @@ from plica.errors import InputError, ShapeError, TraceError
 from plica.ops.control import steps
 from plica.tracing.control import (
     Body,
+    argument_names,
     as_pair,
     as_result,
     carried_values,
@@ -40,6 +41,7 @@ from plica.tracing.control import (
 )
 from plica.tracing.places import user_line
 from plica.tracing.scope import current_trace, scope_of
+from plica.tracing.shared_sizes import SharedSizes, handed_over
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
@@ -64,7 +66,8 @@ def for_loop(
     """A loop over `range(lower, upper, step)`: `body(i, *arguments)` returns the next arguments.
 
     Sizes of arguments may change from one iteration to the next. Arguments that begin with one size share it, and
-    must go on sharing it; with `preserve_dimensions=False` each keeps a size of its own.
+    must go on sharing it; with `preserve_dimensions=False` each keeps a size of its own. Outside a trace, where equal
+    sizes may be equal by chance, this holds for an array that is passed twice.
 
     Args:
         lower: The first index, a scalar integer.
@@ -90,10 +93,11 @@ def for_loop(
             if _is_traced(lower, upper, step, first):
                 return trace_for((lower, upper, step), fn, first, shared=preserve_dimensions)
             require_arity(fn, (0, *first), f"the index and {carried_values(len(first))}")
-            state = first
+            state, sizes = first, _shared_sizes(fn, 1, first, preserve_dimensions)
             for place in steps(*(_integer("the bound of a loop", bound) for bound in (lower, upper, step))):
-                state = next_arguments("for_loop", place_of(fn), fn(place, *state), len(first))
-            return as_result(state)
+                state = next_arguments("for_loop", place_of(fn), fn(place, *handed_over(state)), len(first))
+                sizes.check(state)
+            return as_result(handed_over(state))
 
         return update_wrapper(loop, fn)
 
@@ -126,9 +130,10 @@ def while_loop(
                 return trace_while(condition, fn, first, shared=preserve_dimensions)
             for one in (condition, fn):
                 require_arity(one, first, carried_values(len(first)))
-            state = first
-            while _truth("the condition of a loop", condition(*state)):
+            state, sizes = first, _shared_sizes(fn, 0, first, preserve_dimensions)
+            while _truth("the condition of a loop", condition(*(state := handed_over(state)))):
                 state = next_arguments("while_loop", place_of(fn), fn(*state), len(first))
+                sizes.check(state)
             return as_result(state)
 
         return update_wrapper(loop, fn)
@@ -142,9 +147,11 @@ class Cond:
     Args:
         predicate: The scalar bool of the first branch.
         branch: The first branch.
+        preserve_dimensions: Whether axes of results share a size that all branches give to both.
     """
 
-    def __init__(self, predicate: Any, branch: Body) -> None:
+    def __init__(self, predicate: Any, branch: Body, *, preserve_dimensions: bool = True) -> None:
+        self._shared = preserve_dimensions
         self._predicates = [predicate]
         self._branches = [branch]
         self._has_otherwise = False
@@ -185,29 +192,37 @@ class Cond:
         require_branches(branches, args)
         if not _is_traced(predicates):
             held = (place for place, one in enumerate(predicates) if _truth("the predicate of cond", one))
-            return branches[next(held, len(predicates))](*args)
-        return trace_cond(predicates, [(one, self._place(one)) for one in branches], args)
+            return handed_over(branches[next(held, len(predicates))](*args))
+        placed = [(one, self._place(one)) for one in branches]
+        return trace_cond(predicates, placed, args, shared=self._shared)
 
     def _place(self, branch: Body) -> str:
         return place_of(branch) if branch is not _nothing else f"{place_of(self._branches[0])} (there is no otherwise)"
 
 
-def cond(predicate: Any, true_branch: Body | None = None, false_branch: Body | None = None, *args: Any) -> Any:
+def cond(
+    predicate: Any,
+    true_branch: Body | None = None,
+    false_branch: Body | None = None,
+    *args: Any,
+    preserve_dimensions: bool = True,
+) -> Any:
     """Branches: the first whose predicate holds, else `otherwise`.
 
     Used as a decorator, `cond(predicate)` makes a `Cond` of a function, which takes `.else_if(predicate)` and
     `.otherwise` as decorators too, and is then called. With two functions it runs at once:
     `cond(predicate, true_branch, false_branch, *args)`.
 
-    Branches may return arrays of different sizes; the size of the result is then known when the program runs.
+    Branches may return arrays of different sizes; the size of the result is then known when the program runs. Results
+    to which every branch gives one size share it; with `preserve_dimensions=False` each axis has a size of its own.
     Without `otherwise` branches return nothing.
 
     Raises:
         TraceError: A predicate is no scalar bool, or the branches return different structures.
     """
     if true_branch is None:
-        return lambda branch: Cond(predicate, branch)
-    found = Cond(predicate, true_branch)
+        return lambda branch: Cond(predicate, branch, preserve_dimensions=preserve_dimensions)
+    found = Cond(predicate, true_branch, preserve_dimensions=preserve_dimensions)
     return (found if false_branch is None else found.otherwise(false_branch))(*args)
 
 
@@ -252,17 +267,18 @@ def scan(
     if not leaves and length is None:
         raise TraceError(f"{user_line()}: scan needs arrays to run along, or a length.")
     count = _steps_along(leaves, length)
-    carry, rows = init, []
+    carry, rows, sizes = init, [], _shared_sizes(body, 0, (init,), preserve_dimensions)
     for step in reversed(range(count)) if reverse else range(count):
         row = unflatten(structure, [leaf[step] for leaf in leaves])
-        carry, made = as_pair(place_of(body), body(carry, row))
+        carry, made = as_pair(place_of(body), body(handed_over(carry), row))
+        sizes.check(carry)
         rows.append(flatten(made))
     if not rows:  # what a step would make is known from tracing one
         return _scan_nothing(body, init, xs)
     rows = rows[::-1] if reverse else rows
     stack = namespace.stack
     stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
-    return carry, unflatten(rows[0][1], stacks)
+    return handed_over(carry), unflatten(rows[0][1], stacks)
 
 
 def _steps_along(leaves: list[Any], length: Any) -> int:
@@ -278,6 +294,12 @@ def _steps_along(leaves: list[Any], length: Any) -> int:
             shape = tuple(leaf.shape)
             raise ShapeError(f"{user_line()}: scan has {count} steps, but is given an array of shape {shape}.")
     return count
+
+
+def _shared_sizes(body: Body, leading: int, first: tuple[Any, ...], preserve_dimensions: bool) -> SharedSizes:
+    """What is to be checked after each step."""
+    names = argument_names(body, leading, first)[leading:]
+    return SharedSizes(place_of(body), names, first if preserve_dimensions else ())
 
 
 def _integer(what: str, value: Any) -> int:

@@ -25,45 +25,17 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from plica.errors import GraphError
-from plica.graph.match import (
-    Condition,
-    GraphOptMatch,
-    GraphView,
-    NearMiss,
-    Node,
-    OptMatchStrategy,
-    match_optimization_patterns,
-)
-from plica.graph.order import topological_order
+from plica.graph.bind import exposed, pattern_matcher
+from plica.graph.match import Condition, MatchFunction, Neighbours, Search, match_optimization_patterns
+from plica.graph.order import consumers, topological_order
 from plica.graph.pattern import Pattern
+from plica.graph.strategy import OptMatchStrategy, Strategy
+from plica.graph.view import GraphOptMatch, GraphView, NearMiss, Node, Replacement, kind_fits
+
+__all__ = ["ORDINARY", "Applied", "OptimizedGraph", "Replacement", "Rule", "optimize_graph"]
 
 ORDINARY: frozenset[Any] = frozenset()
 """The laws of rules on ordinary arithmetic, and of equations that hold in every algebra: none."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Replacement(Generic[Node]):
-    """A small graph that stands for a match.
-
-    Args:
-        nodes: New nodes in topological order, each with its inputs: new nodes before it, or nodes that the match names
-            as its inputs or keeps.
-        output: What the readers of the match read now: a new node, or one of those.
-    """
-
-    nodes: tuple[tuple[Node, tuple[Node, ...]], ...]
-    output: Node
-
-    @staticmethod
-    def chain(inputs: Sequence[Node], *nodes: Node) -> "Replacement[Node]":
-        """New nodes one after another, the first with `inputs`."""
-        before = (tuple(inputs), *((node,) for node in nodes[:-1]))
-        return Replacement(tuple(zip(nodes, before, strict=True)), nodes[-1])
-
-    @staticmethod
-    def by(node: Node) -> "Replacement[Node]":
-        """Nothing new: a node that is there already stands for the match."""
-        return Replacement((), node)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,32 +105,89 @@ class OptimizedGraph(Generic[Node]):
 def optimize_graph(
     graph: GraphView[Node],
     rules: Sequence[Rule],
-    strategy: OptMatchStrategy = OptMatchStrategy.LARGEST_MATCH,
+    strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
     on_near_miss: Callable[[Rule, NearMiss[Node]], None] | None = None,
+    match_function: MatchFunction | None = None,
 ) -> OptimizedGraph[Node] | None:
-    """One pass: every match that `strategy` chooses is replaced, all at once. None where nothing matched.
+    """One pass: every match that `strategy` chooses is replaced, all at once. None where nothing is to be applied.
+
+    Args:
+        graph: What is rewritten; it stays as it is.
+        rules: The rules, the preferred first.
+        strategy: Which of the matches that overlap is applied.
+        on_near_miss: Is told where a rule nearly matched.
+        match_function: Whether a pattern holds at a node; `pattern_matcher(graph)` by default.
 
     Raises:
         GraphError: A rule's replacement reads a node that its match does not offer.
     """
-    patterns = [rule.pattern for rule in rules]
-    conditions = [rule.condition for rule in rules]
-    explain = on_near_miss is not None
-    matches, by_root, misses = match_optimization_patterns(graph, patterns, strategy, conditions, explain)
-    if on_near_miss is not None:
-        for miss in misses:
-            on_near_miss(rules[miss.number], miss)
+    made: dict[GraphOptMatch[Node], Replacement[Node]] = {}
+
+    def replacement(match: GraphOptMatch[Node]) -> Replacement[Node]:
+        if match not in made:
+            made[match] = _replacement(rules[match.number], match)
+        return made[match]
+
+    def tell(miss: NearMiss[Node]) -> None:
+        assert on_near_miss is not None, "it is called where somebody listens"
+        on_near_miss(rules[miss.number], miss)
+
+    begins = _begins(graph, rules)
+    search = Search(
+        graph, [rule.condition for rule in rules], begins, None if on_near_miss is None else tell, replacement
+    )
+    nodes = [node for node in graph.nodes if begins(node)]
+    if not nodes:
+        return None
+    matches, by_root = match_optimization_patterns(
+        nodes,
+        graph.outputs,
+        [rule.pattern for rule in rules],
+        graph.inputs,
+        consumers(graph.nodes, graph.inputs).__getitem__,
+        pattern_matcher(graph) if match_function is None else _safe(match_function, graph),
+        strategy,
+        search,
+    )
     if not matches:
         return None
-    applied = {
-        match: Applied(rules[match.number], match, _replacement(rules[match.number], match)) for match in matches
-    }
+    applied = {match: Applied(rules[match.number], match, replacement(match)) for match in matches}
     return _Assembly(graph, by_root, applied).run()
+
+
+def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunction:
+    """A matching function of somebody else's, whose matches hold only where nothing is fused away that is read."""
+
+    def safe(node: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours) -> Any:
+        found = match_function(node, pattern, inputs, readers)
+        problem = exposed(found, graph, readers) if isinstance(found, GraphOptMatch) else None
+        return found if problem is None else NearMiss(node, problem.why, problem.detail)
+
+    return safe
+
+
+def _begins(graph: GraphView[Node], rules: Sequence[Rule]) -> Callable[[Node], Sequence[int]]:
+    """For a node, which rules may have their root there: looked up by kind, since most nodes have none."""
+    known: dict[Any, list[int]] = {}
+
+    def begins(node: Node) -> Sequence[int]:
+        kind = graph.kind(node)
+        if kind not in known:
+            fitting = (number for number, rule in enumerate(rules) if kind_fits(graph.fits, kind, rule.pattern.root))
+            known[kind] = list(fitting)
+        return known[kind]
+
+    return begins
 
 
 def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
     """What the rule puts in place of a match, checked."""
     replacement = rule.replacement(match)
+    if not isinstance(replacement, Replacement):
+        raise GraphError(
+            f"rule {rule.name} at {match.graph.describe(match.root)}: it gave {replacement!r}; return "
+            "Replacement.chain(inputs, node, ...) for new nodes, or Replacement.by(node) for one that is there"
+        )
     known: dict[Node, None] = {node: None for nodes in match.inputs.values() for node in nodes}
     known.update((match.nodes[entry.name], None) for entry in match.pattern.entries if entry.kept)
     for node, inputs in replacement.nodes:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from plica.errors import GraphError
 
 Node = TypeVar("Node", bound=Hashable)
+Fact = TypeVar("Fact")
 
 Inputs = Callable[[Node], Sequence[Node]]
 
@@ -83,3 +84,20 @@ def consumers(nodes: Iterable[Node], inputs: Inputs[Node]) -> dict[Node, tuple[N
         for child in inputs(node):
             found[child].append(node)
     return {node: tuple(readers) for node, readers in found.items()}
+
+
+def from_inputs(inputs: Inputs[Node], fact: Callable[[Node, list[Fact]], Fact]) -> Callable[[Node], Fact]:
+    """What `fact(node, facts of its inputs)` says of a node: asked once for each node, and only where it is needed."""
+    known: dict[Node, Fact] = {}
+
+    def of(node: Node) -> Fact:
+        if node not in known:
+            for one in topological_order([node], missing if known else inputs):
+                if one not in known:
+                    known[one] = fact(one, [known[child] for child in inputs(one)])
+        return known[node]
+
+    def missing(node: Node) -> Sequence[Node]:
+        return () if node in known else inputs(node)
+
+    return of

@@ -16,11 +16,14 @@ is a DAG.
     plica.errors.GraphError: pattern sum: no entry before 'lost' reads it; name it among their inputs, or remove it
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from plica.errors import GraphError
+from plica.graph.kinds import misfits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +34,10 @@ class Entry:
         name: By which other entries read it and a match is asked for it.
         kind: What the graph compares kinds with (a class, a name); a tuple of them means any of these, None any at all.
         inputs: Names of other entries or of inputs of the match, in order; `*name` stands for any number of inputs.
-        config: For names of settings, the value expected, or a predicate on it.
+        config: For names of settings, the value expected, or a predicate on it; settings are what the node's `config`
+            lists.
         sub_patterns: For names of small graphs that the node carries, the pattern that must be found there.
+        facts: As `config`, for what else the node knows of itself: its other attributes.
         kept: The node is only looked at: the replacement does not stand for it, and others may read it.
         commutative: The inputs may come in any order.
     """
@@ -42,6 +47,7 @@ class Entry:
     inputs: tuple[str, ...] = ("*inputs",)
     config: Mapping[str, Any] = field(default_factory=dict)
     sub_patterns: Mapping[str, "Pattern"] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     kept: bool = False
     commutative: bool = False
 
@@ -119,7 +125,11 @@ class Pattern:
 
 def holds(condition: Any, value: Any) -> bool:
     """Whether a value meets a condition: a predicate, or the value itself."""
-    return bool(condition(value)) if isinstance(condition, Callable) else bool(condition == value)  # type: ignore[arg-type]
+    if callable(condition):
+        return bool(condition(value))
+    if isinstance(condition, np.ndarray) or isinstance(value, np.ndarray):
+        return np.array_equal(condition, value)  # `==` would compare entry by entry
+    return bool(condition == value)
 
 
 def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
@@ -141,6 +151,8 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
             read.setdefault(name, place)
         if entry.commutative and any(name.startswith("*") for name in entry.inputs):
             yield f"{entry.name!r} is commutative and variadic; name its inputs one by one"
+        yield from misfits(entry.kind, entry.config, entry.sub_patterns, entry.inputs)
+        yield from _condition_problems(entry)
         for name, pattern in entry.sub_patterns.items():
             if not isinstance(pattern, Pattern):
                 yield f"the sub-pattern {name!r} of {entry.name!r} is {type(pattern).__name__}; give a Pattern"
@@ -149,6 +161,15 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
     both = [name for name in read if f"*{name}" in read]
     if both:
         yield f"{both[0]!r} is one input and also any number of inputs; use two names"
+
+
+def _condition_problems(entry: Entry) -> Iterator[str]:
+    for name, condition in (*entry.config.items(), *entry.facts.items()):
+        if isinstance(condition, type):
+            yield (
+                f"{name} of {entry.name!r} is compared with the class {condition.__name__}, which may be meant as a "
+                f"value or as a predicate; write lambda value: value is {condition.__name__}, or isinstance(value, ...)"
+            )
 
 
 def _input_problems(entry: Entry, name: str, names: list[str], place: int) -> Iterator[str]:

@@ -62,6 +62,7 @@ class Builder:
         self.table = table
         self.source = ""
         self.equalities: list[tuple[Dim, Dim]] = []
+        self._hints: Sequence[str] = ()
         self._names = Names()
         self._reserved: set[str] = set()
         self._sizes: dict[str, Var] = {}
@@ -167,13 +168,15 @@ class Builder:
         Raises:
             PlicaError: The types of the inputs or the parameters do not fit the operation.
         """
+        hints, self._hints = self._hints, ()
         inputs, types = self._typed(op, inputs, params)
         outputs: list[Var] = []
         sizes = _referred(types) if len(types) > 1 else frozenset[int]()  # of several results, one may size another
         for place, type_ in enumerate(types):
             if sizes:
                 type_ = resolve(type_, lambda place: Size.of(outputs[place]))
-            outputs.append(self._define(None, type_, is_size=place in sizes))
+            name = hints[place] if place < len(hints) else None
+            outputs.append(self._define(name, type_, is_size=place in sizes))
             self._lines[outputs[-1]] = self.source
         reference = self._references.setdefault(op, OpRef(op))
         equation = Equation(reference, inputs, tuple(outputs), params, self.source)
@@ -259,6 +262,15 @@ class Builder:
             yield
         finally:
             self.source = before
+
+    @contextmanager
+    def naming(self, names: Sequence[str]) -> Iterator[None]:
+        """The results of the equation that is added meanwhile are called by these names, where they are free."""
+        self._hints = names
+        try:
+            yield
+        finally:
+            self._hints = ()
 
     def build(self, results: Iterable[Operand], implicit: Iterable[Operand] | None = None) -> Program:
         """The Program that returns `results`.

@@ -1,7 +1,7 @@
 """`Op`: everything that Plica knows of one array operation, as one row of a table.
 
-A row is a type rule, a numpy reference, purity, sample inputs and a decomposition. Backends add rows of their own
-for what they do faster; the verifier, the printer, the interpreter and the tests read only this.
+A row is a type rule, a numpy reference, sample inputs, a decomposition, and facts that passes read. Backends add rows
+of their own for what they do faster; the verifier, the printer, the interpreter and the tests read only this.
 """
 
 import inspect
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import UnsupportedError, VerifyError
+from plica.ir.ranges import ANYTHING, Range, RangeRule
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType
 
@@ -46,6 +47,9 @@ def unsupported(why: str) -> Unsupported:
     return Unsupported(why)
 
 
+ALWAYS = ("bool", "int", "float", "complex")
+"""All kinds of dtype."""
+
 PRIMITIVE = unsupported("a primitive: every backend implements it")
 
 
@@ -55,6 +59,16 @@ class Memory(Enum):
     NEW = "memory of their own"
     COPY = "memory of their own, for numbers that were only moved there"
     VIEW = "the memory of the first operand"
+
+
+class Derivative(Enum):
+    """What the derivative of an operation is, that backends give it."""
+
+    OF_VALUES = "that of its values, at its samples too"
+    BESIDE_KINKS = "that of its values, but for kinks and poles, where its samples may lie"
+    OF_SYMMETRIC = "that of its values along symmetric matrices, of which it reads one triangle"
+    ITS_OWN = "another than that of its values, on purpose"
+    NONE = "none, or none that differences show: indices and conversions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,15 @@ class Op:
             that each operand stands for (None where it is none), and the reference a function
             `run(program, consts, inputs)` that gives all outputs of a nested Program.
         memory: Where its results lie, for the memory plan; numpy's reference may copy where others need not.
+        range: In which range the numbers of a result of floats lie, NaN apart: `(low, high)`, where a `low` of 0.0 also
+            says that none is -0.0; or a function from the ranges of the operands, and the parameters, to it
+            (`plica.ir.ranges`). It says nothing of results of integers, which wrap around, or of complex numbers.
+        never_raises: The kinds of dtype of a result for which it raises no error whatever the operands hold, so that it
+            may run where it would not have run.
+        repeats: Whether it runs its regions any number of times.
+        tolerance: By how many times two implementations may differ more than by a few units in the last place.
+        agreed: Whether results for NaN, infinities and zeros are the same in every backend.
+        derivative: What its derivative is.
 
     A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """
@@ -84,6 +107,12 @@ class Op:
     pure: bool = True
     regions: bool = False
     memory: Memory = Memory.NEW
+    range: RangeRule = ANYTHING
+    never_raises: tuple[str, ...] = ()
+    repeats: bool = False
+    tolerance: float = 1.0
+    agreed: bool = True
+    derivative: Derivative = Derivative.OF_VALUES
 
     def types(
         self, inputs: Iterable[ArrayType], params: Mapping[str, Any], sizes: Sequence[Dim | None] = ()
@@ -96,6 +125,12 @@ class Op:
         except TypeError as error:
             raise self._misfit(given, params, error) from None
         return result if isinstance(result, tuple) else (result,)
+
+    def range_of(self, inputs: Iterable[Range | None], params: Mapping[str, Any]) -> Range:
+        """In which range a result of floats lies, for operands in `inputs`: None for those that may be complex."""
+        if isinstance(self.range, tuple):
+            return self.range
+        return self.range(*(ANYTHING if one is None else one for one in inputs), **params)
 
     def _misfit(
         self, operands: tuple[Any, ...], params: Mapping[str, Any], error: TypeError

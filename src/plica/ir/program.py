@@ -259,21 +259,17 @@ def rename(program: Program, name: Callable[[Var], str]) -> Program:
     return rewrite(program, name, {})
 
 
-def rewrite(
-    program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Dim], values: Mapping[Var, Var] | None = None
-) -> Program:
+def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Dim]) -> Program:
     """The same Program with other names, and with other variables in the place of some.
 
     Args:
         program: What to rewrite.
         name: The new name of each variable.
         sizes: What stands in the place of variables in types and parameters.
-        values: What stands in their place in operands.
 
     Assumes:
         What is replaced has the value of what replaces it whenever the Program runs.
     """
-    values = values or {}
     new: dict[Hashable, Var] = {}
     known: dict[Size, Dim] = {}
 
@@ -294,7 +290,7 @@ def rewrite(
         return new[var]
 
     def use(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return tuple(new[values.get(one, one)] if isinstance(one, Var) else one for one in operands)
+        return tuple(new[one] if isinstance(one, Var) else one for one in operands)
 
     consts = tuple(map(define, program.consts))
     inputs = tuple(map(define, program.inputs))

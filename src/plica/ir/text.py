@@ -19,7 +19,6 @@ from plica.ir.dtypes import FROM_SHORT, DType
 from plica.ir.op import OpTable
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.sizes import SIZE_FUNCTIONS, Dim, Size, opaque
-from plica.ir.sizes import floor_divide as floor_divide_sizes
 from plica.ir.types import ArrayType, ShapedArray, array_type
 
 _TOKEN = re.compile(
@@ -188,7 +187,7 @@ class _Parser:
         self._expect(",")
         second = self._size()
         self._expect(")")
-        return floor_divide_sizes(first, second) if name == "floordiv" else opaque(name, first, second)
+        return opaque(name, first, second)
 
     def _variable(self, name: str) -> Var:
         if name not in self._scope:

@@ -17,6 +17,7 @@ from plica.graph.order import topological_order
 from plica.lower.optimize.ranges import never_negative
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
+    ConcatParameter,
     ConstantParameter,
     ExpParameter,
     FlattenParameter,
@@ -56,6 +57,7 @@ _OF_LOGS: dict[type[ParameterOp], Rule] = {
     ReduceSumParameter: lambda op: ReduceLSEParameter(*op.in_shapes, axis=op.axis),
     ReduceProductParameter: lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis),
     IndexParameter: lambda op: op,
+    ConcatParameter: lambda op: op,
     FlattenParameter: lambda op: op,
 }
 """The logarithm of an operation on numbers that are not negative as an operation on their logarithms."""

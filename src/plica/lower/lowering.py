@@ -5,7 +5,7 @@ node once however many layers share it.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 from typing import Any
 
@@ -27,6 +27,7 @@ from plica.lower.optimize.ranges import known_range, underflow
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
 from plica.passes.clean import clean
+from plica.passes.rewriting import Rewriting
 from plica.symbolic.layers import InputRow, Layer, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
@@ -111,7 +112,15 @@ class LoweringScope:
 
     def build(self, results: Iterable[Tracer]) -> Program:
         """The Program that returns `results`, without what they do not need."""
-        return clean(self.builder.build([result.operand for result in results]))
+        return clean(self.builder.build([result.operand for result in results]), self._rewriting())
+
+    def _rewriting(self) -> Rewriting:
+        """How Programs are rewritten, in the context of this one."""
+        rewriting = self.folded.rewriting
+        if rewriting is None:
+            return Rewriting()
+        context = replace(rewriting.context, semiring=self.semiring, dtype=self.dtype)
+        return replace(rewriting, context=context)
 
     def parameters(self, group: FoldedLayer) -> Params:
         """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""

@@ -3,6 +3,7 @@
 import inspect
 
 from plica.ir.op import Op, Unsupported
+from plica.ir.ranges import ANYTHING
 from plica.ops import ELEMENTWISE, FACTORIZATIONS, INDEXING, LINALG, RANDOM, REDUCE, SEARCH, SHAPE, SORTING, UPDATE
 
 GROUPS = {
@@ -21,7 +22,7 @@ GROUPS = {
 
 def operations_table() -> str:
     """One line of Markdown for each operation: name, parameters, number of operands in its first sample."""
-    lines = ["| operation | kind | operands | parameters | decomposition |", "|---|---|---|---|---|"]
+    lines = ["| operation | kind | operands | parameters | range | decomposition |", "|---|---|---|---|---|---|"]
     for kind, rows in GROUPS.items():
         lines += [_line(kind, op) for op in sorted(rows, key=lambda op: op.name)]
     return "\n".join(lines)
@@ -31,8 +32,13 @@ def _line(kind: str, op: Op) -> str:
     signature = inspect.signature(op.type_rule)
     params = [name for name, one in signature.parameters.items() if one.kind is one.KEYWORD_ONLY]
     counts = sorted({len(sample.inputs) for sample in op.samples()})
+    found = "of operands"
+    if isinstance(op.range, tuple):
+        found = "" if op.range == ANYTHING else f"{op.range[0]:g} to {op.range[1]:g}"
     decomposition = op.decompose.why.split(":")[0] if isinstance(op.decompose, Unsupported) else "yes"
-    return f"| `{op.name}` | {kind} | {' or '.join(map(str, counts))} | {', '.join(params)} | {decomposition} |"
+    return (
+        f"| `{op.name}` | {kind} | {' or '.join(map(str, counts))} | {', '.join(params)} | {found} | {decomposition} |"
+    )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from plica.errors import DTypeError, InputError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
 from plica.ir.op import Array, Memory, Op, Sample, op_table, sample
 from plica.ir.program import Operand, Program
+from plica.ir.ranges import as_first
 from plica.ir.sizes import Dim, same, substitute
 from plica.ir.text import parse_program
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray, array_type
@@ -45,7 +46,7 @@ def _for_type(
     body_nconsts: int,
     num_implicit_inputs: int,
     num_implicit_outputs: int,
-    preserve_dimensions: bool,  # noqa: ARG001 - says how the sizes of the inputs were found
+    preserve_dimensions: bool,
 ) -> tuple[ArrayType, ...]:
     consts, implicit, bounds, carries = split(typed(types, sizes), body_nconsts, num_implicit_inputs, 3)
     _require_scalars(bounds, SCALAR_SIZE, "the bounds and the step of a loop")
@@ -54,7 +55,9 @@ def _for_type(
     index = body.arguments[0]
     if index.type != SCALAR_SIZE:
         raise VerifyError(f"for_loop: the index is {SCALAR_SIZE}, but the body expects {index!r}.")
-    results, _ = carried(region, num_implicit_inputs + 1, len(carries), "for_loop")
+    numbers = [size for _, size in bounds if isinstance(size, int)]
+    runs = preserve_dimensions and len(numbers) == len(bounds) and bool(steps(*numbers))
+    results, _ = carried(region, num_implicit_inputs + 1, len(carries), "for_loop", runs=runs)
     return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
 
@@ -102,7 +105,7 @@ def _while_type(
         raise DTypeError(f"the condition of while_loop returns one bool[], found {found}.")
     region = Region(body, consts, [*implicit, *varying(carries)], "while_loop")
     require_sizes(body, num_implicit_inputs, num_implicit_outputs, "while_loop")
-    results, _ = carried(region, num_implicit_inputs, len(carries), "while_loop")
+    results, _ = carried(region, num_implicit_inputs, len(carries), "while_loop", runs=False)
     return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
 
@@ -123,14 +126,19 @@ def _cond_type(
     *types: ArrayType,
     branches: tuple[Program, ...],
     branch_nconsts: tuple[int, ...],
+    num_implicit_inputs: int,
     num_implicit_outputs: int,
+    preserve_dimensions: bool,
 ) -> tuple[ArrayType, ...]:
     predicates, *captured = split(typed(types, sizes), len(branches) - 1, *branch_nconsts)
     _require_scalars(predicates, _BOOL, "the predicates of cond")
     if captured.pop():
         raise VerifyError("cond: there are operands that no branch takes.")
     regions = [Region(one, consts, (), "cond") for one, consts in zip(branches, captured, strict=True)]
-    return (*[SCALAR_SIZE] * num_implicit_outputs, *agreed(regions, num_implicit_outputs, "cond"))
+    for branch in branches:
+        require_sizes(branch, num_implicit_inputs, num_implicit_outputs, "cond")
+    results = agreed(regions, num_implicit_outputs, "cond", shared=preserve_dimensions)
+    return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
 
 def _cond(
@@ -154,7 +162,7 @@ def _scan_type(
     reverse: bool,  # noqa: ARG001 - the types are the same
     num_implicit_inputs: int,
     num_implicit_outputs: int,
-    preserve_dimensions: bool,  # noqa: ARG001 - says how the sizes of the inputs were found
+    preserve_dimensions: bool,
 ) -> tuple[ArrayType, ...]:
     parts = split(typed(types, sizes), body_nconsts, num_implicit_inputs, num_carries)
     consts, implicit, carries, stacked = parts
@@ -162,7 +170,8 @@ def _scan_type(
     rows = [(_row(type_, length, first + place), None) for place, (type_, _) in enumerate(stacked)]
     region = Region(body, consts, [*implicit, *varying(carries), *rows], "scan")
     require_sizes(body, num_implicit_inputs, num_implicit_outputs, "scan")
-    results, changing = carried(region, num_implicit_inputs, num_carries, "scan", stacks=True)
+    runs = preserve_dimensions and isinstance(length, int) and length > 0
+    results, changing = carried(region, num_implicit_inputs, num_carries, "scan", runs=runs, stacks=True)
     for one in body.results[num_carries:]:
         dims = [region.outside(dim, changing) for dim in one.type.shape]
         known = [dim for dim in dims if dim is not None]
@@ -226,7 +235,7 @@ def _call_type(
     consts, inputs = split(typed(types, sizes), body_nconsts)
     region = Region(program, consts, inputs, name)
     require_sizes(program, num_implicit_inputs, num_implicit_outputs, name)
-    return (*[SCALAR_SIZE] * num_implicit_outputs, *agreed([region], num_implicit_outputs, name))
+    return (*[SCALAR_SIZE] * num_implicit_outputs, *agreed([region], num_implicit_outputs, name, shared=True))
 
 
 def _call(run: Run, *arrays: Array, program: Program, body_nconsts: int, **_: object) -> tuple[Array, ...]:
@@ -301,8 +310,9 @@ def _while_samples() -> list[Sample]:
 
 
 def _cond_samples() -> list[Sample]:
-    params = {"branches": (_program(_ONE), _program(_FEW)), "branch_nconsts": (0, 1), "num_implicit_outputs": 1}
-    return [sample(np.bool_(value), np.int64(3), **params) for value in (True, False)]
+    params = {"branches": (_program(_ONE), _program(_FEW)), "branch_nconsts": (0, 1)}
+    sizes = {"num_implicit_inputs": 0, "num_implicit_outputs": 1, "preserve_dimensions": True}
+    return [sample(np.bool_(value), np.int64(3), **params, **sizes) for value in (True, False)]
 
 
 def _scan_samples() -> list[Sample]:
@@ -322,10 +332,10 @@ def _call_samples() -> list[Sample]:
 
 
 CONTROL = (
-    Op("for_loop", _for_type, _for, _for_samples, regions=True),
-    Op("while_loop", _while_type, _while, _while_samples, regions=True),
+    Op("for_loop", _for_type, _for, _for_samples, regions=True, repeats=True),
+    Op("while_loop", _while_type, _while, _while_samples, regions=True, repeats=True),
     Op("cond", _cond_type, _cond, _cond_samples, regions=True),
-    Op("scan", _scan_type, _scan, _scan_samples, regions=True),
+    Op("scan", _scan_type, _scan, _scan_samples, regions=True, repeats=True),
     Op("call", _call_type, _call, _call_samples, regions=True),
     Op(
         "assert_shape",
@@ -333,5 +343,6 @@ CONTROL = (
         _assert,
         lambda: [sample(np.zeros((2, 3), dtype="float32"), shape=(2, 3)), sample(np.float32(1), shape=())],
         memory=Memory.VIEW,
+        range=as_first,
     ),
 )

@@ -6,13 +6,31 @@ Binary rows take operands of one dtype (the namespaces promote first) and broadc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType
-from plica.ir.op import PRIMITIVE, Array, Memory, Op, Sample, Unsupported, sample
+from plica.ir.op import ALWAYS, Array, Derivative, Memory, Op, Sample, sample
+from plica.ir.ranges import (
+    ANYTHING,
+    NOT_NEGATIVE,
+    Range,
+    RangeRule,
+    as_first,
+    between,
+    choice,
+    combined,
+    inverse,
+    larger,
+    minus,
+    negated,
+    plus,
+    power,
+    quotient,
+    smaller,
+)
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, real_dtype, require_kind, require_operands, require_same_dtype
 
@@ -72,18 +90,24 @@ def _rule(arity: int, kinds: Sequence[str], result: DType | None = None) -> Call
     return rule
 
 
-def elementwise(
-    name: str,
-    reference: Callable[..., Any],
-    arity: int,
-    kinds: Sequence[str],
-    *,
-    domain: str = "any",
-    result: DType | None = None,
-    decompose: Callable[..., Any] | Unsupported = PRIMITIVE,
-) -> Op:
-    """A row of an operation that works on each element of operands of one dtype."""
-    return Op(name, _rule(arity, kinds, result), reference, _samples(arity, kinds, domain), decompose)
+class _Row(NamedTuple):
+    """A row of an operation that works on each element of operands of one dtype, without its arity."""
+
+    name: str
+    reference: Callable[..., Any]
+    kinds: tuple[str, ...]
+    domain: str = "any"
+    range: RangeRule = ANYTHING
+    never_raises: tuple[str, ...] = ALWAYS
+    tolerance: float = 1.0
+    agreed: bool = True
+    derivative: Derivative = Derivative.OF_VALUES
+
+
+def _elementwise(row: _Row, arity: int, result: DType | None = None) -> Op:
+    columns: dict[str, Any] = {name: getattr(row, name) for name in _Row._fields[4:]}
+    rule, samples = _rule(arity, row.kinds, result), _samples(arity, row.kinds, row.domain)
+    return Op(row.name, rule, row.reference, samples, **columns)
 
 
 def _safe_log(x: Array) -> Any:
@@ -120,79 +144,84 @@ def _erfinv_of_one(x: float) -> float:
     return math.copysign(NormalDist().inv_cdf((1 - abs(x)) / 2) / math.sqrt(2), x)
 
 
-_UNARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
-    ("acos", np.arccos, FLOATING, "unit"),
-    ("acosh", np.arccosh, FLOATING, "above_one"),
-    ("asin", np.arcsin, FLOATING, "unit"),
-    ("asinh", np.arcsinh, FLOATING, "any"),
-    ("atan", np.arctan, FLOATING, "any"),
-    ("atanh", np.arctanh, FLOATING, "unit"),
-    ("bitwise_invert", np.invert, ("bool", "int"), "any"),
-    ("ceil", np.ceil, ("float",), "any"),
-    ("conj", np.conj, ("complex",), "any"),
-    ("cos", np.cos, FLOATING, "any"),
-    ("cosh", np.cosh, FLOATING, "any"),
-    ("erf", _each(math.erf), ("float",), "any"),
-    ("erfinv", _each(_erfinv_of_one), ("float",), "unit"),
-    ("exp", np.exp, FLOATING, "any"),
-    ("expm1", np.expm1, FLOATING, "any"),
-    ("floor", np.floor, ("float",), "any"),
-    ("log", np.log, FLOATING, "positive"),
-    ("log1p", np.log1p, FLOATING, "unit"),
-    ("log2", np.log2, FLOATING, "positive"),
-    ("log10", np.log10, FLOATING, "positive"),
-    ("logical_not", np.logical_not, ("bool",), "any"),
-    ("negative", np.negative, NUMERIC, "any"),
-    ("reciprocal", np.reciprocal, FLOATING, "positive"),
-    ("round", np.round, FLOATING, "any"),
-    ("safe_log", _safe_log, FLOATING, "zero_too"),
-    ("sigmoid", _sigmoid, ("float",), "any"),
-    ("sign", np.sign, NUMERIC, "any"),
-    ("sin", np.sin, FLOATING, "any"),
-    ("sinh", np.sinh, FLOATING, "any"),
-    ("softplus", _softplus, ("float",), "any"),
-    ("sqrt", np.sqrt, FLOATING, "positive"),
-    ("square", np.square, NUMERIC, "any"),
-    ("tan", np.tan, FLOATING, "any"),
-    ("tanh", np.tanh, FLOATING, "any"),
-    ("trunc", np.trunc, ("float",), "any"),
+_KINKS = Derivative.BESIDE_KINKS
+_UNIT: Range = (-1.0, 1.0)
+_QUARTERS: Range = (-math.pi / 2, math.pi / 2)
+
+_UNARY = (
+    _Row("acos", np.arccos, FLOATING, "unit", (0.0, math.pi)),
+    _Row("acosh", np.arccosh, FLOATING, "above_one", NOT_NEGATIVE, tolerance=10.0),
+    _Row("asin", np.arcsin, FLOATING, "unit", _QUARTERS),
+    _Row("asinh", np.arcsinh, FLOATING, "any"),
+    _Row("atan", np.arctan, FLOATING, "any", _QUARTERS),
+    _Row("atanh", np.arctanh, FLOATING, "unit", tolerance=5.0),
+    _Row("bitwise_invert", np.invert, ("bool", "int"), "any"),
+    _Row("ceil", np.ceil, ("float",), "any", derivative=_KINKS),
+    _Row("conj", np.conj, ("complex",), "any", as_first),
+    _Row("cos", np.cos, FLOATING, "any", _UNIT),
+    _Row("cosh", np.cosh, FLOATING, "any", (1.0, math.inf)),
+    _Row("erf", _each(math.erf), ("float",), "any", _UNIT, tolerance=2.0),
+    _Row("erfinv", _each(_erfinv_of_one), ("float",), "unit", tolerance=50.0),
+    _Row("exp", np.exp, FLOATING, "any", NOT_NEGATIVE),
+    _Row("expm1", np.expm1, FLOATING, "any", (-1.0, math.inf)),
+    _Row("floor", np.floor, ("float",), "any", derivative=_KINKS),
+    _Row("log", np.log, FLOATING, "positive"),
+    _Row("log1p", np.log1p, FLOATING, "unit"),
+    _Row("log2", np.log2, FLOATING, "positive"),
+    _Row("log10", np.log10, FLOATING, "positive"),
+    _Row("logical_not", np.logical_not, ("bool",), "any"),
+    _Row("negative", np.negative, NUMERIC, "any", negated),
+    _Row("reciprocal", np.reciprocal, FLOATING, "positive", inverse),
+    _Row("round", np.round, FLOATING, "any", derivative=_KINKS),
+    _Row("safe_log", _safe_log, FLOATING, "zero_too"),
+    _Row("sigmoid", _sigmoid, ("float",), "any", (0.0, 1.0)),
+    _Row("sign", np.sign, NUMERIC, "any", _UNIT, derivative=_KINKS),
+    _Row("sin", np.sin, FLOATING, "any", _UNIT),
+    _Row("sinh", np.sinh, FLOATING, "any", tolerance=2.0),
+    _Row("softplus", _softplus, ("float",), "any", NOT_NEGATIVE),
+    _Row("sqrt", np.sqrt, FLOATING, "positive", (-0.0, math.inf)),
+    _Row("square", np.square, NUMERIC, "any", NOT_NEGATIVE),
+    _Row("tan", np.tan, FLOATING, "any", tolerance=5.0),
+    _Row("tanh", np.tanh, FLOATING, "any", _UNIT),
+    _Row("trunc", np.trunc, ("float",), "any", derivative=_KINKS),
 )
-_PREDICATES: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
-    ("isfinite", np.isfinite, NUMERIC, "special"),
-    ("isinf", np.isinf, NUMERIC, "special"),
-    ("isnan", np.isnan, NUMERIC, "special"),
-    ("signbit", np.signbit, ("float",), "special"),
+_PREDICATES = (
+    _Row("isfinite", np.isfinite, NUMERIC, "special"),
+    _Row("isinf", np.isinf, NUMERIC, "special"),
+    _Row("isnan", np.isnan, NUMERIC, "special"),
+    _Row("signbit", np.signbit, ("float",), "special"),
 )
-_BINARY: tuple[tuple[str, Callable[..., Any], tuple[str, ...], str], ...] = (
-    ("add", np.add, NUMERIC, "any"),
-    ("atan2", np.arctan2, ("float",), "any"),
-    ("bitwise_and", np.bitwise_and, ("bool", "int"), "any"),
-    ("bitwise_left_shift", np.left_shift, ("int",), "shift"),
-    ("bitwise_or", np.bitwise_or, ("bool", "int"), "any"),
-    ("bitwise_right_shift", np.right_shift, ("int",), "shift"),
-    ("bitwise_xor", np.bitwise_xor, ("bool", "int"), "any"),
-    ("copysign", np.copysign, ("float",), "any"),
-    ("divide", np.divide, FLOATING, "positive"),
-    ("floor_divide", np.floor_divide, REAL, "above_one"),
-    ("hypot", np.hypot, ("float",), "any"),
-    ("logical_and", np.logical_and, ("bool",), "any"),
-    ("logical_or", np.logical_or, ("bool",), "any"),
-    ("logical_xor", np.logical_xor, ("bool",), "any"),
-    ("maximum", np.maximum, REAL, "any"),
-    ("minimum", np.minimum, REAL, "any"),
-    ("multiply", np.multiply, NUMERIC, "any"),
-    ("nextafter", np.nextafter, ("float",), "any"),
-    ("pow", _pow, NUMERIC, "positive"),
-    ("remainder", np.remainder, REAL, "above_one"),
-    ("subtract", np.subtract, NUMERIC, "any"),
+_BINARY = (
+    _Row("add", np.add, NUMERIC, "any", plus),
+    _Row("atan2", np.arctan2, ("float",), "any", (-math.pi, math.pi)),
+    _Row("bitwise_and", np.bitwise_and, ("bool", "int"), "any"),
+    _Row("bitwise_left_shift", np.left_shift, ("int",), "shift"),
+    _Row("bitwise_or", np.bitwise_or, ("bool", "int"), "any"),
+    _Row("bitwise_right_shift", np.right_shift, ("int",), "shift"),
+    _Row("bitwise_xor", np.bitwise_xor, ("bool", "int"), "any"),
+    _Row("copysign", np.copysign, ("float",), "any", derivative=_KINKS),
+    _Row("divide", np.divide, FLOATING, "positive", quotient),
+    _Row("hypot", np.hypot, ("float",), "any", NOT_NEGATIVE),
+    _Row("logical_and", np.logical_and, ("bool",), "any"),
+    _Row("logical_or", np.logical_or, ("bool",), "any"),
+    _Row("logical_xor", np.logical_xor, ("bool",), "any"),
+    _Row("maximum", np.maximum, REAL, "any", larger, derivative=_KINKS),
+    _Row("minimum", np.minimum, REAL, "any", smaller, derivative=_KINKS),
+    _Row("multiply", np.multiply, NUMERIC, "any", combined),
+    _Row("nextafter", np.nextafter, ("float",), "any", derivative=_KINKS),
+    _Row("subtract", np.subtract, NUMERIC, "any", minus),
+    # divisions by the integer 0 and negative powers of integers are errors
+    _Row("floor_divide", np.floor_divide, REAL, "above_one", derivative=_KINKS, never_raises=FLOATING, agreed=False),
+    _Row("pow", _pow, NUMERIC, "positive", power, tolerance=5.0, never_raises=FLOATING),
+    _Row("remainder", np.remainder, REAL, "above_one", derivative=_KINKS, never_raises=FLOATING, agreed=False),
 )
-_COMPARISONS: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = (
-    ("equal", np.equal, ANY),
-    ("greater", np.greater, REAL),
-    ("greater_equal", np.greater_equal, REAL),
-    ("less", np.less, REAL),
-    ("less_equal", np.less_equal, REAL),
-    ("not_equal", np.not_equal, ANY),
+_COMPARISONS = (
+    _Row("equal", np.equal, ANY),
+    _Row("greater", np.greater, REAL),
+    _Row("greater_equal", np.greater_equal, REAL),
+    _Row("less", np.less, REAL),
+    _Row("less_equal", np.less_equal, REAL),
+    _Row("not_equal", np.not_equal, ANY),
 )
 
 
@@ -290,45 +319,65 @@ def _astype_samples() -> list[Sample]:
 
 
 ELEMENTWISE = (
-    *(elementwise(name, reference, 1, kinds, domain=domain) for name, reference, kinds, domain in _UNARY),
-    *(
-        elementwise(name, reference, 1, kinds, domain=domain, result=DType.BOOL)
-        for name, reference, kinds, domain in _PREDICATES
+    *(_elementwise(row, 1) for row in _UNARY),
+    *(_elementwise(row, 1, DType.BOOL) for row in _PREDICATES),
+    *(_elementwise(row, 2) for row in _BINARY),
+    *(_elementwise(row, 2, DType.BOOL) for row in _COMPARISONS),
+    Op(
+        "abs",
+        _abs_type,
+        np.abs,
+        _samples(1, NUMERIC, "any"),
+        range=NOT_NEGATIVE,
+        never_raises=ALWAYS,
+        derivative=_KINKS,
     ),
-    *(elementwise(name, reference, 2, kinds, domain=domain) for name, reference, kinds, domain in _BINARY),
-    *(elementwise(name, reference, 2, kinds, result=DType.BOOL) for name, reference, kinds in _COMPARISONS),
-    Op("abs", _abs_type, np.abs, _samples(1, NUMERIC, "any")),
-    Op("real", _part_type, np.real, _parts_samples),
-    Op("imag", _part_type, np.imag, _parts_samples),
+    Op("real", _part_type, np.real, _parts_samples, never_raises=ALWAYS),
+    Op("imag", _part_type, np.imag, _parts_samples, never_raises=ALWAYS),
     Op(
         "clip",
         _clip_type,
         np.clip,
         _clip_samples,
         lambda xp, x, least, most: xp.minimum(xp.maximum(x, least), most),
+        range=between,
+        never_raises=ALWAYS,
     ),
-    Op("isin", _isin_type, np.isin, _isin_samples),
+    Op("isin", _isin_type, np.isin, _isin_samples, never_raises=ALWAYS),
     Op(
         "stop_gradient",
         lambda x: x,
         lambda x: x,
         lambda: [sample(_array("any", "float32")), sample(_array("any", "int64"))],
         memory=Memory.VIEW,
+        range=as_first,
+        never_raises=ALWAYS,
+        derivative=Derivative.ITS_OWN,
     ),
-    Op("where", _where_type, np.where, _where_samples),
-    Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples),
-    Op("astype", _astype_type, lambda x, *, dtype: x.astype(dtype.value), _astype_samples),
+    Op("where", _where_type, np.where, _where_samples, range=choice, never_raises=ALWAYS),
+    Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples, never_raises=ALWAYS),
+    Op(
+        "astype",
+        _astype_type,
+        lambda x, *, dtype: x.astype(dtype.value),
+        _astype_samples,
+        range=as_first,
+        never_raises=ALWAYS,
+        agreed=False,
+        derivative=Derivative.NONE,
+    ),
 )
 
 KINDS: Mapping[str, tuple[str, ...]] = {
-    **{name: kinds for name, _, kinds, _ in (*_UNARY, *_PREDICATES, *_BINARY)},
-    **{name: kinds for name, _, kinds in _COMPARISONS},
+    **{row.name: row.kinds for row in (*_UNARY, *_PREDICATES, *_BINARY, *_COMPARISONS)},
     "abs": NUMERIC,
     "logaddexp": ("float",),
 }
 """The kinds of dtype that the rows which take operands of one dtype, and nothing else, accept."""
 
 ARITIES: Mapping[str, int] = {
-    name: 1 if name in (*(row[0] for row in (*_UNARY, *_PREDICATES)), "abs") else 2 for name in KINDS
+    **dict.fromkeys(KINDS, 2),
+    **{row.name: 1 for row in (*_UNARY, *_PREDICATES)},
+    "abs": 1,
 }
 """How many operands these rows take; `logaddexp` takes further ones."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from plica.errors import DTypeError, ShapeError
 from plica.ir.dtypes import DType
-from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.op import Array, Derivative, Op, Sample, sample
 from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, real_dtype, require_equal_sizes, require_same_dtype
@@ -233,14 +233,22 @@ FACTORIZATIONS = (
             *_squares(upper=True)(),
             sample(_SINGULAR.astype("complex64") * -1, upper=False),
         ],
+        derivative=Derivative.OF_SYMMETRIC,
     ),
     Op("det", _det_type, np.linalg.det, _with(_squares(), sample(_SINGULAR), sample(_B @ _B.T))),
-    Op("eigh", _eigh_type, partial(_of_finite, np.linalg.eigh), _with(_squares(), sample(_BAD))),
+    Op(
+        "eigh",
+        _eigh_type,
+        partial(_of_finite, np.linalg.eigh),
+        _with(_squares(), sample(_BAD)),
+        derivative=Derivative.OF_SYMMETRIC,
+    ),
     Op(
         "eigvalsh",
         _eigvalsh_type,
         lambda x: _of_finite(np.linalg.eigvalsh, x)[0],
         _with(_squares(), sample(_BAD)),
+        derivative=Derivative.OF_SYMMETRIC,
     ),
     Op("inv", _square_type, _inv, _with(_squares(), sample(_SINGULAR.astype("complex64")))),
     Op("matrix_rank", _rank_type, _rank, lambda: [*_rectangles(), sample(_SINGULAR), sample(_A, 0.9), sample(_BAD)]),

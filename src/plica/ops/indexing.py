@@ -10,7 +10,8 @@ import numpy as np
 
 from plica.errors import BoundsError, DTypeError, ShapeError, VerifyError
 from plica.ir.dtypes import DType
-from plica.ir.op import Array, Memory, Op, Sample, sample
+from plica.ir.op import Array, Derivative, Memory, Op, Sample, sample
+from plica.ir.ranges import as_first
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, normal_axis, require_equal_sizes, require_kind, require_same_dtype
 
@@ -161,6 +162,7 @@ INDEXING = (
         _index,
         lambda: [sample(_X, np.int64(-2), axis=1), sample(_X, np.int64(1), axis=0)],
         memory=Memory.VIEW,
+        range=as_first,
     ),
     Op(
         "gather",
@@ -172,6 +174,7 @@ INDEXING = (
             sample(_X.reshape(1, 2, 3), np.asarray([-3, 2]), _I, axes=(2, 1)),
         ],
         memory=Memory.COPY,
+        range=as_first,
     ),
     Op(
         "take",
@@ -179,8 +182,15 @@ INDEXING = (
         _take,
         lambda: [sample(_X, np.asarray([2, 0, 0]), axis=1), sample(_X, [1], axis=0)],
         memory=Memory.COPY,
+        range=as_first,
     ),
-    Op("take_along_axis", _along_type, _along, lambda: [sample(_X, np.asarray([[2], [0]]), axis=1)]),
-    Op("lookup", _lookup_type, _lookup, lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]]))]),
-    Op("search_cumulative", _search_type, _search, _search_samples),
+    Op("take_along_axis", _along_type, _along, lambda: [sample(_X, np.asarray([[2], [0]]), axis=1)], range=as_first),
+    Op(
+        "lookup",
+        _lookup_type,
+        _lookup,
+        lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]]))],
+        range=as_first,
+    ),
+    Op("search_cumulative", _search_type, _search, _search_samples, derivative=Derivative.NONE),
 )

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from plica.errors import ShapeError
-from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.op import ALWAYS, Array, Op, Sample, sample
+from plica.ir.ranges import NOT_NEGATIVE, as_first, combined
 from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import (
@@ -294,15 +295,19 @@ LINALG = (
             sample(_A.astype("float32"), np.asarray([1.0, 2.0, 3.0], "float32")),
             sample(np.stack([_A, _A + 1]), _A.T),
         ],
+        range=combined,
+        never_raises=ALWAYS,
     ),
     Op(
         "einsum",
         _einsum_type,
         lambda *xs, equation: np.einsum(equation, *xs),
         lambda: [sample(_A, _A, equation="ab,cb->ac"), sample(_A, equation="ab->b")],
+        range=combined,
+        never_raises=ALWAYS,
     ),
-    Op("log_matmul_exp", _log_matmul_exp_type, _log_matmul_exp, _log_matmul_exp_samples),
-    Op("log_einsum_exp", _log_einsum_exp_type, _log_einsum_exp, _log_einsum_exp_samples),
+    Op("log_matmul_exp", _log_matmul_exp_type, _log_matmul_exp, _log_matmul_exp_samples, never_raises=ALWAYS),
+    Op("log_einsum_exp", _log_einsum_exp_type, _log_einsum_exp, _log_einsum_exp_samples, never_raises=ALWAYS),
     Op(
         "cross",
         _cross_type,
@@ -318,6 +323,7 @@ LINALG = (
         _diagonal_type,
         lambda x, *, offset: np.diagonal(x, offset, -2, -1),
         lambda: [sample(np.stack([_A, _A + 1]), offset=offset) for offset in (0, 1, -1, 3, -9)],
+        range=as_first,
     ),
-    Op("vector_norm", _vector_norm_type, _vector_norm, _vector_norm_samples),
+    Op("vector_norm", _vector_norm_type, _vector_norm, _vector_norm_samples, range=NOT_NEGATIVE),
 )

@@ -22,6 +22,7 @@ import numpy as np
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.op import Array, Op, sample
+from plica.ir.ranges import Range
 from plica.ir.sizes import Dim
 from plica.ir.types import SCALAR_SIZE, ArrayType, array_type
 from plica.ops.rules import require_equal_sizes
@@ -191,6 +192,8 @@ def _open(key: Array, shape: tuple[int, ...], digits: int) -> Any:
 _BITS = {11: 16, 24: 32, 53: 64}
 _INTERVALS: dict[str, Callable[..., Array]] = {"[0,1)": _half_open, "(-1,1)": _centred, "(0,1)": _open}
 
+_RANGES: dict[str, Range] = {"[0,1)": (0.0, 1.0), "(-1,1)": (-1.0, 1.0), "(0,1)": (0.0, 1.0)}
+
 
 def _uniform(key: Array, *, shape: tuple[int, ...], digits: int, interval: str, dtype: DType) -> Any:
     return _INTERVALS[interval](key, shape, digits).astype(dtype.value)
@@ -227,6 +230,7 @@ RANDOM = (
             for interval in INTERVALS
             for dtype, digits in (*DIGITS.items(), (DType.FLOAT64, 24))
         ],
+        range=lambda *_, interval, **__: _RANGES[interval],
     ),
     Op("random_permutation", _permutation_type, _permutation, lambda: [sample(_KEY, size=7), sample(_KEY, size=0)]),
 )

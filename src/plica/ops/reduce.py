@@ -1,5 +1,6 @@
 """Reductions, scans and the normalisations built on them. `axis` is a tuple of axes counted from the front."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,8 @@ import numpy as np
 
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
-from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.op import ALWAYS, Array, Derivative, Op, Sample, sample
+from plica.ir.ranges import as_first, combined
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import normal_axes, normal_axis, require_kind
 
@@ -142,19 +144,47 @@ _NUMBERS = ("int", "float", "complex")
 _REAL = ("int", "float")
 
 REDUCE = (
-    Op("sum", _rule(("bool", *_NUMBERS), _accumulator, True), np.sum, _samples("number")),
-    Op("prod", _rule(("bool", *_NUMBERS), _accumulator, True), np.prod, _samples("number")),
-    Op("max", _rule(_REAL, _own, False), np.max, _samples("number")),
-    Op("min", _rule(_REAL, _own, False), np.min, _samples("number")),
+    Op(
+        "sum",
+        _rule(("bool", *_NUMBERS), _accumulator, True),
+        np.sum,
+        _samples("number"),
+        range=combined,
+        never_raises=ALWAYS,
+    ),
+    Op(
+        "prod",
+        _rule(("bool", *_NUMBERS), _accumulator, True),
+        np.prod,
+        _samples("number"),
+        range=combined,
+        never_raises=ALWAYS,
+    ),
+    Op("max", _rule(_REAL, _own, False), np.max, _samples("number"), range=as_first),
+    Op("min", _rule(_REAL, _own, False), np.min, _samples("number"), range=as_first),
     Op("any", _rule(("bool",), _bool, True), np.any, _samples("bool")),
     Op("all", _rule(("bool",), _bool, True), np.all, _samples("bool")),
-    Op("mean", _rule(("float", "complex"), _own, True), np.mean, _samples("float")),
-    Op("logsumexp", _rule(("float",), _own, True), _logsumexp, _lse_samples),
-    Op("rescale", _rescale_type, _rescale, _rescale_samples),
-    Op("argmax", _arg_type, lambda x, **params: np.argmax(x, **params), _arg_samples),
-    Op("argmin", _arg_type, lambda x, **params: np.argmin(x, **params), _arg_samples),
-    Op("softmax", _one_axis(("float",)), _softmax, _axis_samples),
-    Op("log_softmax", _one_axis(("float",)), _log_softmax, _axis_samples),
-    Op("cumulative_sum", _one_axis(("bool", *_NUMBERS), _accumulator), _cumulative(np.cumsum), _cumulative_samples),
-    Op("cumulative_prod", _one_axis(("bool", *_NUMBERS), _accumulator), _cumulative(np.cumprod), _cumulative_samples),
+    Op(
+        "mean", _rule(("float", "complex"), _own, True), np.mean, _samples("float"), range=combined, never_raises=ALWAYS
+    ),
+    Op("logsumexp", _rule(("float",), _own, True), _logsumexp, _lse_samples, never_raises=ALWAYS),
+    Op("rescale", _rescale_type, _rescale, _rescale_samples, derivative=Derivative.ITS_OWN),
+    Op("argmax", _arg_type, lambda x, **params: np.argmax(x, **params), _arg_samples, derivative=Derivative.NONE),
+    Op("argmin", _arg_type, lambda x, **params: np.argmin(x, **params), _arg_samples, derivative=Derivative.NONE),
+    Op("softmax", _one_axis(("float",)), _softmax, _axis_samples, range=(0.0, 1.0), never_raises=ALWAYS),
+    Op("log_softmax", _one_axis(("float",)), _log_softmax, _axis_samples, range=(-math.inf, 0.0), never_raises=ALWAYS),
+    Op(
+        "cumulative_sum",
+        _one_axis(("bool", *_NUMBERS), _accumulator),
+        _cumulative(np.cumsum),
+        _cumulative_samples,
+        range=combined,
+    ),
+    Op(
+        "cumulative_prod",
+        _one_axis(("bool", *_NUMBERS), _accumulator),
+        _cumulative(np.cumprod),
+        _cumulative_samples,
+        range=combined,
+    ),
 )

@@ -4,9 +4,10 @@ A size that an operation may change is an implicit output: the type of a result 
 that it does not change is the operand's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
+from types import MappingProxyType
 from typing import Any
 
 from plica.errors import VerifyError
@@ -50,16 +51,20 @@ class Region:
             if as_size(var) is not None and size is not None:
                 self._outside[var] = size
 
-    def outside(self, dim: Dim, changing: frozenset[Any] = frozenset()) -> Dim | None:
-        """A size of the region in terms of the sizes outside; None if it depends on what is computed inside."""
+    def outside(self, dim: Dim, changed: Mapping[Any, Dim | None] = MappingProxyType({})) -> Dim | None:
+        """A size of the region in terms of the sizes outside; None if it depends on what is computed inside.
+
+        Args:
+            dim: The size.
+            changed: What is to stand for variables that have another value each time; None where nothing may.
+        """
         unknown = False
 
         def value(atom: Any) -> Dim:
             nonlocal unknown
-            if atom not in self._outside or atom in changing:
-                unknown = True
-                return 0
-            return self._outside[atom]
+            found = changed[atom] if atom in changed else self._outside.get(atom)
+            unknown = unknown or found is None
+            return 0 if found is None else found
 
         result = substitute(dim, value)
         return None if unknown else result
@@ -85,11 +90,17 @@ def typed(types: Sequence[ArrayType], sizes: Sequence[Dim | None]) -> list[Typed
 
 
 def carried(
-    region: Region, first: int, count: int, what: str, *, stacks: bool = False
-) -> tuple[list[ArrayType], frozenset[Any]]:
+    region: Region, first: int, count: int, what: str, *, runs: bool, stacks: bool = False
+) -> tuple[list[ArrayType], dict[Any, None]]:
     """The types of `count` results that a loop carries, whose inputs start at `first`, and the sizes that change.
 
-    With `stacks` the body may return more than it carries.
+    Args:
+        region: The body.
+        first: The place of the first input that is carried.
+        count: How many are.
+        what: How messages call the operation.
+        runs: Whether results have the sizes that the body returns, since there is a step for sure.
+        stacks: Whether the body may return more than it carries.
     """
     program = region.program
     kept, given, made = program.num_implicit_inputs, program.inputs, program.outputs
@@ -97,25 +108,36 @@ def carried(
         raise VerifyError(f"{what}: the body takes {kept} size(s) and returns {program.num_implicit_outputs}.")
     if len(program.results) < count or (len(program.results) > count and not stacks):
         raise VerifyError(f"{what}: the body carries {count} value(s) and returns {len(program.results)}.")
-    changing = frozenset(var for var, after in zip(given[:kept], made[:kept], strict=True) if after is not var)
-    places = {Size.of(var): place for place, var in enumerate(given[:kept])}
+    after = {var: one for var, one in zip(given[:kept], made[:kept], strict=True) if one is not var}
+    results = {var: Size.of(OutDBIdx(place)) for place, var in enumerate(given[:kept]) if var in after}
     types = []
-    for before, after in zip(given[first : first + count], made[kept : kept + count], strict=True):
-        if before.type.dtype != after.type.dtype or len(before.type.shape) != len(after.type.shape):
-            raise VerifyError(f"{what}: the body is given {before!r} and returns {after.type}.")
+    for before, again in zip(given[first : first + count], made[kept : kept + count], strict=True):
+        if before.type.dtype != again.type.dtype or len(before.type.shape) != len(again.type.shape):
+            raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
         dims: list[Dim] = []
-        for old, new in zip(before.type.shape, after.type.shape, strict=True):
-            place = places.get(old) if isinstance(old, Size) else None
-            if place is None or given[place] not in changing:
-                expected, outside = old, region.outside(old)
-            else:
-                expected, outside = program.size_of(made[place]), Size.of(OutDBIdx(place))
-            if not same(expected, new):
-                raise VerifyError(f"{what}: the body is given {before!r} and returns {after.type}.")
+        for old, new in zip(before.type.shape, again.type.shape, strict=True):
+            if not same(substitute(old, lambda var: _next(program, after, var)), new):
+                raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
+            outside = _made(region, new, results) if runs else None
+            outside = region.outside(old, results) if outside is None else outside
             assert outside is not None, "the sizes of an input are sizes of consts and inputs before it"
             dims.append(outside)
-        types.append(array_type(dims, after.type.dtype))
-    return types, changing
+        types.append(array_type(dims, again.type.dtype))
+    return types, dict.fromkeys(after)
+
+
+def _made(region: Region, dim: Dim, results: Mapping[Any, Dim]) -> Dim | None:
+    """A size that a step makes: one that is known outside, or a result of the loop."""
+    known = region.outside(dim, dict.fromkeys(results))
+    if known is not None:
+        return known
+    made = zip(region.program.inputs, region.program.outputs, strict=False)
+    return next((results[var] for var, one in made if var in results and same(region.program.size_of(one), dim)), None)
+
+
+def _next(program: Program, after: Mapping[Any, Operand], var: Any) -> Dim:
+    """What a size is in the next step."""
+    return program.size_of(after[var]) if var in after else Size.of(var)
 
 
 def varying(operands: Sequence[Typed]) -> list[Typed]:
@@ -123,32 +145,48 @@ def varying(operands: Sequence[Typed]) -> list[Typed]:
     return [(type_, None) for type_, _ in operands]
 
 
-def agreed(regions: Sequence[Region], num_implicit: int, what: str) -> list[ArrayType]:
-    """The types of what several regions return: a size on which all agree, else an implicit output of each."""
+def agreed(regions: Sequence[Region], num_implicit: int, what: str, *, shared: bool) -> list[ArrayType]:
+    """The types of what several regions return: a size on which all agree, else an implicit output of each.
+
+    Args:
+        regions: The regions, one of which runs.
+        num_implicit: How many sizes each of them returns.
+        what: How messages call the operation.
+        shared: Whether axes of one size share an implicit output; otherwise each has the next one.
+    """
     results = [region.program.results for region in regions]
     if len({len(one) for one in results}) != 1:
         raise VerifyError(f"{what}: the branches return {', '.join(str(len(one)) for one in results)} results.")
-    for region in regions:
-        require_sizes(region.program, region.program.num_implicit_inputs, num_implicit, what)
     made = [[region.program.size_of(one) for one in region.program.outputs[:num_implicit]] for region in regions]
-    types = []
+    types, places = [], iter(range(num_implicit))
     for alike in zip(*results, strict=True):
         shapes = [one.type.shape for one in alike]
         if len({(len(one.type.shape), one.type.dtype) for one in alike}) != 1:
             raise VerifyError(f"{what}: the branches return {', '.join(str(one.type) for one in alike)}.")
-        dims = [_agreed_dim(regions, axis, made, what) for axis in zip(*shapes, strict=True)]
+        dims = [
+            _agreed_dim(regions, axis, made, None if shared else places, what) for axis in zip(*shapes, strict=True)
+        ]
         types.append(array_type(dims, alike[0].type.dtype))
     return types
 
 
-def _agreed_dim(regions: Sequence[Region], dims: Sequence[Dim], made: Sequence[Sequence[Dim]], what: str) -> Dim:
-    for place, sizes in enumerate(zip(*made, strict=True)):
-        if all(same(size, dim) for size, dim in zip(sizes, dims, strict=True)):
-            return Size.of(OutDBIdx(place))
+def _agreed_dim(
+    regions: Sequence[Region],
+    dims: Sequence[Dim],
+    made: Sequence[Sequence[Dim]],
+    places: Iterator[int] | None,
+    what: str,
+) -> Dim:
     outside = {region.outside(dim) for region, dim in zip(regions, dims, strict=True)}
-    if len(outside) != 1 or None in outside:
+    known = outside.pop() if len(outside) == 1 else None
+    if places is not None and known is not None:
+        return known
+    for place in range(len(made[0])) if places is None else islice(places, 1):
+        if all(same(sizes[place], dim) for sizes, dim in zip(made, dims, strict=True)):
+            return Size.of(OutDBIdx(place))
+    if known is None:
         raise VerifyError(f"{what}: the sizes {', '.join(map(str, dims))} of a result are no outputs.")
-    return next(dim for dim in outside if dim is not None)
+    return known
 
 
 # Where the operands of nested Programs stand
@@ -190,13 +228,8 @@ def with_regions(equation: Equation, regions: Sequence[tuple[Program, Sequence[O
     return replace(equation, inputs=inputs, params=params)
 
 
-_WITH_REGIONS = frozenset({"call", "cond", "for_loop", "scan", "while_loop"})
-
-
 def regions_of(equation: Equation) -> list[tuple[Program, tuple[Operand, ...]]]:
     """The nested Programs of an equation, each with the operands that stand for its consts."""
-    if equation.op.name not in _WITH_REGIONS:
-        return []
     params, operands = equation.params, equation.inputs
     match equation.op.name:
         case "cond":
@@ -208,8 +241,10 @@ def regions_of(equation: Equation) -> list[tuple[Program, tuple[Operand, ...]]]:
             parts = split(operands, params["cond_nconsts"], params["body_nconsts"])
         case "for_loop" | "scan":
             programs, parts = [params["body"]], split(operands, params["body_nconsts"])
-        case _:
+        case "call":
             programs, parts = [params["program"]], split(operands, params["body_nconsts"])
+        case _:
+            return []
     return [(program, tuple(part)) for program, part in zip(programs, parts, strict=False)]
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
-from plica.ir.op import Memory, Op, Sample, sample
+from plica.ir.op import ALWAYS, Memory, Op, Sample, sample
+from plica.ir.ranges import as_first, either, or_zero
 from plica.ir.sizes import Dim, Size, floor_divide, product, total
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import normal_axes, normal_axis, require_equal_sizes, require_operands, require_same_dtype
@@ -188,6 +189,8 @@ SHAPE = (
         lambda x, *, shape: np.reshape(x, shape),
         lambda: [sample(_X, shape=(3, 2)), sample(_X, shape=(6,)), sample(_X[:0], shape=(3, 0))],
         memory=Memory.VIEW,
+        range=as_first,
+        never_raises=ALWAYS,
     ),
     Op(
         "permute_dims",
@@ -195,6 +198,8 @@ SHAPE = (
         lambda x, *, axes: np.transpose(x, axes),
         lambda: [sample(_X, axes=(1, 0)), sample(_X.reshape(1, 2, 3), axes=(2, 0, 1))],
         memory=Memory.VIEW,
+        range=as_first,
+        never_raises=ALWAYS,
     ),
     Op(
         "broadcast_to",
@@ -202,6 +207,7 @@ SHAPE = (
         lambda x, *, shape: np.broadcast_to(x, shape),
         lambda: [sample(_X, shape=(4, 2, 3)), sample(_X[:, :1], shape=(2, 5))],
         memory=Memory.VIEW,
+        range=as_first,
     ),
     Op(
         "expand_dims",
@@ -209,6 +215,8 @@ SHAPE = (
         lambda x, *, axis: np.expand_dims(x, axis),
         lambda: [sample(_X, axis=0), sample(_X, axis=-1)],
         memory=Memory.VIEW,
+        range=as_first,
+        never_raises=ALWAYS,
     ),
     Op(
         "squeeze",
@@ -216,6 +224,8 @@ SHAPE = (
         lambda x, *, axis: np.squeeze(x, axis),
         lambda: [sample(_X[:1], axis=(0,)), sample(_X.reshape(1, 6, 1), axis=(0, 2))],
         memory=Memory.VIEW,
+        range=as_first,
+        never_raises=ALWAYS,
     ),
     Op(
         "concat",
@@ -223,6 +233,7 @@ SHAPE = (
         lambda *xs, axis: np.concatenate(xs, axis=axis),
         lambda: [sample(_X, _X[:1], axis=0), sample(_X, _X, _X, axis=1)],
         memory=Memory.COPY,
+        range=either,
     ),
     Op(
         "stack",
@@ -230,6 +241,7 @@ SHAPE = (
         lambda *xs, axis: np.stack(xs, axis=axis),
         lambda: [sample(_X, _X, axis=0), sample(_X, _X, _X, axis=-1)],
         memory=Memory.COPY,
+        range=either,
     ),
     Op(
         "unstack",
@@ -237,6 +249,7 @@ SHAPE = (
         lambda x, *, axis: tuple(np.moveaxis(x, axis, 0)),
         lambda: [sample(_X, axis=0), sample(_X, axis=-1), sample(_X[:1], axis=0), sample(_X[:0], axis=1)],
         memory=Memory.VIEW,
+        range=as_first,
     ),
     Op(
         "roll",
@@ -249,22 +262,25 @@ SHAPE = (
             sample(_X[:0], shift=(2, 1), axis=(0, 1)),
         ],
         _roll,
+        range=as_first,
     ),
-    Op("tril", _triangle_type, np.tril, _triangle_samples, _triangle(lower=True)),
-    Op("triu", _triangle_type, np.triu, _triangle_samples, _triangle(lower=False)),
-    Op("flip", _flip_type, np.flip, lambda: [sample(_X, axis=(0,)), sample(_X, axis=(0, 1))]),
+    Op("tril", _triangle_type, np.tril, _triangle_samples, _triangle(lower=True), range=or_zero),
+    Op("triu", _triangle_type, np.triu, _triangle_samples, _triangle(lower=False), range=or_zero),
+    Op("flip", _flip_type, np.flip, lambda: [sample(_X, axis=(0,)), sample(_X, axis=(0, 1))], range=as_first),
     Op(
         "slice",
         _slice_type,
         _slice,
         lambda: [sample(_X, axis=1, start=0, stop=3, step=2)],
         memory=Memory.VIEW,
+        range=as_first,
     ),
     Op(
         "full",
         _full_type,
         lambda fill, *, shape: np.full(shape, fill),
         lambda: [sample(np.float32(0.5), shape=(2, 3)), sample(np.int64(3), shape=())],
+        range=as_first,
     ),
     Op(
         "arange",

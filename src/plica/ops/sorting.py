@@ -7,6 +7,7 @@ import numpy as np
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.op import Array, Op, Sample, sample
+from plica.ir.ranges import as_first
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import normal_axis, require_kind, require_same_dtype
 
@@ -79,7 +80,7 @@ def _search_samples() -> list[Sample]:
 
 
 SORTING = (
-    Op("sort", _sort_type, _sort, _sort_samples),
+    Op("sort", _sort_type, _sort, _sort_samples, range=as_first),
     Op("argsort", _argsort_type, _argsort, _sort_samples),
     Op("searchsorted", _search_type, _search, _search_samples),
 )

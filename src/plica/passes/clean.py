@@ -12,33 +12,38 @@ from dataclasses import replace
 from typing import Any
 
 from plica.ir.program import Program, nested
-from plica.passes.algebra import simplify
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
+from plica.passes.rewriting import Rewriting
 
-PASSES = (simplify, share_equations, eliminate_dead_code)
-
-
-def clean(program: Program) -> Program:
-    """The Program after `PASSES`, on what loops repeat as little as they may; recursion is as deep as nesting."""
-    return _clean(hoist(program))
+_AFTER = (share_equations, eliminate_dead_code)
+_BY_DEFAULT = Rewriting()
 
 
-def _clean(program: Program) -> Program:
+def clean(program: Program, rewriting: Rewriting = _BY_DEFAULT) -> Program:
+    """The Program simplified, on what loops repeat as little as they may; recursion is as deep as nesting.
+
+    Args:
+        program: The Program.
+        rewriting: By which rules.
+    """
+    return _clean(hoist(program), rewriting)
+
+
+def _clean(program: Program, rewriting: Rewriting) -> Program:
+    def cleaned(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(cleaned, value))
+        return _clean(value, rewriting) if isinstance(value, Program) else value
+
     equations = tuple(
-        replace(equation, params={name: _cleaned(value) for name, value in equation.params.items()})
+        replace(equation, params={name: cleaned(value) for name, value in equation.params.items()})
         if any(nested(equation.params))
         else equation
         for equation in program.equations
     )
-    program = replace(program, equations=equations)
-    for one in PASSES:
+    program = rewriting.simplify(replace(program, equations=equations))
+    for one in _AFTER:
         program = one(program)
     return program
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_cleaned, value))
-    return _clean(value) if isinstance(value, Program) else value

@@ -9,10 +9,11 @@
   in (c,) }
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
+from plica.graph.share import alike
 from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.types import SCALAR_SIZE
 from plica.ops import OPS
@@ -20,36 +21,32 @@ from plica.ops import OPS
 
 def share_equations(program: Program) -> Program:
     """The Program without pure equations that an earlier one computes; scalars of sizes are left alone."""
-    known: dict[Hashable, tuple[Var, ...]] = {}
-    now: dict[Var, Var] = {}
-    kept = []
-    for equation in program.equations:
-        inputs = tuple(_now(one, now) for one in equation.inputs)
-        if any(one is not other for one, other in zip(inputs, equation.inputs, strict=True)):
-            equation = replace(equation, inputs=inputs)
-        key = _key(equation)
-        if key is not None and key in known:
-            now.update(zip(equation.outputs, known[key], strict=True))
-            continue
-        if key is not None:
-            known[key] = equation.outputs
-        kept.append(equation)
-    if len(kept) == len(program.equations):
+    first = alike(program.equations, _values, lambda equation: equation.outputs, _key)
+    if not first:
         return program
-    return replace(program, equations=tuple(kept), outputs=tuple(_now(one, now) for one in program.outputs))
+
+    def now(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple(first.get(one, one) if isinstance(one, Var) else one for one in operands)
+
+    equations = []
+    for equation in program.equations:
+        if equation.outputs and equation.outputs[0] in first:
+            continue
+        inputs = now(equation.inputs)
+        equations.append(equation if inputs == equation.inputs else replace(equation, inputs=inputs))
+    return replace(program, equations=tuple(equations), outputs=now(program.outputs))
 
 
-def _now(operand: Operand, now: Mapping[Var, Var]) -> Operand:
-    return now.get(operand, operand) if isinstance(operand, Var) else operand
+def _values(equation: Equation) -> tuple[Any, ...]:
+    """What an equation reads; of literals the text and the type, which tell 0.0 from -0.0."""
+    return tuple((repr(one.value), one.type) if isinstance(one, Literal) else one for one in equation.inputs)
 
 
 def _key(equation: Equation) -> Hashable | None:
-    """What equal equations share; None where an equation must stay."""
+    """What equal equations share beside their operands; None where an equation must stay."""
     if not OPS[equation.op.name].pure or any(var.type == SCALAR_SIZE for var in equation.outputs):
         return None
-    operands = tuple((repr(one.value), one.type) if isinstance(one, Literal) else one for one in equation.inputs)
-    params = tuple((name, _param_key(equation.params[name])) for name in sorted(equation.params))
-    return (equation.op.name, operands, params)
+    return (equation.op.name, tuple((name, _param_key(equation.params[name])) for name in sorted(equation.params)))
 
 
 def _param_key(value: Any) -> Hashable:

@@ -21,16 +21,8 @@ from plica.ir.builder import Names
 from plica.ir.program import Equation, Operand, Program, Var, nested, size_variables
 from plica.ir.sizes import Dim, Size, substitute
 from plica.ir.types import SCALAR_SIZE, array_type
-from plica.ops import ELEMENTWISE
+from plica.ops import OPS
 from plica.ops.regions import regions_of, with_regions, without_unread
-
-_RAISES_ON_INTEGERS = frozenset({"floor_divide", "remainder", "pow", "divide", "reciprocal"})
-_NEVER_RAISE = frozenset(
-    {op.name for op in ELEMENTWISE}
-    | {"einsum", "expand_dims", "log_einsum_exp", "log_matmul_exp", "log_softmax", "logsumexp", "matmul", "mean"}
-    | {"permute_dims", "prod", "reshape", "softmax", "squeeze", "sum"}
-)
-_LOOPS = frozenset({"for_loop", "scan", "while_loop"})
 
 
 def hoist(program: Program) -> Program:
@@ -43,7 +35,7 @@ def _hoist(program: Program, *, is_repeated: bool) -> Program:
         return program
     mover = _Mover(program)
     for equation in program.equations:
-        is_loop = equation.op.name in _LOOPS
+        is_loop = OPS[equation.op.name].repeats
         regions = regions_of(equation)
         inner = [_hoist(region, is_repeated=is_repeated or is_loop) for region, _ in regions]
         regions = [(region, operands) for region, (_, operands) in zip(inner, regions, strict=True)]
@@ -109,10 +101,10 @@ class _Mover:
 
 def _is_invariant(equation: Equation, outer: dict[Any, Operand]) -> bool:
     """Whether an equation may stand before the loop: it reads what is captured, never raises, and is worth it."""
-    name = equation.op.name
-    if name not in _NEVER_RAISE or all(not one.type.shape for one in (*equation.inputs, *equation.outputs)):
+    safe = OPS[equation.op.name].never_raises
+    if not safe or equation.outputs[0].type.dtype.kind not in safe:
         return False
-    if name in _RAISES_ON_INTEGERS and equation.outputs[0].type.dtype.kind == "int":
+    if all(not one.type.shape for one in (*equation.inputs, *equation.outputs)):
         return False
     if any(var.type == SCALAR_SIZE for var in equation.outputs):
         return False

@@ -19,8 +19,11 @@ from plica.tracing.trees import shown
 class Agree:
     """Results are those of one function among several.
 
-    A size of a result is the enclosing one if all functions agree on it, else a new one, shared by all axes on which
-    the functions make the same choice.
+    A size of a result is the enclosing one if all functions agree on it, else a new one.
+
+    Args:
+        what: How messages call the operation.
+        shared: Whether all axes on which the functions make the same choice share one new size.
     """
 
     what: str
@@ -30,12 +33,12 @@ class Agree:
         """The Programs, with results of the same types and as many implicit outputs."""
         self._check_structures(traced)
         results = self._fitted(traced)
-        new: dict[tuple[Dim, ...], None] = {}
+        new: list[tuple[Dim, ...]] = []
         for alike in zip(*results, strict=True):
             self._check_ranks(traced, alike)
             for dims in zip(*(one.dims for one in alike), strict=True):
-                if self._common(expanded, traced, dims) is None:
-                    new[dims] = None
+                if self._common(expanded, traced, dims) is None and not (self.shared and dims in new):
+                    new.append(dims)
         regions = []
         for place, (one, found) in enumerate(zip(traced, results, strict=True)):
             implicit = [one.scope.builder.size_operand(dims[place]) for dims in new]

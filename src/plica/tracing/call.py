@@ -11,6 +11,7 @@ from plica.tracing.agree import Agree
 from plica.tracing.control import place_of
 from plica.tracing.namespace.operands import as_tracer
 from plica.tracing.nested import Expanded, Function, Region, bind_nested
+from plica.tracing.refine import apply_nested
 from plica.tracing.scope import Trace, scope_of
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import unflatten
@@ -34,10 +35,11 @@ def trace_call(
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
         program = region.program
-        return scope.apply(
+        return apply_nested(
+            scope,
             "call",
             *region.captured,
-            *(scope.builder.size_operand(expanded.sizes[entry]) for entry in region.entries),
+            *map(scope.builder.size_operand, expanded.sizes),
             *expanded.inputs,
             program=program,
             body_nconsts=len(region.captured),

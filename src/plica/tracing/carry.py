@@ -8,11 +8,11 @@ from typing import Any
 
 from plica.errors import DTypeError, ShapeError
 from plica.ir.program import Operand, Var
-from plica.ir.sizes import Dim, Size, atoms, same, substitute
+from plica.ir.sizes import Dim, Size, same, substitute
 from plica.tracing.inner_sizes import Equalities, outside
 from plica.tracing.namespace.operands import cast, result_dtype
 from plica.tracing.nested import Expanded, Region, Retry, Traced, build_region
-from plica.tracing.refine import sizes_in_types, without_captured
+from plica.tracing.shared_sizes import argument_name, partner, resized
 from plica.tracing.tracer import Tracer
 
 _Axis = tuple[int, int]
@@ -38,12 +38,9 @@ class Carry:
         """The Programs; the body comes last, before it may stand a condition on the same arguments."""
         body = traced[-1]
         solver = _Solver(self, expanded, body, self._fitted(expanded, body))
-        changed = solver.solve()
-        constant = solver.constant_sizes(changed)
-        results, implicit = solver.outputs(changed)
+        results, implicit = solver.outputs(solver.solve())
         asked = [build_region(one, [result.operand for result in one.results], ()) for one in traced[:-1]]
-        regions = [*asked, build_region(body, results, implicit)]
-        return without_captured(regions, traced, constant)
+        return [*asked, build_region(body, results, implicit)]
 
     def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
         """With sizes of their own, all carried arguments may be resized."""
@@ -155,11 +152,7 @@ class _Solver:
                 moved = next(one for one in uses if one not in stays) if stays else uses[0]
                 other = stays[0] if stays else use
                 became = "keeps it" if stays else f"becomes {self._shown(self._dim(other))}"
-                raise self._refusal(
-                    moved,
-                    f"{_argument(self._body, other[0])}, which shares that size, {became}. If these sizes are equal "
-                    "only at first",
-                )
+                raise self._refusal(moved, partner(_argument(self._body, other[0]), became))
         return first
 
     def _known(self, dim: Dim, kept: set[int]) -> Dim:
@@ -184,11 +177,9 @@ class _Solver:
     def _refusal(self, use: _Axis, why: str) -> ShapeError:
         place, axis = use
         result = self._results[place]
-        return ShapeError(
-            f"{self._body.function.place}: axis {axis} of {_argument(self._body, place)} has size "
-            f"{self._expanded.inputs[place].dims[axis]} and becomes {self._shown(result.dims[axis])} "
-            f"(made at {result.line}), but {why}, use preserve_dimensions=False."
-        )
+        before, after = self._expanded.inputs[place].dims[axis], self._shown(result.dims[axis])
+        name = _argument(self._body, place)
+        return resized(self._body.function.place, name, axis, before, f"{after} (made at {result.line})", why)
 
     def _check_numbers(self, sizes: Mapping[Var, Dim]) -> None:
         """Axes whose size is a number keep it; with `preserve_dimensions=False` they are opened where they do not.
@@ -213,17 +204,6 @@ class _Solver:
         if opened:
             raise Retry(opened=frozenset(opened))
 
-    def constant_sizes(self, changed: Mapping[int, Dim]) -> dict[int, Dim]:
-        """Sizes that stay and that the body also knows as captured ones, in terms of the enclosing scope."""
-        captured = self._body.scope.captured
-        used = sizes_in_types(self._body.scope)
-        constant = {}
-        for entry, size in enumerate(self._expanded.sizes):
-            outer = list(atoms(size))
-            if entry not in changed and outer and all(captured.get(atom) in used for atom in outer):  # type: ignore[call-overload]
-                constant[entry] = size
-        return constant
-
     def outputs(self, changed: Mapping[int, Dim]) -> tuple[list[Operand], list[Operand]]:
         """The explicit and the implicit outputs of the body; results get the very sizes that their types need."""
         builder = self._body.scope.builder
@@ -242,6 +222,4 @@ class _Solver:
 
 def _argument(traced: Traced, place: int) -> str:
     """How messages call a carried argument."""
-    names = traced.function.names[len(traced.function.leading) :]
-    name = names[place] if place < len(names) else None
-    return f"argument {place}" if name is None else f"argument {name!r}"
+    return argument_name(traced.function.names[len(traced.function.leading) :], place)

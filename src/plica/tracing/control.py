@@ -19,6 +19,7 @@ from plica.tracing.carry import Carry
 from plica.tracing.namespace.operands import as_dim, as_tracer, cast, is_array, is_number
 from plica.tracing.nested import Expanded, Function, Region, bind_nested
 from plica.tracing.places import user_line
+from plica.tracing.refine import apply_nested
 from plica.tracing.scope import Trace, scope_of
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, shown, unflatten
@@ -68,7 +69,7 @@ def _scalar(what: str, value: Any, dtype: DType) -> Tracer:
     return cast(as_tracer(what, value), dtype)
 
 
-def _names(fn: Any, leading: int, trees: Sequence[Any]) -> tuple[str | None, ...]:
+def argument_names(fn: Any, leading: int, trees: Sequence[Any]) -> tuple[str | None, ...]:
     """Hints for the names of the arguments: those of the parameters that are single arrays."""
     names: list[str | None] = [*parameter_names(fn)]
     names += [None] * (leading + len(trees) - len(names))
@@ -171,9 +172,9 @@ def as_result(trees: Sequence[Any]) -> Any:
     return None if not trees else trees[0] if len(trees) == 1 else tuple(trees)
 
 
-def _implicit_operands(scope: Trace, expanded: Expanded, region: Region) -> list[Operand]:
+def _implicit_operands(scope: Trace, expanded: Expanded) -> list[Operand]:
     """The operands of the sizes among a region's inputs."""
-    return [scope.builder.size_operand(expanded.sizes[entry]) for entry in region.entries]
+    return [scope.builder.size_operand(size) for size in expanded.sizes]
 
 
 def _implicit_params(region: Region) -> dict[str, int]:
@@ -200,10 +201,11 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
-        return scope.apply(
+        return apply_nested(
+            scope,
             "for_loop",
             *region.captured,
-            *_implicit_operands(scope, expanded, region),
+            *_implicit_operands(scope, expanded),
             *limits,
             *expanded.inputs,
             body=region.program,
@@ -212,7 +214,7 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
             preserve_dimensions=shared,
         )
 
-    body = Function(call, "body", place, (SCALAR_SIZE,), _names(fn, 1, init))
+    body = Function(call, "body", place, (SCALAR_SIZE,), argument_names(fn, 1, init))
     results, _ = bind_nested("for_loop", [body], carried.leaves, Carry(shared, len(carried.leaves)), record)
     return carried.result(results)
 
@@ -232,11 +234,12 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         asked, region = regions
-        return scope.apply(
+        return apply_nested(
+            scope,
             "while_loop",
             *asked.captured,
             *region.captured,
-            *_implicit_operands(scope, expanded, region),
+            *_implicit_operands(scope, expanded),
             *expanded.inputs,
             cond=asked.program,
             cond_nconsts=len(asked.captured),
@@ -247,14 +250,16 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
         )
 
     functions = [
-        Function(ask, "cond", place_of(condition), (), _names(condition, 0, init)),
-        Function(call, "body", place, (), _names(fn, 0, init)),
+        Function(ask, "cond", place_of(condition), (), argument_names(condition, 0, init)),
+        Function(call, "body", place, (), argument_names(fn, 0, init)),
     ]
     results, _ = bind_nested("while_loop", functions, carried.leaves, Carry(shared, len(carried.leaves)), record)
     return carried.result(results)
 
 
-def trace_cond(predicates: Sequence[Any], branches: Sequence[tuple[Body, str]], args: tuple[Any, ...]) -> Any:
+def trace_cond(
+    predicates: Sequence[Any], branches: Sequence[tuple[Body, str]], args: tuple[Any, ...], *, shared: bool
+) -> Any:
     """Record `cond`: branches, each with its place, one more than there are predicates."""
     asked = [_scalar("the predicate of cond", one, DType.BOOL) for one in predicates]
     functions = [
@@ -264,16 +269,18 @@ def trace_cond(predicates: Sequence[Any], branches: Sequence[tuple[Body, str]], 
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         del expanded
-        return scope.apply(
+        return apply_nested(
+            scope,
             "cond",
             *asked,
             *(operand for region in regions for operand in region.captured),
             branches=tuple(region.program for region in regions),
             branch_nconsts=tuple(len(region.captured) for region in regions),
-            num_implicit_outputs=regions[0].program.num_implicit_outputs,
+            **_implicit_params(regions[0]),
+            preserve_dimensions=shared,
         )
 
-    results, structure = bind_nested("cond", functions, (), Agree("cond"), record)
+    results, structure = bind_nested("cond", functions, (), Agree("cond", shared), record)
     return unflatten(structure, results)
 
 
@@ -294,10 +301,11 @@ def trace_scan(body: Body, init: Any, xs: Any, length: Any, *, reverse: bool, sh
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
-        return scope.apply(
+        return apply_nested(
+            scope,
             "scan",
             *region.captured,
-            *_implicit_operands(scope, expanded, region),
+            *_implicit_operands(scope, expanded),
             *expanded.inputs[:count],
             *arrays,
             body=region.program,
@@ -310,7 +318,7 @@ def trace_scan(body: Body, init: Any, xs: Any, length: Any, *, reverse: bool, sh
         )
 
     rows = [Tracer(Var("row", array_type(one.dims[1:], one.dtype)), scope) for one in arrays if one.ndim]
-    function = Function(call, "body", place, (), _names(body, 0, (init, xs)))
+    function = Function(call, "body", place, (), argument_names(body, 0, (init, xs)))
     _length(arrays, length)
     results, _ = bind_nested("scan", [function], [*carried.leaves, *rows], Carry(shared, count), record)
     return carried.result(results[:count]), unflatten(made[-1], results[count:])

@@ -95,11 +95,10 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A nested Program, what stands outside for each of its consts, and which of the expanded sizes it still takes."""
+    """A nested Program, and what stands outside for each of its consts."""
 
     program: Program
     captured: tuple[Operand, ...]
-    entries: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -170,7 +169,7 @@ def bind_nested(
                 raise refused from None
             attempt = others[0]
         else:
-            return _explicit(outputs, regions[-1], strategy.numbers(expanded, traced)), traced[-1].structure
+            return _explicit(outputs, strategy.numbers(expanded, traced)), traced[-1].structure
     raise TraceError(f"{line}: {op} does not settle on types for its arguments; give them explicit dtypes and shapes.")
 
 
@@ -202,9 +201,9 @@ class _Attempt:
         return replace(self, inputs=inputs, opened=self.opened | retry.opened)
 
 
-def _explicit(outputs: Sequence[Tracer], region: Region, numbers: Sequence[bool]) -> tuple[Tracer, ...]:
+def _explicit(outputs: Sequence[Tracer], numbers: Sequence[bool]) -> tuple[Tracer, ...]:
     """The explicit results, those marked that stand for Python numbers."""
-    explicit = collapse(outputs, region.program.num_implicit_outputs)
+    explicit = collapse(outputs, len(outputs) - len(numbers))
     return tuple(Tracer(one.value, one.trace, weak=is_weak) for one, is_weak in zip(explicit, numbers, strict=True))
 
 
@@ -307,7 +306,7 @@ def trace_nested(function: Function, arguments: Sequence[Tracer], scope: Trace) 
 def build_region(traced: Traced, results: Sequence[Operand], implicit: Sequence[Operand]) -> Region:
     """The Program of a traced function with these outputs, and what it captured."""
     program = traced.scope.builder.build(results, implicit)
-    return Region(program, tuple(traced.scope.captured), tuple(range(len(traced.implicit))))
+    return Region(program, tuple(traced.scope.captured))
 
 
 def _entry(dim: Dim) -> int | None:

@@ -1,161 +1,214 @@
 """Sizes that turn out to be equal after a function was traced, and the checks that are then not needed.
 
-A nested Program may get one size twice: as two constants, or as a constant and as the size of an array. Within, it then
-had to check that they are equal. Here they become one, from the outside to the inside.
+A nested Program is traced before it is known what its sizes are: one that a loop carries may stay what it is outside,
+or be twice another; a branch may meet it. What is found out when the function has returned (`relations.py`) is used by
+building the Program again: type rules then give sharper types, checks that hold go, and sizes that others determine are
+inputs no more. That reaches into nested Programs of nested Programs, from the outside to the inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
-from plica.ir.program import Equation, Operand, Program, Var, nested, rewrite, size_variables
-from plica.ir.sizes import Dim, Size, as_size
-from plica.ops.regions import regions_of, with_regions, without_unread
-from plica.tracing.nested import Region, Traced
+from plica.errors import PlicaError
+from plica.ir.builder import Builder
+from plica.ir.program import Equation, Operand, OpRef, Program, Var, nested, size_variables
+from plica.ir.sizes import Dim, Size, as_size, single_atom, substitute
+from plica.ops.regions import Region, regions_of, with_regions, without_unread
+from plica.tracing.rebuilt import Rebuilt
+from plica.tracing.relations import Relations, among_constants, invariants, with_relations
 from plica.tracing.scope import Trace
+from plica.tracing.tracer import Tracer
 
 
-def refine(
-    program: Program, sizes: Mapping[Var, Dim] | None = None, values: Mapping[Var, Var] | None = None
-) -> Program:
-    """The Program with these sizes and values in the place of others, without the checks that this makes true.
-
-    Recursion is as deep as Programs are nested.
-    """
-    program = rewrite(program, lambda var: var.name, sizes or {}, values)
-    now: dict[Operand, Operand] = {}
-    kept = []
-    for equation in program.equations:
-        inputs = tuple(now.get(one, one) for one in equation.inputs)
-        if equation.op.name == "assert_shape" and inputs[0].type == equation.outputs[0].type:
-            now[equation.outputs[0]] = inputs[0]
-            continue
-        equation = equation if inputs == equation.inputs else replace(equation, inputs=inputs)
-        kept.append(_refined(equation, program) if regions_of(equation) else equation)
-    return replace(program, equations=tuple(kept), outputs=tuple(now.get(one, one) for one in program.outputs))
+def apply_nested(scope: Trace, op: str, *operands: Tracer | Operand, **params: Any) -> tuple[Tracer, ...]:
+    """Record control flow, whose nested Programs were just traced; its results."""
+    inputs = tuple(scope.operand(one) for one in operands)
+    equation, _ = refined(Equation(OpRef(op), inputs, (), params), scope.builder)
+    return scope.apply(op, *equation.inputs, **equation.params)
 
 
-def _refined(equation: Equation, outer: Program) -> Equation:
-    """An equation whose regions get each value once."""
-    regions = []
-    for region, operands in regions_of(equation):
-        first: dict[Operand | Dim, Var] = {}
-        same: dict[Var, Var] = {}
-        for var, operand in zip(region.consts, operands, strict=True):
-            key = _value(operand, outer)
-            if key in first:
-                same[var] = first[key]
-            else:
-                first[key] = var
-        same |= _invariant(equation, region, first, outer)
-        changed = {var: Size.of(one) for var, one in same.items()}
-        program = refine(region, changed, same)
-        regions.append(without_unread(program, operands))
-    return with_regions(equation, regions)
-
-
-def _value(operand: Operand, outer: Program) -> Operand | Dim:
-    """What two operands of one value share."""
-    return outer.size_of(operand) if as_size(operand) is not None else operand
-
-
-def _invariant(
-    equation: Equation, region: Program, known: Mapping[Operand | Dim, Var], outer: Program
-) -> dict[Var, Var]:
-    """Implicit inputs that stay what they are, and are captured too."""
-    start = sum(len(operands) for _, operands in regions_of(equation))
-    count = region.num_implicit_inputs
-    body = equation.params.get("body", region)
-    found = {}
-    for place, var in enumerate(region.inputs[:count]):
-        stays = equation.op.name == "call" or body.outputs[place] is body.inputs[place]
-        constant = known.get(_value(equation.inputs[start + place], outer))
-        if stays and constant is not None:
-            found[var] = constant
-    return found
-
-
-# Regions of a function that was just traced
-
-
-def without_captured(regions: Sequence[Region], traced: Sequence[Traced], constant: Mapping[int, Dim]) -> list[Region]:
-    """The regions with captured sizes in the place of implicit inputs that equal them.
+def refined(equation: Equation, outer: Builder) -> tuple[Equation, list[int]]:
+    """An equation of control flow whose nested Programs know what holds between their sizes, without its results.
 
     Args:
-        regions: What was built; outputs of the last one belong to its inputs.
-        traced: What they were built from.
-        constant: Implicit inputs by place, with their sizes outside.
+        equation: The operation, its operands and its parameters.
+        outer: The Program under construction that the equation is for.
+
+    Returns:
+        The equation, and which of its implicit results it still has.
     """
-    if not constant:
-        return list(regions)
-    programs = [_renamed(region.program, one, constant) for region, one in zip(regions, traced, strict=True)]
-    gone = {entry for entry in constant if not any(_reads(one, one.inputs[entry]) for one in programs)}
-    return [
-        Region(
-            replace(
-                program,
-                inputs=_dropped(program.inputs, gone),
-                outputs=_dropped(program.outputs, gone) if program.num_implicit_outputs else program.outputs,
-                num_implicit_inputs=program.num_implicit_inputs - len(gone),
-                num_implicit_outputs=program.num_implicit_outputs and program.num_implicit_outputs - len(gone),
-            ),
-            tuple(one.scope.captured),
-            _dropped(region.entries, gone),
-        )
-        for program, region, one in zip(programs, regions, traced, strict=True)
+    regions = [_Region(program, operands, outer) for program, operands in regions_of(equation)]
+    body = regions[-1]
+    start = _leading(equation) + sum(len(one.operands) for one in regions)
+    stop = start + body.program.num_implicit_inputs
+    relations = body.invariants(equation.inputs[start:stop], equation)
+    gone = [place for place, var in enumerate(body.program.inputs[: stop - start]) if var in relations]
+    sizes = _without(equation.inputs[start:stop], gone)
+    equation = replace(equation, inputs=(*equation.inputs[:start], *sizes, *equation.inputs[stop:]))
+    is_loop = "body" in equation.params
+    programs = [one.again(one.translated(relations, body), gone if is_loop else ()) for one in regions]
+    kept = [place for place in range(body.program.num_implicit_outputs) if not (is_loop and place in gone)]
+    if not is_loop:
+        programs, kept = _without_known_outputs(programs, outer, equation, start)
+    equation = with_regions(equation, [without_unread(program, operands) for program, operands in programs])
+    counts = {"num_implicit_inputs": stop - start - len(gone), "num_implicit_outputs": len(kept)}
+    return replace(equation, params={name: counts.get(name, one) for name, one in equation.params.items()}), kept
+
+
+def _leading(equation: Equation) -> int:
+    """How many operands stand before those that are captured."""
+    return len(equation.params["branches"]) - 1 if "branches" in equation.params else 0
+
+
+def _without(items: Sequence[Any], gone: Iterable[int]) -> tuple[Any, ...]:
+    left_out = frozenset(gone)
+    return tuple(one for place, one in enumerate(items) if place not in left_out)
+
+
+class _Region:
+    """A nested Program, with what its constants stand for.
+
+    Args:
+        program: The Program.
+        operands: What stands outside for each of its constants.
+        outer: The Program under construction that it is nested in.
+    """
+
+    def __init__(self, program: Program, operands: Sequence[Operand], outer: Builder) -> None:
+        self.program = program
+        self.operands = tuple(operands)
+        self._outer = outer
+        self._values: dict[Var, Dim] = {}
+        self._again: dict[Var, Var] = {}  # arrays that are captured twice
+        first: dict[Operand, Var] = {}
+        for var, operand in zip(program.consts, self.operands, strict=True):
+            size = outer.size_of(operand) if as_size(var) is not None else None
+            if size is not None:
+                self._values[var] = size
+            elif first.setdefault(operand, var) is not var:
+                self._again[var] = first[operand]
+        found = among_constants(self._values)
+        is_open = any(map(_may_get_sharper, program.equations)) if found else False
+        self._constants = {var: dim for var, dim in found.items() if is_open or _is_plain(dim)}
+
+    def invariants(self, operands: Sequence[Operand], equation: Equation) -> Relations:
+        """The sizes among the inputs that others determine, whenever the Program runs."""
+        program, count = self.program, len(operands)
+        first = {var: self._size(one) for var, one in zip(program.inputs[:count], operands, strict=True)}
+        if not first:
+            return {}
+        is_loop = "body" in equation.params
+        made = dict(zip(first, program.outputs if is_loop else program.inputs, strict=False))
+        typed = _sizes_in_types(program)
+        constants = {var: dim for var, dim in self._values.items() if var in typed and var not in self._constants}
+        related = equation.params.get("preserve_dimensions", True)
+
+        def step(_: Relations) -> Mapping[Var, Dim]:
+            return {var: with_relations(self._constants, program.size_of(one)) for var, one in made.items()}
+
+        def rebuilt(relations: Relations) -> Mapping[Var, Dim]:
+            """The same, where nested Programs know these relations too."""
+            again = Rebuilt(program, {**self._constants, **relations}, self._again, self._outer.table, refined)
+            return {var: with_relations(self._constants, again.size_before(one)) for var, one in made.items()}
+
+        found = invariants(constants, first, step, related=related)
+        if len(found) < len(first) and is_loop and any(map(_makes_sizes, program.equations)):
+            with suppress(PlicaError):  # what is assumed at first may be too much for operations within
+                found = invariants(constants, first, rebuilt, related=related)
+        return {var: dim for var, dim in found.items() if isinstance(dim, Size)}
+
+    def _size(self, operand: Operand) -> Dim:
+        size = self._outer.size_of(operand)
+        assert size is not None, "an implicit input is a size"
+        return size
+
+    def translated(self, relations: Relations, other: _Region) -> Relations:
+        """Relations of a region of the same equation in terms of this one, which may have to capture more."""
+        if other is self:
+            return relations
+        inputs = dict(zip(other.program.inputs, self.program.inputs, strict=False))
+        constants = dict(zip(other.program.consts, other.operands, strict=True))
+
+        def value(atom: Any) -> Dim:
+            var = inputs.get(atom)
+            return Size.of(self._captured(constants[atom], atom) if var is None else var)
+
+        return {inputs[var]: substitute(dim, value) for var, dim in relations.items()}
+
+    def _captured(self, operand: Operand, like: Var) -> Var:
+        for var, one in zip(self.program.consts, self.operands, strict=True):
+            if one is operand and var not in self._constants:
+                return var
+        var = Var(like.name, like.type, like.is_size)
+        self.program = replace(self.program, consts=(*self.program.consts, var))
+        self.operands = (*self.operands, operand)
+        return var
+
+    def again(self, relations: Relations, gone: Sequence[int]) -> tuple[Program, tuple[Operand, ...]]:
+        """The Program with these relations and without these implicit outputs, and the operands of its constants."""
+        known = {**self._constants, **relations}
+        if not known and not self._again:
+            return self.program, self.operands
+        again = Rebuilt(self.program, known, self._again, self._outer.table, refined)
+        outside = dict(zip(self.program.consts, self.operands, strict=True))
+        return again.build(gone), tuple(outside[var] for var in again.consts)
+
+
+def _without_known_outputs(
+    programs: Sequence[tuple[Program, tuple[Operand, ...]]], outer: Builder, equation: Equation, start: int
+) -> tuple[list[tuple[Program, tuple[Operand, ...]]], list[int]]:
+    """Branches or a called Program without the sizes that are known outside, and the places of the others."""
+    regions = []
+    for program, operands in programs:
+        inputs = equation.inputs[start:] if "program" in equation.params else ()
+        consts, given = ([(one.type, outer.size_of(one)) for one in part] for part in (operands, inputs))
+        regions.append(Region(program, consts, given, equation.op.name))
+    made = [
+        [one.program.size_of(size) for size in one.program.outputs[: one.program.num_implicit_outputs]]
+        for one in regions
     ]
+    kept = []
+    for place, alike in enumerate(zip(*made, strict=True)):
+        outside = {region.outside(size) for region, size in zip(regions, alike, strict=True)}
+        if len(outside) != 1 or None in outside:
+            kept.append(place)
+    gone = [place for place in range(len(made[0])) if place not in kept]
+    return [(_without_outputs(program, gone), operands) for program, operands in programs], kept
 
 
-T = TypeVar("T")
+def _without_outputs(program: Program, gone: Sequence[int]) -> Program:
+    count = program.num_implicit_outputs - len(gone)
+    return replace(program, outputs=_without(program.outputs, gone), num_implicit_outputs=count) if gone else program
 
 
-def _dropped(items: Sequence[T], gone: set[int]) -> tuple[T, ...]:
-    return tuple(one for place, one in enumerate(items) if place not in gone)
+def _is_plain(dim: Dim) -> bool:
+    """Whether a size is a number or one variable, so that nothing is computed for it."""
+    return isinstance(dim, int) or isinstance(single_atom(dim), Var)
 
 
-def _reads(program: Program, var: Var) -> bool:
-    """Whether an equation or an output reads the value of `var`."""
-    return var in program.outputs or any(var in equation.inputs for equation in program.equations)
+def _makes_sizes(equation: Equation) -> bool:
+    return bool(equation.params.get("num_implicit_outputs", 0))
 
 
-def _makers(equations: Sequence[Equation], operands: Iterable[Operand]) -> dict[Equation, None]:
-    """The equations that compute these operands, in order."""
-    needed = set(operands)
-    for equation in reversed(equations):
-        if any(var in needed for var in equation.outputs):
-            needed.update(equation.inputs)
-    return dict.fromkeys(one for one in equations if any(var in needed for var in one.outputs))
+def _may_get_sharper(equation: Equation) -> bool:
+    """Whether it is of use to know more of the sizes that an equation meets."""
+    if equation.op.name == "assert_shape" or _makes_sizes(equation):
+        return True
+    return any(_may_get_sharper(one) for program in nested(equation.params) for one in program.equations)
 
 
-def _renamed(program: Program, traced: Traced, constant: Mapping[int, Dim]) -> Program:
-    """`program` with the sizes outside, as captured, in the place of implicit inputs."""
-    scope = traced.scope
-    assert scope.parent is not None, "a nested function has an enclosing scope"
-    sizes = {traced.implicit[entry]: scope.lift(size, scope.parent) for entry, size in constant.items()}
-    values = {var: scope.builder.size_operand(size) for var, size in sizes.items() if _reads(program, var)}
-    equations = scope.builder.build((), ()).equations  # with what computes these sizes
-    first = _makers(equations, values.values())
-    ordered = (*first, *(one for one in equations if one not in first))
-    program = replace(program, consts=tuple(scope.captured.values()), equations=ordered)
-    return refine(program, sizes, {var: one for var, one in values.items() if isinstance(one, Var)})
-
-
-def sizes_in_types(scope: Trace) -> dict[Var, None]:
-    """The variables that sizes within a scope refer to."""
-    program = scope.builder.build((), ())
+def _sizes_in_types(program: Program) -> dict[Var, None]:
+    """The variables that sizes within a Program refer to, those of what it hands to nested Programs too."""
     values: list[Any] = [var.type for var in program.consts]
     for equation in program.equations:
         values += [tuple(equation.params.values()), *(var.type for var in equation.outputs)]
-        for one in nested(equation.params):
-            inputs = (*one.consts, *one.inputs)
-            shapes = [var for var in inputs if var in dict.fromkeys(chain(*(size_variables(v.type) for v in inputs)))]
-            places = [inputs.index(var) for var in shapes]
-            values += [tuple(Size.of(operand) for operand in _at(equation, places) if isinstance(operand, Var))]
+        for region, operands in regions_of(equation):
+            sizes = dict.fromkeys(chain(*(size_variables(var.type) for var in (*region.consts, *region.inputs))))
+            given = zip(region.consts, operands, strict=True)
+            values += [(Size.of(one),) for var, one in given if var in sizes and isinstance(one, Var)]
     return dict.fromkeys(chain(*map(size_variables, values)))
-
-
-def _at(equation: Equation, places: Sequence[int]) -> list[Operand]:
-    return [equation.inputs[place] for place in places if place < len(equation.inputs)]

@@ -6,15 +6,12 @@ import torch
 
 from plica.backend.torch.operations import ROWS
 from plica.frontend.programs import interpret
-from plica.ir.op import Unsupported
+from plica.ir.op import Derivative, Unsupported
 from plica.ops import OPS
-from tests.harness.programs import LOOSE, assert_same, one_equation, run_torch, to_torch, unique
+from tests.harness.programs import assert_same, one_equation, run_torch, to_torch, unique
 from tests.harness.samples import CASES, SAMPLES, SCALARS, Case, over
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
-
-# Rows that read one triangle of a matrix: the derivative is along symmetric ones.
-HERMITIAN = frozenset({"cholesky", "eigh", "eigvalsh"})
 
 
 def _compare(case: Case, tensors: list[torch.Tensor], literals: tuple[int, ...] = ()) -> None:
@@ -24,7 +21,7 @@ def _compare(case: Case, tensors: list[torch.Tensor], literals: tuple[int, ...] 
     results = tuple(one.detach().resolve_conj().numpy() for one in run_torch(program, *given))
     expected_ones = unique(case.op, interpret(program, *arguments))
     for found, expected in zip(unique(case.op, results), expected_ones, strict=True):
-        assert_same(found, expected, LOOSE.get(case.op, 1.0))
+        assert_same(found, expected, OPS[case.op].tolerance)
 
 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
@@ -84,18 +81,14 @@ def _beside_literals(case: Case) -> None:
         _compare(meets, [to_torch(array) for array in inputs], (place,))
 
 
-# Where the samples of a row lie at a kink or a pole, its derivative is taken elsewhere.
-KINKS = frozenset(
-    {"abs", "ceil", "floor", "round", "trunc", "sign", "copysign", "floor_divide", "remainder", "maximum", "minimum"}
-    | {"nextafter"}
-)
 SMOOTH = tuple(
     case
     for case in SAMPLES
     if case.inputs
     and case.inputs[0].dtype.kind in "f"
     and all(np.all(np.isfinite(array)) for array in case.inputs if array.dtype.kind == "f")
-    and case.op not in ("argmax", "argmin", "search_cumulative", "astype")
+    # where it is another on purpose, this is tested where the operation is used
+    and OPS[case.op].derivative not in (Derivative.NONE, Derivative.ITS_OWN)
     and all(array.size for array in case.inputs)
 )
 
@@ -106,17 +99,13 @@ def _moved(op: str, array: np.ndarray) -> np.ndarray:
         return array
     wide = array.astype("float64")
     steps = np.arange(array.size).reshape(array.shape) * 1e-3
-    if op in ("acosh", "safe_log", "log_matmul_exp") or op in KINKS:
+    if op in ("acosh", "safe_log", "log_matmul_exp") or OPS[op].derivative is Derivative.BESIDE_KINKS:
         return np.abs(wide) + 0.137 + steps if op != "log_matmul_exp" else wide
     return np.where(wide == 0, 0.01, wide) + (0 if op in ("acos", "asin", "atanh", "erfinv") else steps)
 
 
-# Rows whose derivative is not that of their values, on purpose; what it is instead is tested where they are used.
-CONSTANT = frozenset({"stop_gradient", "rescale"})
-
-
 # Regions have one dtype, and here it is widened; derivatives of control flow are tested in tests/frontend/test_jit.py.
-@over(case for case in SMOOTH if case.op not in CONSTANT and not OPS[case.op].regions)
+@over(case for case in SMOOTH if not OPS[case.op].regions)
 def test_derivatives_are_limits_of_differences(each) -> None:
     each(_has_its_derivative)
 
@@ -127,11 +116,12 @@ def _has_its_derivative(case: Case) -> None:
     if program.results[0].type.dtype.kind != "float":
         return
     tensors = [to_torch(array).requires_grad_(array.dtype.kind == "f") for array in inputs]
-    if case.op in KINKS and len(tensors) == 2:
+    derivative = OPS[case.op].derivative
+    if derivative is Derivative.BESIDE_KINKS and len(tensors) == 2:
         tensors[1] = (tensors[1] * 0.77 + 0.3).detach().requires_grad_()
 
     def first(*xs: torch.Tensor) -> torch.Tensor:
-        symmetric = [(x + x.mT) / 2 for x in xs] if case.op in HERMITIAN else xs
+        symmetric = [(x + x.mT) / 2 for x in xs] if derivative is Derivative.OF_SYMMETRIC else xs
         return run_torch(program, *symmetric)[0]
 
     assert torch.autograd.gradcheck(first, tensors, atol=1e-5, rtol=1e-4)

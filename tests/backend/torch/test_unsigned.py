@@ -6,10 +6,12 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.backend.torch.operations.unsigned import _MODULAR, _ORDERED
+from plica.backend.torch.operations import ROWS
+from plica.backend.torch.operations.call import Unsigned
 from plica.errors import UnsupportedError
 from tests.harness.programs import assert_same, run_torch, to_torch
 
+_MODULAR, _ORDERED = ([name for name, row in ROWS.items() if row.unsigned is kind] for kind in Unsigned)
 CALLS = {
     **{name: getattr(pnp, name) for name in (*_MODULAR, *_ORDERED) if hasattr(pnp, name)},
     **{

@@ -1,5 +1,6 @@
 """Rules on parameters: what they make, and which nodes are shared; that they fire is tested by their cases."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ from plica.graph.optimize import optimize_graph
 from plica.lower.optimize import optimize_circuit
 from plica.lower.optimize.parameters import PARAMETER_RULES, parameter_view, share_nodes
 from plica.lower.optimize.ranges import known_range
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import SumLayer
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConcatParameter,
     ConstantParameter,
     ExpParameter,
     HadamardParameter,
@@ -30,6 +34,8 @@ from plica.symbolic.parameters import (
     SoftplusParameter,
     SquareParameter,
     SumParameter,
+    TensorParameter,
+    UnaryOp,
     normal,
 )
 from tests.harness.circuits import chain, coin
@@ -197,9 +203,23 @@ def test_references_to_one_leaf_and_equal_constants_are_shared() -> None:
     assert names(share_nodes(constants)) == ["Constant", "Exp", "Hadamard"]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Doubled(UnaryOp):
+    """An operation of one's own, which states no columns."""
+
+    def infer_shape(self) -> tuple[int, ...]:
+        return self.in_shape
+
+    def evaluate(self, xp: Any, *arrays: Any) -> Any:  # noqa: ARG002
+        return arrays[0] + arrays[0]
+
+
+ANY = (-np.inf, np.inf)
 RANGES = [
     (of(normal(S)), (-np.inf, np.inf)),
-    (of(normal(S), SquareParameter(S)), (-np.inf, np.inf)),  # of complex numbers, anything
+    (of(normal(S), SquareParameter(S)), (0, np.inf)),
+    (of(TensorParameter(*S, initializer=NormalInitializer(), dtype=DataType.COMPLEX), SquareParameter(S)), ANY),
+    (of(normal(S), Doubled(S), ExpParameter(S)), ANY),  # of an operation that nothing is known of
     (of(normal(S), SoftmaxParameter(S)), (0, 1)),
     (of(normal(S), SoftmaxParameter(S), ExpParameter(S)), (0, np.inf)),
     (of(normal(S), ClampParameter(S, vmin=-2, vmax=3)), (-2, 3)),
@@ -212,6 +232,7 @@ RANGES = [
     (pair(MatMulParameter(S, (3, 2)), of(normal(S), ExpParameter(S)), of(fixed(-1, (3, 2)))), (-np.inf, np.inf)),
     (of(normal(S), SoftplusParameter(S), ReduceSumParameter(S)), (0, np.inf)),
     (of(normal(S), SigmoidParameter(S), IndexParameter(S, indices=[1])), (0, 1)),
+    (pair(ConcatParameter(S, S), of(normal(S), SigmoidParameter(S)), fixed(2)), (0, 2)),
 ]
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import GraphError
-from plica.graph.match import OptMatchStrategy
 from plica.graph.optimize import ORDINARY, Replacement, Rule
 from plica.graph.pattern import Entry, Pattern
+from plica.graph.strategy import OptMatchStrategy
 from plica.lower.leaves import leaf_keys
 from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
 from plica.lower.optimize.costs import Cost, layer_cost
@@ -96,8 +96,10 @@ def test_the_loop_stops_at_its_limit_and_says_so() -> None:
         assert kinds(optimized.circuit)["Hadamard"] == left
         report = optimized.report
         assert report.steps == min(limit, 3)
-        reason = "no rule matched any more" if limit == 9 else f"the limit of {limit} step(s) was reached"
-        assert report.stopped == reason
+        firing = " while hadamard-hadamard still fired" if limit else ""
+        limited = f"the limit of {limit} step(s) was reached{firing}"
+        assert report.stopped == ("no rule matched any more" if limit == 9 else limited)
+        assert report.limit == (None if limit == 9 else limited)
         assert_same(circuit, optimized)
 
 

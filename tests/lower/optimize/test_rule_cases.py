@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
+from plica.backend.torch.compiler import TorchCompiler
 from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import SEMIRINGS, Semiring
+from tests.harness.circuits import data
 from tests.harness.rewrites import assert_same, fired, missed, only
-from tests.harness.rule_cases import RULE_CASES, RuleCase
+from tests.harness.rule_cases import BOTH, RULE_CASES, RuleCase
 
 FIRES = [case for case in RULE_CASES if not case.near]
 STAYS = [case for case in RULE_CASES if case.near]
@@ -60,3 +63,25 @@ def test_a_near_miss_stays(case: RuleCase) -> None:
         optimized = optimize_circuit(circuit, only(case.rule), semiring=Semiring.from_name(semiring))
         assert optimized.circuit is circuit
         assert case.why in missed(optimized).get(case.rule, "")
+
+
+OTHERS = [row for row in SEMIRINGS.values() if row.algebra.name != "real"]
+LAYER_RULES = [rule.name for rule in DEFAULT_RULES.on_layers]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in FIRES if case.rule in LAYER_RULES and case.semirings == BOTH], ids=str
+)
+def test_a_rule_holds_in_every_algebra_that_grants_its_laws(case: RuleCase) -> None:
+    circuit, found = case.build(), 0
+    x = torch.from_numpy(data(circuit, 5))
+    for row in OTHERS:
+        alone = optimize_circuit(circuit, only(case.rule), semiring=row)
+        assert fired(alone).keys() <= {case.rule}
+        assert bool(fired(alone)) != bool(alone.report.left_out)
+        torch.manual_seed(0)
+        compiler = TorchCompiler(row.name, optimize=False, dtype="float64")
+        before, after = compiler.compile(circuit), compiler.compile(alone.circuit)
+        torch.testing.assert_close(after(x), before(x), rtol=1e-9, atol=1e-9)
+        found += bool(fired(alone))
+    assert found, "boolean grants all that rules need"

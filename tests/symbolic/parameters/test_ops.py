@@ -10,6 +10,7 @@ from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConcatParameter,
     ConjugateParameter,
     EinsumParameter,
     ExpParameter,
@@ -87,6 +88,8 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (LogSoftmaxParameter((2, 3), axis=0), lambda x: np.log(softmax(x, 0))),
     (IndexParameter((2, 3), indices=[2, 0, 1, 1]), lambda x: x[:, [2, 0, 1, 1]]),
     (IndexParameter((4, 3), indices=[1, 2, 3], axis=0), lambda x: x[1:]),
+    (ConcatParameter((2, 3), (2, 4)), lambda x, y: np.concatenate([x, y], axis=1)),
+    (ConcatParameter((2, 3), (1, 3), axis=0), lambda x, y: np.concatenate([x, y])),
     (MixingWeightParameter((4, 3)), mixing),
     (MatMulParameter((2, 3), (3, 4)), np.matmul),
     (EinsumParameter((2, 3), (2, 5), equation="rm,rn->mn"), lambda x, y: x.T @ y),
@@ -110,6 +113,21 @@ def test_value_and_shape(op: ParameterOp, reference, run_rule) -> None:
     expected = np.stack([reference(*fold) for fold in zip(*inputs, strict=True)])
     assert found.shape == (5, *op.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
+def test_values_lie_in_the_range_that_the_operation_states(op: ParameterOp, reference) -> None:
+    """For inputs of both signs and for inputs from zero on, whose ranges are told."""
+    rng = np.random.default_rng(2)
+    for low in (-1.5, 0.0):
+        inputs = [rng.uniform(low, 1.5, shape) for shape in op.in_shapes]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.asarray(reference(*inputs))
+        stated = op.range(*[(low, 1.5)] * len(inputs))
+        assert stated is not None, "something is known of each of Plica's own operations: their results are real"
+        numbers = value[~np.isnan(value)]
+        assert (numbers >= stated[0] - 1e-12).all()
+        assert (numbers <= stated[1] + 1e-12).all()
 
 
 def _bound(op: ParameterOp):
@@ -142,6 +160,11 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: KroneckerParameter((2,), (2, 3)), ShapeError, "as many axes"),
         (lambda: OuterProductParameter((2, 3), (3, 3)), ShapeError, "differ at axis -1 at most"),
         (lambda: OuterSumParameter((2, 3), (2, 3, 1)), ShapeError, "OuterSumParameter: expected two inputs"),
+        (
+            lambda: ConcatParameter((2, 3), (3, 3)),
+            ShapeError,
+            r"differ at axis -1 at most, found \(2, 3\) and \(3, 3\)",
+        ),
         (lambda: SoftmaxParameter((2, 3), axis=2), ShapeError, r"axis 2 is outside .* use an axis in \[-2, 1\]"),
         (lambda: ReduceSumParameter((2, 3), axis=-3), ShapeError, "ReduceSumParameter: axis -3 is outside"),
         (lambda: ReduceSumParameter(()), ShapeError, "axis -1 is outside"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar, final
 
 import torch
@@ -12,12 +13,14 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.leaves import Drawing, LeafStore
 from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
 from plica.errors import DTypeError, UnsupportedError
+from plica.graph.limits import MAX_STEPS, warn_of_limit
+from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Leaf, Pointer, leaf_keys, owners_of
-from plica.lower.optimize import DEFAULT_RULES, Optimized, Provenance, Rules, optimize_circuit
+from plica.lower.optimize import DEFAULT_RULES, Optimized, Provenance, RuleContext, Rules, optimize_circuit
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver
@@ -78,7 +81,9 @@ class TorchCompiler:
         fold: Compute alike layers as one.
         optimize: Rewrite circuits and parameters first.
         dtype: The dtype of real parameters; torch's default dtype at the time of compilation if None.
-        rules: The tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front.
+        rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front.
+        strategy: Which of the matches of rules that overlap is applied.
+        max_steps: How many times to go through the tables at most, and over a Program.
         compilation_rules: How layers, parameters and initializers are compiled; Plica's own rules by default.
 
     Raises:
@@ -93,12 +98,16 @@ class TorchCompiler:
         *,
         dtype: torch.dtype | str | None = None,
         rules: Rules = DEFAULT_RULES,
+        strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
+        max_steps: int = MAX_STEPS,
         compilation_rules: CompilationRules | None = None,
     ) -> None:
         self.semiring = Semiring.from_name(semiring) if isinstance(semiring, str) else semiring
         self.fold = fold
         self.optimize = optimize
         self.rules = rules
+        self.strategy = strategy
+        self.max_steps = max_steps
         self.circuits = CompiledCircuitsMap()
         self._dtype = None if dtype is None else _real_dtype(dtype)
         self._owners: dict[TensorParameter, Leaf] = {}
@@ -126,20 +135,33 @@ class TorchCompiler:
         resolved = self._resolver.circuit(circuit)
         layers = self.compilation_rules.layers.own
         check_semiring(resolved, self.semiring, layers)
-        optimized = self._optimized(resolved) if self.optimize else None
+        shared = self._shared(leaf_keys(resolved))
+        optimized = self._optimized(resolved, shared) if self.optimize else None
         lowered_form = resolved if optimized is None else optimized.circuit
         folded = (fold_circuit if self.fold else single_groups)(lowered_form, resolved, layers)
+        if optimized is not None:
+            folded = replace(folded, rewriting=optimized.rewriting)
         layer_map = LayerMap(circuit, folded, Provenance() if optimized is None else optimized.provenance)
         report = None if optimized is None else optimized.report
-        shared = self._shared(leaf_keys(resolved))
         drawing = self.compilation_rules.initializers.own
         compiled = TorchCircuit(folded, self.semiring, self._real(shared), report, layer_map, drawing)
         self._adopt(compiled, compiled.usual_input(), shared)
         return compiled
 
-    def _optimized(self, circuit: Circuit) -> Optimized:
-        overridden = self.compilation_rules.overridden_layers
-        return optimize_circuit(circuit, self.rules, semiring=self.semiring, overridden=overridden)
+    def _optimized(self, circuit: Circuit, shared: list[Tensor]) -> Optimized:
+        """The circuit after the rules; where a limit ended them the user is told which still fired."""
+        device = shared[0].device if shared else torch.get_default_device()
+        optimized = optimize_circuit(
+            circuit,
+            self.rules,
+            self.max_steps,
+            context=RuleContext(self.semiring, as_dtype(self._real(shared)), str(device)),
+            strategy=self.strategy,
+            overridden=self.compilation_rules.overridden_layers,
+        )
+        if optimized.report.limit is not None:
+            warn_of_limit(optimized.report.limit)
+        return optimized
 
     def _shared(self, tensors: Iterable[TensorParameter]) -> list[Tensor]:
         """What exists already of some symbolic tensors."""

@@ -231,7 +231,7 @@ class _Emitter:
         if found is None:
             raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
         hosts = frozenset(place for place, one in enumerate(equation.inputs) if plan.is_host(one))
-        text = found(Call(equation, tuple(map(self._text, equation.inputs)), hosts))
+        text = found.text(Call(equation, tuple(map(self._text, equation.inputs)), hosts))
         if len(equation.outputs) == 1 and equation.outputs[0] in plan.sizes:
             return f"{plan.dtype_of_size(equation.outputs[0])}({text})"
         return text

@@ -5,10 +5,10 @@ them, and no device is waited for. A scalar that comes out of an array and is ne
 it is made.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from plica.backend.torch.names import with_python_names
+from plica.backend.torch.operations import ROWS
 from plica.backend.torch.places import (
     bounds_of,
     call_inputs,
@@ -23,33 +23,6 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, s
 from plica.ir.sizes import Size
 from plica.ops.regions import regions_of
 
-# Operations on Python numbers that mean what they mean on scalars of 64-bit integers and truth values.
-HOST_ROWS: Mapping[str, str] = {
-    "add": "{} + {}",
-    "subtract": "{} - {}",
-    "multiply": "kernels.wrap({} * {})",
-    "floor_divide": "{} // {}",
-    "remainder": "{} % {}",
-    "negative": "-({})",
-    "abs": "abs({})",
-    "minimum": "min({}, {})",
-    "maximum": "max({}, {})",
-    "square": "kernels.wrap({0} * {0})",
-    "equal": "{} == {}",
-    "not_equal": "{} != {}",
-    "less": "{} < {}",
-    "less_equal": "{} <= {}",
-    "greater": "{} > {}",
-    "greater_equal": "{} >= {}",
-    "logical_and": "{} and {}",
-    "logical_or": "{} or {}",
-    "logical_not": "not {}",
-    "logical_xor": "{} != {}",
-    "bitwise_and": "{} & {}",
-    "bitwise_or": "{} | {}",
-    "bitwise_xor": "{} ^ {}",
-    "where": "{1} if {0} else {2}",
-}
 _CASTS = {"int64": "int({})", "bool": "bool({})", "float32": "float({})", "float64": "float({})"}
 _CONSTANT_CASTS = {"int": "{}", "float": "float({})", "complex": "complex({})"}
 _COUNTING = ("int64", "bool")
@@ -63,7 +36,8 @@ def host_row(equation: Equation) -> str | None:
         return None
     if equation.op.name == "astype":
         return _CASTS.get(equation.outputs[0].type.dtype.value)
-    return HOST_ROWS.get(equation.op.name) if equation.outputs[0].type.dtype in _COUNTING else None
+    row = ROWS.get(equation.op.name)
+    return row.host if row is not None and equation.outputs[0].type.dtype in _COUNTING else None
 
 
 def is_counting(operand: Operand) -> bool:

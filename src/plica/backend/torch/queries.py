@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple, final
 
@@ -67,6 +68,7 @@ class TorchQuery:
     def __init__(self, circuit: TorchCircuit, query: Query, input_dtype: torch.dtype | None) -> None:
         folded = circuit.folded
         described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
+        described = replace(described, rewriting=folded.rewriting)
         real = as_dtype(circuit.dtype)
         known = None if input_dtype is None else as_dtype(input_dtype)
         self._query = query

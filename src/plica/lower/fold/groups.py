@@ -17,6 +17,7 @@ from typing import Any
 from plica.errors import GraphError, UnsupportedError
 from plica.graph.fold import FoldIndex, FoldIndexInfo, Groups, InFoldIdx, build_folded_graph, order_folds, schedule
 from plica.lower.fold.settings import fold_settings_of, padded_lengths
+from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
     LAYER_ROWS,
@@ -94,6 +95,7 @@ class FoldedCircuit:
         info: Where each layer of the optimised circuit has gone, as (number among `modules`, fold), and back.
         folds: Whether alike layers were to be one group.
         rows: The rows of layers that are not Plica's own.
+        rewriting: By which rules its Programs are rewritten, where those are not Plica's own alone.
     """
 
     circuit: Circuit
@@ -102,6 +104,7 @@ class FoldedCircuit:
     info: FoldIndexInfo[Layer]
     folds: bool
     rows: Rows
+    rewriting: Rewriting | None = None
 
     @property
     def modules(self) -> tuple[FoldedLayer, ...]:

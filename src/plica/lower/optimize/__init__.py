@@ -10,9 +10,11 @@
 (TuckerLayer(arity=2, 4 -> 1), 'tucker')
 """
 
+from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
 from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
+from plica.lower.optimize.strategy import cost_guided
 
 __all__ = [
     "DEFAULT_RULES",
@@ -22,7 +24,9 @@ __all__ = [
     "Optimized",
     "Provenance",
     "Report",
+    "RuleContext",
     "Rules",
     "Step",
+    "cost_guided",
     "optimize_circuit",
 ]

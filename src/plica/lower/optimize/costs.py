@@ -32,6 +32,9 @@ ROWS = 128
 BYTES = 4
 """The size of a number in estimates: float32."""
 
+WRITING = 8
+"""How many multiply-adds take as long as writing a number and reading it again, where arrays leave the caches."""
+
 Work = tuple[int, int]
 """Multiply-adds, and numbers written for whoever reads them next."""
 
@@ -60,6 +63,11 @@ class Cost:
         return self.row[0] * ROWS + self.once[0]
 
     @property
+    def work(self) -> int:
+        """Multiply-adds and numbers written as one figure, in multiply-adds at `ROWS` rows."""
+        return self.multiply_adds + WRITING * (self.row[1] * ROWS + self.once[1])
+
+    @property
     def flops(self) -> int:
         """Floating-point operations at `ROWS` rows: two for each multiply-add."""
         return 2 * self.multiply_adds
@@ -72,9 +80,18 @@ class Cost:
 
 def layer_cost(layer: Layer) -> Cost:
     """What a layer and the parameters that it reads cost."""
-    rules = [(_LAYERS.get(type(one)), one) for _, one in held_layers(layer)]
-    rows = total(Cost(row=rule(one)) for rule, one in rules if rule is not None)
-    return total(map(parameter_cost, layer.all_evaluated_params.values())) + rows
+    return layers_cost([layer])
+
+
+def layers_cost(layers: Iterable[Layer]) -> Cost:
+    """What layers cost together, with what they hold; what several of their parameters read is computed once."""
+    cost, nodes = Cost(), dict[Any, None]()
+    for layer in layers:
+        for _, held in held_layers(layer):
+            rule: Callable[[Any], Work] | None = _LAYERS.get(type(held))
+            cost = cost if rule is None else cost + Cost(row=rule(held))
+            nodes.update((node, None) for parameter in held.evaluated_params.values() for node in parameter.nodes)
+    return cost + total(map(node_cost, nodes))
 
 
 def parameter_cost(parameter: Parameter) -> Cost:

@@ -1,6 +1,8 @@
 """Rules on the graphs of parameters, each under its equation, and common subexpressions.
 
-A rule that holds for some numbers alone fires only where the operations say that there are no others.
+Entrywise rules come from `plica.rules.entrywise`, those on operations that parameters have. Here are rules on what
+Programs do not have, such as outer products and clamps with bounds as settings, and on constants: a Program is computed
+in the order in which its user wrote it, but what a parameter's constants are together is known before anything runs.
 
 >>> from plica.symbolic.parameters import LogParameter, softmax_normal
 >>> slow = Parameter.from_unary(LogParameter((2, 3)), softmax_normal((2, 3)))
@@ -9,20 +11,28 @@ A rule that holds for some numbers alone fires only where the operations say tha
 ['TensorParameter', 'LogSoftmaxParameter']
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from math import inf
 from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from plica.graph.match import GraphOptMatch, GraphView
 from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
-from plica.lower.optimize.ranges import known_range, never_negative
+from plica.graph.share import alike
+from plica.graph.view import is_a
+from plica.ir.dtypes import DType
+from plica.ir.ranges import ANYTHING
+from plica.ir.types import array_type
+from plica.lower.optimize.ranges import numbers
+from plica.rules.entrywise import ENTRYWISE
+from plica.rules.view import CONSTANT, Match, New, OperationView, is_x, of_graph_with, view_of
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConjugateParameter,
     ConstantParameter,
     EinsumParameter,
     ExpParameter,
@@ -35,35 +45,66 @@ from plica.symbolic.parameters import (
     ParameterOp,
     ReduceSumParameter,
     ReferenceParameter,
+    SigmoidParameter,
     SoftmaxParameter,
+    SoftplusParameter,
+    SquareParameter,
     SumParameter,
     setting_key,
 )
 
-__all__ = ["PARAMETER_RULES", "optimize_graph", "parameter_view", "share_nodes"]
+__all__ = ["PARAMETER_RULES", "fits_parameter", "optimize_graph", "parameter_view", "share_nodes"]
 
-Match = GraphOptMatch[Any]
-New = Replacement[Any]
+OPERATIONS: Mapping[str, type[ParameterOp]] = {
+    str(kind.operation): kind
+    for kind in (
+        ConjugateParameter,
+        ExpParameter,
+        HadamardParameter,
+        LogParameter,
+        LogSoftmaxParameter,
+        SigmoidParameter,
+        SoftmaxParameter,
+        SoftplusParameter,
+        SquareParameter,
+        SumParameter,
+    )
+}
+"""The parameter of each operation that rules may name, and put in place of another."""
 
 
-def parameter_view(parameter: Parameter) -> GraphView[Any]:
-    """A parameter as the engine sees it."""
-    return GraphView(parameter.nodes, parameter.outputs, parameter.node_inputs, describe=_describe)
+def parameter_view(parameter: Parameter, context: Any = None) -> OperationView:
+    """A parameter as rules see it; patterns name classes, or operations."""
+    known = numbers(parameter.node_inputs)
+    return OperationView(
+        parameter.nodes,
+        parameter.outputs,
+        parameter.node_inputs,
+        fits=fits_parameter,
+        describe=_describe,
+        context=context,
+        make=_made,
+        type=lambda node: array_type(node.shape, _DTYPES[known(node).kind]),
+        range=lambda node: known(node).range,
+    )
+
+
+def fits_parameter(kind: type, wanted: type | str) -> bool:
+    """Whether a class of nodes is what a pattern wants."""
+    if wanted == CONSTANT:
+        return issubclass(kind, ConstantParameter)
+    return is_a(kind, wanted) if isinstance(wanted, type) else getattr(kind, "operation", None) == wanted
+
+
+_DTYPES = {DataType.INTEGER: DType.INT64, DataType.REAL: DType.FLOAT64, DataType.COMPLEX: DType.COMPLEX128}
+
+
+def _made(_: Any, operation: str, inputs: Sequence[Any], settings: Mapping[str, Any]) -> ParameterOp:
+    return OPERATIONS[operation](*(one.shape for one in inputs), **settings)
 
 
 def _describe(node: Any) -> str:
     return f"{type(node).__name__}{node.shape}"
-
-
-def _log_softmax(match: Match) -> New:
-    softmax = match["softmax"]
-    return Replacement.chain([match["x"]], LogSoftmaxParameter(softmax.in_shape, axis=softmax.axis))
-
-
-def _may_be_negative(match: Match) -> str | None:
-    if never_negative(match["x"], match.graph.inputs):
-        return None
-    return f"the logarithm's argument may be negative: {_describe(match['x'])}"
 
 
 def _einsum_of_outer(match: Match) -> New:
@@ -90,32 +131,57 @@ def _einsum(outer: OuterProductParameter, first: list[str], second: list[str], r
 
 def _folded(match: Match) -> New:
     """The constant that an operation on two constants gives; one number stays one number."""
-    op = match["op"]
+    value = _together(match["op"], match)
+    return Replacement.chain([], ConstantParameter(*match["op"].shape, value=value if value.ndim else value.item()))
+
+
+def _reassociated(match: Match) -> New:
+    """The input `x` with both constants as one."""
+    outer = match["outer"]
+    value = _together(outer, match)
+    constant = ConstantParameter(*outer.shape, value=value if value.ndim else value.item())
+    new = OPERATIONS[outer.operation](*outer.in_shapes)
+    return Replacement(((constant, ()), (new, (match["x"], constant))), new)
+
+
+def _together(op: ParameterOp, match: Match) -> NDArray[Any]:
+    """The sum or the product of the constants `first` and `second`, whichever `op` computes."""
     first, second = (_wide(match[name].value) for name in ("first", "second"))
-    value = first + second if isinstance(op, SumParameter) else first * second
-    return Replacement.chain([], ConstantParameter(*op.shape, value=value))
+    with np.errstate(all="ignore"):
+        return np.asarray(first + second if op.operation == "add" else first * second)
 
 
-def _wide(value: Any) -> Any:
-    """A constant's numbers with 64 bits for each real part, as one number or as an array."""
+def _wide(value: Any) -> NDArray[Any]:
+    """A constant's numbers with 64 bits for each real part."""
     array = np.asarray(value)
-    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    return wide if wide.ndim else wide.item()
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _all(number: float) -> Callable[[Any], bool]:
-    """The predicate that a constant has no other entry."""
-    return lambda value: bool((np.asarray(value) == number).all())
+_NARROW = np.finfo(np.float16)  # the narrowest dtype that circuits compute in
 
 
-def _is_real(dtype: DataType) -> bool:
-    """Whether an operation with such a constant leaves real numbers real."""
-    return dtype != DataType.COMPLEX
+def _rounds_otherwise(match: Match) -> str | None:
+    """Why a sum or a product with both constants as one may differ by more than a rounding.
+
+    (x + c) + d loses what x lacks beside c, x + (c + d) what it lacks beside c + d: at most as much where |c + d| is
+    not much smaller. (x c) d and x (c d) are rounded twice each, where c d is a normal number.
+    """
+    first, second = (_wide(match[name].value) for name in ("first", "second"))
+    value = _together(match["outer"], match)
+    if np.iscomplexobj(value) or not (np.isfinite(first).all() and np.isfinite(second).all()):
+        return "a constant is complex, infinite or NaN"
+    if (np.abs(value) > _NARROW.max).any():
+        return "the constants together may overflow"
+    if match["outer"].operation == "add":
+        cancels = 2 * np.abs(value) < np.maximum(np.abs(first), np.abs(second))
+        return "the constants cancel: digits that the sum loses now would come back" if cancels.any() else None
+    lost = (np.abs(value) < _NARROW.tiny) & (first != 0) & (second != 0)
+    return "the constants together may underflow" if lost.any() else None
 
 
 def _not_redundant(match: Match) -> str | None:
     clamp = match["clamp"]
-    low, high = known_range(match["x"], match.graph.inputs)
+    low, high = view_of(match).range(match["x"]) or ANYTHING
     if (clamp.vmin is None or low >= clamp.vmin) and (clamp.vmax is None or high <= clamp.vmax):
         return None
     return f"the clamp may change a number: its argument lies between {low} and {high}"
@@ -134,56 +200,26 @@ def _or(bound: float | None, other: float) -> float:
     return other if bound is None else bound
 
 
-def _wraps(outer: type, inner: type) -> Pattern:
-    """`outer(inner(x))`; others may read the inner node."""
-    return Pattern(Entry("outer", outer, ("inner",)), Entry("inner", inner, ("x",), kept=True))
-
-
-def _neutral(op: type, number: float) -> Pattern:
-    """`x op constant`, in either order, where every entry of the constant is `number`."""
+def _of_constants(op: str) -> Pattern:
     return Pattern(
-        Entry("op", op, ("x", "neutral"), commutative=True),
-        Entry("neutral", ConstantParameter, (), config={"value": _all(number), "dtype": _is_real}, kept=True),
+        Entry("op", op, ("first", "second")),
+        Entry("first", CONSTANT, (), kept=True),
+        Entry("second", CONSTANT, (), kept=True),
     )
 
 
-def _of_constants(op: type) -> Pattern:
+def _with_two_constants(op: str) -> Pattern:
+    """`(x op c) op d`, in any order."""
     return Pattern(
-        Entry("op", op, ("first", "second")),
-        Entry("first", ConstantParameter, (), kept=True),
-        Entry("second", ConstantParameter, (), kept=True),
+        Entry("outer", op, ("inner", "second"), commutative=True),
+        Entry("inner", op, ("x", "first"), commutative=True),
+        Entry("first", CONSTANT, (), kept=True),
+        Entry("second", CONSTANT, (), kept=True),
     )
 
 
 PARAMETER_RULES: tuple[Rule, ...] = (
-    # log(softmax(x)) -> log_softmax(x)
-    Rule(
-        "log-softmax",
-        "log(softmax(x)) -> log_softmax(x)",
-        Pattern(Entry("log", LogParameter, ("softmax",)), Entry("softmax", SoftmaxParameter, ("x",), kept=True)),
-        _log_softmax,
-        source="definition of the softmax; finite where the softmax underflows",
-        laws=ORDINARY,
-    ),
-    # log(exp(x)) -> x
-    Rule(
-        "log-exp",
-        "log(exp(x)) -> x",
-        _wraps(LogParameter, ExpParameter),
-        lambda match: Replacement.by(match["x"]),
-        source="inverse functions; finite where exp(x) under- or overflows",
-        laws=ORDINARY,
-    ),
-    # exp(log(x)) -> x   where x >= 0
-    Rule(
-        "exp-log",
-        "exp(log(x)) -> x, x >= 0",
-        _wraps(ExpParameter, LogParameter),
-        lambda match: Replacement.by(match["x"]),
-        _may_be_negative,
-        source="inverse functions on the numbers that are not negative; elsewhere the logarithm is NaN",
-        laws=ORDINARY,
-    ),
+    *of_graph_with(ENTRYWISE, OPERATIONS),
     # sum_r outer(x, y) -> einsum(x, y)
     Rule(
         "einsum",
@@ -197,7 +233,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
     Rule(
         "clamp-clamp",
         "clamp(clamp(x, a, b), c, d) -> clamp(x, clamp(a, c, d), clamp(b, c, d))",
-        _wraps(ClampParameter, ClampParameter),
+        Pattern(Entry("outer", ClampParameter, ("inner",)), Entry("inner", ClampParameter, ("x",), kept=True)),
         _one_clamp,
         source="clamp(., c, d) is monotone",
         laws=ORDINARY,
@@ -207,7 +243,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         "clamp",
         "clamp(x, a, b) -> x, a <= x <= b",
         Pattern(Entry("clamp", ClampParameter, ("x",))),
-        lambda match: Replacement.by(match["x"]),
+        is_x,
         _not_redundant,
         source="the range of the operation under the clamp",
         laws=ORDINARY,
@@ -216,7 +252,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
     Rule(
         "constant-product",
         "constant * constant -> constant",
-        _of_constants(HadamardParameter),
+        _of_constants("multiply"),
         _folded,
         source="both are known",
         laws=ORDINARY,
@@ -225,27 +261,29 @@ PARAMETER_RULES: tuple[Rule, ...] = (
     Rule(
         "constant-sum",
         "constant + constant -> constant",
-        _of_constants(SumParameter),
+        _of_constants("add"),
         _folded,
         source="both are known",
         laws=ORDINARY,
     ),
-    # x * 1 -> x
+    # (x + c) + d -> x + (c + d)
     Rule(
-        "times-one",
-        "x * 1 -> x",
-        _neutral(HadamardParameter, 1.0),
-        lambda match: Replacement.by(match["x"]),
-        source="neutral element",
+        "plus-plus",
+        "(x + constant) + constant -> x + constant",
+        _with_two_constants("add"),
+        _reassociated,
+        _rounds_otherwise,
+        source="associativity, to a rounding",
         laws=ORDINARY,
     ),
-    # x + 0 -> x
+    # (x c) d -> x (c d)
     Rule(
-        "plus-zero",
-        "x + 0 -> x",
-        _neutral(SumParameter, 0.0),
-        lambda match: Replacement.by(match["x"]),
-        source="neutral element",
+        "times-times",
+        "(x * constant) * constant -> x * constant",
+        _with_two_constants("multiply"),
+        _reassociated,
+        _rounds_otherwise,
+        source="associativity, to a rounding; finite where x times one constant overflows",
         laws=ORDINARY,
     ),
 )
@@ -255,16 +293,12 @@ def share_nodes(parameter: Parameter) -> Parameter:
     """The parameter with one node for alike operations on alike inputs; itself where no two are alike."""
     if len(parameter.nodes) < 3:
         return parameter  # no two operations
-    known: dict[Hashable, Any] = {}
-    shared: dict[Any, Any] = {}
-    for node in parameter.nodes:
-        inputs = tuple(shared[child] for child in parameter.node_inputs(node))
-        shared[node] = known.setdefault((_key(node), inputs), node)
-    kept = [node for node in parameter.nodes if shared[node] is node]
-    if len(kept) == len(parameter.nodes):
+    first = alike(parameter.nodes, parameter.node_inputs, lambda node: (node,), _key)
+    if not first:
         return parameter
-    in_nodes = {node: [shared[child] for child in parameter.node_inputs(node)] for node in kept}
-    return Parameter(kept, in_nodes, [shared[output] for output in parameter.outputs])
+    kept = [node for node in parameter.nodes if node not in first]
+    in_nodes = {node: [first.get(child, child) for child in parameter.node_inputs(node)] for node in kept}
+    return Parameter(kept, in_nodes, [first.get(output, output) for output in parameter.outputs])
 
 
 def _key(node: Any) -> Hashable:

@@ -11,51 +11,61 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plica.errors import GraphError
-from plica.graph.match import GraphView, NearMiss, OptMatchStrategy, is_a, kind_fits
+from plica.graph.limits import MAX_STEPS, limit_reached
 from plica.graph.optimize import Applied, Rule, optimize_graph
+from plica.graph.strategy import OptMatchStrategy, Strategy
+from plica.graph.view import GraphView, NearMiss, is_a, kind_fits
 from plica.lower.leaves import leaf_keys
+from plica.lower.optimize.checks import TABLES, check_layers, check_parameters, check_rule
+from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
-from plica.lower.optimize.parameters import PARAMETER_RULES, parameter_view, share_nodes
+from plica.lower.optimize.parameters import PARAMETER_RULES, fits_parameter, parameter_view, share_nodes
 from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
+from plica.passes.algebra import ALGEBRA
+from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.semirings import LSE_SUM, Law, Semiring
 
-MAX_STEPS = 1000
 _SHARE = ("share", "f(x), f(x) -> f(x) once")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """The three tables of the loop.
+    """The four tables: three of the loop over a circuit, and one for the Programs that it is lowered to.
 
     Args:
         parameters: Rules on the graphs of parameters.
         shatter: Rules on layers that make several of one.
         fuse: Rules on layers that make one of several.
+        programs: Rules on equations; patterns name operations.
 
     Raises:
-        GraphError: Two rules have one name.
+        GraphError: Two rules have one name, or a rule does not fit its table.
     """
 
     parameters: tuple[Rule, ...] = ()
     shatter: tuple[Rule, ...] = ()
     fuse: tuple[Rule, ...] = ()
+    programs: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         known: dict[str, Rule] = {}
-        for rule in (*self.parameters, *self.shatter, *self.fuse):
-            if known.setdefault(rule.name, rule) is not rule:
-                raise GraphError(f"two rules are called {rule.name!r}; give yours another name")
+        for table in TABLES:
+            for rule in getattr(self, table):
+                check_rule(table, rule)
+                if known.setdefault(rule.name, rule) is not rule:
+                    raise GraphError(f"two rules are called {rule.name!r}; give yours another name")
 
-    def adding(
-        self, *, parameters: Iterable[Rule] = (), shatter: Iterable[Rule] = (), fuse: Iterable[Rule] = ()
-    ) -> "Rules":
-        """These tables with further rules in front."""
-        return Rules((*parameters, *self.parameters), (*shatter, *self.shatter), (*fuse, *self.fuse))
+    def adding(self, **tables: Iterable[Rule]) -> "Rules":
+        """These tables with further rules in front: `adding(fuse=[rule])`."""
+        unknown = [name for name in tables if name not in TABLES]
+        if unknown:
+            raise GraphError(f"there is no table {unknown[0]!r}; there are {', '.join(TABLES)}")
+        return replace(self, **{name: (*rules, *getattr(self, name)) for name, rules in tables.items()})
 
     def under(self, laws: Iterable[Law]) -> "tuple[Rules, dict[str, tuple[str, ...]]]":
         """These tables without the rules on layers that need other laws, and what those lack, by name."""
@@ -63,10 +73,10 @@ class Rules:
         lacks = {
             rule.name: sorted(law.value for law in (rule.laws or ()) if law not in known) for rule in self.on_layers
         }
-        granted = Rules(
-            self.parameters, *(tuple(r for r in table if not lacks[r.name]) for table in (self.shatter, self.fuse))
-        )
-        return granted, {name: tuple(missing) for name, missing in lacks.items() if missing}
+        shatter, fuse = (tuple(r for r in table if not lacks[r.name]) for table in (self.shatter, self.fuse))
+        return replace(self, shatter=shatter, fuse=fuse), {
+            name: tuple(missing) for name, missing in lacks.items() if missing
+        }
 
     def without(self, kinds: Iterable[type[Layer]]) -> "tuple[Rules, dict[str, str]]":
         """These tables without the rules on layers whose patterns fit one of `kinds`, and which it is, by name."""
@@ -85,7 +95,7 @@ class Rules:
         return (*self.shatter, *self.fuse)
 
 
-DEFAULT_RULES = Rules(PARAMETER_RULES, SHATTER_RULES, FUSE_RULES)
+DEFAULT_RULES = Rules(PARAMETER_RULES, SHATTER_RULES, FUSE_RULES, ALGEBRA)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,11 +106,13 @@ class Optimized:
         circuit: The circuit as it is to be lowered; its leaves are those of the circuit as it was described.
         report: What was done.
         provenance: What became of which layer.
+        rewriting: How the Programs that it is lowered to are to be rewritten; None where that is as by default.
     """
 
     circuit: Circuit
     report: Report
     provenance: Provenance
+    rewriting: Rewriting | None = None
 
 
 def optimize_circuit(
@@ -109,7 +121,8 @@ def optimize_circuit(
     max_steps: int = MAX_STEPS,
     *,
     semiring: Semiring = LSE_SUM,
-    strategy: OptMatchStrategy = OptMatchStrategy.LARGEST_MATCH,
+    context: RuleContext | None = None,
+    strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
     overridden: Iterable[type[Layer]] = (),
 ) -> Optimized:
     """Apply rules until none fires or `max_steps` is reached.
@@ -119,26 +132,37 @@ def optimize_circuit(
         rules: The tables.
         max_steps: How many times to go through them at most.
         semiring: What will carry the numbers; rules whose laws its algebra does not grant are left out.
+        context: What rules read as `match.context`; the semiring with what circuits have by default if None.
         strategy: Which of the matches that overlap is applied.
         overridden: Classes of layers that a context has its own rows for: no rule knows what they compute.
 
     Raises:
-        GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer.
+        GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer, or does not fit.
     """
-    granted, left_out = rules.under(semiring.algebra.laws)
+    context = context or RuleContext(semiring)
+    granted, left_out = rules.under(context.algebra.laws)
     granted, fitting = granted.without(tuple(overridden))
-    loop = _Loop(circuit, granted, strategy, {"semiring": semiring})
-    steps, stopped = 0, f"the limit of {max_steps} step(s) was reached"
-    while steps < max_steps:
+    loop = _Loop(circuit, granted, strategy, context)
+    steps, size = 0, loop.size
+    limit = limit_reached(0, max_steps, before=size, now=size, fired=())
+    while limit is None:
         steps += 1
-        if not loop.step():
-            stopped = "no rule matched any more"
+        fired = loop.step()
+        if not fired:
             break
-    result, report = loop.circuit(), loop.report(steps, stopped)
+        limit = limit_reached(steps, max_steps, before=size, now=loop.size, fired=fired)
+    result, report = loop.circuit(), loop.report(steps, limit)
     _check_leaves(circuit, result, report)
-    missing = [LeftOut.by_laws(rule, semiring.algebra.name, laws) for rule, laws in left_out.items()]
+    missing = [LeftOut.by_laws(rule, context.algebra.name, laws) for rule, laws in left_out.items()]
     missing += [LeftOut.by_row(rule, kind) for rule, kind in fitting.items()]
-    return Optimized(result, replace(report, left_out=tuple(missing)), loop.provenance())
+    rewriting = _rewriting(rules, strategy, max_steps, context)
+    return Optimized(result, replace(report, left_out=tuple(missing)), loop.provenance(), rewriting)
+
+
+def _rewriting(rules: Rules, strategy: Strategy, max_steps: int, context: RuleContext) -> Rewriting | None:
+    how = (rules.programs, strategy, max_steps)
+    by_default = (DEFAULT_RULES.programs, OptMatchStrategy.LARGEST_MATCH, MAX_STEPS)
+    return None if how == by_default else Rewriting(*how, context)
 
 
 def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
@@ -168,8 +192,8 @@ class _Tally:
 class _Loop:
     """The circuit between two steps, as nodes and edges."""
 
-    def __init__(self, circuit: Circuit, rules: Rules, strategy: OptMatchStrategy, facts: dict[str, Any]) -> None:
-        self._original, self._rules, self._strategy, self._facts = circuit, rules, strategy, facts
+    def __init__(self, circuit: Circuit, rules: Rules, strategy: Strategy, context: RuleContext) -> None:
+        self._original, self._rules, self._strategy, self._context = circuit, rules, strategy, context
         self._nodes: tuple[Layer, ...] = circuit.layers
         self._inputs = circuit.layers_inputs
         self._outputs: tuple[Layer, ...] = circuit.outputs
@@ -177,18 +201,27 @@ class _Loop:
         self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}
         self._roots: dict[type, bool] = {}
+        self._sizes: dict[Parameter, int] = {}  # of what a parameter was described as
+        self._added = 0
         self._steps: dict[Layer, Step] = {}
         self._rewritings: dict[Parameter, dict[tuple[str, str], None]] = {}
         self._fired: dict[str, _Tally] = {}
         self._missed: dict[tuple[str, str], list[str]] = {}
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
 
-    def step(self) -> bool:
-        """Parameters, shattering, fusing; whether anything changed."""
+    def step(self) -> tuple[str, ...]:
+        """Parameters, shattering, fusing; the rules that fired."""
         self._missed.clear()
-        changed = self._optimize_parameters()
-        changed = self._optimize_layers("shatter", self._rules.shatter) or changed
-        return self._optimize_layers("fuse", self._rules.fuse) or changed
+        before = {name: len(tally.places) for name, tally in self._fired.items()}
+        self._optimize_parameters()
+        self._optimize_layers("shatter", self._rules.shatter)
+        self._optimize_layers("fuse", self._rules.fuse)
+        return tuple(name for name, tally in self._fired.items() if len(tally.places) != before.get(name))
+
+    @property
+    def size(self) -> int:
+        """The number of layers, and of nodes that rules have added to one parameter."""
+        return len(self._nodes) + self._added
 
     def circuit(self) -> Circuit:
         """The circuit now; the original one where nothing was done."""
@@ -200,7 +233,7 @@ class _Loop:
         """What became of which layer so far."""
         return Provenance(dict(self._steps))
 
-    def report(self, steps: int, stopped: str) -> Report:
+    def report(self, steps: int, limit: str | None) -> Report:
         """What was done so far."""
         fired = tuple(
             Fired(tally.stage, name, tally.equation, tuple(tally.places), tally.saved)
@@ -209,25 +242,29 @@ class _Loop:
         misses = {**self._parameter_misses, **self._missed}
         missed = tuple(Missed(rule, why, tuple(details)) for (rule, why), details in misses.items())
         layers = (len(self._original.layers), len(self._nodes))
-        return Report(layers, fired, missed, steps, stopped, total(one.saved for one in fired))
+        return Report(layers, fired, missed, steps, limit, total(one.saved for one in fired))
 
-    def _optimize_layers(self, stage: str, rules: Sequence[Rule]) -> bool:
+    def _optimize_layers(self, stage: str, rules: Sequence[Rule]) -> None:
         view: GraphView[Layer] = GraphView(
             self._nodes,
             self._outputs,
             self._inputs.__getitem__,
-            sub_graph=lambda layer, name: parameter_view(layer.params[name]),
+            sub_graph=self._carried,
             describe=self._name,
-            facts=self._facts,
+            context=self._context,
         )
         result = optimize_graph(view, rules, self._strategy, lambda rule, miss: self._miss(self._missed, rule, miss))
         if result is None:
-            return False
+            return
         for applied in result.applied:
+            check_layers(applied)
             self._count_layers(stage, applied)
             self._remember(stage, applied, result.exit_points[applied.match])
         self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
-        return True
+
+    def _carried(self, layer: Layer, name: str) -> GraphView[Any] | None:
+        parameter = layer.params.get(name)
+        return None if parameter is None else parameter_view(parameter, self._context)
 
     def _count_layers(self, stage: str, applied: Applied[Layer]) -> None:
         place = self._name(applied.match.root)
@@ -246,7 +283,7 @@ class _Loop:
                 beside = tuple(one for one in match.fused if one is not layer)
                 self._steps[layer] = Step(stage, rules, entry.name, beside, new, output)
 
-    def _optimize_parameters(self) -> bool:
+    def _optimize_parameters(self) -> None:
         """Rewrite the parameters that were not seen before, and give layers theirs."""
         moved: dict[Layer, Layer] = {}
         for layer in self._nodes:
@@ -261,7 +298,6 @@ class _Loop:
             now = {layer: moved.get(layer, layer) for layer in self._nodes}
             self._inputs = {now[layer]: tuple(now[one] for one in self._inputs[layer]) for layer in self._nodes}
             self._nodes, self._outputs = tuple(now.values()), tuple(now[layer] for layer in self._outputs)
-        return bool(moved)
 
     def _parameter(self, layer: Layer, parameter: Parameter) -> Parameter:
         """The parameter after one pass; one that no rule changes is not tried again."""
@@ -273,30 +309,41 @@ class _Loop:
     def _is_root(self, kind: type) -> bool:
         """Whether some rule begins at nodes of a kind: most parameters are a leaf and one operation that none does."""
         if kind not in self._roots:
-            self._roots[kind] = any(kind_fits(is_a, kind, rule.pattern.root) for rule in self._rules.parameters)
+            self._roots[kind] = any(
+                kind_fits(fits_parameter, kind, rule.pattern.root) for rule in self._rules.parameters
+            )
         return self._roots[kind]
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
+        size = self._sizes.get(parameter, len(parameter.nodes))
         rules = self._rewritings[parameter] = {}
         misses: list[tuple[Rule, NearMiss[Any]]] = []
         result = optimize_graph(
-            parameter_view(parameter), self._rules.parameters, self._strategy, lambda *miss: misses.append(miss)
+            parameter_view(parameter, self._context),
+            self._rules.parameters,
+            self._strategy,
+            lambda *miss: misses.append(miss),
         )
         if result is None:
             for rule, miss in misses:
                 self._miss(self._parameter_misses, rule, miss, f"{self._name(layer)}: ")
         else:
+            for applied in result.applied:
+                check_parameters(applied)
             parameter = Parameter(result.nodes, result.inputs, result.outputs)
             for applied in result.applied:
                 new = total(node_cost(node) for node, _ in applied.replacement.nodes)
                 saved = total(map(node_cost, applied.match.fused)) - new
                 self._count("parameters", applied.rule.name, applied.rule.equation, self._name(layer), saved)
                 rules[applied.rule.name, applied.rule.equation] = None
+        self._sizes[parameter] = size
+        self._added = max(self._added, len(parameter.nodes) - size)
         shared = share_nodes(parameter)
         if shared is not parameter:
             saved = parameter_cost(parameter) - parameter_cost(shared)
             self._count("parameters", *_SHARE, self._name(layer), saved)
             rules[_SHARE] = None
+            self._sizes[shared] = size
         return shared
 
     def _count(self, stage: str, rule: str, equation: str, place: str, saved: Cost) -> None:

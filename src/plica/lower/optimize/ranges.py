@@ -8,141 +8,80 @@
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from plica.graph.order import topological_order
+from plica.graph.order import from_inputs
+from plica.ir.ranges import ANYTHING, Range, excludes_negative, range_of_values
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import (
-    ClampParameter,
-    ConstantParameter,
-    EinsumParameter,
-    ExpParameter,
-    FlattenParameter,
-    HadamardParameter,
-    IndexParameter,
-    KroneckerParameter,
-    LogSoftmaxParameter,
-    MatMulParameter,
-    MixingWeightParameter,
-    OuterProductParameter,
-    OuterSumParameter,
-    ReduceProductParameter,
-    ReduceSumParameter,
-    ReferenceParameter,
-    ScaledSigmoidParameter,
-    SigmoidParameter,
-    SoftmaxParameter,
-    SoftplusParameter,
-    SumParameter,
-)
+from plica.symbolic.parameters import ConstantParameter, ReferenceParameter, TensorParameter
 
-Range = tuple[float, float]
-Rule = Callable[[Any, list[Range]], Range]
-ANYTHING: Range = (-inf, inf)
+Inputs = Callable[[Any], Sequence[Any]]
 
 
-def known_range(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> Range:
+class Numbers(NamedTuple):
+    """What is known of the numbers of a node.
+
+    Args:
+        kind: Of which kind they are at most: complex where nothing is known.
+        range: In which range they lie; None where they may be complex.
+    """
+
+    kind: DataType
+    range: Range | None
+
+
+def numbers(inputs: Inputs) -> Callable[[Any], Numbers]:
+    """For the nodes of a graph with these edges, what is known of their numbers; each is looked at once."""
+    return from_inputs(inputs, _numbers)
+
+
+def _numbers(node: Any, inputs: list[Numbers]) -> Numbers:
+    if inputs:
+        ranges = [one.range for one in inputs]
+        found = None if None in ranges else node.range(*ranges)
+        kind = DataType.REAL if DataType.REAL in [one.kind for one in inputs] else DataType.INTEGER
+        return _UNKNOWN if found is None else Numbers(kind, found)
+    leaf = node.deref() if type(node) is ReferenceParameter else node
+    if type(leaf) is TensorParameter:
+        return _LEAVES[leaf.dtype]
+    found = range_of_values(np.asarray(leaf.value)) if type(leaf) is ConstantParameter else None
+    return _UNKNOWN if found is None else Numbers(DataType.REAL, found)
+
+
+_UNKNOWN = Numbers(DataType.COMPLEX, None)
+_LEAVES = {
+    DataType.INTEGER: Numbers(DataType.INTEGER, ANYTHING),
+    DataType.REAL: Numbers(DataType.REAL, ANYTHING),
+    DataType.COMPLEX: _UNKNOWN,
+}
+
+
+def known_range(node: Any, inputs: Inputs) -> Range:
     """The least and the largest number that an entry of `node` can be; not a statement on NaN."""
-    ranges: dict[Any, Range] = {}
-    for one in topological_order([node], inputs):
-        rule = _RULES.get(type(one), _unknown)
-        ranges[one] = rule(one, [ranges[child] for child in inputs(one)])
-    return ranges[node]
+    return numbers(inputs)(node).range or ANYTHING
 
 
-def never_negative(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> bool:
+def never_negative(node: Any, inputs: Inputs) -> bool:
     """Whether no entry of `node` can be below zero."""
-    return known_range(node, inputs)[0] >= 0
+    return excludes_negative(numbers(inputs)(node).range)
 
 
-def underflow(node: Any, inputs: Callable[[Any], Sequence[Any]]) -> float:
+def underflow(node: Any, inputs: Inputs) -> float:
     """How many smallest normal numbers an entry of `node` may lack because it or what it is made of underflowed.
 
     One for the entry itself; a product adds what its factors lack times the largest that the other can be. Factors
-    without a known bound count as 1.
+    without a known bound count as 1. Entries that are chosen or joined lack what they lacked before.
     """
-    found: dict[Any, float] = {}
-    for one in topological_order([node], inputs):
-        found[one] = 1.0
-        terms = _TERMS.get(type(one))
-        if terms is not None:
-            first, second = inputs(one)
-            most = [abs(known_range(child, inputs)[1]) for child in (first, second)]
-            each = found[first] * most[1] + found[second] * most[0] + 1.0
-            found[one] = terms(one) * each if each < inf else 1.0
-    return found[node]
+    known = numbers(inputs)
 
+    def lacking(one: Any, found: list[float]) -> float:
+        terms = one.terms() if found else 0
+        if not terms:
+            return max(found, default=1.0)
+        most = [abs((known(child).range or ANYTHING)[1]) for child in inputs(one)]
+        each = found[0] * most[1] + found[1] * most[0] + 1.0
+        return terms * each if each < inf else 1.0
 
-# products of two: how many terms an entry sums
-_TERMS: dict[type, Callable[[Any], int]] = {
-    HadamardParameter: lambda _: 1,
-    KroneckerParameter: lambda _: 1,
-    OuterProductParameter: lambda _: 1,
-    MatMulParameter: lambda node: int(node.in_shape1[1]),
-}
-
-
-def _unknown(_: Any, __: list[Range]) -> Range:
-    return ANYTHING
-
-
-def _constant(node: Any, _: list[Range]) -> Range:
-    target = node.deref() if isinstance(node, ReferenceParameter) else node
-    if not isinstance(target, ConstantParameter) or target.dtype == DataType.COMPLEX:
-        return ANYTHING
-    value = np.asarray(target.value)
-    return (float(value.min()), float(value.max()))
-
-
-def _clamp(node: ClampParameter, ranges: list[Range]) -> Range:
-    low = -inf if node.vmin is None else node.vmin
-    high = inf if node.vmax is None else node.vmax
-    return (min(max(ranges[0][0], low), high), max(min(ranges[0][1], high), low))
-
-
-def _non_negative(_: Any, ranges: list[Range]) -> Range:
-    """Sums and products of what is not negative."""
-    return (0.0, inf) if all(low >= 0 for low, _ in ranges) else ANYTHING
-
-
-def _matmul(node: MatMulParameter, ranges: list[Range]) -> Range:
-    """Sums of as many products as the matrices share columns; no less than zero where no factor is."""
-    if any(low < 0 for low, _ in ranges):
-        return ANYTHING
-    return (0.0, node.in_shape1[1] * ranges[0][1] * ranges[1][1] if 0 not in (ranges[0][1], ranges[1][1]) else 0.0)
-
-
-def _add(_: Any, ranges: list[Range]) -> Range:
-    return (sum(low for low, _ in ranges), sum(high for _, high in ranges))
-
-
-_RULES: dict[type, Rule] = {
-    ConstantParameter: _constant,
-    ReferenceParameter: _constant,
-    SoftmaxParameter: lambda *_: (0.0, 1.0),
-    LogSoftmaxParameter: lambda *_: (-inf, 0.0),
-    MatMulParameter: _matmul,
-    SigmoidParameter: lambda *_: (0.0, 1.0),
-    ScaledSigmoidParameter: lambda node, _: (node.vmin, node.vmax),
-    ExpParameter: lambda *_: (0.0, inf),
-    SoftplusParameter: lambda *_: (0.0, inf),
-    ClampParameter: _clamp,
-    IndexParameter: lambda _, ranges: ranges[0],
-    FlattenParameter: lambda _, ranges: ranges[0],
-    SumParameter: _add,
-    OuterSumParameter: _add,
-    MixingWeightParameter: lambda _, ranges: (min(ranges[0][0], 0.0), max(ranges[0][1], 0.0)),
-    **dict.fromkeys(
-        (
-            HadamardParameter,
-            KroneckerParameter,
-            OuterProductParameter,
-            ReduceSumParameter,
-            ReduceProductParameter,
-            EinsumParameter,
-        ),
-        _non_negative,
-    ),
-}
+    return from_inputs(inputs, lacking)(node)

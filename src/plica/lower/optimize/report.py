@@ -79,7 +79,7 @@ class Report:
         fired: The rules that were applied, in order of their first application.
         missed: What nearly matched in the end, and why not.
         steps: How many times the loop ran.
-        stopped: Why it stopped.
+        limit: Which limit ended it, and which rules still fired; None where no rule matched any more.
         saved: The estimated work saved in all.
         left_out: The rules that were not tried.
     """
@@ -88,9 +88,14 @@ class Report:
     fired: tuple[Fired, ...] = ()
     missed: tuple[Missed, ...] = ()
     steps: int = 0
-    stopped: str = ""
+    limit: str | None = None
     saved: Cost = field(default_factory=Cost)
     left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def stopped(self) -> str:
+        """Why the loop stopped."""
+        return self.limit or "no rule matched any more"
 
     def text(self) -> str:
         """The report as lines."""

@@ -12,11 +12,12 @@ parameters are attributes of the names in `params`, together with a row (see `pl
 import copy
 import math
 import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from plica.errors import DTypeError, GraphError, InputError, ShapeError
+from plica.graph.kinds import Form, NodeKind, constructor_arguments
 from plica.symbolic.domains import Domain
 from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape, setting_key
 from plica.symbolic.scope import Scope
@@ -24,10 +25,25 @@ from plica.symbolic.scope import Scope
 _MAX_BITS = 62  # of a number of units
 
 
-class Layer(ABC):
+class Layer(NodeKind):
     """A node of a circuit: `num_output_units` functions computed together; compared by identity."""
 
     __slots__ = ()
+
+    @classmethod
+    def form(cls) -> Form:
+        """The settings and parameters by the constructor's names: parameters are those annotated as such."""
+        arguments = constructor_arguments(cls)
+        if arguments is None:
+            return Form(None, None, *cls.input_range)
+        config, graphs = set(), set()
+        for name, annotation in arguments.items():
+            unknown = isinstance(annotation, str)  # of names that only a type checker reads
+            if unknown or _takes(annotation, Parameter):
+                graphs.add(name)
+            if unknown or not (_takes(annotation, Parameter) or _takes(annotation, ParameterFactory)):
+                config.add(name)
+        return Form(frozenset(config), frozenset(graphs), *cls.input_range)
 
     if TYPE_CHECKING:  # declared for readers alone: at run time a dataclass would take a property for a field's default
 
@@ -117,6 +133,7 @@ class InputLayer(Layer):
     """A layer that reads variables."""
 
     __slots__ = ()
+    input_range: ClassVar[tuple[int, int | None]] = (0, 0)
 
     if TYPE_CHECKING:  # declared for readers alone, as in `Layer`
 
@@ -160,6 +177,7 @@ class InnerLayer(Layer):
     """A layer that reads other layers."""
 
     __slots__ = ()
+    input_range: ClassVar[tuple[int, int | None]] = (1, None)
 
     @property
     def evaluated_params(self) -> dict[str, Parameter]:
@@ -192,6 +210,11 @@ class FusedLayer(InnerLayer):
     """
 
     __slots__ = ()
+
+
+def _takes(annotation: Any, kind: Any) -> bool:
+    """Whether an argument is of a kind, or of one of several of which it is one."""
+    return annotation == kind or kind in get_args(annotation)
 
 
 def layer_details(layer: Layer) -> str:

@@ -7,7 +7,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, fields_of, positive
 from plica.symbolic.layers.rows import FusedRow
@@ -28,6 +28,7 @@ class TensorDotLayer(FusedLayer):
         weight: `(O, I)`; by default the softmax of normal draws.
     """
 
+    input_range: ClassVar[tuple[int, int | None]] = (1, 1)
     num_left: int
     num_summed: int
     num_right: int

@@ -51,13 +51,14 @@ from plica.symbolic.parameters.reduce import (
     SoftmaxParameter,
 )
 from plica.symbolic.parameters.rules import ComposedParameter, LeafRow, OperationRow, ParameterRow
-from plica.symbolic.parameters.select import IndexParameter, MixingWeightParameter
+from plica.symbolic.parameters.select import ConcatParameter, IndexParameter, MixingWeightParameter
 
 __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
     "ComposedParameter",
+    "ConcatParameter",
     "ConjugateParameter",
     "ConstantParameter",
     "EinsumParameter",

@@ -6,12 +6,14 @@
 (2, 15, 7)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from string import ascii_lowercase
-from typing import final
+from typing import Any, ClassVar, final
 
 from plica.errors import ShapeError
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp
+from plica.ir.ranges import ANYTHING, Range, combined
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, range_as
 
 _FOLD = "F"
 
@@ -26,10 +28,21 @@ def _product_shape(op: BinaryOp) -> Shape:
     return (first[0], second[1])
 
 
+def _of_product(op: Any, x: Range, y: Range) -> Range:
+    """Sums of as many products as the matrices share columns; no less than zero where no factor is."""
+    low, _ = combined(x, y)
+    if low < 0:
+        return ANYTHING
+    return (low, op.in_shape1[1] * x[1] * y[1] if 0 not in (x[1], y[1]) else 0.0)
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class MatMulParameter(BinaryOp):
     """The product of two matrices."""
+
+    range: ClassVar[Callable[..., Range | None]] = _of_product
+    terms: ClassVar[Callable[[Any], int]] = lambda op: int(op.in_shape1[1])
 
     def infer_shape(self) -> Shape:
         """`(m, n)` from `(m, k)` and `(k, n)`."""
@@ -45,6 +58,8 @@ class MatMulParameter(BinaryOp):
 class LogMatMulExpParameter(BinaryOp):
     """The logarithm of the product of two matrices that are given as logarithms."""
 
+    range: ClassVar[Callable[..., Range | None]] = range_as("log_matmul_exp")
+
     def infer_shape(self) -> Shape:
         """`(m, n)` from `(m, k)` and `(k, n)`."""
         return _product_shape(self)
@@ -59,6 +74,8 @@ class LogMatMulExpParameter(BinaryOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class EinsumParameter(BinaryOp):
     """An Einstein sum of two inputs; its letters are small."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("einsum")
 
     equation: str = field(kw_only=True)
 
@@ -90,6 +107,8 @@ class EinsumParameter(BinaryOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class FlattenParameter(UnaryOp):
     """Axes `start` to `end`, both included, as one."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("reshape")
 
     start: int = field(kw_only=True)
     end: int = field(kw_only=True)

@@ -4,10 +4,13 @@
 {'vmin': 0.1, 'vmax': 2.0}
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import final
+from math import inf
+from typing import Any, ClassVar, final
 
 from plica.errors import InputError, ShapeError
+from plica.ir.ranges import Range, between
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound
 
 
@@ -25,6 +28,8 @@ def _same_shape(op: BinaryOp) -> Shape:
 class SumParameter(BinaryOp):
     """The sum of two inputs of one shape."""
 
+    operation: ClassVar[str | None] = "add"
+
     def infer_shape(self) -> Shape:
         """The shape of either."""
         return _same_shape(self)
@@ -38,6 +43,9 @@ class SumParameter(BinaryOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class HadamardParameter(BinaryOp):
     """The product, entry by entry, of two inputs of one shape."""
+
+    operation: ClassVar[str | None] = "multiply"
+    terms: ClassVar[Callable[[Any], int]] = lambda _: 1
 
     def infer_shape(self) -> Shape:
         """The shape of either."""
@@ -62,6 +70,8 @@ class EntrywiseOp(UnaryOp):
 class ExpParameter(EntrywiseOp):
     """The exponential."""
 
+    operation: ClassVar[str | None] = "exp"
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """exp(x)."""
         return xp.exp(arrays[0])
@@ -71,6 +81,8 @@ class ExpParameter(EntrywiseOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class LogParameter(EntrywiseOp):
     """The natural logarithm: -inf at zero, where its derivative is taken to be 0."""
+
+    operation: ClassVar[str | None] = "safe_log"
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """log(x)."""
@@ -82,6 +94,8 @@ class LogParameter(EntrywiseOp):
 class SquareParameter(EntrywiseOp):
     """The square."""
 
+    operation: ClassVar[str | None] = "square"
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The input times itself."""
         return xp.square(arrays[0])
@@ -91,6 +105,8 @@ class SquareParameter(EntrywiseOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftplusParameter(EntrywiseOp):
     """log(1 + exp(x)), non-negative."""
+
+    operation: ClassVar[str | None] = "softplus"
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """log(1 + exp(x))."""
@@ -102,6 +118,8 @@ class SoftplusParameter(EntrywiseOp):
 class SigmoidParameter(EntrywiseOp):
     """1 / (1 + exp(-x)), between 0 and 1."""
 
+    operation: ClassVar[str | None] = "sigmoid"
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """1 / (1 + exp(-x))."""
         return xp.sigmoid(arrays[0])
@@ -112,6 +130,8 @@ class SigmoidParameter(EntrywiseOp):
 class ConjugateParameter(EntrywiseOp):
     """The complex conjugate; real numbers are their own."""
 
+    operation: ClassVar[str | None] = "conj"
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The input with the opposite imaginary part."""
         return xp.conj(arrays[0])
@@ -121,6 +141,8 @@ class ConjugateParameter(EntrywiseOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledSigmoidParameter(UnaryOp):
     """A sigmoid stretched to lie between `vmin` and `vmax`."""
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, _: (op.vmin, op.vmax)
 
     vmin: float
     vmax: float
@@ -138,10 +160,17 @@ class ScaledSigmoidParameter(UnaryOp):
         return self.vmin + (self.vmax - self.vmin) * xp.sigmoid(arrays[0])
 
 
+def _clamped(op: Any, x: Range) -> Range:
+    low, high = -inf if op.vmin is None else op.vmin, inf if op.vmax is None else op.vmax
+    return between(x, (low, low), (high, high))
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ClampParameter(UnaryOp):
     """The input, raised to `vmin` and lowered to `vmax` where it lies outside; None leaves that side open."""
+
+    range: ClassVar[Callable[..., Range | None]] = _clamped
 
     vmin: float | None = field(default=None, kw_only=True)
     vmax: float | None = field(default=None, kw_only=True)

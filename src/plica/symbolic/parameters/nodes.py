@@ -10,15 +10,18 @@ Nodes are compared by identity and do not know their inputs: the edges are in `P
 
 import math
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from plica.errors import DTypeError, InputError, ShapeError
+from plica.graph.kinds import Form, NodeKind, constructor_arguments
+from plica.ir.ranges import Range
+from plica.ops import OPS
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = Any  # an array of whichever namespace a rule is given
@@ -30,10 +33,16 @@ MAX_ENTRIES = 2**62  # of an array, so that its bytes can be counted
 SHAPE_FIELDS = ("in_shape", "in_shape1", "in_shape2", "shape")
 
 
-class ParameterNode(ABC):
+class ParameterNode(NodeKind):
     """A node of a parameter graph."""
 
     __slots__ = ()
+
+    @classmethod
+    def form(cls) -> Form:
+        """The settings by the constructor's names; nodes carry no graphs."""
+        names = constructor_arguments(cls)
+        return Form(None if names is None else frozenset(names) - set(SHAPE_FIELDS), frozenset(), *cls.input_range)
 
     @property
     @abstractmethod
@@ -49,6 +58,7 @@ class ParameterInput(ParameterNode):
     """A leaf: a node without inputs."""
 
     __slots__ = ()
+    input_range: ClassVar[tuple[int, int | None]] = (0, 0)
 
     if TYPE_CHECKING:  # declared for readers alone: at run time a dataclass would take a property for a field's default
 
@@ -61,13 +71,36 @@ class ParameterInput(ParameterNode):
         return setting_key(self.config), self.shape
 
 
+def range_as(operation: str) -> Callable[..., Range]:
+    """For the column `range`: what a row of `plica.ops` says, of results that are made of its results."""
+    return lambda _, *inputs: OPS[operation].range_of(inputs, {})
+
+
+def _range_of_operation(op: "ParameterOp", *inputs: Range) -> Range | None:
+    if op.operation is None:
+        return None
+    row = OPS[op.operation]
+    return row.range if isinstance(row.range, tuple) else row.range_of(inputs, op.config)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterOp(ParameterNode):
     """An operation on arrays of known shapes.
 
     `type(op)(*op.in_shapes, **op.config)` is a new operation that computes the same.
+
+    Columns, each with a default for operations of one's own:
+        operation: The row of `plica.ops` that it applies to whole inputs, with its settings as parameters: rules that
+            name this row apply to it. None if there is no such row.
+        range: `op.range(*ranges)`: in which range the entries lie (`plica.ir.ranges`), for real inputs that lie in
+            `ranges`; None where nothing is known, not even that the entries are real. By default what its row says.
+        terms: `op.terms()`: how many products of one entry of each input an entry sums; 0 if it is no such sum.
     """
 
+    input_range: ClassVar[tuple[int, int | None]] = (1, None)
+    operation: ClassVar[str | None] = None
+    range: ClassVar[Callable[..., Range | None]] = _range_of_operation
+    terms: ClassVar[Callable[[Any], int]] = lambda _: 0
     shape: Shape = field(init=False)
 
     @property
@@ -100,6 +133,7 @@ class ParameterOp(ParameterNode):
 class UnaryOp(ParameterOp):
     """An operation of one input."""
 
+    input_range: ClassVar[tuple[int, int | None]] = (1, 1)
     in_shape: Shape
 
     def __post_init__(self) -> None:
@@ -116,6 +150,7 @@ class UnaryOp(ParameterOp):
 class BinaryOp(ParameterOp):
     """An operation of two inputs."""
 
+    input_range: ClassVar[tuple[int, int | None]] = (2, 2)
     in_shape1: Shape
     in_shape2: Shape
 

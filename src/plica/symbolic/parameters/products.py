@@ -6,11 +6,13 @@
 (2, 15)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, ClassVar, final
 
 from plica.errors import ShapeError
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis
+from plica.ir.ranges import Range
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis, range_as
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +44,9 @@ class KroneckerOp(BinaryOp):
 class KroneckerParameter(KroneckerOp):
     """The Kronecker product of two inputs of as many axes."""
 
+    range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
+    terms: ClassVar[Callable[[Any], int]] = lambda _: 1
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The products of all pairs."""
         return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
@@ -51,6 +56,8 @@ class KroneckerParameter(KroneckerOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class KroneckerSumParameter(KroneckerOp):
     """The sums where a Kronecker product has products: the logarithm of one, from the logarithms of both inputs."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("add")
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The sums of all pairs."""
@@ -90,6 +97,9 @@ class OuterOp(BinaryOp):
 class OuterProductParameter(OuterOp):
     """The product of every pair of entries along `axis`."""
 
+    range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
+    terms: ClassVar[Callable[[Any], int]] = lambda _: 1
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The products."""
         return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
@@ -99,6 +109,8 @@ class OuterProductParameter(OuterOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class OuterSumParameter(OuterOp):
     """The sum of every pair of entries along `axis`."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("add")
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The sums."""

@@ -4,10 +4,12 @@
 ((3,), (2, 3))
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
-from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, check_axis, fold_axis
+from plica.ir.ranges import Range
+from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, check_axis, fold_axis, range_as
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +30,8 @@ class ReduceOp(UnaryOp):
 class ReduceSumParameter(ReduceOp):
     """The sum along an axis."""
 
+    range: ClassVar[Callable[..., Range | None]] = range_as("sum")
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The sum."""
         return xp.sum(arrays[0], axis=fold_axis(self.axis))
@@ -38,6 +42,8 @@ class ReduceSumParameter(ReduceOp):
 class ReduceProductParameter(ReduceOp):
     """The product along an axis."""
 
+    range: ClassVar[Callable[..., Range | None]] = range_as("prod")
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The product."""
         return xp.prod(arrays[0], axis=fold_axis(self.axis))
@@ -47,6 +53,8 @@ class ReduceProductParameter(ReduceOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class ReduceLSEParameter(ReduceOp):
     """The logarithm of the sum of exponentials along an axis."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("logsumexp")
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """log(sum(exp(x)))."""
@@ -70,6 +78,8 @@ class NormalizeOp(UnaryOp):
 class SoftmaxParameter(NormalizeOp):
     """exp(x) / sum(exp(x)) along an axis."""
 
+    operation: ClassVar[str | None] = "softmax"
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The softmax."""
         return xp.softmax(arrays[0], axis=fold_axis(self.axis))
@@ -79,6 +89,8 @@ class SoftmaxParameter(NormalizeOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class LogSoftmaxParameter(NormalizeOp):
     """x - log(sum(exp(x))) along an axis."""
+
+    operation: ClassVar[str | None] = "log_softmax"
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The logarithm of the softmax."""

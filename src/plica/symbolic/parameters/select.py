@@ -1,22 +1,27 @@
-"""Operations that place entries: choosing some along an axis, and spreading mixing weights over diagonals.
+"""Operations that place entries: choosing and joining along an axis, and spreading mixing weights over diagonals.
 
 >>> IndexParameter((2, 3), indices=[2, 0, 2, 1]).shape, MixingWeightParameter((4, 3)).shape
 ((2, 4), (4, 12))
+>>> ConcatParameter((2, 3), (2, 4)).shape
+(2, 7)
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 from plica.errors import InputError, ShapeError
-from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, check_axis
+from plica.ir.ranges import Range
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_axis, fold_axis, range_as
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexParameter(UnaryOp):
     """Entries `indices` along an axis, in that order; an entry may come more than once."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("take")
 
     indices: Sequence[int] = field(kw_only=True)
     axis: int = field(default=-1, kw_only=True)
@@ -58,12 +63,40 @@ def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
+class ConcatParameter(BinaryOp):
+    """The entries of the first input, then those of the second, along an axis."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("concat")
+
+    axis: int = field(default=-1, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The common shape, with the sum of the two sizes at `axis`."""
+        first, second = self.in_shape1, self.in_shape2
+        check_axis(self, first, self.axis)
+        at = self.axis % len(first)
+        if len(first) != len(second) or first[:at] + first[at + 1 :] != second[:at] + second[at + 1 :]:
+            raise ShapeError(
+                f"ConcatParameter: expected two inputs that differ at axis {self.axis} at most, found {first} and "
+                f"{second}; choose another axis"
+            )
+        return (*first[:at], first[at] + second[at], *first[at + 1 :])
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """Both, one after the other."""
+        return xp.concat(list(arrays), axis=fold_axis(self.axis))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
 class MixingWeightParameter(UnaryOp):
     """The weight `(K, H*K)` of a sum layer that mixes H inputs unit by unit, from `(K, H)`.
 
     Column `h*K + i` of row `k` is entry `(k, h)` where `i == k` and zero elsewhere: H diagonals side by side. A sum
     layer with such a weight works on the `(K, H)` entries and never builds the zeros.
     """
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("tril")
 
     def infer_shape(self) -> Shape:
         """`(K, H*K)`."""

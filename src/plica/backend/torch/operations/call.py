@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from plica.ir.dtypes import DType
@@ -44,7 +45,32 @@ class Call:
         return ", ".join(self.tensor(place) for place in range(len(self.inputs)))
 
 
-Row = Callable[[Call], str]
+Text = Callable[[Call], str]
+"""From an equation to the text of a Python expression."""
+
+
+class Unsigned(Enum):
+    """How an operation that torch lacks for unsigned integers of 16, 32 and 64 bits is computed with int64."""
+
+    MODULAR = "right modulo 2**64, and so for uint64 too"
+    ORDERED = "right where the numbers fit int64: where their order counts, uint64 is refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one operation is written in torch.
+
+    Args:
+        text: Its text.
+        host: Its text on Python numbers, to be filled with the operands, where it means there what it means on scalars
+            of 64-bit integers and truth values; else None.
+        unsigned: How it takes unsigned integers of 16, 32 and 64 bits; None where torch's function takes them, or
+            refuses them itself.
+    """
+
+    text: Text
+    host: str | None = None
+    unsigned: Unsigned | None = None
 
 
 def dtype_source(dtype: DType) -> str:
@@ -110,17 +136,17 @@ def indices(call: Call, place: int) -> str:
     return text if call.equation.inputs[place].type.dtype == DType.INT64 else f"{text}.to(torch.int64)"
 
 
-def wide(row: Row) -> Row:
+def wide(row: Text) -> Text:
     """Sums of unsigned integers are unsigned in the standard, and signed in torch."""
     unsigned = "{}.to(torch.uint64)".format
     return lambda call: unsigned(row(call)) if call.equation.outputs[0].type.dtype == DType.UINT64 else row(call)
 
 
-def function(name: str) -> Row:
+def function(name: str) -> Text:
     """A function of all operands, as tensors."""
     return lambda call: f"{name}({call.tensors})"
 
 
-def along(name: str) -> Row:
+def along(name: str) -> Text:
     """A function of one tensor and an axis."""
     return lambda call: f"{name}({call.tensor(0)}, {call.params['axis']})"

@@ -3,7 +3,9 @@
 from plica.backend.torch.operations.call import Row, shape_source
 
 CONTROL: dict[str, Row] = {
-    "assert_shape": lambda call: (
-        f"kernels.assert_shape({call.tensor(0)}, {shape_source(call.params['shape'])}, {call.equation.source!r})"
+    "assert_shape": Row(
+        lambda call: (
+            f"kernels.assert_shape({call.tensor(0)}, {shape_source(call.params['shape'])}, {call.equation.source!r})"
+        )
     ),
 }

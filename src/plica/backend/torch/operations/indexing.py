@@ -1,6 +1,6 @@
 """Rows of reading and writing at indices, and of searches."""
 
-from plica.backend.torch.operations.call import Call, Row, bounds_source, indices
+from plica.backend.torch.operations.call import Call, Row, Unsigned, bounds_source, indices
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
 
@@ -40,15 +40,20 @@ def _unique(call: Call) -> str:
 
 
 INDEXING: dict[str, Row] = {
-    "index": _index,
-    "gather": _gather,
-    "update": _update,
-    "nonzero": lambda call: f"kernels.nonzero({call.tensor(0)})",
-    "unique": _unique,
-    "take": lambda call: f"{call.tensor(0)}.index_select({call.params['axis']}, {indices(call, 1)})",
-    "take_along_axis": lambda call: f"{call.tensor(0)}.gather({call.params['axis']}, {indices(call, 1)})",
-    "lookup": lambda call: f"kernels.lookup({call.tensor(0)}, {indices(call, 1)})",
-    "search_cumulative": lambda call: (
-        f"kernels.search_cumulative({call.tensor(0)}, {indices(call, 1)}, {call.tensor(2)})"
+    "index": Row(_index, unsigned=Unsigned.MODULAR),
+    "gather": Row(_gather, unsigned=Unsigned.MODULAR),
+    "update": Row(_update, unsigned=Unsigned.MODULAR),
+    "nonzero": Row(lambda call: f"kernels.nonzero({call.tensor(0)})", unsigned=Unsigned.MODULAR),
+    "unique": Row(_unique),
+    "take": Row(
+        lambda call: f"{call.tensor(0)}.index_select({call.params['axis']}, {indices(call, 1)})",
+        unsigned=Unsigned.MODULAR,
+    ),
+    "take_along_axis": Row(
+        lambda call: f"{call.tensor(0)}.gather({call.params['axis']}, {indices(call, 1)})", unsigned=Unsigned.MODULAR
+    ),
+    "lookup": Row(lambda call: f"kernels.lookup({call.tensor(0)}, {indices(call, 1)})", unsigned=Unsigned.MODULAR),
+    "search_cumulative": Row(
+        lambda call: f"kernels.search_cumulative({call.tensor(0)}, {indices(call, 1)}, {call.tensor(2)})"
     ),
 }

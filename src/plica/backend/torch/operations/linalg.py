@@ -1,7 +1,7 @@
 """Rows of contractions and factorizations."""
 
 from plica.backend.torch.contract import is_tucker
-from plica.backend.torch.operations.call import Call, Row, dtype_source, function
+from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, dtype_source, function
 
 
 def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
@@ -54,7 +54,7 @@ def _vector_norm(call: Call) -> str:
     return f"kernels.linalg.vector_norm({call.tensor(0)}, {axis!r}, {keepdims}, {order!r})"
 
 
-def _kernel(name: str, *params: str) -> Row:
+def _kernel(name: str, *params: str) -> Text:
     """A kernel of all operands and some parameters."""
     return lambda call: (
         f"kernels.linalg.{name}({', '.join([call.tensors, *(repr(call.params[one]) for one in params)])})"
@@ -62,23 +62,23 @@ def _kernel(name: str, *params: str) -> Row:
 
 
 LINALG: dict[str, Row] = {
-    "matmul": function("torch.matmul"),
-    "log_matmul_exp": lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})",
-    "einsum": _einsum,
-    "log_einsum_exp": _log_einsum_exp,
-    "cross": _kernel("cross", "axis"),
-    "diagonal": lambda call: f"torch.diagonal({call.tensor(0)}, {call.params['offset']}, -2, -1)",
-    "vector_norm": _vector_norm,
-    "cholesky": _kernel("cholesky", "upper"),
-    "det": function("torch.linalg.det"),
-    "eigh": _kernel("eigh"),
-    "eigvalsh": _kernel("eigvalsh"),
-    "inv": _kernel("inv"),
-    "matrix_rank": _kernel("matrix_rank"),
-    "pinv": _kernel("pinv"),
-    "qr": _kernel("qr", "mode"),
-    "slogdet": _kernel("slogdet"),
-    "solve": _kernel("solve"),
-    "svd": _kernel("svd", "full_matrices"),
-    "svdvals": _kernel("svdvals"),
+    "matmul": Row(function("torch.matmul"), unsigned=Unsigned.MODULAR),
+    "log_matmul_exp": Row(lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})"),
+    "einsum": Row(_einsum, unsigned=Unsigned.MODULAR),
+    "log_einsum_exp": Row(_log_einsum_exp),
+    "cross": Row(_kernel("cross", "axis"), unsigned=Unsigned.MODULAR),
+    "diagonal": Row(lambda call: f"torch.diagonal({call.tensor(0)}, {call.params['offset']}, -2, -1)"),
+    "vector_norm": Row(_vector_norm),
+    "cholesky": Row(_kernel("cholesky", "upper")),
+    "det": Row(function("torch.linalg.det")),
+    "eigh": Row(_kernel("eigh")),
+    "eigvalsh": Row(_kernel("eigvalsh")),
+    "inv": Row(_kernel("inv")),
+    "matrix_rank": Row(_kernel("matrix_rank")),
+    "pinv": Row(_kernel("pinv")),
+    "qr": Row(_kernel("qr", "mode")),
+    "slogdet": Row(_kernel("slogdet")),
+    "solve": Row(_kernel("solve")),
+    "svd": Row(_kernel("svd", "full_matrices")),
+    "svdvals": Row(_kernel("svdvals")),
 }

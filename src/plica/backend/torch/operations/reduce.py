@@ -1,9 +1,9 @@
 """Rows of reductions."""
 
-from plica.backend.torch.operations.call import Call, Row, along, dtype_source, function, wide
+from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, along, dtype_source, function, wide
 
 
-def _reduction(name: str) -> Row:
+def _reduction(name: str) -> Text:
     return lambda call: f"{name}({call.tensor(0)}, {call.params['axis']!r}, keepdim={call.params['keepdims']})"
 
 
@@ -11,7 +11,7 @@ def _copy(call: Call) -> str:
     return f"{call.tensor(0)}.to({dtype_source(call.equation.outputs[0].type.dtype)}, copy=True)"
 
 
-def _over_axes(name: str) -> Row:
+def _over_axes(name: str) -> Text:
     """A torch function that reduces one axis at a time: the last axis first, so that the others keep their places."""
 
     def row(call: Call) -> str:
@@ -25,27 +25,35 @@ def _over_axes(name: str) -> Row:
     return row
 
 
-def _none_or(axis_row: Row) -> Row:
+def _none_or(axis_row: Text) -> Text:
     """Reductions over no axis leave the array as it is; torch would take an empty tuple for all axes."""
     return lambda call: axis_row(call) if call.params["axis"] else _copy(call)
 
 
 REDUCE: dict[str, Row] = {
-    "sum": wide(_none_or(_reduction("torch.sum"))),
-    "mean": _none_or(_reduction("torch.mean")),
-    "max": _none_or(_reduction("torch.amax")),
-    "min": _none_or(_reduction("torch.amin")),
-    "any": _over_axes("torch.any"),
-    "all": _over_axes("torch.all"),
-    "prod": wide(_over_axes("torch.prod")),
-    "logsumexp": _none_or(
-        lambda call: f"kernels.logsumexp({call.tensor(0)}, {call.params['axis']!r}, {call.params['keepdims']})"
+    "sum": Row(wide(_none_or(_reduction("torch.sum")))),
+    "mean": Row(_none_or(_reduction("torch.mean"))),
+    "max": Row(_none_or(_reduction("torch.amax")), unsigned=Unsigned.ORDERED),
+    "min": Row(_none_or(_reduction("torch.amin")), unsigned=Unsigned.ORDERED),
+    "any": Row(_over_axes("torch.any")),
+    "all": Row(_over_axes("torch.all")),
+    "prod": Row(wide(_over_axes("torch.prod"))),
+    "logsumexp": Row(
+        _none_or(
+            lambda call: f"kernels.logsumexp({call.tensor(0)}, {call.params['axis']!r}, {call.params['keepdims']})"
+        )
     ),
-    "argmax": lambda call: f"torch.argmax({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
-    "argmin": lambda call: f"torch.argmin({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
-    "softmax": along("torch.softmax"),
-    "log_softmax": along("torch.log_softmax"),
-    "cumulative_sum": wide(along("torch.cumsum")),
-    "cumulative_prod": wide(along("torch.cumprod")),
-    "rescale": function("kernels.rescale"),
+    "argmax": Row(
+        lambda call: f"torch.argmax({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
+        unsigned=Unsigned.ORDERED,
+    ),
+    "argmin": Row(
+        lambda call: f"torch.argmin({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
+        unsigned=Unsigned.ORDERED,
+    ),
+    "softmax": Row(along("torch.softmax")),
+    "log_softmax": Row(along("torch.log_softmax")),
+    "cumulative_sum": Row(wide(along("torch.cumsum"))),
+    "cumulative_prod": Row(wide(along("torch.cumprod"))),
+    "rescale": Row(function("kernels.rescale")),
 }

@@ -3,6 +3,8 @@
 from plica.backend.torch.operations.call import (
     Call,
     Row,
+    Text,
+    Unsigned,
     axis_source,
     bounds_source,
     dtype_source,
@@ -35,11 +37,11 @@ def _squeeze(call: Call) -> str:
     return f"{call.tensor(0)}.squeeze({call.params['axis']!r})"
 
 
-def _method(name: str, param: str) -> Row:
+def _method(name: str, param: str) -> Text:
     return lambda call: f"{call.tensor(0)}.{name}({shape_source(call.params[param])})"
 
 
-def _joined(name: str) -> Row:
+def _joined(name: str) -> Text:
     return lambda call: f"{name}(({call.tensors},), {call.params['axis']})"
 
 
@@ -54,26 +56,29 @@ def _roll(call: Call) -> str:
     return f"torch.roll({call.tensor(0)}, {bounds_source(call.params['shift'])}, {call.params['axis']!r})"
 
 
-def _triangle(name: str) -> Row:
+def _triangle(name: str) -> Text:
     return lambda call: f"{name}({call.tensor(0)}, {size_source(call.params['k'])})"
 
 
+def _arange(call: Call) -> str:
+    size, dtype = axis_source(call.params["size"]), dtype_source(call.params["dtype"])
+    return f"torch.arange({size}, dtype={dtype}, device=device)"
+
+
 SHAPE: dict[str, Row] = {
-    "reshape": _method("reshape", "shape"),
-    "permute_dims": _method("permute", "axes"),
-    "broadcast_to": _method("expand", "shape"),
-    "expand_dims": lambda call: f"{call.tensor(0)}.unsqueeze({call.params['axis']})",
-    "squeeze": _squeeze,
-    "concat": _joined("torch.cat"),
-    "stack": _joined("torch.stack"),
-    "unstack": _unstack,
-    "roll": _roll,
-    "tril": _triangle("torch.tril"),
-    "triu": _triangle("torch.triu"),
-    "flip": lambda call: f"torch.flip({call.tensor(0)}, {call.params['axis']!r})",
-    "slice": _slice,
-    "full": _full,
-    "arange": lambda call: (
-        f"torch.arange({axis_source(call.params['size'])}, dtype={dtype_source(call.params['dtype'])}, device=device)"
-    ),
+    "reshape": Row(_method("reshape", "shape")),
+    "permute_dims": Row(_method("permute", "axes")),
+    "broadcast_to": Row(_method("expand", "shape")),
+    "expand_dims": Row(lambda call: f"{call.tensor(0)}.unsqueeze({call.params['axis']})"),
+    "squeeze": Row(_squeeze),
+    "concat": Row(_joined("torch.cat")),
+    "stack": Row(_joined("torch.stack")),
+    "unstack": Row(_unstack),
+    "roll": Row(_roll),
+    "tril": Row(_triangle("torch.tril"), unsigned=Unsigned.MODULAR),
+    "triu": Row(_triangle("torch.triu"), unsigned=Unsigned.MODULAR),
+    "flip": Row(lambda call: f"torch.flip({call.tensor(0)}, {call.params['axis']!r})", unsigned=Unsigned.MODULAR),
+    "slice": Row(_slice),
+    "full": Row(_full),
+    "arange": Row(_arange),
 }

@@ -1,6 +1,6 @@
 """Rows of sorting and searching."""
 
-from plica.backend.torch.operations.call import Call, Row
+from plica.backend.torch.operations.call import Call, Row, Unsigned
 
 
 def _sort(call: Call) -> str:
@@ -14,7 +14,9 @@ def _argsort(call: Call) -> str:
 
 
 SORTING: dict[str, Row] = {
-    "sort": _sort,
-    "argsort": _argsort,
-    "searchsorted": lambda call: f"kernels.searchsorted({call.tensors}, {call.params['side']!r})",
+    "sort": Row(_sort),
+    "argsort": Row(_argsort),
+    "searchsorted": Row(
+        lambda call: f"kernels.searchsorted({call.tensors}, {call.params['side']!r})", unsigned=Unsigned.ORDERED
+    ),
 }

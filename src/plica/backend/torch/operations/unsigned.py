@@ -8,68 +8,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plica.backend.torch.operations.call import Call, Row, dtype_source
+from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, dtype_source
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Literal, Operand
 
 _UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
-_MODULAR = (
-    "add",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "cross",
-    "einsum",
-    "flip",
-    "gather",
-    "index",
-    "isin",
-    "lookup",
-    "matmul",
-    "negative",
-    "nonzero",
-    "pow",
-    "square",
-    "subtract",
-    "take",
-    "take_along_axis",
-    "tril",
-    "triu",
-    "update",
-)
-_ORDERED = (
-    "abs",
-    "argmax",
-    "argmin",
-    "bitwise_right_shift",
-    "clip",
-    "floor_divide",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "max",
-    "maximum",
-    "min",
-    "minimum",
-    "remainder",
-    "searchsorted",
-    "sign",
-)
 
 
 def with_unsigned(rows: Mapping[str, Row]) -> dict[str, Row]:
     """`rows`, of which those that torch does not have for unsigned integers take them too."""
-    signed = {name: _signed(name, rows[name], name in _ORDERED) for name in (*_MODULAR, *_ORDERED)}
-    return {**rows, **signed}
+    return {name: row if row.unsigned is None else replace(row, text=_signed(name, row)) for name, row in rows.items()}
 
 
-def _signed(name: str, row: Row, is_ordered: bool) -> Row:
+def _signed(name: str, row: Row) -> Text:
     def written(call: Call) -> str:
         equation = call.equation
         if not any(one.type.dtype in _UNSIGNED for one in equation.inputs):
-            return row(call)
-        if is_ordered or call.params.get("mode") in ("min", "max"):
+            return row.text(call)
+        if row.unsigned is Unsigned.ORDERED or call.params.get("mode") in ("min", "max"):
             _refuse_uint64(name, call)
         inputs = tuple(map(_as_int64, equation.inputs))
         texts = tuple(
@@ -77,7 +34,7 @@ def _signed(name: str, row: Row, is_ordered: bool) -> Row:
             for place, (text, old, new) in enumerate(zip(call.inputs, equation.inputs, inputs, strict=True))
         )
         outputs = tuple(replace(one, type=_as_int64(one).type) for one in equation.outputs)
-        text = row(replace(call, equation=replace(equation, inputs=inputs, outputs=outputs), inputs=texts))
+        text = row.text(replace(call, equation=replace(equation, inputs=inputs, outputs=outputs), inputs=texts))
         dtype = equation.outputs[0].type.dtype
         return f"({text}).to({dtype_source(dtype)})" if dtype in _UNSIGNED else text
 

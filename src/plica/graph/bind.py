@@ -1,0 +1,234 @@
+"""The matching function: the nodes that the names of a pattern stand for, and why they nearly do.
+
+It holds for every rule that a node within a match is not fused away while another node reads it or while it is itself
+an output.
+
+A pattern's inputs are tried in order by backtracking: a variadic name takes as few nodes as it can first, and the
+inputs of a commutative entry come in every order.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import permutations
+from math import inf
+from typing import Any, NamedTuple
+
+from plica.graph.match import MatchFunction, Neighbours
+from plica.graph.order import consumers
+from plica.graph.pattern import Entry, Pattern, holds
+from plica.graph.view import MISSING, GraphOptMatch, GraphView, NearMiss, kind_fits
+
+
+def pattern_matcher(graph: GraphView[Any]) -> MatchFunction:
+    """The matching function of a graph: the first way in which a pattern holds; why not, where all kinds fit.
+
+    Args:
+        graph: What kinds, settings, outputs and names of nodes are.
+    """
+
+    def match_pattern(
+        root: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours
+    ) -> GraphOptMatch[Any] | NearMiss[Any] | None:
+        if not kind_fits(graph.fits, graph.kind(root), pattern.root):
+            return None
+        place = _Place(graph, pattern, inputs, readers)
+        if not _inputs_may_fit(place, root):
+            return None
+        missed: NearMiss[Any] | None = None
+        for binding in _bindings(place, (pattern.root,), _Binding({pattern.root.name: root}, {})):
+            match = GraphOptMatch(pattern, binding.nodes, binding.inputs, graph=graph)
+            problem = _problem(place, match)
+            if problem is None:
+                subs = _sub_matches(match)
+                if isinstance(subs, dict):
+                    return replace(match, sub_matches=subs) if subs else match
+                problem = subs
+            # A node alone that does not fit is no near miss: every node of its kind would be one.
+            if missed is None and (problem.is_missing or len(match.fused) > 1):
+                missed = NearMiss(root, problem.why, problem.detail)
+        return missed
+
+    return match_pattern
+
+
+class _Place(NamedTuple):
+    """What is searched for, and where."""
+
+    graph: GraphView[Any]
+    pattern: Pattern
+    inputs: Neighbours
+    readers: Neighbours
+
+
+def _inputs_may_fit(place: _Place, root: Any) -> bool:
+    """Whether the inputs are enough, and one is of its kind for every entry that the root reads: most end here."""
+    least, most, entries = _root_inputs(place.pattern)
+    if not entries:
+        return True
+    found = place.inputs(root)
+    if not least <= len(found) <= most:
+        return False
+    kinds = dict.fromkeys(place.graph.kind(node) for node in found)
+    return all(any(kind_fits(place.graph.fits, kind, entry) for kind in kinds) for entry in entries)
+
+
+@lru_cache(maxsize=1024)
+def _root_inputs(pattern: Pattern) -> tuple[int, float, tuple[Entry, ...]]:
+    """How many inputs the root has at least and at most, and the entries that it reads; asked again for every node."""
+    names = pattern.root.inputs
+    fixed = sum(not name.startswith("*") for name in names)
+    read = tuple(pattern.by_name[name] for name in names if name in pattern.by_name)
+    return fixed, fixed if fixed == len(names) else inf, read
+
+
+class Problem(NamedTuple):
+    """Why a match of fitting kinds does not hold.
+
+    Args:
+        why: In words that are the same for all places.
+        detail: The same with the nodes named.
+        is_missing: A node has nothing under a name that the pattern asks for.
+    """
+
+    why: str
+    detail: str
+    is_missing: bool = False
+
+
+def _problem(place: _Place, match: GraphOptMatch[Any]) -> Problem | None:
+    """Why a match of fitting kinds does not hold: its place, its settings, or who else reads what it would remove."""
+    graph, pattern = place.graph, place.pattern
+    if pattern.is_output and not any(match.root is one for one in graph.outputs):
+        return Problem("the root is no output", f"{graph.describe(match.root)} is no output")
+    for entry in pattern.entries:
+        node = match.nodes[entry.name]
+        config = graph.config(node) if entry.config else entry.config
+        for name, wanted in entry.config.items():
+            value = config.get(name, MISSING)
+            if value is MISSING or not holds(wanted, value):
+                return _unmet(match, entry, name, wanted, value)
+        for name, wanted in entry.facts.items():
+            value = graph.fact(node, name)
+            if value is MISSING or not holds(wanted, value):
+                return _unmet(match, entry, name, wanted, value)
+    return exposed(match, graph, place.readers)
+
+
+def _unmet(match: GraphOptMatch[Any], entry: Entry, name: str, condition: Any, value: Any) -> Problem:
+    """Why a setting or fact of a node is not as an entry wants it."""
+    if value is MISSING:
+        return _missing(match, entry, name)
+    wanted = "" if callable(condition) else f", not {condition}"
+    shown = str(value) if len(str(value)) < 60 else type(value).__name__
+    detail = f"{match.graph.describe(match.nodes[entry.name])}: {name} is {shown}{wanted}"
+    return Problem(f"{name} of {entry.name} does not fit", detail)
+
+
+def _missing(match: GraphOptMatch[Any], entry: Entry, name: str) -> Problem:
+    detail = f"{match.graph.describe(match.nodes[entry.name])} has no {name}"
+    return Problem(f"{entry.name} has no {name}", detail, is_missing=True)
+
+
+def exposed(match: GraphOptMatch[Any], graph: GraphView[Any], readers: Neighbours) -> Problem | None:
+    """Why a node within a match may not be fused away: an output, an input of the match, or read by another node."""
+    fused = match.fused
+    inside = dict.fromkeys(fused)
+    for node in fused[1:]:
+        if any(node is one for one in graph.outputs):
+            return Problem("an interior node is an output", f"{graph.describe(node)} is itself an output")
+        if any(node is one for taken in match.inputs.values() for one in taken):
+            return Problem("an interior node is read twice", f"{graph.describe(node)} is also an input of the match")
+        for reader in readers(node):
+            if reader not in inside:
+                names = f"{graph.describe(node)} is also read by {graph.describe(reader)}"
+                return Problem("an interior node has another consumer", names)
+    return None
+
+
+def _sub_matches(match: GraphOptMatch[Any]) -> dict[str, dict[str, tuple[GraphOptMatch[Any], ...]]] | Problem:
+    """All matches within what the nodes carry; a problem where a pattern has none."""
+    found: dict[str, dict[str, tuple[GraphOptMatch[Any], ...]]] = {}
+    for entry in match.pattern.entries:
+        for name, pattern in entry.sub_patterns.items():
+            node = match.nodes[entry.name]
+            carried = None if match.graph.sub_graph is None else match.graph.sub_graph(node, name)
+            if carried is None:
+                return _missing(match, entry, name)
+            inner = all_matches(carried, pattern)
+            if not inner:
+                why = f"the {name} of {entry.name} is of another form"
+                return Problem(why, f"{match.graph.describe(node)}: its {name} differs")
+            found.setdefault(entry.name, {})[name] = inner
+    return found
+
+
+def all_matches(graph: GraphView[Any], pattern: Pattern) -> tuple[GraphOptMatch[Any], ...]:
+    """Every match of a pattern in a graph of which nothing is replaced: matches may overlap."""
+    readers = consumers(graph.nodes, graph.inputs).__getitem__
+    match_function = pattern_matcher(graph)
+    found = (match_function(node, pattern, graph.inputs, readers) for node in graph.nodes)
+    return tuple(one for one in found if isinstance(one, GraphOptMatch))
+
+
+class _Binding(NamedTuple):
+    """Which nodes the names of a pattern stand for so far."""
+
+    nodes: dict[str, Any]
+    inputs: dict[str, tuple[Any, ...]]
+
+
+def _bindings(place: _Place, todo: tuple[Entry, ...], binding: _Binding) -> Iterator[_Binding]:
+    """Every way to bind the inputs of the entries in `todo`; it nests as deep as the pattern has entries."""
+    if not todo:
+        yield binding
+        return
+    entry, *rest = todo
+    found = tuple(place.inputs(binding.nodes[entry.name]))
+    orders = _orders(found) if entry.commutative else (found,)
+    for order in orders:
+        for extended in _read(place, entry.inputs, order, binding):
+            fresh = tuple(place.pattern.by_name[name] for name in extended.nodes if name not in binding.nodes)
+            yield from _bindings(place, (*rest, *fresh), extended)
+
+
+def _orders(nodes: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """The nodes in every order, as they are first; a long row of inputs stands in its own order alone."""
+    return permutations(nodes) if len(nodes) <= 4 else iter((nodes,))
+
+
+def _read(place: _Place, names: Sequence[str], nodes: tuple[Any, ...], binding: _Binding) -> Iterator[_Binding]:
+    """Every way in which `names` stand for `nodes`; a variadic name takes as few as it can first."""
+    if not names:
+        if not nodes:
+            yield binding
+        return
+    name, *rest = names
+    needed = sum(not one.startswith("*") for one in rest)
+    if not name.startswith("*"):
+        extended = _bound(place, name, nodes[0], binding) if nodes else None
+        if extended is not None:
+            yield from _read(place, rest, nodes[1:], extended)
+        return
+    most = len(nodes) - needed
+    least = most if all(not one.startswith("*") for one in rest) else 0
+    for count in range(max(least, 0), most + 1):
+        taken, bare = nodes[:count], name[1:]
+        if binding.inputs.get(bare, taken) == taken:
+            yield from _read(place, rest, nodes[count:], binding._replace(inputs={**binding.inputs, bare: taken}))
+
+
+def _bound(place: _Place, name: str, node: Any, binding: _Binding) -> _Binding | None:
+    """The binding with one more name; None where the name stands for another node, or the node for another entry."""
+    graph = place.graph
+    entry = place.pattern.by_name.get(name)
+    if entry is None:
+        known = binding.inputs.get(name, (node,))
+        return binding._replace(inputs={**binding.inputs, name: (node,)}) if known[0] is node else None
+    if name in binding.nodes:
+        return binding if binding.nodes[name] is node else None
+    if not kind_fits(graph.fits, graph.kind(node), entry):
+        return None
+    if not entry.kept and any(node is other for other in binding.nodes.values()):
+        return None
+    return binding._replace(nodes={**binding.nodes, name: node})

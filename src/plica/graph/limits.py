@@ -1,0 +1,44 @@
+"""When a loop over rules ends though some still fire: after a number of steps, or where the graph has grown too large.
+
+A rule that undoes itself fires for ever, and one that makes more of what it matches grows the graph without end.
+
+    >>> limit_reached(8, 8, before=3, now=3, fired=["swap"])
+    'the limit of 8 step(s) was reached while swap still fired'
+    >>> limit_reached(5, 8, before=3, now=3, fired=["swap"]) is None
+    True
+"""
+
+import warnings
+from collections.abc import Iterable
+
+MAX_STEPS = 1000
+_GROWTH = (100, 1000)  # nodes for each that there was at first, and beside: rules split a node into a few
+
+
+def limit_reached(steps: int, max_steps: int, *, before: int, now: int, fired: Iterable[str]) -> str | None:
+    """Why a loop ends after a step in which rules fired; None where it goes on.
+
+    Args:
+        steps: How many steps were made.
+        max_steps: How many are allowed.
+        before: The number of nodes at first.
+        now: The number of nodes.
+        fired: The names of the rules that fired in the last step.
+    """
+    names = ", ".join(dict.fromkeys(fired))
+    while_firing = f" while {names} still fired" if names else ""
+    if steps >= max_steps:
+        return f"the limit of {max_steps} step(s) was reached{while_firing}"
+    each, beside = _GROWTH
+    if now > each * before + beside:
+        return f"the graph had grown from {before:,} to {now:,} nodes in {steps} step(s){while_firing}"
+    return None
+
+
+def warn_of_limit(reason: str) -> None:
+    """Tell the user of a loop that was ended: what it computes is right, but the rules are not done."""
+    warnings.warn(
+        f"optimising stopped because {reason}; the result is right, but a rule that undoes itself or another one wants "
+        "a condition under which it is done, and a long chain of rules wants a larger max_steps",
+        stacklevel=2,
+    )

@@ -1,0 +1,137 @@
+"""Ranges: between which two floats the entries of an array lie.
+
+A range is a pair `(low, high)` of floats in their total order, in which -0.0 lies below 0.0. So `(0.0, inf)` also says
+that no entry is the zero of negative sign, and `(-0.0, inf)` leaves it possible. It says nothing of NaN, which may be
+anywhere. In an array of fewer digits the bounds are right to a rounding; what they say of zero is exact.
+
+Where numbers may be complex there is no range, but None. Integers have `ANYTHING`: their arithmetic wraps around.
+
+The functions here are what rows of operations have in their column `range`: from the ranges of operands to that of the
+result. They take the parameters of an operation, and few read them.
+
+>>> plus((0.0, 1.0), (2.0, 2.0)), either((0.0, 1.0), (-0.0, -0.0))
+((2.0, 3.0), (-0.0, 1.0))
+>>> excludes_negative_zero((0.0, 1.0)), excludes_negative_zero((-0.0, 1.0))
+(True, False)
+"""
+
+from collections.abc import Callable
+from math import copysign, inf, isnan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Range = tuple[float, float]
+RangeRule = Range | Callable[..., Range]
+"""A column: the range itself, or a function from the ranges of the operands, and the parameters, to it."""
+
+ANYTHING: Range = (-inf, inf)
+NOT_NEGATIVE: Range = (0.0, inf)
+
+
+def range_of_values(values: NDArray[Any]) -> Range | None:
+    """The range of known numbers, at least one of them; None for complex ones."""
+    if np.iscomplexobj(values):
+        return None
+    low, high = float(np.min(values)), float(np.max(values))
+    signs = np.signbit(values[values == 0])
+    low = -0.0 if low == 0 and signs.any() else low
+    return _checked(low, -0.0 if high == 0 and signs.all() else high)
+
+
+def excludes_negative(found: Range | None) -> bool:
+    """Whether every number is zero, of either sign, or more."""
+    return found is not None and found[0] >= 0
+
+
+def excludes_negative_zero(found: Range | None) -> bool:
+    """Whether -0.0 is not among the numbers."""
+    return found is not None and (_order(found[0]) >= _order(0.0) or found[1] < 0)
+
+
+def _order(number: float) -> tuple[float, float]:
+    """What floats are compared by, so that -0.0 is less than 0.0."""
+    return (number, copysign(1.0, number))
+
+
+def _checked(low: float, high: float) -> Range:
+    """A range whose bounds are numbers."""
+    return ANYTHING if isnan(low) or isnan(high) else (low, high)
+
+
+def as_first(x: Range, *_: Range, **__: Any) -> Range:
+    """Entries of the first operand, moved or chosen."""
+    return x
+
+
+def either(*ranges: Range, **_: Any) -> Range:
+    """Entries of any of the operands."""
+    return (min((low for low, _ in ranges), key=_order), max((high for _, high in ranges), key=_order))
+
+
+def choice(_: Range, *ranges: Range) -> Range:
+    """Entries of any of the operands but the first, which says of which."""
+    return either(*ranges)
+
+
+def or_zero(x: Range, **_: Any) -> Range:
+    """Entries of the operand, and zeros."""
+    return either(x, (0.0, 0.0))
+
+
+def negated(x: Range) -> Range:
+    """The negative."""
+    return (-x[1], -x[0])
+
+
+def plus(x: Range, y: Range) -> Range:
+    """The sum: it is -0.0 only where both are."""
+    return _checked(x[0] + y[0], x[1] + y[1])
+
+
+def minus(x: Range, y: Range) -> Range:
+    """The difference, which is x + -y."""
+    return plus(x, negated(y))
+
+
+def combined(*ranges: Range, **_: Any) -> Range:
+    """Sums of products of what is not negative are not negative."""
+    if not all(map(excludes_negative, ranges)):
+        return ANYTHING
+    return NOT_NEGATIVE if all(map(excludes_negative_zero, ranges)) else (-0.0, inf)
+
+
+def quotient(x: Range, y: Range) -> Range:
+    """The quotient: what is not negative by what is not negative, nor -0.0."""
+    return combined(x, y) if excludes_negative_zero(y) else ANYTHING
+
+
+def inverse(x: Range) -> Range:
+    """The reciprocal."""
+    return quotient((1.0, 1.0), x)
+
+
+def power(x: Range, _: Range) -> Range:
+    """A power, to any exponent."""
+    return NOT_NEGATIVE if excludes_negative(x) and excludes_negative_zero(x) else ANYTHING
+
+
+def larger(x: Range, y: Range) -> Range:
+    """The maximum: of the two zeros it may give either."""
+    return (_of_either_zero(max(x[0], y[0]), x, y), max(x[1], y[1], key=_order))
+
+
+def smaller(x: Range, y: Range) -> Range:
+    """The minimum."""
+    return negated(larger(negated(x), negated(y)))
+
+
+def between(x: Range, least: Range, most: Range) -> Range:
+    """The first operand, raised to `least`, then lowered to `most`."""
+    return smaller(larger(x, least), most)
+
+
+def _of_either_zero(low: float, x: Range, y: Range) -> float:
+    """A lower bound, which is 0.0 only where neither operand has -0.0."""
+    return -0.0 if low == 0 and not (excludes_negative_zero(x) and excludes_negative_zero(y)) else low

@@ -1,0 +1,123 @@
+"""What is checked of rules, built-in ones and those of users alike: in which table they stand, and what they make."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from plica.errors import GraphError
+from plica.graph.kinds import form_of, misfits
+from plica.graph.optimize import Applied, Rule
+from plica.graph.pattern import Entry
+from plica.ops import OPS
+from plica.passes.forms import operation_form
+from plica.symbolic.layers import Layer
+from plica.symbolic.parameters import ParameterNode
+from plica.symbolic.semirings import SUM_PRODUCT, Law
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What the rules of a table may name.
+
+    Args:
+        kinds: In words.
+        not_a: What classes may not be; None where no classes may be named.
+        operations: Whether operations may be named.
+        is_ordinary: Whether the rules are on ordinary numbers, whatever the algebra of the circuit.
+    """
+
+    kinds: str
+    not_a: type | None
+    operations: bool
+    is_ordinary: bool
+
+
+TABLES: Mapping[str, _Table] = {
+    "parameters": _Table("classes of parameter nodes, or operations", Layer, operations=True, is_ordinary=True),
+    "shatter": _Table("classes of layers", ParameterNode, operations=False, is_ordinary=False),
+    "fuse": _Table("classes of layers", ParameterNode, operations=False, is_ordinary=False),
+    "programs": _Table("operations", None, operations=True, is_ordinary=True),
+}
+
+
+def check_rule(name: str, rule: Rule) -> None:
+    """Refuse a rule that its table can never apply, or whose laws cannot be checked.
+
+    Raises:
+        GraphError: The pattern names what graphs of the table do not have, or the laws are none that there are.
+    """
+    problem = next(_problems(TABLES[name], rule), None)
+    if problem is not None:
+        raise GraphError(f"rule {rule.name} in the table {name!r}: {problem}")
+
+
+def _problems(table: _Table, rule: Rule) -> Iterator[str]:
+    laws = rule.laws if rule.laws is not None else ()
+    for law in laws:
+        if not isinstance(law, Law):
+            yield f"{law!r} is no law; there are {', '.join(f'Law.{one.name}' for one in Law)}"
+        elif table.is_ordinary and law not in SUM_PRODUCT.algebra.laws:
+            yield f"it needs {law.value}, which does not hold for ordinary numbers, and this table has rules on those"
+    for entry in rule.pattern.entries:
+        for kind in entry.kind if isinstance(entry.kind, tuple) else (entry.kind,):
+            yield from _kind_problems(table, entry, kind)
+        yield from misfits(entry.kind, entry.config, entry.sub_patterns, entry.inputs, _form)
+
+
+def _form(kind: Hashable) -> Any:
+    return operation_form(kind) if isinstance(kind, str) else form_of(kind)
+
+
+def _kind_problems(table: _Table, entry: Entry, kind: Hashable) -> Iterator[str]:
+    if kind is None:
+        return
+    if isinstance(kind, str) and table.operations:
+        if operation_form(kind) is None:
+            near = get_close_matches(kind, OPS, 3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "docs/ir.md lists all of them"
+            yield f"there is no operation {kind!r}; {hint}"
+    elif not (isinstance(kind, type) and table.not_a is not None and not issubclass(kind, table.not_a)):
+        shown = kind.__name__ if isinstance(kind, type) else repr(kind)
+        yield f"its pattern wants {entry.name!r} to be {shown}, but in this table patterns name {table.kinds}"
+
+
+def check_layers(applied: Applied[Layer]) -> None:
+    """Refuse new layers whose numbers of inputs or units do not fit.
+
+    Raises:
+        GraphError: They do not.
+    """
+    for layer, inputs in applied.replacement.nodes:
+        found = [one.num_output_units for one in inputs]
+        wanted = [layer.num_input_units] * layer.arity
+        if found != wanted:
+            raise GraphError(f"{_place(applied)}: it made {layer!r}, which reads {wanted} units, and gave it {found}")
+    _check_output(applied, lambda layer: layer.num_output_units, "unit(s)")
+
+
+def check_parameters(applied: Applied[Any]) -> None:
+    """Refuse new nodes of a parameter whose shapes do not fit.
+
+    Raises:
+        GraphError: They do not.
+    """
+    for node, inputs in applied.replacement.nodes:
+        wanted = getattr(node, "in_shapes", ())
+        found = tuple(one.shape for one in inputs)
+        if found != wanted:
+            raise GraphError(f"{_place(applied)}: it made {node!r}, which reads shapes {wanted}, and gave it {found}")
+    _check_output(applied, lambda node: node.shape, "as its shape")
+
+
+def _check_output(applied: Applied[Any], size: Callable[[Any], Any], what: str) -> None:
+    old, new = size(applied.match.root), size(applied.replacement.output)
+    if old != new:
+        raise GraphError(
+            f"{_place(applied)}: what it puts in place has {new} {what}, and what was there {old}; a rule computes the "
+            "same numbers in another way"
+        )
+
+
+def _place(applied: Applied[Any]) -> str:
+    return f"rule {applied.rule.name} at {applied.match.graph.describe(applied.match.root)}"

@@ -1,0 +1,138 @@
+"""Sums taken apart: Kronecker weights as contractions of their factors, and Kronecker products among other inputs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from plica.graph.optimize import Replacement
+from plica.graph.view import GraphOptMatch
+from plica.lower.optimize.columns import added, columns, of_inputs
+from plica.lower.optimize.costs import ROWS, layers_cost
+from plica.lower.optimize.ranges import never_negative
+from plica.symbolic.layers import Layer, SumLayer, TensorDotLayer, TuckerLayer
+from plica.symbolic.parameters import Parameter
+
+Match = GraphOptMatch[Any]
+New = Replacement[Any]
+Nodes = list[tuple[Layer, tuple[Layer, ...]]]
+
+
+def factors(match: Match) -> New:
+    """What stands for a layer with a Kronecker weight: whichever order of contractions is the least work."""
+    return min(_ways(match), key=_work)
+
+
+def _ways(match: Match) -> list[New]:
+    """Every way to contract the factors of the weight one after another; none where the blocks straddle inputs."""
+    layer, found = match["layer"], match.sub_matches["layer"]["weight"][0]
+    slow, fast = layer.weight.subgraph(found["first"]), layer.weight.subgraph(found["second"])
+    if isinstance(layer, TensorDotLayer):
+        return _of_one(layer.num_left, layer.num_right, slow, fast, match["inputs"])
+    inputs, width, block = match["inputs"], layer.num_input_units, fast.shape[1]
+    if len(inputs) == 1:
+        return _of_one(1, 1, slow, fast, inputs)
+    if width % block == 0:
+        return _of_whole_blocks(slow, fast, inputs)
+    return [_of_parts(slow, fast, inputs, width)] if block % width == 0 else []
+
+
+def _of_one(left: int, right: int, slow: Parameter, fast: Parameter, inputs: Sequence[Layer]) -> list[New]:
+    """(A kron I) ((I kron B) x), and the other way round, with units to the left and to the right left alone."""
+    (sums1, units1), (sums2, units2) = slow.shape, fast.shape
+    fast_first = (
+        TensorDotLayer(left * units1, units2, right, sums2, fast),
+        TensorDotLayer(left, units1, sums2 * right, sums1, slow),
+    )
+    slow_first = (
+        TensorDotLayer(left, units1, units2 * right, sums1, slow),
+        TensorDotLayer(left * sums1, units2, right, sums2, fast),
+    )
+    return [Replacement.chain(inputs, *fast_first), Replacement.chain(inputs, *slow_first)]
+
+
+def _of_whole_blocks(slow: Parameter, fast: Parameter, inputs: Sequence[Layer]) -> list[New]:
+    """[A_1 kron B, A_2 kron B, ..] (x, y, ..): B of each input and the A_h of that, or B of the sum of A_h x_h."""
+    (sums1, units1), (sums2, units2) = slow.shape, fast.shape
+    each = units1 // len(inputs)
+    parts = [columns(slow, range(at * each, (at + 1) * each)) for at in range(len(inputs))]
+    fast_each = [TensorDotLayer(each, units2, 1, sums2, fast) for _ in inputs]
+    of_fast = [TensorDotLayer(1, each, sums2, sums1, part) for part in parts]
+    slow_each = [TensorDotLayer(1, each, units2, sums1, part) for part in parts]
+    fast_first: Nodes = [(one, (x,)) for one, x in zip(fast_each, inputs, strict=True)]
+    fast_first += [(one, (below,)) for one, below in zip(of_fast, fast_each, strict=True)]
+    slow_first: Nodes = [(one, (x,)) for one, x in zip(slow_each, inputs, strict=True)]
+    last = TensorDotLayer(sums1, units2, 1, sums2, fast)
+    return [_added(fast_first, of_fast), _added(slow_first, slow_each, last)]
+
+
+def _of_parts(slow: Parameter, fast: Parameter, inputs: Sequence[Layer], width: int) -> New:
+    """(A kron B) (x, y, ..) where a block is of several inputs: B of these, then the sum of A's columns times that."""
+    (sums1, blocks), (sums2, block) = slow.shape, fast.shape
+    each = block // width
+    nodes: Nodes = []
+    spread = []
+    for at in range(blocks):
+        below = SumLayer(width, sums2, each, fast)
+        spread.append(TensorDotLayer(1, 1, sums2, sums1, columns(slow, [at])))
+        nodes += [(below, tuple(inputs[at * each : (at + 1) * each])), (spread[-1], (below,))]
+    return _added(nodes, spread)
+
+
+def _added(nodes: Nodes, terms: Sequence[Layer], *after: Layer) -> New:
+    """The sum of some of the nodes, and layers after it."""
+    if len(terms) > 1:
+        nodes = [*nodes, (added(terms[0].num_output_units, len(terms)), tuple(terms))]
+    for layer in after:
+        nodes = [*nodes, (layer, (nodes[-1][0],))]
+    return Replacement(tuple(nodes), nodes[-1][0])
+
+
+def _work(new: New) -> int:
+    return layers_cost(layer for layer, _ in new.nodes).multiply_adds
+
+
+def factors_are_wrong_or_cost_more(match: Match) -> str | None:
+    """Signs of factors cannot be carried as logarithms; and contractions must be less work than the weight built."""
+    layer, found = match["layer"], match.sub_matches["layer"]["weight"][0]
+    if not match.context.semiring.negative:
+        for name in ("first", "second"):
+            if not never_negative(found[name], layer.weight.node_inputs):
+                return "a factor of the weight may be negative, where logarithms are carried"
+    ways = _ways(match)
+    if not ways:
+        return (
+            f"no factor is that of an input: blocks of {layer.weight.output.in_shape2[1]} columns and inputs of "
+            f"{layer.num_input_units} units overlap"
+        )
+    before, after = layers_cost([layer]).multiply_adds, min(map(_work, ways))
+    if after < before:
+        return None
+    count = {2: "two"}.get(len(factors(match).nodes), str(len(factors(match).nodes)))
+    return f"{count} contractions cost no less than one at {ROWS} rows: {after:,} multiply-adds against {before:,}"
+
+
+def tucker(match: Match) -> New:
+    """Tucker(W; a, b, ...), or W' (the other inputs) + Tucker(W_h; a, b, ...) where there are others."""
+    total, product = match["sum"], match["product"]
+    before, after = match.inputs["before"], match.inputs["after"]
+    at, sums = len(before), total.num_output_units
+    one = TuckerLayer(product.num_input_units, sums, product.arity, of_inputs(total, [at]))
+    others = [place for place in range(total.arity) if place != at]
+    if not others:
+        return Replacement.chain(match.inputs["factors"], one)
+    rest = SumLayer(total.num_input_units, sums, len(others), of_inputs(total, others))
+    return _added([(rest, (*before, *after)), (one, match.inputs["factors"])], [rest, one])
+
+
+def tucker_costs_more(match: Match) -> str | None:
+    """Beside other inputs, results are written to be added; numbers written count, as the outer product's do."""
+    total, product = match["sum"], match["product"]
+    if total.arity == 1:
+        return None
+    after = layers_cost(layer for layer, _ in tucker(match).nodes).work
+    before = layers_cost([total, product]).work
+    if after < before:
+        return None
+    return (
+        f"sums of their own cost no less than one at {ROWS} rows: {after:,} multiply-adds, numbers written counted as "
+        f"such, against {before:,}"
+    )

@@ -1,0 +1,1 @@
+"""Rules on graphs of array operations, whatever the graph: a Program or the graph of a parameter."""

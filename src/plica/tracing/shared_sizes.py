@@ -1,0 +1,102 @@
+"""Sizes that arguments of a loop share, where the loop runs at once: what a trace refuses is refused there too.
+
+In a trace two arguments share a size if it is one polynomial. At once there are numbers alone, and two that are equal
+may be so by chance; what is known to share its sizes is an array that is passed twice. What loops and branches hand
+over is another array each time, as it has sizes of its own in a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.errors import ShapeError
+from plica.tracing.trees import flatten, unflatten
+
+
+def argument_name(names: Sequence[str | None], place: int) -> str:
+    """How messages call an argument of a loop."""
+    name = names[place] if place < len(names) else None
+    return f"argument {place}" if name is None else f"argument {name!r}"
+
+
+def resized(place: str, argument: str, axis: int, before: Any, after: Any, why: str) -> ShapeError:
+    """What is said of an axis that may not change its size alone.
+
+    Args:
+        place: `file:line` of the body.
+        argument: How messages call the argument.
+        axis: The axis.
+        before: Its size.
+        after: What it becomes.
+        why: What forbids it, and when it is no mistake.
+    """
+    return ShapeError(
+        f"{place}: axis {axis} of {argument} has size {before} and becomes {after}, but {why}, "
+        "use preserve_dimensions=False."
+    )
+
+
+def partner(argument: str, became: str) -> str:
+    """The reason that an argument which shares the size gives."""
+    return f"{argument}, which shares that size, {became}. If these sizes are equal only at first"
+
+
+def handed_over(tree: Any) -> Any:
+    """`tree` with a view in the place of each array of numpy and torch."""
+    leaves, structure = flatten(tree)
+    views = [_view(leaf) for leaf in leaves]
+    changed = any(view is not leaf for view, leaf in zip(views, leaves, strict=True))
+    return unflatten(structure, views) if changed else tree
+
+
+def _view(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf.view()
+    return leaf.view_as(leaf) if hasattr(leaf, "view_as") else leaf
+
+
+class SharedSizes:
+    """The arrays that a loop is given twice.
+
+    Args:
+        place: `file:line` of the body.
+        names: Hints for the names of the leaves of its arguments.
+        first: The first arguments.
+    """
+
+    def __init__(self, place: str, names: Sequence[str | None], first: Any) -> None:
+        self._place = place
+        self._names = names
+        self._first = flatten(first)[0]
+        self._pairs: list[tuple[int, int]] = []
+        seen: dict[int, int] = {}
+        for number, leaf in enumerate(self._first):
+            earlier = seen.setdefault(id(leaf), number)
+            if earlier != number and hasattr(leaf, "shape"):
+                self._pairs.append((earlier, number))
+
+    def check(self, state: Any) -> None:
+        """Refuse what the body returned if arguments do not share their sizes any more.
+
+        Raises:
+            ShapeError: They do not.
+        """
+        if not self._pairs:
+            return
+        shapes = [tuple(getattr(leaf, "shape", ())) for leaf in flatten(state)[0]]
+        for pair in self._pairs if len(shapes) == len(self._first) else ():
+            before = self._first[pair[0]].shape
+            for axis, sizes in enumerate(zip(*(shapes[number] for number in pair), before, strict=False)):
+                if sizes[0] != sizes[1]:
+                    self._refuse(pair, axis, sizes)
+
+    def _refuse(self, pair: tuple[int, int], axis: int, sizes: tuple[int, ...]) -> None:
+        *after, before = sizes
+        moved = 0 if after[1] == before else 1
+        other = argument_name(self._names, pair[1 - moved])
+        became = "keeps it" if after[1 - moved] == before else f"becomes {after[1 - moved]}"
+        name = argument_name(self._names, pair[moved])
+        raise resized(self._place, name, axis, before, after[moved], partner(other, became))

@@ -1,0 +1,153 @@
+"""What is refused of rules: where they are declared, and where what they make does not fit."""
+
+from typing import Any
+
+import pytest
+
+from plica.errors import GraphError
+from plica.graph.optimize import ORDINARY, Replacement, Rule
+from plica.graph.pattern import Entry, Pattern
+from plica.ir.program import Equation, OpRef
+from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
+from plica.ops import OPS
+from plica.passes.forms import operation_form
+from plica.rules.view import made
+from plica.symbolic.layers import HadamardLayer, SumLayer
+from plica.symbolic.parameters import (
+    ExpParameter,
+    LogParameter,
+    SoftmaxParameter,
+    normal,
+)
+from plica.symbolic.semirings import Law
+from tests.harness.own_rules import HADAMARD, SQUARED, TIMES_ITSELF, compiled_with, gaussians, make_square, the_x
+
+
+def rule(pattern: Pattern, laws: Any = ORDINARY, make: Any = the_x) -> Rule:
+    return Rule("mine", "x -> x", pattern, make, laws=laws)
+
+
+BAD: Any = [
+    ("programs", rule(Pattern(Entry("a", "mutiply", ("x", "y")))), "no operation 'mutiply'; did you mean multiply"),
+    ("programs", rule(Pattern(Entry("a", "zzzz", ("x",)))), "no operation 'zzzz'; docs/ir.md lists all of them"),
+    (
+        "programs",
+        rule(Pattern(Entry("a", "softmax", ("x",), config={"axes": 1}))),
+        "axes among the settings of softmax",
+    ),
+    ("programs", rule(Pattern(Entry("a", "exp", ("x", "y")))), r"exp has 1 input, but the pattern names 2 \(x, y\)"),
+    ("programs", rule(Pattern(Entry("a", "multiply", ("x",)))), "multiply has 2 inputs, but the pattern names 1"),
+    ("programs", rule(Pattern(Entry("a", "constant", ("x",)))), "constant has no inputs"),
+    ("programs", rule(Pattern(Entry("a", SumLayer, ("x",)))), "wants 'a' to be SumLayer, .* name operations"),
+    (
+        "parameters",
+        rule(Pattern(Entry("a", SumLayer, ("x",)))),
+        "'a' to be SumLayer, .* parameter nodes, or operations",
+    ),
+    ("parameters", rule(Pattern(Entry("a", "expp", ("x",)))), "no operation 'expp'; did you mean exp"),
+    ("fuse", rule(Pattern(Entry("a", ExpParameter, ("x",)))), "to be ExpParameter, .* patterns name classes of layers"),
+    ("shatter", rule(Pattern(Entry("a", "multiply", ("x", "y")))), "to be 'multiply', .* name classes of layers"),
+    ("fuse", rule(Pattern(Entry("a", HadamardLayer(2, 2), ("x",)))), "to be HadamardLayer"),
+    ("fuse", rule(HADAMARD, laws={"associative"}), "'associative' is no law; there are Law.ASSOCIATIVE_SUM"),
+    ("programs", rule(TIMES_ITSELF, laws={Law.IDEMPOTENT_SUM}), r"needs a \+ a = a, which does not hold for ordinary"),
+    ("parameters", rule(Pattern.chain(ExpParameter), laws={Law.SELECTIVE_SUM}), "does not hold for ordinary numbers"),
+]
+
+
+@pytest.mark.parametrize(("table", "bad", "message"), BAD, ids=[row[2][:30] for row in BAD])
+def test_a_rule_that_its_table_cannot_apply_is_refused_where_it_is_declared(
+    table: str, bad: Rule, message: str
+) -> None:
+    with pytest.raises(GraphError, match=f"rule mine in the table '{table}': .*{message}"):
+        DEFAULT_RULES.adding(**{table: [bad]})
+
+
+def test_a_table_that_there_is_not_is_refused() -> None:
+    with pytest.raises(GraphError, match="no table 'program'; there are parameters, shatter, fuse, programs"):
+        DEFAULT_RULES.adding(program=[SQUARED])
+
+
+def test_one_name_for_rules_of_two_tables_is_refused() -> None:
+    with pytest.raises(GraphError, match="two rules are called 'tucker'"):
+        DEFAULT_RULES.adding(programs=[Rule("tucker", "x", TIMES_ITSELF, make_square, laws=ORDINARY)])
+
+
+def test_a_rule_on_layers_whose_laws_the_algebra_lacks_is_left_out_like_a_built_in_one() -> None:
+    mine = Rule("mine", "x * y -> x", HADAMARD, the_x, laws=frozenset({Law.IDEMPOTENT_SUM}))
+    compiled = compiled_with(gaussians(), rules=DEFAULT_RULES.adding(fuse=[mine]))
+    assert "left out: mine needs a + a = a, which the algebra real does not grant" in compiled.explain()
+
+
+def wrong(make: Any, pattern: Pattern) -> Rule:
+    return Rule("wrong", "?", pattern, make, laws=ORDINARY)
+
+
+def bare(op: str, *outputs: Any) -> Any:
+    """A replacement by an equation that is made by hand."""
+    return lambda match: Replacement.chain(
+        [match["x"]], Equation(OpRef(op), (), outputs or match.root.outputs, {}, match.root.source)
+    )
+
+
+LOG_EXP = Pattern(Entry("log", LogParameter, ("exp",)), Entry("exp", ExpParameter, ("x",)))
+WRONG: Any = [
+    (
+        "programs",
+        wrong(lambda match: made(match, "isnan", "x"), TIMES_ITSELF),
+        r"multiply s:f32\[2,b,2\]: its replacement has type bool\[2,b,2\], but stands in place of f32\[2,b,2\]",
+    ),
+    ("programs", wrong(bare("squre"), TIMES_ITSELF), "no rule can make the operation 'squre'"),
+    ("programs", wrong(bare("call"), TIMES_ITSELF), "no rule can make the operation 'call'"),
+    ("programs", wrong(bare("softmax"), TIMES_ITSELF), "softmax refuses its operands: .*axis"),
+    ("programs", wrong(bare("rescale"), TIMES_ITSELF), "rescale has 2 results; use operations of one result"),
+    (
+        "fuse",
+        wrong(lambda match: Replacement.chain((match["x"], match["y"]), HadamardLayer(3, 2)), HADAMARD),
+        r"HadamardLayer\(2.*it made HadamardLayer\(.*, which reads \[3, 3\] units, and gave it \[2, 2\]",
+    ),
+    (
+        "fuse",
+        wrong(lambda match: Replacement.chain((match["x"],), HadamardLayer(2, 2)), HADAMARD),
+        r"which reads \[2, 2\] units, and gave it \[2\]",
+    ),
+    (
+        "shatter",
+        wrong(lambda match: Replacement.chain((match["x"],), SumLayer(2, 5)), HADAMARD),
+        r"what it puts in place has 5 unit\(s\), and what was there 2",
+    ),
+    (
+        "fuse",
+        wrong(lambda match: match["x"], HADAMARD),
+        r"it gave GaussianLayer\(.*\); return Replacement.chain\(inputs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "bad", "message"), WRONG, ids=[row[2][:30] for row in WRONG])
+def test_a_replacement_that_does_not_fit_is_refused_by_the_name_of_its_rule(
+    table: str, bad: Rule, message: str
+) -> None:
+    with pytest.raises(GraphError, match=rf"rule wrong at .*{message}"):
+        compiled_with(gaussians(), rules=Rules().adding(**{table: [bad]}))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda match: Replacement.chain((match["x"],), SoftmaxParameter((7,))), r"reads shapes \(\(7,\),\), and gave"),
+        (lambda _: Replacement.chain((), normal((3,)).output), r"has \(3,\) as its shape, and what was there \(1, 2\)"),
+    ],
+)
+def test_a_replacement_of_parameters_of_other_shapes_is_refused(make: Any, message: str) -> None:
+    bad = wrong(make, Pattern(Entry("s", SoftmaxParameter, ("x",))))
+    with pytest.raises(GraphError, match=f"rule wrong at SoftmaxParameter.*{message}"):
+        optimize_circuit(gaussians(), Rules(parameters=(bad,)))
+
+
+def test_operations_tell_what_patterns_may_ask_of_them() -> None:
+    for name, row in OPS.items():
+        form = operation_form(name)
+        assert form is not None
+        for one in row.samples():
+            assert form.least <= len(one.inputs) <= (len(one.inputs) if form.most is None else form.most), name
+            assert form.config is None or form.config >= set(one.params), name
