@@ -5,14 +5,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plica.graph.fold import by_agenda, by_level, group_foldable, order_folds, schedule
-from plica.graph.order import topological_order
+from plica.errors import GraphError
+from plica.graph.fold import build_folded_graph, by_agenda, by_level, group_foldable, order_folds, schedule
+from plica.graph.order import layerwise_topological_order, topological_order
 from tests.harness.folding import fold_groups, fold_nodes
 
 Graph = Mapping[int, Sequence[int]]
@@ -190,3 +193,81 @@ def test_the_order_does_not_depend_on_the_hash_seed() -> None:
     }
     (text,) = texts
     assert len(text.splitlines()) > 40
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """A node that says itself what it folds with."""
+
+    name: str
+    settings: str = ""
+
+    def fold_settings(self) -> str:
+        return self.settings
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Other(Module):
+    """A node of another type."""
+
+
+def test_levels_are_grouped_by_what_modules_say() -> None:
+    """With four arguments, as levels of a graph whose modules have `fold_settings()`; the result unpacks."""
+    a, b, c, d = Module("a", "p"), Module("b", "q"), Module("c", "p"), Other("d", "p")
+    x, y = Module("x"), Module("y")
+    inputs: dict[Any, tuple[Module, ...]] = {x: (a, b), y: (c, d)}
+    levels = layerwise_topological_order([x, y], lambda node: inputs.get(node, ()))
+    nodes, in_nodes, outputs, info = build_folded_graph(levels, [y, x], lambda node: inputs.get(node, ()), tuple)
+    assert nodes == ((a, c), (b,), (d,), (x, y))
+    assert in_nodes[x, y] == ((a, c), (b,), (d,))
+    assert outputs == ((x, y), (x, y))
+    assert info.out_fold_idx == ((3, 1), (3, 0))
+    assert info.in_fold_idx[3] == (((0, 0), (1, 0)), ((0, 1), (2, 0)))
+    for group, members in enumerate(nodes):
+        for fold, module in enumerate(members):
+            assert info.find(module) == info.fold_idx[module] == (group, fold)
+            assert info.module(group, fold) is module
+
+
+def test_unlike_modules_are_refused_in_one_group() -> None:
+    a, b, x, y = Module("a"), Other("b"), Module("x"), Module("y")
+    inputs: dict[Any, tuple[Module, ...]] = {x: (a,), y: (a, a)}
+
+    def fold(*levels: Sequence[Module]) -> Any:
+        return build_folded_graph(levels, [], lambda node: inputs.get(node, ()), tuple, fold_settings=lambda _: "alike")
+
+    with pytest.raises(GraphError, match=r"of types Module and Other are in one group, .* begins with a: .*alike"):
+        fold([a, b])
+    with pytest.raises(GraphError, match=r"nodes with 1 and with 2 inputs are in one group, which begins with x"):
+        fold([a], [x, y])
+    with pytest.raises(GraphError, match=r"x reads a, which is not in an earlier frontier; give frontiers in topo"):
+        fold([x])
+    assert fold([a], [x], [y]).nodes == ((a,), (x,), (y,))
+
+
+def test_what_is_not_in_the_graph_is_not_found() -> None:
+    (_, _, _, info) = build_folded_graph([["a", "b"]], ["a"], lambda _: (), tuple, fold_settings=type)
+    with pytest.raises(GraphError, match="'c' is not part of the folded graph"):
+        info.find("c")
+    for group, fold in ((0, 2), (1, 0), (0, -1), (-1, 0)):
+        with pytest.raises(GraphError, match=f"there is no fold {fold} of group {group}"):
+            info.module(group, fold)
+
+
+def test_numbers_of_folds_of_folded_members_add_up() -> None:
+    """`pq` and `r` are folded already and become one; `x` reads the second fold of `pq` and the only one of `r`."""
+    reads: dict[str, list[list[tuple[str, int]]]] = {"pq": [[], []], "r": [[]], "x": [[("pq", 1), ("r", 0)]]}
+    inputs: dict[str, tuple[str, ...]] = {"pq": (), "r": (), "x": ("pq", "r")}
+    _, _, _, info = build_folded_graph(
+        [["r", "pq"], ["x"]],
+        ["x"],
+        inputs.__getitem__,
+        "+".join,
+        fold_settings=lambda node: len(inputs[node]),
+        folds_fn=reads.__getitem__,
+    )
+    assert info.modules == (("r", "pq", "pq"), ("x",))
+    assert info.in_fold_idx == (((), (), ()), (((0, 2), (0, 0)),))
+    assert info.find("pq") == (0, 1)

@@ -181,9 +181,9 @@ class Expected:
         with np.errstate(divide="ignore"):
             for layer, value in self._layers.items():
                 found.append(np.log(value) if self._signed else value)
-                for name, parameter in layer.params.items():
+                for name, parameter in layer.all_params.items():
                     array = np.asarray(oracle.parameter(parameter))
-                    found.append(array if name in ("logits", "log_partition") else np.log(np.abs(array)))
+                    found.append(array if name.split(".")[-1] in ("logits", "log_partition") else np.log(np.abs(array)))
         flat = np.concatenate([np.ravel(one) for one in found])
         return flat[np.isfinite(flat)].astype(float)
 

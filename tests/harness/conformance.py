@@ -24,9 +24,10 @@ from plica.backend.torch.queries import SamplingQuery
 from plica.errors import InputError, ShapeError
 from plica.files.structure import CLASSES, class_table, decode_circuit, encode_circuit
 from plica.ir.op import Unsupported
+from plica.lower.fold.settings import own_settings_of
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, SumLayer
+from plica.symbolic.layers import LAYER_ROWS, SumLayer, held_layers
 from plica.symbolic.parameters import ReferenceParameter, normal
 from tests.harness.case_circuits import UNITS, circuit_of, data_of
 from tests.harness.comparison import WAYS, Way, compare, compare_algebras
@@ -50,13 +51,13 @@ def check_layer(case: LayerCase) -> None:
     for layer in layers_of(case):
         for other in (type(layer)(**layer.config, **layer.params), copy.copy(layer)):
             assert other != layer, "layers are compared by identity"
-            assert (other.config, other.params) == (layer.config, layer.params)
-            assert other.fold_settings() == layer.fold_settings()
-        assert pickle.loads(pickle.dumps(layer)).fold_settings() == layer.fold_settings()
+            assert (other.config, other.all_params) == (layer.config, layer.all_params)
+            assert own_settings_of(other) == own_settings_of(layer)
+        assert own_settings_of(pickle.loads(pickle.dumps(layer))) == own_settings_of(layer)
         shared = layer.copyref()
-        assert shared.fold_settings() == layer.fold_settings()
-        for name, parameter in shared.params.items():
-            for mine, theirs in zip(parameter.leaves, layer.params[name].leaves, strict=True):
+        assert own_settings_of(shared) == own_settings_of(layer)
+        for name, parameter in shared.all_params.items():
+            for mine, theirs in zip(parameter.leaves, layer.all_params[name].leaves, strict=True):
                 assert mine is theirs or (isinstance(mine, ReferenceParameter) and mine.deref() is theirs)
 
 
@@ -145,10 +146,18 @@ def check_sampling(case: LayerCase) -> None:
     compiled = compiler.compile(circuit)
     samples, _ = SamplingQuery(compiled)(SAMPLES, generator=torch.Generator().manual_seed(8))
     oracle = Oracle(circuit, numbers(compiled), references([case]))
-    params = {name: oracle.parameter(one) for name, one in layer.params.items()}
+    params = {name: oracle.parameter(one) for name, one in layer.all_params.items()}
     shares = oracle.parameter(total.weight)[0] * case.totals(layer, params)
     shares = (shares / shares.sum()).astype(float)
     follows(case.encode(layer, samples.numpy().astype(float)), Mixture(shares, case.distributions(layer, params)))
+
+
+def settings(layer: Any) -> list[Any]:
+    """The config of a layer and of those that it holds, which it lists among its own."""
+    return [
+        {name: value for name, value in one.config.items() if not any(key.startswith(name) for key in one.sub_layers)}
+        for _, one in held_layers(layer)
+    ]
 
 
 def check_file(case: LayerCase) -> None:
@@ -157,8 +166,8 @@ def check_file(case: LayerCase) -> None:
     classes = class_table(dict.fromkeys([*CLASSES.values(), case.row.layer]))
     structure, arrays = encode_circuit(circuit, classes)
     again = decode_circuit(json.loads(json.dumps(structure, allow_nan=False)), arrays, classes)
-    assert [layer.fold_settings() for layer in again.layers] == [layer.fold_settings() for layer in circuit.layers]
-    assert [layer.config for layer in again.layers] == [layer.config for layer in circuit.layers]
+    assert [own_settings_of(layer) for layer in again.layers] == [own_settings_of(layer) for layer in circuit.layers]
+    assert [settings(layer) for layer in again.layers] == [settings(layer) for layer in circuit.layers]
     assert list(leaf_keys(again).values()) == list(leaf_keys(circuit).values())
 
 

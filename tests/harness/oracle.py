@@ -102,7 +102,7 @@ class Oracle:
         x = np.asarray(x, WIDE)
         values: dict[Layer, Array] = {}
         for layer in self._read:
-            params = {name: self.parameter(parameter) for name, parameter in layer.params.items()}
+            params = {name: self.parameter(parameter) for name, parameter in layer.all_params.items()}
             read = [values[one] for one in self.circuit.layer_inputs(layer)]
             values[layer] = self._references[type(layer)](space, layer, params, read or x)
         return values
@@ -159,7 +159,7 @@ def keys(circuit: Circuit) -> dict[Any, str]:
     """What a state dict calls each tensor: its name, or the topological index of its first owner and the parameter."""
     found: dict[Any, str] = {}
     for index, layer in enumerate(circuit.layers):
-        for name, parameter in layer.params.items():
+        for name, parameter in layer.all_params.items():
             targets: list[Any] = [getattr(node, "parameter", node) for node in parameter.nodes]
             tensors = list(dict.fromkeys(one for one in targets if type(one).__name__ == "TensorParameter"))
             for number, tensor in enumerate(tensors):

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from plica.symbolic.layers.rows import FusedRow, InputRow, ProductRow, SumRow
+from plica.lower.fold.settings import own_settings_of, padded_lengths
+from plica.symbolic.layers import LAYER_ROWS
+from plica.symbolic.layers.rows import FusedRow, InputRow, ProductRow, SumRow, with_sub_layers
 from plica.symbolic.parameters import TensorParameter, normal
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS, Params
@@ -34,11 +36,9 @@ class Folds:
     def __init__(self, layer: Any, seed: int = 0) -> None:
         self.layer = layer
         rng = np.random.default_rng(seed)
-        leaves = {leaf for one in layer.params.values() for leaf in one.leaves if isinstance(leaf, TensorParameter)}
-        ordered = sorted(leaves, key=lambda leaf: list(_tensors(layer)).index(leaf))
-        values = [{leaf: rng.normal(size=leaf.shape).astype(WIDE) for leaf in ordered} for _ in range(F)]
-        self.params = [{name: evaluate(one, fold) for name, one in layer.params.items()} for fold in values]
-        evaluated = [{name: evaluate(one, fold) for name, one in layer.evaluated_params.items()} for fold in values]
+        values = [{leaf: rng.normal(size=leaf.shape).astype(WIDE) for leaf in _tensors(layer)} for _ in range(F)]
+        self.params = [{name: evaluate(one, fold) for name, one in layer.all_params.items()} for fold in values]
+        evaluated = [{name: evaluate(one, fold) for name, one in layer.all_evaluated_params.items()} for fold in values]
         self.stacked = {name: np.stack([fold[name] for fold in evaluated]).astype(float) for name in evaluated[0]}
 
     def run(self, rule: Callable[..., Any], *arrays: Array, batched: Mapping[int, int] | None = None) -> Array:
@@ -47,13 +47,17 @@ class Folds:
 
         def traced(*operands: Any) -> Any:
             values = operands[len(arrays) :]
-            return rule(Params.of(xp, dict(zip(names, values, strict=True))), *operands[: len(arrays)])
+            params = Params.of(xp, dict(zip(names, values, strict=True)))
+            return rule(
+                with_sub_layers(params, self.layer, lambda one: LAYER_ROWS[type(one)]), *operands[: len(arrays)]
+            )
 
         return run_rule(traced, *arrays, *self.stacked.values(), batch_axis=dict(batched or {}))
 
 
 def _tensors(layer: Any) -> dict[Any, None]:
-    return dict.fromkeys(leaf for one in layer.params.values() for leaf in one.leaves)
+    leaves = (leaf for one in layer.all_params.values() for leaf in one.leaves)
+    return dict.fromkeys(leaf for leaf in leaves if isinstance(leaf, TensorParameter))
 
 
 def input_layer(case: InputCase, units: int = UNITS) -> Any:
@@ -207,8 +211,11 @@ def check_partial(case: InputCase) -> None:
 def check_padding(case: InputCase) -> None:
     """Layers of other lengths of their parameters have one key for folding; the circuits below fold them."""
     layer = input_layer(case)
-    assert bool(case.row.padding) == bool(case.alike), "the case has no other builders for what `padding` promises"
-    assert all(build(range(case.num_variables), UNITS).fold_settings() == layer.fold_settings() for build in case.alike)
+    assert bool(case.row.padding) == bool(layer.padded), "the row pads what the class does not name, or the reverse"
+    assert all(name in case.row.padding for name in layer.padded), "nothing is said to fill them up"
+    assert bool(padded_lengths(layer)) == bool(case.alike), "the case has no other builders for what is padded"
+    others = [build(range(case.num_variables), UNITS) for build in case.alike]
+    assert all(own_settings_of(other) == own_settings_of(layer) for other in others)
 
 
 def check_distribution(case: InputCase) -> None:

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plica.errors import ShapeError
 from plica.frontend.programs import interpret
+from plica.graph.fold import FoldIndexInfo
 from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
@@ -25,11 +27,13 @@ from plica.symbolic.parameters import (
     ExpParameter,
     HadamardParameter,
     Parameter,
+    ReduceSumParameter,
     ReferenceParameter,
     SoftmaxParameter,
     SoftplusParameter,
     SumParameter,
     TensorParameter,
+    UnaryOp,
 )
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer
@@ -60,6 +64,7 @@ class Lowering:
 
     owners: dict[TensorParameter, Leaf] = field(default_factory=dict)
     captured: list[Leaf | Constant] = field(default_factory=list)
+    folds: FoldIndexInfo[Any] | None = None
 
     def lower(self, *lists: Sequence[Any]) -> Program:
         builder = Builder(OPS)
@@ -78,6 +83,7 @@ class Lowering:
         )
         with scope.active():
             results = [values.evaluate([Parameter.from_input(one) for one in parameters]) for parameters in lists]
+        self.folds = values.info
         return builder.build([result.operand for result in results])
 
     @property
@@ -249,3 +255,84 @@ def graphs(draw: st.DrawFn) -> list[list[Parameter]]:
 def test_random_graphs(lists: list[list[Parameter]]) -> None:
     _, first = check(*lists)
     check(*reversed(lists), lowering=Lowering(owners=owners_of(first.leaves)))
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled(UnaryOp):
+    """Twice its input; what it is called does not matter, and what it is sealed by keeps it apart."""
+
+    label: str = ""
+    seal: str = ""
+
+    def infer_shape(self) -> tuple[int, ...]:
+        return self.in_shape
+
+    def evaluate(self, xp: Any, *arrays: Any) -> Any:
+        return xp.add(arrays[0], arrays[0])
+
+    def fold_settings(self) -> Any:
+        return self.in_shape, self.seal
+
+
+class Careless(Labelled):
+    """An operation whose settings forget its shape."""
+
+    def fold_settings(self) -> Any:
+        return "alike"
+
+
+def values_of(*operations: Any) -> tuple[Program, list[Any]]:
+    """The Program of operations on leaves of their own, and its values with those of their inputs."""
+    lowering = Lowering()
+    lists = [[Parameter.from_unary(operation, leaf(*operation.in_shape)) for operation in operations]]
+    program, numbers = lowering.lower(*lists), tensors(lists)
+    (found,) = lowering.values(program, numbers)
+    return program, [found, np.stack(list(numbers.values()))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "operations"),
+    [
+        ([{"label": "a"}, {"label": "b"}], 1),
+        ([{"seal": "a"}, {"seal": "b"}, {"seal": "a"}], 2),
+        ([{"label": "a", "seal": "x"}, {"label": "b", "seal": "x"}], 1),
+    ],
+)
+def test_fold_settings_of_an_operation_are_honoured(settings: list[dict[str, str]], operations: int) -> None:
+    program, (found, inputs) = values_of(*[Labelled(SHAPE, **one) for one in settings])
+    assert made(program)["add"] == operations
+    np.testing.assert_allclose(found, 2 * inputs)
+
+
+def test_the_default_compares_config_and_shapes() -> None:
+    assert SoftmaxParameter(SHAPE).fold_settings() == SoftmaxParameter(SHAPE).fold_settings()
+    for other in (SoftmaxParameter(SHAPE, axis=0), SoftmaxParameter((3, 2))):
+        assert SoftmaxParameter(SHAPE).fold_settings() != other.fold_settings()
+    base = leaf()
+    assert ReferenceParameter(base).fold_settings() == ReferenceParameter(base).fold_settings()
+    assert ReferenceParameter(base).fold_settings() != ReferenceParameter(leaf()).fold_settings()
+
+
+def test_settings_that_put_unlike_shapes_together_are_refused() -> None:
+    lists = [
+        Parameter.from_unary(ReduceSumParameter(shape), Parameter.from_unary(Careless(shape), leaf(*shape)))
+        for shape in (SHAPE, (2, 4))
+    ]
+    with pytest.raises(ShapeError, match=r"Careless: its fold_settings\(\) put .*\(2, 4\).* and .*\(2, 3\).* together"):
+        Lowering().lower(lists)
+
+
+def test_every_node_is_found_in_both_directions() -> None:
+    parameters = [softmax(leaf()), softmax(leaf()), added(leaf(), constant(1.0))]
+    lowering = Lowering()
+    lowering.lower(parameters)
+    assert lowering.folds is not None
+    info, nodes = lowering.folds, {node for one in parameters for node in one.nodes}
+    assert set(info.fold_idx) == nodes
+    for node in nodes:
+        group, fold = info.find(node)
+        assert info.module(group, fold) is node
+        owner = next(one for one in parameters if node in one.nodes)
+        reads = [info.module(*place) for place in info.in_fold_idx[group][fold]]
+        assert reads == list(owner.node_inputs(node))
+    assert info.find(parameters[0].output)[0] == info.find(parameters[1].output)[0]

@@ -54,7 +54,7 @@ def layer_table(circuit: Circuit) -> str:
                 str(circuit.layer_scope(layer)),
                 units,
                 " ".join(str(circuit.layer_index(child)) for child in inputs),
-                ", ".join(f"{name} {' '.join(map(str, one.shapes))}" for name, one in layer.params.items()),
+                ", ".join(f"{name} {' '.join(map(str, one.shapes))}" for name, one in layer.all_params.items()),
             )
         )
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]

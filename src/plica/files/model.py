@@ -253,7 +253,7 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
             semiring = Semiring.from_name(known["semiring"])
             check_semiring(circuit, semiring)
             if any(
-                one.dtype == DataType.COMPLEX for layer in circuit.layers for one in layer.evaluated_params.values()
+                one.dtype == DataType.COMPLEX for layer in circuit.layers for one in layer.all_evaluated_params.values()
             ):
                 lower_score(
                     single_groups(circuit), semiring, DType.FLOAT32, DType.FLOAT32

@@ -58,7 +58,15 @@ class ParameterValue(TypedDict):
     parameter: ParameterRecord
 
 
-LayerRecord = TypedDict("LayerRecord", {"class": str, "config": dict[str, Any], "params": dict[str, ParameterValue]})
+LayerRecord = TypedDict(
+    "LayerRecord",
+    {
+        "class": str,
+        "config": dict[str, Any],
+        "params": dict[str, ParameterValue],
+        "sub_layers": NotRequired[dict[str, Any]],
+    },
+)
 
 
 class CircuitRecord(TypedDict):
@@ -167,11 +175,12 @@ class _Encoder:
         self._index: dict[tuple[ParameterNode, tuple[int, ...]], int] = {}
 
     def layer(self, layer: Layer) -> Json:
-        return {
-            "class": self._name(layer),
-            "config": self._items(layer.config),
-            "params": {name: self.value(parameter) for name, parameter in layer.params.items()},
-        }
+        encoded: dict[str, Json] = {"class": self._name(layer), "config": {}, "params": self._items(layer.params)}
+        held = dict.fromkeys(name.partition(".")[0] for name in layer.sub_layers)
+        encoded["config"] = self._items({name: value for name, value in layer.config.items() if name not in held})
+        if held:
+            encoded["sub_layers"] = self._items({name: getattr(layer, name) for name in held})
+        return encoded
 
     def value(self, value: Any) -> Json:
         match value:
@@ -254,7 +263,7 @@ class _Decoder:
     def layer(self, encoded: Json, where: str) -> Layer:
         check(encoded, LayerRecord, where)
         settings = self._items(encoded["config"], where)
-        params = self._items(encoded["params"], where)
+        params = self._items(encoded["params"], where) | self._items(encoded.get("sub_layers", {}), where)
         twice = next((name for name in params if name in settings), None)
         if twice is not None:
             raise FileFormatError(f"{where}: {twice!r} is both a setting and a parameter")

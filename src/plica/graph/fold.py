@@ -7,19 +7,21 @@ respects inputs; `order_folds` orders the members of each group so that consumer
 >>> inputs = {"a": (), "b": (), "c": (), "d": (), "x": ("a", "c"), "y": ("b", "d")}
 >>> groups = schedule("abcdxy", inputs.__getitem__, lambda node: len(inputs[node]))
 >>> ordering = order_folds(groups, "yx", inputs.__getitem__)
->>> graph = build_folded_graph(ordering, "yx", inputs.__getitem__, lambda members, in_fold_idx: "".join(members))
->>> graph.nodes, graph.in_nodes["yx"], graph.outputs
+>>> settings = lambda node: len(inputs[node])
+>>> nodes, in_nodes, outputs, info = build_folded_graph(ordering, "yx", inputs.get, "".join, fold_settings=settings)
+>>> nodes, in_nodes["yx"], outputs
 (('badc', 'yx'), ('badc',), ('yx', 'yx'))
->>> graph.info.in_fold_idx[1]
+>>> info.in_fold_idx[1]
 (((0, 0), (0, 2)), ((0, 1), (0, 3)))
->>> graph.info.out_fold_idx
-((1, 0), (1, 1))
+>>> info.out_fold_idx, info.find("d"), info.module(0, 2)
+(((1, 0), (1, 1)), (0, 2), 'd')
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from plica.errors import GraphError
 from plica.graph.order import Inputs, layerwise_topological_order, topological_order
 
 Node = TypeVar("Node", bound=Hashable)
@@ -28,24 +30,64 @@ FoldIndex = tuple[int, int]
 InFoldIdx = tuple[tuple[FoldIndex, ...], ...]  # (F, H, 2)
 Settings = Callable[[Node], Hashable]
 Groups = tuple[tuple[Node, ...], ...]
+Folds = Callable[[Node], Sequence[Sequence[tuple[Node, int]]]]  # (F, H): the node that each fold reads, and its fold
 
 
 @dataclass(frozen=True, slots=True)
-class FoldIndexInfo:
-    """Where each fold finds its inputs, and where the outputs are.
+class FoldIndexInfo(Generic[Node]):
+    """Where every module has gone, where each fold finds its inputs, and where the outputs are.
 
     Args:
         in_fold_idx: For each group, for each of its F folds and each of its H inputs, the pair (group, fold).
         out_fold_idx: The pair (group, fold) of each output.
+        modules: For each group, the module of each of its folds; one that had several folds already stands at each.
+
+    Attributes:
+        fold_idx: The pair (group, fold) of every module; of one that had several folds already, its first.
     """
 
     in_fold_idx: tuple[InFoldIdx, ...]
     out_fold_idx: tuple[FoldIndex, ...]
+    modules: tuple[tuple[Node, ...], ...]
+    fold_idx: Mapping[Node, FoldIndex] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found: dict[Node, FoldIndex] = {}
+        for number, members in enumerate(self.modules):
+            for fold, module in enumerate(members):
+                found.setdefault(module, (number, fold))
+        object.__setattr__(self, "fold_idx", found)
+
+    def find(self, module: Node) -> FoldIndex:
+        """The pair (group, fold) of a module.
+
+        Raises:
+            GraphError: It is not part of the graph that was folded.
+        """
+        if module not in self.fold_idx:
+            raise GraphError(
+                f"{module!r} is not part of the folded graph; ask for a module of the graph as it was folded "
+                "(optimising a circuit replaces some layers, and folding leaves out what no output depends on)"
+            )
+        return self.fold_idx[module]
+
+    def module(self, group: int, fold: int) -> Node:
+        """The module that is one fold of a group.
+
+        Raises:
+            GraphError: There is no such group or fold.
+        """
+        if not 0 <= group < len(self.modules) or not 0 <= fold < len(self.modules[group]):
+            found = f"group {group} has {len(self.modules[group])}" if 0 <= group < len(self.modules) else "no group"
+            raise GraphError(
+                f"there is no fold {fold} of group {group} among {len(self.modules)} groups ({found}); "
+                "both count from 0"
+            )
+        return self.modules[group][fold]
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedGraph(Generic[Folded]):
-    """A folded graph.
+class FoldedGraph(NamedTuple, Generic[Node, Folded]):
+    """A folded graph: `nodes, in_nodes, outputs, info = build_folded_graph(...)`.
 
     Args:
         nodes: The folded nodes in topological order.
@@ -57,10 +99,15 @@ class FoldedGraph(Generic[Folded]):
     nodes: tuple[Folded, ...]
     in_nodes: dict[Folded, tuple[Folded, ...]]
     outputs: tuple[Folded, ...]
-    info: FoldIndexInfo
+    info: FoldIndexInfo[Node]
 
 
-def group_foldable(nodes: Iterable[Node], fold_settings: Settings[Node]) -> list[list[Node]]:
+def own_settings(node: Any) -> Hashable:
+    """The type of a node and what its `fold_settings()` says."""
+    return type(node), node.fold_settings()
+
+
+def group_foldable(nodes: Iterable[Node], fold_settings: Settings[Node] = own_settings) -> list[list[Node]]:
     """`nodes` that have equal settings together, in order of first appearance."""
     groups: dict[Hashable, list[Node]] = {}
     for node in nodes:
@@ -197,31 +244,72 @@ def order_folds(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[No
 
 
 def build_folded_graph(
-    ordering: Groups[Node],
+    ordering: Iterable[Sequence[Node]],
     outputs: Iterable[Node],
     incomings_fn: Inputs[Node],
-    fold_group_fn: Callable[[tuple[Node, ...], InFoldIdx], Folded],
-) -> FoldedGraph[Folded]:
-    """Fold each group of `ordering` into one node.
+    fold_group_fn: Callable[[tuple[Node, ...]], Folded],
+    *,
+    fold_settings: Settings[Node] = own_settings,
+    folds_fn: Folds[Node] | None = None,
+) -> FoldedGraph[Node, Folded]:
+    """Fold the alike nodes of each frontier of `ordering` into one node.
 
     Args:
-        ordering: Groups in topological order, each with its members in the order of the fold axis.
+        ordering: Frontiers in topological order: nodes that do not depend on one another. Either levels of the graph,
+            or groups of alike nodes as `schedule` and `order_folds` make them; the order of alike nodes in a frontier
+            is that of the fold axis.
         outputs: The nodes whose values are asked for, in order.
         incomings_fn: The inputs of a node, in order.
-        fold_group_fn: From the members of a group, and the places of their inputs, to the folded node.
+        fold_group_fn: From the members of a group to the folded node.
+        fold_settings: What nodes of one group have in common.
+        folds_fn: For a node that has several folds already, what each of them reads; numbers of folds add up. Without
+            it, every node is one fold and reads its inputs' only ones.
+
+    Raises:
+        GraphError: A frontier reads a node that is not in an earlier one, or unlike nodes have equal settings.
     """
-    fold_idx: dict[Node, FoldIndex] = {}
+    folds_of: Folds[Node] = folds_fn or (lambda node: (tuple((child, 0) for child in incomings_fn(node)),))
+    first: dict[Node, FoldIndex] = {}
     nodes: list[Folded] = []
     in_nodes: dict[Folded, tuple[Folded, ...]] = {}
     in_fold_idx: list[InFoldIdx] = []
-    for number, group in enumerate(ordering):
-        places = tuple(tuple(fold_idx[child] for child in incomings_fn(node)) for node in group)
-        folded = fold_group_fn(group, places)
-        read = dict.fromkeys(module for member in places for module, _ in member)
-        in_nodes[folded] = tuple(nodes[module] for module in read)
-        fold_idx.update((node, (number, fold)) for fold, node in enumerate(group))
-        nodes.append(folded)
-        in_fold_idx.append(places)
-    out_fold_idx = tuple(fold_idx[node] for node in outputs)
-    info = FoldIndexInfo(tuple(in_fold_idx), out_fold_idx)
-    return FoldedGraph(tuple(nodes), in_nodes, tuple(nodes[module] for module, _ in out_fold_idx), info)
+    modules: list[tuple[Node, ...]] = []
+    for frontier in ordering:
+        for group in group_foldable(frontier, fold_settings):
+            folds = [(node, fold) for node in group for fold in folds_of(node)]
+            _check_alike(group, [len(fold) for _, fold in folds])
+            places = tuple(tuple(_place(first, node, child, at) for child, at in fold) for node, fold in folds)
+            folded = fold_group_fn(tuple(group))
+            in_nodes[folded] = tuple(nodes[one] for one in dict.fromkeys(one for fold in places for one, _ in fold))
+            for number, (node, _) in enumerate(folds):
+                first.setdefault(node, (len(nodes), number))
+            nodes.append(folded)
+            in_fold_idx.append(places)
+            modules.append(tuple(node for node, _ in folds))
+    out_fold_idx = tuple(first[node] for node in outputs)
+    info = FoldIndexInfo(tuple(in_fold_idx), out_fold_idx, tuple(modules))
+    return FoldedGraph(tuple(nodes), in_nodes, tuple(nodes[number] for number, _ in out_fold_idx), info)
+
+
+def _check_alike(group: Sequence[Node], arities: Sequence[int]) -> None:
+    other = next((node for node in group if type(node) is not type(group[0])), None)
+    if other is not None or len(dict.fromkeys(arities)) > 1:
+        facts = (
+            f"of types {type(group[0]).__name__} and {type(other).__name__}"
+            if other is not None
+            else f"with {min(arities)} and with {max(arities)} inputs"
+        )
+        raise GraphError(
+            f"nodes {facts} are in one group, which begins with {group[0]!r}: what is computed as one must be alike; "
+            "let fold_settings() return the type, the number of inputs and all else that tells them apart"
+        )
+
+
+def _place(first: Mapping[Node, FoldIndex], node: Node, child: Node, fold: int) -> FoldIndex:
+    if child not in first:
+        raise GraphError(
+            f"{node!r} reads {child!r}, which is not in an earlier frontier; give frontiers in topological order, as "
+            "layerwise_topological_order does, and nodes that depend on one another in different ones"
+        )
+    number, start = first[child]
+    return number, start + fold

@@ -17,7 +17,7 @@ from plica.lower.optimize.ranges import never_negative
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import LAYER_ROWS, Layer
+from plica.symbolic.layers import LAYER_ROWS, Layer, held_layers
 from plica.symbolic.parameters import ConstantParameter, Parameter, ReferenceParameter, TensorParameter
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
@@ -39,23 +39,24 @@ def check_semiring(circuit: Circuit, semiring: Semiring, rows: Rows | None = Non
     if semiring.negative:
         return
     for layer in circuit.live.layers:
-        for name, one in layer.evaluated_params.items():
+        for name, one in layer.all_evaluated_params.items():
             if one.dtype == DataType.COMPLEX:
                 raise UnsupportedError(
                     f"{circuit.layer_name(layer)}: its {name} is made of complex numbers, which {semiring.name} does "
                     "not carry; compile with semiring='sum-product', or give real numbers."
                 )
-        known = type(layer) in LAYER_ROWS and type(layer) not in (rows or {})
-        names = _LINEAR_PARAMETERS if known else ()  # others are looked at when they are called
-        for name in names:
-            parameter = layer.evaluated_params.get(name)
-            if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():
-                raise UnsupportedError(_message(circuit, layer, name, semiring, float(value.min())))
+        for start, held in held_layers(layer):
+            known = type(held) in LAYER_ROWS and type(held) not in (rows or {})
+            names = _LINEAR_PARAMETERS if known else ()  # others are looked at when they are called
+            for name in names:
+                parameter = held.evaluated_params.get(name)
+                if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():
+                    raise UnsupportedError(_message(circuit, layer, start + name, semiring, float(value.min())))
 
 
 def is_never_negative(group: FoldedLayer, name: str) -> bool:
     """Whether no layer of a group can have a negative number in its parameter `name`."""
-    parameters = [layer.evaluated_params[name] for layer in group.members]
+    parameters = [layer.all_evaluated_params[name] for layer in group.members]
     return all(never_negative(parameter.output, parameter.node_inputs) for parameter in parameters)
 
 

@@ -133,6 +133,10 @@ class InputData:
         """The value of a group of input layers, with what is missing summed out: `(F, B, K)`."""
         layer, semiring = group.representative, self._scope.semiring
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        if not layer.num_variables:
+            alike = row.reduced(xp, semiring, layer, params)  # for all rows
+            rows = self._safe.dims[1]
+            return tuple(xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])) for one in alike)
         x = self._columns(group, layer)
         if self.missing is None:
             return row.body(xp, semiring, layer, params, x)

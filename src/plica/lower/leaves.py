@@ -6,7 +6,8 @@ that owns it in a circuit, `LAYER.PARAMETER` with the layer's topological index,
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,76 @@ class Leaf:
         return self.members[0].dtype
 
 
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Some folds of a leaf: all of them, one, a run of evenly spaced ones, or any list.
+
+    Args:
+        leaf: The leaf.
+        folds: Which of its folds, in the order in which they are read; one may come more than once.
+
+    >>> from plica.symbolic.initializers import NormalInitializer
+    >>> tensors = [TensorParameter(2, initializer=NormalInitializer()) for _ in range(4)]
+    >>> owners = owners_of([Leaf(tuple(tensors))])
+    >>> one, run = Pointer.to(tensors[2:3], owners), Pointer.to(tensors[::2], owners)
+    >>> one.folds, run.folds, Pointer.join([run, one]).folds
+    ((2,), (0, 2), (0, 2, 2))
+    >>> run.view([10, 11, 12, 13]), run.shape
+    ([10, 12], (2, 2))
+    """
+
+    leaf: Leaf
+    folds: tuple[int, ...]
+
+    @staticmethod
+    def to(tensors: Iterable[TensorParameter], owners: "Owners") -> "Pointer":
+        """The pointer to symbolic tensors, which one leaf holds.
+
+        Raises:
+            GraphError: No leaf holds one of them, or several leaves hold them.
+        """
+        pointers = []
+        for tensor in tensors:
+            if tensor not in owners:
+                raise GraphError(f"no leaf holds the tensor {tensor.name or tensor!r}; compile a circuit that has it")
+            pointers.append(Pointer(owners[tensor], (owners[tensor].members.index(tensor),)))
+        return Pointer.join(pointers)
+
+    @staticmethod
+    def join(pointers: Sequence["Pointer"]) -> "Pointer":
+        """Pointers to one leaf as one, which reads the folds of each in turn.
+
+        Raises:
+            GraphError: They point to several leaves, or there are none.
+        """
+        leaves = list(dict.fromkeys(pointer.leaf for pointer in pointers))
+        if len(leaves) != 1:
+            raise GraphError(
+                f"pointers fold where they point to one leaf, found {len(leaves)} leaves; read each on its own, or "
+                "compile first the circuit whose layers of alike parameters hold them all"
+            )
+        return Pointer(leaves[0], tuple(fold for pointer in pointers for fold in pointer.folds))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """`(len(folds), *shape)`."""
+        return (len(self.folds), *self.leaf.shape[1:])
+
+    @property
+    def members(self) -> tuple[TensorParameter, ...]:
+        """The symbolic tensors that it points to."""
+        return tuple(self.leaf.members[fold] for fold in self.folds)
+
+    def view(self, array: Any) -> Any:
+        """Its folds of the leaf's array `(F, *shape)`: a view, and a copy of folds that are not evenly spaced."""
+        if self.folds == tuple(range(len(self.leaf.members))):
+            return array
+        steps = {after - before for before, after in itertools.pairwise(self.folds)} or {1}
+        step = min(steps)
+        evenly = len(steps) == 1 and step > 0
+        return array[self.folds[0] : self.folds[-1] + 1 : step] if evenly else array[list(self.folds)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
     """An array that the Program captures and nobody changes: a constant parameter or fold indices."""
@@ -77,7 +148,7 @@ def leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
     """
     keys: dict[TensorParameter, str] = {}
     for index, layer in enumerate(circuit.layers):
-        for name, parameter in layer.params.items():
+        for name, parameter in layer.all_params.items():
             tensors = list(_tensors(parameter.nodes))
             for number, tensor in enumerate(tensors):
                 suffix = f".{number}" if len(tensors) > 1 else ""

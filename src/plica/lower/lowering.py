@@ -4,7 +4,7 @@ The parts that the score and the sampling Program have in common: the walk over 
 node once however many layers share it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 from typing import Any
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import TraceError
-from plica.graph.fold import FoldIndex
+from plica.errors import ShapeError, TraceError
+from plica.graph.fold import FoldIndex, FoldIndexInfo
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.ir.types import array_type
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
 from plica.lower.logs import exp_form, is_better, log_form
@@ -28,13 +29,15 @@ from plica.ops import OPS
 from plica.passes.algebra import Fired
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
-from plica.symbolic.layers import InputRow
+from plica.symbolic.layers import InputRow, Layer, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
 from plica.tracing import namespace as xp
 from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer, literal
+
+Others = Callable[[], list[Parameter]]
 
 
 @dataclass(slots=True)
@@ -65,13 +68,15 @@ class LoweringScope:
     _names: dict[str, str] = field(init=False)
     _values: ParameterValues = field(init=False)
     _constants: dict[str, Tracer] = field(default_factory=dict)
-    _derived: dict[tuple[Parameter, bool], Parameter] = field(default_factory=dict)
+    _derived: dict[tuple[Any, bool], Parameter] = field(default_factory=dict)
+    _joint: Joint = field(init=False)
 
     def __post_init__(self) -> None:
         self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
         # Before anything else has a name, so that a leaf is called alike in every Program of the circuit.
         self._names = {key: self.builder.reserve(_as_name(key)) for key in self._keys.values()}
+        self._joint = joint_groups(self.folded.groups, self.owners) if self.folded.folds else {}
         self._values = ParameterValues(self.dtype, self._leaf, self.owners, self.constant)
 
     def argument(self, name: str, shape: tuple[int | str, ...], dtype: DType) -> Tracer:
@@ -122,50 +127,76 @@ class LoweringScope:
 
     def parameters(self, group: FoldedLayer) -> Params:
         """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""
-        row = self.folded.row(group.representative)
-        padding = row.padding if isinstance(row, InputRow) else {}
-        evaluated = [layer.evaluated_params for layer in group.members]
+        padding = self._padding(group.representative)
 
         def array(name: str) -> Tracer | tuple[Tracer, ...]:
-            parameters = [params[name] for params in evaluated]
+            parameters = self._named(group, name)
             if len(parameters[0].outputs) > 1:
                 return self._values.evaluate_outputs(parameters)
-            return self._padded(parameters, padding.get(name))
+            return self._padded(parameters, padding.get(name), self._others(group, name))
 
         def weight(name: str, logs: bool) -> Weight:
             if not logs and not self.semiring.negative:
                 self.weights.setdefault((group, name))
-            return self._weight([params[name] for params in evaluated], padding.get(name), logs)
+            return self._weight(self._named(group, name), padding.get(name), logs, self._others(group, name))
 
-        return Params(tuple(evaluated[0]), array, weight)
+        params = Params(tuple(group.representative.all_evaluated_params), array, weight)
+        return with_sub_layers(params, group.representative, self.folded.row)
 
     def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
         """The values of a parameter, `(1, *shape)` for each of its outputs."""
         return self._values.evaluate_outputs([parameter])
 
-    def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool) -> Weight:
+    @property
+    def parameter_info(self) -> FoldIndexInfo[Any]:
+        """Where the nodes of parameters have gone, so far."""
+        return self._values.info
+
+    def _named(self, group: FoldedLayer, name: str) -> list[Parameter]:
+        """The parameter of each layer of a group, by its name in `all_params`."""
+        return [layer.all_evaluated_params[name] for layer in group.members]
+
+    def _others(self, group: FoldedLayer, name: str) -> Others:
+        """The same parameter of the groups whose is evaluated with it."""
+        joined = self._joint.get((group, name), ())
+        return lambda: [one for other in joined if other is not group for one in self._named(other, name)]
+
+    def _padding(self, layer: Layer) -> dict[str, float]:
+        """What fills the parameters of a layer and of those that it holds, by the names of `all_params`."""
+        row = self.folded.row(layer)
+        found = dict(row.padding) if isinstance(row, InputRow) else {}
+        for name, one in layer.sub_layers.items():
+            found.update((f"{name}.{key}", fill) for key, fill in self._padding(one).items())
+        return found
+
+    def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool, others: Others) -> Weight:
         """Parameters of ordinary numbers, or of logarithms, in both forms."""
         derived = [self._derive(one, from_logs) for one in parameters]
         linear, logs = (derived, parameters) if from_logs else (parameters, derived)
+
+        def derived_others() -> list[Parameter]:
+            return [self._derive(one, from_logs) for one in others()]
+
+        more_linear, more_logs = (derived_others, others) if from_logs else (others, derived_others)
         fills = (fill, fill) if fill is None else (exp(fill), fill) if from_logs else (fill, _log(fill))
         better = from_logs or any(map(is_better, logs, linear))
         return Weight(
-            lambda: self._padded(linear, fills[0]),
-            (lambda: self._padded(logs, fills[1])) if better else None,
+            lambda: self._padded(linear, fills[0], more_linear),
+            (lambda: self._padded(logs, fills[1], more_logs)) if better else None,
             from_logs,
-            (lambda: self._logs(logs)) if better else None,
+            (lambda: self._logs(logs, more_logs)) if better else None,
             max(known_range(one.output, one.node_inputs)[1] for one in linear),
             max(underflow(one.output, one.node_inputs) for one in linear),
         )
 
     def _derive(self, parameter: Parameter, from_logs: bool) -> Parameter:
         """The other form of a parameter, made once."""
-        key = (parameter, from_logs)
+        key = (parameter.output, from_logs)  # layers may make the same parameter anew whenever they are asked
         if key not in self._derived:
             self._derived[key] = (exp_form if from_logs else log_form)(parameter)
         return self._derived[key]
 
-    def _logs(self, logs: list[Parameter]) -> Logs:
+    def _logs(self, logs: list[Parameter], others: Others) -> Logs:
         """Logarithms of weights, or the arrays of which they are the log-softmax."""
         outputs = [one.output for one in logs]
         if all(
@@ -173,14 +204,19 @@ class LoweringScope:
         ):
             sources = [one.subgraph(one.node_inputs(one.output)[0]) for one in logs]
             return Logs("log_softmax", self._values.evaluate(sources))
-        return Logs("log", self._values.evaluate(logs))
+        return Logs("log", self._values.evaluate(logs, others))
 
-    def _padded(self, parameters: list[Parameter], fill: float | None) -> Tracer:
+    def _padded(self, parameters: list[Parameter], fill: float | None, others: Others) -> Tracer:
         """Parameters whose last axes differ, padded with `fill` to the longest: `(F, ..., C)`."""
         shapes = dict.fromkeys(parameter.shape for parameter in parameters)
         if len(shapes) == 1:
-            return self._values.evaluate(parameters)
-        assert fill is not None, "only rows with padding fold parameters of several shapes"
+            return self._values.evaluate(parameters, others)
+        if fill is None or len({shape[:-1] for shape in shapes}) > 1:
+            raise ShapeError(
+                f"{self.builder.source}: the layers have parameters of shapes {' and '.join(map(str, shapes))}; layers "
+                "fold with parameters of one shape, or, where the row's `padding` names the parameter, with last axes "
+                "of several lengths: return the shapes among the settings of fold_settings()"
+            )
         longest = max(shape[-1] for shape in shapes)
         arrays: list[Tracer] = []
         places: dict[int, FoldIndex] = {}

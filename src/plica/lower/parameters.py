@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.graph.fold import FoldIndex, order_folds, schedule
+from plica.errors import ShapeError
+from plica.graph.fold import FoldIndex, FoldIndexInfo, InFoldIdx, order_folds, own_settings, schedule
 from plica.graph.order import topological_order
 from plica.ir.dtypes import DType
 from plica.lower.fold.read import read_folds
@@ -22,7 +23,6 @@ from plica.symbolic.parameters import (
     ParameterOp,
     ReferenceParameter,
     TensorParameter,
-    setting_key,
 )
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -52,22 +52,46 @@ class ParameterValues:
         self._owners = owners
         self._constant = constant
         self._arrays: list[Tracer] = []
+        self._members: list[tuple[Node, ...]] = []  # of each array
+        self._reads: list[InFoldIdx] = []
         self._place: dict[Node, FoldIndex] = {}
 
-    def evaluate(self, parameters: Sequence[Parameter]) -> Tracer:
-        """The values of parameters of one output and one shape, `(len(parameters), *shape)`."""
-        (value,) = self.evaluate_outputs(parameters)
+    def evaluate(self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple) -> Tracer:
+        """The values of parameters of one output and one shape, `(len(parameters), *shape)`.
+
+        Args:
+            parameters: The parameters.
+            others: Those that will be asked for later, and are evaluated as one with these if they are not yet.
+        """
+        (value,) = self.evaluate_outputs(parameters, others)
         return value
 
-    def evaluate_outputs(self, parameters: Sequence[Parameter]) -> tuple[Tracer, ...]:
+    def evaluate_outputs(
+        self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple
+    ) -> tuple[Tracer, ...]:
         """The values of each output of parameters that are alike in shapes, `(len(parameters), *shape)` each."""
         outputs = [tuple(map(_target, parameter.outputs)) for parameter in parameters]
-        flat = [output for row in outputs for output in row]
-        if any(output not in self._place for output in flat):
-            self._add(parameters, flat)
+        if any(output not in self._place for row in outputs for output in row):
+            known = self._arrays_of(parameters)
+            self._add([*parameters, *(one for one in others() if self._goes_with(one, known))])
         return tuple(self._read([self._place[output] for output in column]) for column in zip(*outputs, strict=True))
 
-    def _add(self, parameters: Sequence[Parameter], outputs: Sequence[Node]) -> None:
+    @property
+    def info(self) -> FoldIndexInfo[Node]:
+        """Where each node has gone, as (number of the array, fold), and what it reads; a reference is its leaf."""
+        return FoldIndexInfo(tuple(self._reads), (), tuple(self._members))
+
+    def _arrays_of(self, parameters: Sequence[Parameter]) -> set[int]:
+        """The arrays that hold those of their nodes that are known."""
+        nodes = (_target(node) for one in parameters for node in one.nodes)
+        return {self._place[node][0] for node in nodes if node in self._place}
+
+    def _goes_with(self, parameter: Parameter, known: set[int]) -> bool:
+        """Whether it is not evaluated yet, and reads no other arrays: to join folds of several would copy them."""
+        return _target(parameter.output) not in self._place and self._arrays_of([parameter]) <= known
+
+    def _add(self, parameters: Sequence[Parameter]) -> None:
+        outputs = [_target(output) for parameter in parameters for output in parameter.outputs]
         home = {node: parameter for parameter in parameters for node in parameter.nodes}
 
         def inputs(node: Node) -> tuple[Node, ...]:
@@ -83,24 +107,19 @@ class ParameterValues:
         groups = order_folds(schedule(nodes, inputs, self._settings), outputs, inputs)
         for group in groups:
             if group[0] not in self._place:
-                self._append(group, self._value(group, inputs))
+                reads = tuple(tuple(self._place[child] for child in inputs(node)) for node in group)
+                self._append(group, self._value(group, reads), reads)
 
     def _settings(self, node: Node) -> Hashable:
         """What alike nodes have in common."""
-        if node in self._place:
-            return "known"
-        if isinstance(node, ParameterOp):
-            return (type(node), setting_key(node.config), node.in_shapes)
-        if isinstance(node, TensorParameter):
-            return ("tensor", node.shape, node.dtype, node.learnable)
-        kind = "complex" if node.dtype == DataType.COMPLEX else "real"
-        return (kind, node.shape, setting_key(node.value) if np.ndim(node.value) == 0 else "array")
+        return "known" if node in self._place else own_settings(node)
 
-    def _value(self, group: Sequence[Node], inputs: Callable[[Node], tuple[Node, ...]]) -> Tracer:
+    def _value(self, group: Sequence[Node], reads: InFoldIdx) -> Tracer:
         first = group[0]
         if isinstance(first, ParameterOp):
+            _check_shapes(group)
             arity = len(first.in_shapes)
-            operands = [self._read([self._place[inputs(node)[place]] for node in group]) for place in range(arity)]
+            operands = [self._read([fold[place] for fold in reads]) for place in range(arity)]
             result: Tracer = first.evaluate(xp, *operands)
             return xp.astype(result, real_width(result.dtype, self._dtype))
         return self._leaf(Leaf(tuple(group))) if isinstance(first, TensorParameter) else self._constants(group)
@@ -114,9 +133,11 @@ class ParameterValues:
             return xp.full((len(group), *group[0].shape), number, dtype=dtype)
         return self._constant(np.stack([node.value for node in group]).astype(dtype.value), "constant")
 
-    def _append(self, group: Sequence[Node], value: Tracer) -> None:
+    def _append(self, group: Sequence[Node], value: Tracer, reads: InFoldIdx = ()) -> None:
         self._place.update((node, (len(self._arrays), fold)) for fold, node in enumerate(group))
         self._arrays.append(value)
+        self._members.append(tuple(group))
+        self._reads.append(reads or ((),) * len(group))
 
     def _read(self, places: Sequence[FoldIndex]) -> Tracer:
         return read_folds(self._arrays, places, lambda index: self._constant(index, "index"))
@@ -124,6 +145,17 @@ class ParameterValues:
 
 def _target(node: Node) -> Node:
     return node.deref() if isinstance(node, ReferenceParameter) else node
+
+
+def _check_shapes(group: Sequence[ParameterOp]) -> None:
+    first = group[0]
+    for node in group:
+        if (node.in_shapes, node.shape) != (first.in_shapes, first.shape):
+            raise ShapeError(
+                f"{type(first).__name__}: its fold_settings() put operations of input shapes {first.in_shapes} and "
+                f"{node.in_shapes} together, results {first.shape} and {node.shape}; what is computed as one has one "
+                "shape: return the shapes among the settings"
+            )
 
 
 def wide_dtype(kind: DataType, real: DType) -> DType:

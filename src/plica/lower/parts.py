@@ -83,7 +83,9 @@ class LayerPart:
             group = self.folded.groups[-1]
             with scope.builder.at(repr(self.layer)):
                 result = self.semiring.result(xp, inner_value(scope, group, inputs))
-        return Lowered(scope.build([result]), tuple(scope.captured), doubtful_weights(scope))
+        return Lowered(
+            scope.build([result]), tuple(scope.captured), doubtful_weights(scope), scope.parameter_info, scope.fired
+        )
 
 
 @final
@@ -114,7 +116,7 @@ class ParameterPart:
         (layer,) = self.circuit.layers
         with scope.trace.active(), scope.builder.at("parameter"):
             results = scope.outputs(layer.params["value"])
-        return Lowered(scope.build(results), tuple(scope.captured))
+        return Lowered(scope.build(results), tuple(scope.captured), (), scope.parameter_info, scope.fired)
 
 
 def _own_keys(circuit: Circuit) -> dict[TensorParameter, str]:

@@ -96,8 +96,8 @@ class Resolver:
 
     def layer(self, layer: AnyLayer) -> AnyLayer:
         """The layer, or a copy with its parameters as their rules have them."""
-        now = {name: self.parameter(parameter) for name, parameter in layer.params.items()}
-        changed = any(now[name] is not parameter for name, parameter in layer.params.items())
+        now = {name: self.parameter(parameter) for name, parameter in layer.all_params.items()}
+        changed = any(now[name] is not parameter for name, parameter in layer.all_params.items())
         return layer.with_params(now) if changed else layer
 
     def parameter(self, parameter: Parameter) -> Parameter:

@@ -18,6 +18,7 @@ from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.layers.base import check_layer
 from plica.symbolic.scope import Scope
 
 # For each scope of a product, the ways in which products of that scope split it, in order of appearance.
@@ -406,16 +407,7 @@ def _check_listed(
     listed: Mapping[Layer, None], in_layers: Mapping[Layer, Sequence[Layer]], outputs: tuple[Layer, ...]
 ) -> None:
     for layer in listed:
-        if not isinstance(layer, InputLayer | InnerLayer):
-            raise DTypeError(
-                f"Circuit: expected layers, found {layer!r}; a layer of your own subclasses InputLayer, InnerLayer or "
-                "ProductLayer"
-            )
-        if type(layer).__eq__ is not object.__eq__:
-            raise DTypeError(
-                f"Circuit: layers must be compared by identity, but {type(layer).__name__} defines equality; "
-                "declare it with @dataclass(frozen=True, eq=False)"
-            )
+        check_layer(layer)
     for layer, inputs in in_layers.items():
         for unknown in (layer, *inputs):
             if unknown not in listed:

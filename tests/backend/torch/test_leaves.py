@@ -1,6 +1,7 @@
 """State dicts: unfolded names and shapes whatever was folded, and messages that name them."""
 
 import copy
+from functools import partial
 from keyword import kwlist
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 
 import plica
 from plica.backend.torch.compiler import TorchCompiler
-from plica.backend.torch.leaves import Leaves, attribute_of
-from plica.errors import GraphError
+from plica.backend.torch.leaves import Leaves, attribute_of, foldwise_initializer_
+from plica.errors import GraphError, ShapeError
+from plica.lower.leaves import Leaf, Pointer
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer, NormalInitializer, UniformInitializer
@@ -208,3 +210,57 @@ def test_whole_numbers_beyond_int64_may_start_a_tensor() -> None:
     start = TensorParameter(1, 1, initializer=ConstantTensorInitializer(2**63))
     compiled = TorchCompiler("sum-product").compile(chain(coin([0], 1), SumLayer(1, 1, weight=start)))
     assert compiled.state_dict()["1.weight"].item() == 2.0**63
+
+
+def test_a_folded_tensor_is_filled_fold_by_fold() -> None:
+    tensor = torch.full((3, 2), -1.0)
+    fill = partial(foldwise_initializer_, initializers=[torch.nn.init.ones_, None, lambda fold: fold.fill_(7)])
+    assert fill(tensor) is tensor
+    assert tensor.tolist() == [[1, 1], [-1, -1], [7, 7]]
+    learned = torch.nn.Parameter(torch.zeros(1, 2))
+    foldwise_initializer_(learned, initializers=[torch.nn.init.ones_])
+    assert learned.tolist() == [[1, 1]]
+    with pytest.raises(ShapeError, match=r"2 initializers for the 3 folds of a tensor of shape \(3, 2\)"):
+        foldwise_initializer_(tensor, initializers=[None, None])
+
+
+# folds that are read, whether the result is a view
+POINTED: dict[str, tuple[list[int], bool]] = {
+    "all": ([0, 1, 2, 3, 4], True),
+    "one": ([3], True),
+    "a run": ([1, 2, 3], True),
+    "every second": ([0, 2, 4], True),
+    "a list": ([4, 0, 1], False),
+    "one twice": ([2, 2], False),
+    "backwards": ([2, 1], False),
+}
+
+
+@pytest.mark.parametrize("name", POINTED)
+def test_a_pointer_reads_folds_of_a_leaf(name: str) -> None:
+    folds, is_view = POINTED[name]
+    inputs = [coin([place], 2) for place in range(5)]
+    circuit = bag(HadamardLayer(2, 5), *inputs)
+    compiler = TorchCompiler()
+    compiled = compiler.compile(circuit)
+    tensors: list[Any] = [next(iter(layer.params["logits"].leaves)) for layer in inputs]
+    (whole,) = (tensor for _, tensor in compiled.leaves.items())
+    found = compiler.view_of(*[tensors[fold] for fold in folds])
+    assert torch.equal(found, whole[folds])
+    assert (found.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()) == is_view
+    if is_view:
+        with torch.no_grad():
+            found.fill_(0.25)
+        assert torch.equal(whole[folds], torch.full((len(folds), 2, 2), 0.25))
+
+
+def test_pointers_fold_to_one_leaf_alone() -> None:
+    leaves = [Leaf(tuple(TensorParameter(2, initializer=NormalInitializer()) for _ in range(3))) for _ in range(2)]
+    first, second, other = Pointer(leaves[0], (2,)), Pointer(leaves[0], (0, 1)), Pointer(leaves[1], (0,))
+    joined = Pointer.join([first, second])
+    assert (joined.folds, joined.shape) == ((2, 0, 1), (3, 2))
+    assert joined.members == (leaves[0].members[2], *leaves[0].members[:2])
+    with pytest.raises(GraphError, match="pointers fold where they point to one leaf, found 2 leaves"):
+        Pointer.join([first, other])
+    with pytest.raises(GraphError, match="no leaf holds the tensor"):
+        Pointer.to(leaves[1].members, {})

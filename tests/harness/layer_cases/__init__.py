@@ -8,12 +8,14 @@ from tests.harness.layer_cases import (
     cpt,
     gaussian,
     hadamard,
+    holding,
     joint,
     kronecker,
     neighbours,
     poisson,
     tensordot,
     tucker,
+    unequal,
 )
 from tests.harness.layer_cases import sum as sum_
 from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
@@ -29,8 +31,15 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *tensordot.CASES,
 )
 
-# Layers of a user's own, as a context is given them: of several variables, of another distribution, and a sum.
-OWN_CASES: tuple[LayerCase, ...] = (*joint.CASES, *poisson.CASES, *neighbours.CASES)
+# Layers of a user's own, as a context is given them: of several variables, of other distributions, sums, and layers
+# that hold layers.
+OWN_CASES: tuple[LayerCase, ...] = (
+    *joint.CASES,
+    *poisson.CASES,
+    *neighbours.CASES,
+    *holding.CASES,
+    *unequal.CASES,
+)
 
 CASES: tuple[LayerCase, ...] = (*LAYER_CASES, *OWN_CASES)
 

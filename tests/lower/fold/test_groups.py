@@ -1,6 +1,7 @@
 """Folded circuits: the groups of large ones, what is copied to read them, and layers of unequal sizes in one group."""
 
 from collections import Counter
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,12 +13,17 @@ from hypothesis import strategies as st
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery
-from plica.errors import InputError
+from plica.errors import GraphError, InputError
+from plica.frontend.programs import interpret
+from plica.graph.fold import build_folded_graph
+from plica.ir.dtypes import DType
 from plica.ir.program import Program
-from plica.lower.fold.groups import fold_circuit, single_groups
+from plica.lower.fold.groups import FoldedLayer, fold_again, fold_circuit, fold_layer_group, single_groups
+from plica.lower.leaves import Leaf, leaf_keys
 from plica.lower.optimize import optimize_circuit
+from plica.lower.queries.score import lower_score
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer, TuckerLayer
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, ProductLayer, SumLayer, TuckerLayer
 from plica.symbolic.parameters import softmax_normal
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, product_then_sum, tensor
@@ -210,3 +216,102 @@ def test_groups_say_what_they_are() -> None:
     assert ("fused", TuckerLayer) in {
         (group.kind, group.layer_class) for group in TorchCompiler().compile(circuit).layers
     }
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_every_layer_is_found_in_both_directions(name: str) -> None:
+    circuit = CIRCUITS[name]()
+    info = fold_circuit(circuit).info
+    for layer in circuit.live.layers:
+        group, fold = info.find(layer)
+        assert info.module(group, fold) is layer
+        reads = tuple(info.module(*place) for place in info.in_fold_idx[group][fold])
+        assert reads == circuit.layer_inputs(layer)
+    assert [info.module(*place) for place in info.out_fold_idx] == list(circuit.outputs)
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_what_is_folded_folds_again(name: str) -> None:
+    """Single groups fold to as many as layers do, numbers of folds add up, and every fold reads what it read."""
+    circuit = CIRCUITS[name]()
+    single, again = single_groups(circuit), fold_again(single_groups(circuit))
+    assert len(again.groups) == len(fold_circuit(circuit).groups)
+    assert sum(group.num_folds for group in again.groups) == len(single.groups)
+    for folded in (again, fold_again(again)):
+        assert len(folded.groups) == len(again.groups)
+        for layer in circuit.live.layers:
+            group, fold = folded.info.find(layer)
+            reads = tuple(folded.info.module(*place) for place in folded.groups[group].in_fold_idx[fold])
+            assert reads == circuit.layer_inputs(layer)
+        assert [folded.info.module(*place) for place in folded.out_fold_idx] == list(circuit.outputs)
+
+
+def test_groups_of_several_folds_become_one() -> None:
+    """Two groups of two inputs each, which somebody kept apart, are one of four; their values are the oracle's."""
+    inputs = [coin([v], 2) for v in range(4)]
+    product, total = HadamardLayer(2, 4), SumLayer(2, 1)
+    circuit = Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
+    ordering = ((inputs[1], inputs[0]), (inputs[2], inputs[3]), (product,), (total,))
+    graph = build_folded_graph(ordering, [total], circuit.layer_inputs, fold_layer_group, fold_settings=type)
+    groups = tuple(
+        FoldedLayer(group.members, places) for group, places in zip(graph.nodes, graph.info.in_fold_idx, strict=True)
+    )
+    apart = replace(single_groups(circuit), groups=groups, info=graph.info)
+    again = fold_again(apart)
+    assert [group.num_folds for group in apart.groups] == [2, 2, 1, 1]
+    assert [group.members for group in again.groups] == [(*ordering[0], *ordering[1]), (product,), (total,)]
+    assert again.groups[1].in_fold_idx == (((0, 1), (0, 0), (0, 2), (0, 3)),)
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    lowered = lower_score(again, compiled.semiring, DType.FLOAT64, DType.INT64)
+    held = numbers(compiled)
+    names = leaf_keys(circuit)
+    consts = [
+        np.stack([held[names[member]] for member in one.members]) if isinstance(one, Leaf) else one.value
+        for one in lowered.captured
+    ]
+    x = all_states(circuit)
+    (result,) = interpret(lowered.program, x, consts=consts)
+    np.testing.assert_allclose(np.asarray(result), Oracle(circuit, held).log(x).astype(float), rtol=1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Sealed(ProductLayer):
+    """A product of one input that folds with those of its seal, whatever it is called."""
+
+    num_input_units: int
+    seal: str = ""
+    label: str = ""
+    arity = 1
+
+    @property
+    def num_output_units(self) -> int:
+        return self.num_input_units
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"num_input_units": self.num_input_units, "seal": self.seal, "label": self.label}
+
+    def fold_settings(self) -> Any:
+        return self.seal
+
+
+def test_fold_settings_of_a_layer_are_honoured() -> None:
+    inputs = [coin([v], 2) for v in range(3)]
+    sealed = [Sealed(2, "a", "first"), Sealed(2, "b"), Sealed(2, "a", "third")]
+    product = HadamardLayer(2, 3)
+    edges: dict[Any, Any] = {layer: [one] for layer, one in zip(sealed, inputs, strict=True)}
+    folded = fold_circuit(Circuit([*inputs, *sealed, product], {**edges, product: sealed}, [product]))
+    assert [group.members for group in folded.groups if group.layer_class is Sealed] == [
+        (sealed[0], sealed[2]),
+        (sealed[1],),
+    ]
+
+
+def test_settings_that_put_unlike_layers_together_are_refused() -> None:
+    inputs = [coin([0], 2), coin([1], 3)]
+    sealed = [Sealed(2), Sealed(3)]
+    edges: dict[Any, Any] = {layer: [one] for layer, one in zip(sealed, inputs, strict=True)}
+    ends = [SumLayer(units, 1) for units in (2, 3)]
+    circuit = Circuit([*inputs, *sealed, *ends], {**edges, ends[0]: [sealed[0]], ends[1]: [sealed[1]]}, ends)
+    with pytest.raises(GraphError, match=r"Sealed.* are in one group, but their numbers of inputs and units differ: "):
+        fold_circuit(circuit)

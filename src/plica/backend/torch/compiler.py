@@ -19,7 +19,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.layer_map import CompiledLayer, LayerMap
-from plica.lower.leaves import Leaf, leaf_keys, owners_of
+from plica.lower.leaves import Leaf, Pointer, leaf_keys, owners_of
 from plica.lower.optimize import DEFAULT_RULES, Optimized, Provenance, RuleContext, Rules, optimize_circuit
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.registry import CompilationRules
@@ -266,6 +266,16 @@ class TorchCompiler:
             raise KeyError(parameter)
         leaf = self._owners[tensor]
         return self._store.tensors[leaf], leaf.members.index(tensor)
+
+    def view_of(self, *parameters: TensorParameter) -> Tensor:
+        """The folds that hold symbolic tensors, `(len(parameters), *shape)`: a view where they are evenly spaced.
+
+        Raises:
+            GraphError: No compiled circuit has one of them, or they are folds of several tensors.
+        """
+        pointer = Pointer.to(parameters, self._owners)
+        view: Tensor = pointer.view(self._store.tensors[pointer.leaf])
+        return view
 
     def parameters_of(self, tensor: Tensor) -> tuple[TensorParameter, ...]:
         """The symbolic tensors of the folds of a folded one; KeyError if it is none of this compiler's."""

@@ -77,10 +77,10 @@ def _described(circuit: TorchCircuit, layer: Layer) -> Iterator[str]:
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             yield f"  {what} {', '.join(names[:_NAMED])}{more}"
-    for name, parameter in layer.params.items():
+    for name, parameter in layer.all_params.items():
         yield f"  {name}: {parameter!r}"
-        if resolved.params[name] is not parameter:
-            yield f"  {name} by its rules: {resolved.params[name]!r}"
+        if resolved.all_params[name] is not parameter:
+            yield f"  {name} by its rules: {resolved.all_params[name]!r}"
 
 
 def _rewritten(circuit: TorchCircuit, layer: Layer) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from keyword import kwlist
 from typing import Any, final
 from weakref import WeakSet
@@ -239,6 +240,36 @@ def new_tensor(leaf: Leaf, real: torch.dtype, device: torch.device) -> Tensor:
 
 
 @torch.no_grad()
+def foldwise_initializer_(tensor: Tensor, *, initializers: Sequence[Callable[[Tensor], object] | None]) -> Tensor:
+    """Fill a folded tensor with an initializer for each fold; with `functools.partial`, one initializer made of many.
+
+    Args:
+        tensor: `(F, ...)`, filled in place.
+        initializers: F functions, each of which fills the fold `(...)` that it is given in place; None leaves it as
+            it is.
+
+    Returns:
+        `tensor`.
+
+    Raises:
+        ShapeError: There is not one initializer for each fold.
+
+    >>> foldwise_initializer_(torch.zeros(3, 2), initializers=[nn.init.ones_, None, lambda fold: fold.fill_(7)])
+    tensor([[1., 1.],
+            [0., 0.],
+            [7., 7.]])
+    """
+    if len(initializers) != len(tensor):
+        raise ShapeError(
+            f"foldwise_initializer_: {len(initializers)} initializers for the {len(tensor)} folds of a tensor of shape "
+            f"{tuple(tensor.shape)}; give one for each fold, or None where it stays"
+        )
+    for fold, initializer in zip(tensor.unbind(), initializers, strict=True):
+        if initializer is not None:
+            initializer(fold)
+    return tensor
+
+
 def initialize(
     leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorParameter, int], seed: int, drawing: Drawing
 ) -> None:
@@ -248,10 +279,17 @@ def initialize(
     every device. Folds of tensors without a number belong to other circuits and stay as they are.
     """
     for leaf, tensor in leaves:
-        for member, fold in zip(leaf.members, tensor.unbind(), strict=True):
-            if member not in numbers:
-                continue
-            fill(fold, member.initializer, np.random.default_rng([seed, numbers[member]]), drawing)
+        own = [
+            partial(_fill_member, member=member, seed=[seed, numbers[member]], drawing=drawing)
+            if member in numbers
+            else None
+            for member in leaf.members
+        ]
+        foldwise_initializer_(tensor, initializers=own)
+
+
+def _fill_member(fold: Tensor, member: TensorParameter, seed: list[int], drawing: Drawing) -> None:
+    fill(fold, member.initializer, np.random.default_rng(seed), drawing)
 
 
 @torch.no_grad()

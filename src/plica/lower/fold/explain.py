@@ -1,9 +1,11 @@
 """What folding did, in lines: how many layers became one, and why alike-looking layers stayed apart."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.symbolic.layers import InputLayer, Layer
+from plica.lower.fold.settings import own_settings_of
+from plica.symbolic.layers import InputLayer, Layer, held_layers
 from plica.symbolic.parameters import Parameter
 
 
@@ -24,7 +26,9 @@ def _line(group: FoldedLayer) -> str:
 
 
 def _described(layer: Layer) -> str:
-    settings = (f"{name}={value}" for name, value in layer.config.items() if name != "scope")
+    hidden = ("scope", *(name.partition(".")[0] for name in layer.sub_layers))
+    settings = [f"{name}={value}" for name, value in layer.config.items() if name not in hidden]
+    settings += [f"{name}={_described(one)}" for name, one in layer.sub_layers.items()]
     return f"{type(layer).__name__}({', '.join(settings)})"
 
 
@@ -39,9 +43,11 @@ def _apart(folded: FoldedCircuit) -> Iterator[str]:
 
 
 def _reasons(groups: list[FoldedLayer]) -> Iterator[str]:
-    settings = {group.representative.fold_settings() for group in groups}
-    if len(settings) < len(groups) and not isinstance(groups[0].representative, InputLayer):
-        yield f"{len(groups) - len(settings) + 1} are alike but read one another's results"
+    settings = {own_settings_of(group.representative) for group in groups}
+    if len(settings) < len(groups):
+        inputs = isinstance(groups[0].representative, InputLayer)
+        why = "of lengths that cost more to fill up than a group does" if inputs else "but read one another's results"
+        yield f"{len(groups) - len(settings) + 1} are alike {why}"
     differing = _differences(groups)
     if differing:
         yield f"they differ in {', '.join(differing)}"
@@ -61,8 +67,11 @@ def _differences(groups: list[FoldedLayer]) -> list[str]:
 
 
 def _facts(layer: Layer) -> dict[str, str]:
-    facts = {name: value for name, value in layer.config.items() if name != "scope"}
-    facts |= {f"the shape of {name}": _shapes(parameter) for name, parameter in layer.evaluated_params.items()}
+    facts: dict[str, Any] = {}
+    for start, one in held_layers(layer):
+        hidden = ("scope", *(name.partition(".")[0] for name in one.sub_layers))
+        facts |= {start + name: value for name, value in one.config.items() if name not in hidden}
+    facts |= {f"the shape of {name}": _shapes(parameter) for name, parameter in layer.all_evaluated_params.items()}
     if isinstance(layer, InputLayer):
         facts["num_variables"] = layer.num_variables
     facts["mixing"] = getattr(layer, "mixing", None)

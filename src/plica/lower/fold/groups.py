@@ -10,12 +10,13 @@
 (((0, 0), (0, 1)),)
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plica.errors import UnsupportedError
-from plica.graph.fold import FoldIndex, Groups, build_folded_graph, order_folds, schedule
+from plica.errors import GraphError, UnsupportedError
+from plica.graph.fold import FoldIndex, FoldIndexInfo, Groups, InFoldIdx, build_folded_graph, order_folds, schedule
+from plica.lower.fold.settings import fold_settings_of, padded_lengths
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
@@ -39,15 +40,23 @@ class FoldedLayer:
     Args:
         members: The layers, in the order of the fold axis.
         in_fold_idx: For each fold and each of its H inputs, the group and the fold to read; shape (F, H, 2).
+
+    Attributes:
+        representative: The layer whose config stands for all: the first of those with the longest padded parameters.
+        sub_layers: What the members hold, folded as they are, by name.
     """
 
     members: tuple[Layer, ...]
-    in_fold_idx: tuple[tuple[FoldIndex, ...], ...]
+    in_fold_idx: InFoldIdx = ()
+    representative: Layer = field(init=False)
+    sub_layers: dict[str, "FoldedLayer"] = field(init=False)
 
-    @property
-    def representative(self) -> Layer:
-        """The layer whose config stands for all."""
-        return self.members[0]
+    def __post_init__(self) -> None:
+        first = self.members[0]
+        longest = max(self.members, key=padded_lengths) if padded_lengths(first) else first
+        object.__setattr__(self, "representative", longest)
+        held = {name: FoldedLayer(tuple(one.sub_layers[name] for one in self.members)) for name in first.sub_layers}
+        object.__setattr__(self, "sub_layers", held)
 
     @property
     def layer_class(self) -> type[Layer]:
@@ -83,7 +92,7 @@ class FoldedCircuit:
         circuit: What was folded.
         described: The circuit as it was described, before rules were applied; it names tensors and has the properties.
         groups: Of the layers that the outputs depend on, in topological order.
-        out_fold_idx: For each output of the circuit, its group and fold.
+        info: Where each layer of the optimised circuit has gone, as (number among `modules`, fold), and back.
         folds: Whether alike layers were to be one group.
         rows: The rows of layers that are not Plica's own.
         rewriting: By which rules its Programs are rewritten, where those are not Plica's own alone.
@@ -92,10 +101,20 @@ class FoldedCircuit:
     circuit: Circuit
     described: Circuit
     groups: tuple[FoldedLayer, ...]
-    out_fold_idx: tuple[FoldIndex, ...]
+    info: FoldIndexInfo[Layer]
     folds: bool
     rows: Rows
     rewriting: Rewriting | None = None
+
+    @property
+    def modules(self) -> tuple[FoldedLayer, ...]:
+        """The groups, and after them the folded layers that they hold."""
+        return (*self.groups, *(one for group in self.groups for one in _held(group)))
+
+    @property
+    def out_fold_idx(self) -> tuple[FoldIndex, ...]:
+        """For each output of the circuit, its group and fold."""
+        return self.info.out_fold_idx
 
     def row(self, layer: Layer) -> LayerRow:
         """What computes a layer.
@@ -123,18 +142,119 @@ class FoldedCircuit:
 
 def fold_circuit(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """The circuit with layers of equal `fold_settings` computed together where their inputs allow it."""
-    groups = schedule(circuit.live.layers, circuit.layer_inputs, lambda layer: layer.fold_settings())
+    layers = circuit.live.layers
+    settings = fold_settings_of(layers)
+    groups = schedule(layers, circuit.layer_inputs, settings.__getitem__)
     ordering = order_folds(groups, circuit.outputs, circuit.layer_inputs)
-    return _folded(circuit, described, rows, ordering, folds=True)
+    return _folded(circuit, described, rows, ordering, settings, folds=True)
 
 
 def single_groups(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """Every layer a group of its own."""
-    return _folded(circuit, described, rows, tuple((layer,) for layer in circuit.live.layers), folds=False)
+    layers = circuit.live.layers
+    ordering = tuple((layer,) for layer in layers)
+    return _folded(circuit, described, rows, ordering, dict.fromkeys(layers), folds=False)
+
+
+def fold_again(folded: FoldedCircuit) -> FoldedCircuit:
+    """A folded circuit with its groups as the members of larger ones, whose numbers of folds add up.
+
+    >>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer
+    >>> inputs = [CategoricalLayer([variable], 4, num_categories=2) for variable in range(3)]
+    >>> product = HadamardLayer(4, 3)
+    >>> fold_again(single_groups(Circuit([*inputs, product], {product: inputs}, [product]))).groups
+    (3 x CategoricalLayer(scope={0}, 4), 1 x HadamardLayer(arity=3, 4 -> 4))
+    """
+    groups = folded.groups
+    settings = fold_settings_of(group.representative for group in groups)
+    reads = {group: [[(groups[one], fold) for one, fold in place] for place in group.in_fold_idx] for group in groups}
+    inputs = {group: tuple(dict.fromkeys(one for place in reads[group] for one, _ in place)) for group in groups}
+    outputs = tuple(groups[number] for number, _ in folded.out_fold_idx)
+
+    def key(group: FoldedLayer) -> Any:
+        return settings[group.representative]
+
+    graph = build_folded_graph(
+        order_folds(schedule(groups, inputs.__getitem__, key), outputs, inputs.__getitem__),
+        outputs,
+        inputs.__getitem__,
+        fold_layer_group,
+        fold_settings=key,
+        folds_fn=reads.__getitem__,
+    )
+    starts = [graph.info.find(group) for group in groups]
+    out_fold_idx = tuple((starts[one][0], starts[one][1] + fold) for one, fold in folded.out_fold_idx)
+    again = _reading(graph.nodes, graph.info.in_fold_idx)
+    return replace(folded, groups=again, info=_index(again, out_fold_idx), folds=True)
+
+
+def fold_layer_group(group: Sequence[Layer | FoldedLayer]) -> FoldedLayer:
+    """Layers, or what is folded already, as one; numbers of folds add up.
+
+    Raises:
+        GraphError: They are of several types, sizes or kinds of sub-layers.
+    """
+    members = tuple(one for each in group for one in (each.members if isinstance(each, FoldedLayer) else (each,)))
+    _check_alike(members)
+    return FoldedLayer(members)
+
+
+def _check_alike(layers: Sequence[Layer]) -> None:
+    first = _facts(layers[0])
+    for layer in layers:
+        found = _facts(layer)
+        if found != first:
+            name = next(name for name in first if first[name] != found[name])
+            raise GraphError(
+                f"{layers[0]!r} and {layer!r} are in one group, but their {name} differ: {first[name]} and "
+                f"{found[name]}; what is computed as one must be alike: return it among the settings of "
+                f"{type(layer).__name__}.fold_settings()"
+            )
+    for name in layers[0].sub_layers:
+        _check_alike([layer.sub_layers[name] for layer in layers])
+
+
+def _facts(layer: Layer) -> dict[str, Any]:
+    """What layers of one group cannot differ in, whatever they say."""
+    units = (layer.num_input_units, layer.num_output_units, layer.arity)
+    return {
+        "types": type(layer).__name__,
+        "numbers of inputs and units": units,
+        "parameters": tuple(layer.params),
+        "sub-layers": tuple(layer.sub_layers),
+    }
 
 
 def _folded(
-    circuit: Circuit, described: Circuit | None, rows: Rows | None, ordering: Groups[Layer], *, folds: bool
+    circuit: Circuit,
+    described: Circuit | None,
+    rows: Rows | None,
+    ordering: Groups[Layer],
+    settings: Mapping[Layer, Any],
+    *,
+    folds: bool,
 ) -> FoldedCircuit:
-    graph = build_folded_graph(ordering, circuit.outputs, circuit.layer_inputs, FoldedLayer)
-    return FoldedCircuit(circuit, described or circuit, graph.nodes, graph.info.out_fold_idx, folds, rows or {})
+    graph = build_folded_graph(
+        ordering, circuit.outputs, circuit.layer_inputs, fold_layer_group, fold_settings=settings.__getitem__
+    )
+    groups = _reading(graph.nodes, graph.info.in_fold_idx)
+    info = _index(groups, graph.info.out_fold_idx)
+    return FoldedCircuit(circuit, described or circuit, groups, info, folds, rows or {})
+
+
+def _reading(groups: Sequence[FoldedLayer], in_fold_idx: Sequence[InFoldIdx]) -> tuple[FoldedLayer, ...]:
+    """The groups, each with the places of its inputs."""
+    return tuple(replace(group, in_fold_idx=places) for group, places in zip(groups, in_fold_idx, strict=True))
+
+
+def _index(groups: tuple[FoldedLayer, ...], out_fold_idx: tuple[FoldIndex, ...]) -> FoldIndexInfo[Layer]:
+    """The index of groups and, after them, of what they hold."""
+    held = (one for group in groups for one in _held(group))
+    modules = tuple(one.members for one in (*groups, *held))
+    return FoldIndexInfo(tuple(group.in_fold_idx for group in groups), out_fold_idx, modules)
+
+
+def _held(group: FoldedLayer) -> Iterator[FoldedLayer]:
+    for one in group.sub_layers.values():
+        yield one
+        yield from _held(one)

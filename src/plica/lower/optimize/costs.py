@@ -22,6 +22,7 @@ from plica.symbolic.layers import (
     SumLayer,
     TensorDotLayer,
     TuckerLayer,
+    held_layers,
 )
 from plica.symbolic.parameters import EinsumParameter, MatMulParameter, Parameter, ParameterOp
 
@@ -83,12 +84,13 @@ def layer_cost(layer: Layer) -> Cost:
 
 
 def layers_cost(layers: Iterable[Layer]) -> Cost:
-    """What layers cost together; what several of their parameters read is computed once."""
+    """What layers cost together, with what they hold; what several of their parameters read is computed once."""
     cost, nodes = Cost(), dict[Any, None]()
     for layer in layers:
-        rule: Callable[[Any], Work] | None = _LAYERS.get(type(layer))
-        cost = cost if rule is None else cost + Cost(row=rule(layer))
-        nodes.update((node, None) for parameter in layer.evaluated_params.values() for node in parameter.nodes)
+        for _, held in held_layers(layer):
+            rule: Callable[[Any], Work] | None = _LAYERS.get(type(held))
+            cost = cost if rule is None else cost + Cost(row=rule(held))
+            nodes.update((node, None) for parameter in held.evaluated_params.values() for node in parameter.nodes)
     return cost + total(map(node_cost, nodes))
 
 

@@ -287,11 +287,11 @@ class _Loop:
         """Rewrite the parameters that were not seen before, and give layers theirs."""
         moved: dict[Layer, Layer] = {}
         for layer in self._nodes:
-            new = {name: self._parameter(layer, parameter) for name, parameter in layer.params.items()}
-            if any(new[name] is not parameter for name, parameter in layer.params.items()):
+            new = {name: self._parameter(layer, parameter) for name, parameter in layer.all_params.items()}
+            if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
                 moved[layer] = layer.with_params(new)
                 self._names[moved[layer]] = self._name(layer)
-                rules = {rule: None for one in layer.params.values() for rule in self._rewritings.get(one, ())}
+                rules = {rule: None for one in layer.all_params.values() for rule in self._rewritings.get(one, ())}
                 new_layer = moved[layer]
                 self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)
         if moved:

@@ -106,6 +106,8 @@ class Choices:
         comes_by = None if message.always else xp.greater_equal(message.content, 0)
         units = message.content if message.always else xp.maximum(message.content, 0)
         if isinstance(row, InputRow):
+            if not layer.num_input_units:
+                return ()  # without variables, there is nothing to choose
             column, params = getattr(row, self.chooser.column), self.scope.parameters(group)
             self.filled.add(group, self.chooser.fill(column, layer, params, units, self._chance(group)), comes_by)
             return ()

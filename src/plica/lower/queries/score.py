@@ -5,7 +5,9 @@ decomposable circuit. A category that no layer has makes its row NaN; nothing in
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from plica.graph.fold import FoldIndexInfo
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
@@ -28,12 +30,14 @@ class Lowered:
         program: The Program.
         captured: What stands behind each captured variable.
         weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
+        parameters: Where each node of the parameters has gone, as (number of a folded node, fold), and back.
         fired: The rules that fired on the Program, and where.
     """
 
     program: Program
     captured: tuple[Leaf | Constant, ...]
-    weights: tuple[tuple[FoldedLayer, str], ...] = ()
+    weights: tuple[tuple[FoldedLayer, str], ...]
+    parameters: FoldIndexInfo[Any]
     fired: Fired = field(default_factory=dict)
 
 
@@ -47,7 +51,8 @@ def lower_score(
     scope = LoweringScope(folded, semiring, dtype, owners or {})
     with scope.trace.active():
         results = _score(scope, input_dtype)
-    return Lowered(scope.build(results), tuple(scope.captured), doubtful_weights(scope), scope.fired)
+    weights = doubtful_weights(scope)
+    return Lowered(scope.build(results), tuple(scope.captured), weights, scope.parameter_info, scope.fired)
 
 
 def doubtful_weights(scope: LoweringScope) -> tuple[tuple[FoldedLayer, str], ...]:

@@ -8,14 +8,24 @@ from collections.abc import Mapping
 
 from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, tensordot, tucker
 from plica.symbolic.layers import sum as sum_
-from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
+from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.cpt import CPTLayer
 from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
 from plica.symbolic.layers.gaussian import GaussianLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.kronecker import KroneckerLayer
-from plica.symbolic.layers.rows import Choice, FusedRow, InputRow, LayerRow, ProductRow, SumRow, layer_table
+from plica.symbolic.layers.rows import (
+    Choice,
+    FusedRow,
+    InputRow,
+    LayerRow,
+    ProductRow,
+    SubLayer,
+    SumRow,
+    layer_table,
+    with_sub_layers,
+)
 from plica.symbolic.layers.sum import SumLayer
 from plica.symbolic.layers.tensordot import TensorDotLayer
 from plica.symbolic.layers.tucker import TuckerLayer
@@ -58,10 +68,13 @@ __all__ = [
     "LayerRow",
     "ProductLayer",
     "ProductRow",
+    "SubLayer",
     "SumLayer",
     "SumRow",
     "TensorDotLayer",
     "TuckerLayer",
     "distribution_table",
+    "held_layers",
     "layer_table",
+    "with_sub_layers",
 ]

@@ -13,10 +13,10 @@ import copy
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
-from plica.errors import DTypeError, InputError, ShapeError
+from plica.errors import DTypeError, GraphError, InputError, ShapeError
 from plica.graph.kinds import Form, NodeKind, constructor_arguments
 from plica.symbolic.domains import Domain
 from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape, setting_key
@@ -74,28 +74,59 @@ class Layer(NodeKind):
     def evaluated_params(self) -> dict[str, Parameter]:
         """The parameters that the rules of the layer's row read; most often `params`."""
 
+    @property
+    def sub_layers(self) -> dict[str, "Layer"]:
+        """The layers that it holds, and whose values its row makes something of.
+
+        By the names of the constructor and of the attributes: `"part"`, or `"parts.0"` for the first layer of a tuple.
+        They are no nodes of the circuit: their parameters are the layer's, and they fold as it does.
+        """
+        return {}
+
+    @property
+    def padded(self) -> dict[str, str]:
+        """The parameters that the row pads along their last axis, each with the setting that its length follows from.
+
+        Layers fold though they differ in these lengths and settings.
+        """
+        return {}
+
+    @property
+    def all_params(self) -> dict[str, Parameter]:
+        """The parameters, and those of sub-layers under names such as `"part.weight"`."""
+        return {start + name: one for start, layer in held_layers(self) for name, one in layer.params.items()}
+
+    @property
+    def all_evaluated_params(self) -> dict[str, Parameter]:
+        """What the row of the layer and those of its sub-layers read, under the names of `all_params`."""
+        return {start + name: one for start, layer in held_layers(self) for name, one in layer.evaluated_params.items()}
+
     @abstractmethod
     def fold_settings(self) -> Hashable:
-        """The key under which layers may be computed as one."""
+        """The key under which layers may be computed as one; their types and sub-layers are compared beside it."""
 
     def with_params(self, params: Mapping[str, Parameter]) -> Self:
-        """A new layer of the same settings with other parameters of the same shapes.
+        """A new layer of the same settings with other parameters of the same shapes, by the names of `all_params`.
 
         Raises:
-            ShapeError: Other names or shapes than those of `params`.
+            ShapeError: Other names or shapes than those of `all_params`.
         """
-        expected = {name: parameter.shapes for name, parameter in self.params.items()}
+        expected = {name: parameter.shapes for name, parameter in self.all_params.items()}
         found = {name: parameter.shapes for name, parameter in params.items()}
         if expected != found:
             raise ShapeError(f"{self}.with_params: expected parameters of shapes {expected}, found {found}")
         other = copy.copy(self)
-        for name, parameter in params.items():
-            object.__setattr__(other, name, parameter)
+        for name in self.params:
+            object.__setattr__(other, name, params[name])
+        for name, layer in self.sub_layers.items():
+            start = f"{name}."
+            own = {key.removeprefix(start): one for key, one in params.items() if key.startswith(start)}
+            _replace_sub_layer(other, name, layer.with_params(own))
         return other
 
     def copyref(self) -> Self:
         """A new layer of the same settings that shares the tensors of this one."""
-        return self.with_params({name: parameter.ref() for name, parameter in self.params.items()})
+        return self.with_params({name: parameter.ref() for name, parameter in self.all_params.items()})
 
 
 class InputLayer(Layer):
@@ -194,9 +225,52 @@ def layer_details(layer: Layer) -> str:
 
 
 def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
-    """The config without the scope, and the shapes of the evaluated parameters."""
-    config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name != "scope")
-    return config, tuple((name, parameter.shapes) for name, parameter in layer.evaluated_params.items())
+    """The config and the shapes of the evaluated parameters, without the scope and what layers of a fold differ in."""
+    padded = layer.padded
+    but_for = ("scope", *padded.values(), *(name.partition(".")[0] for name in layer.sub_layers))
+    config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name not in but_for)
+    shapes = {name: parameter.shapes for name, parameter in layer.evaluated_params.items()}
+    return config, tuple((name, found[0][:-1] if name in padded else found) for name, found in shapes.items())
+
+
+def held_layers(layer: Layer, start: str = "") -> Iterator[tuple[str, Layer]]:
+    """A layer and all that it holds, each with what the names of its parameters begin with in `all_params`."""
+    yield start, layer
+    for name, one in layer.sub_layers.items():
+        yield from held_layers(one, f"{start}{name}.")
+
+
+def check_layer(layer: Layer) -> None:
+    """Raise unless it is a layer of a circuit, compared by identity, whose sub-layers are layers and its attributes."""
+    if not isinstance(layer, InputLayer | InnerLayer):
+        raise DTypeError(
+            f"Circuit: expected layers, found {layer!r}; a layer of your own subclasses InputLayer, InnerLayer or "
+            "ProductLayer"
+        )
+    if type(layer).__eq__ is not object.__eq__:
+        raise DTypeError(
+            f"Circuit: layers must be compared by identity, but {type(layer).__name__} defines equality; "
+            "declare it with @dataclass(frozen=True, eq=False)"
+        )
+    for name, one in layer.sub_layers.items():
+        check_layer(one)
+        attribute, _, place = name.partition(".")
+        held = getattr(layer, attribute, None)
+        if place:
+            held = dict(enumerate(held)).get(int(place)) if isinstance(held, tuple) and place.isdecimal() else None
+        if held is not one:
+            raise GraphError(
+                f"Circuit: {layer} says that it holds the sub-layer {name!r}, which is not its attribute of that name; "
+                "name sub-layers by attributes, and those of a tuple by its places: 'parts.0', 'parts.1'"
+            )
+
+
+def _replace_sub_layer(layer: Layer, name: str, new: Layer) -> None:
+    """Set the attribute that holds a sub-layer: `name`, or one place of a tuple."""
+    attribute, _, place = name.partition(".")
+    held = getattr(layer, attribute)
+    value = (*held[: int(place)], new, *held[int(place) + 1 :]) if place else new
+    object.__setattr__(layer, attribute, value)
 
 
 def positive(owner: str, name: str, value: int) -> int:

@@ -105,8 +105,13 @@ class CategoricalLayer(InputLayer):
         return self.num_categories
 
     def fold_settings(self) -> Hashable:
-        """Type, number of units and the way the parameter is given: numbers of categories may differ."""
-        return (CategoricalLayer, self.num_output_units, tuple(self.params), self.normalised)
+        """As of any input layer, and whether it is normalised."""
+        return InputLayer.fold_settings(self), self.normalised
+
+    @property
+    def padded(self) -> dict[str, str]:
+        """The tables, by number of categories."""
+        return dict.fromkeys(self.params, "num_categories")
 
     @property
     def config(self) -> dict[str, Any]:

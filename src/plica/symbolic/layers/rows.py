@@ -69,7 +69,8 @@ class InputRow:
         mode: Where each unit has its largest value.
         maximum: What that value is.
         padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold
-            though they differ in its length.
+            though they differ in its length. The class names these parameters in `padded`; the rules are given the
+            layer that has the longest ones.
         partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
             value in their place). Without it, a row lacks all variables of a layer or none.
         distribution: How templates and the command line ask for it, if they do.
@@ -156,6 +157,35 @@ class FusedRow:
 
 
 LayerRow: TypeAlias = InputRow | SumRow | ProductRow | FusedRow
+
+
+@dataclass(frozen=True, slots=True)
+class SubLayer:
+    """A layer that another one holds, for the rules of the other's row: `params.sub_layers[name]`.
+
+        part = params.sub_layers["part"]
+        value = part.row.body(xp, semiring, part.layer, part.params, inputs)
+
+    Args:
+        layer: The layer.
+        row: Its row.
+        params: Its parameters, each `(F, *shape)`.
+    """
+
+    layer: Any
+    row: Any
+    params: Params
+
+
+def with_sub_layers(params: Params, layer: Layer, row_of: Callable[[Layer], LayerRow]) -> Params:
+    """The parameters of a layer, under the names of its `all_params`, with its sub-layers at hand."""
+    if not layer.sub_layers:
+        return params
+    held = {
+        name: SubLayer(one, row_of(one), with_sub_layers(params.under(name), one, row_of))
+        for name, one in layer.sub_layers.items()
+    }
+    return params.holding(held)
 
 
 def layer_table(rows: Iterable[LayerRow]) -> dict[type[Layer], LayerRow]:

@@ -6,7 +6,7 @@
 True
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plica.errors import DTypeError, ShapeError
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer, numbers_of
-from plica.symbolic.parameters.nodes import ParameterInput, Shape, as_shape
+from plica.symbolic.parameters.nodes import ParameterInput, Shape, as_shape, setting_key
 
 
 @final
@@ -62,6 +62,10 @@ class TensorParameter(ParameterInput):
         names = ("initializer", "learnable", "dtype", "name")
         return {name: getattr(self, name) for name in names}
 
+    def fold_settings(self) -> Hashable:
+        """Shape, kind of numbers, and whether training changes it."""
+        return self.shape, self.dtype, self.learnable
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -89,6 +93,11 @@ class ConstantParameter(ParameterInput):
     def config(self) -> dict[str, Any]:
         """The settings beside shapes, by the names of the constructor."""
         return {"value": self.value}
+
+    def fold_settings(self) -> Hashable:
+        """Shape, whether the numbers are complex, and the value where it is one number."""
+        value = setting_key(self.value) if np.ndim(self.value) == 0 else "array"
+        return self.shape, self.dtype == DataType.COMPLEX, value
 
     @property
     def dtype(self) -> DataType:
@@ -129,6 +138,10 @@ class ReferenceParameter(ParameterInput):
     def config(self) -> dict[str, Any]:
         """The settings beside shapes, by the names of the constructor."""
         return {"parameter": self.parameter}
+
+    def fold_settings(self) -> Hashable:
+        """The leaf that it points to."""
+        return self.parameter
 
     def deref(self) -> ParameterInput:
         """The leaf that it points to."""

@@ -49,6 +49,10 @@ class ParameterNode(NodeKind):
     def config(self) -> dict[str, Any]:
         """The settings beside shapes, by the names of the constructor."""
 
+    @abstractmethod
+    def fold_settings(self) -> Hashable:
+        """The key under which nodes may be computed as one; nodes of several types never are."""
+
 
 class ParameterInput(ParameterNode):
     """A leaf: a node without inputs."""
@@ -61,6 +65,10 @@ class ParameterInput(ParameterNode):
         @property
         def shape(self) -> Shape:
             """The shape of the leaf."""
+
+    def fold_settings(self) -> Hashable:
+        """Config and shape."""
+        return setting_key(self.config), self.shape
 
 
 def range_as(operation: str) -> Callable[..., Range]:
@@ -104,6 +112,10 @@ class ParameterOp(ParameterNode):
     def config(self) -> dict[str, Any]:
         """The settings beside shapes, by the names of the constructor."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in SHAPE_FIELDS}
+
+    def fold_settings(self) -> Hashable:
+        """Config and input shapes; the first of the operations that are computed as one evaluates for all."""
+        return setting_key(self.config), self.in_shapes
 
     @abstractmethod
     def infer_shape(self) -> Shape:

@@ -119,14 +119,20 @@ class Params(Mapping[str, Array]):
         names: Their names.
         array: Computes the parameter of a name.
         weight: The parameter of a name as a weight; the second argument tells whether it holds logarithms.
+        sub_layers: What the layer holds, by name (see `plica.symbolic.layers.rows.SubLayer`).
     """
 
     def __init__(
-        self, names: tuple[str, ...], array: Callable[[str], Array], weight: Callable[[str, bool], Weight]
+        self,
+        names: tuple[str, ...],
+        array: Callable[[str], Array],
+        weight: Callable[[str, bool], Weight],
+        sub_layers: Mapping[str, Any] | None = None,
     ) -> None:
         self._names = names
         self._array = array
         self._weight = weight
+        self.sub_layers = {} if sub_layers is None else sub_layers
 
     @staticmethod
     def of(xp: Namespace, arrays: Mapping[str, Array]) -> Params:
@@ -137,6 +143,16 @@ class Params(Mapping[str, Array]):
             return Weight(lambda: xp.exp(array), lambda: array, from_logs=True) if logs else Weight.of(array)
 
         return Params(tuple(arrays), arrays.__getitem__, weight)
+
+    def under(self, name: str) -> Params:
+        """The parameters whose names begin with `name` and a dot, by the rest of their names."""
+        start = f"{name}."
+        names = tuple(one.removeprefix(start) for one in self._names if one.startswith(start))
+        return Params(names, lambda one: self._array(start + one), lambda one, logs: self._weight(start + one, logs))
+
+    def holding(self, sub_layers: Mapping[str, Any]) -> Params:
+        """The same parameters of a layer that holds others."""
+        return Params(self._names, self._array, self._weight, sub_layers)
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._names:

@@ -1,0 +1,63 @@
+"""Which groups of layers have alike parameters that are evaluated as one.
+
+Layers that read one another's results are different groups, but their parameters need not wait: the softmax of all
+`(3, 3)` weights of a chain is one operation, of which each group reads its folds. The cost rule: groups are joined
+while their parameter has no more than `JOINED` numbers altogether. Operations on so few take as long as they take to
+begin; more numbers are evaluated where they are read, while they are at hand, and no gradient is summed over them all.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from plica.graph.fold import own_settings
+from plica.lower.fold.groups import FoldedLayer
+from plica.lower.leaves import Leaf, Owners
+from plica.symbolic.parameters import Parameter, ParameterOp, ReferenceParameter
+
+JOINED = 2**12
+"""The numbers of a parameter of several groups, up to which it is evaluated as one."""
+
+Joint = dict[tuple[FoldedLayer, str], tuple[FoldedLayer, ...]]
+
+
+def joint_groups(groups: Sequence[FoldedLayer], owners: Owners) -> Joint:
+    """For each group and name of a parameter, the groups whose parameter of that name is evaluated with it."""
+    open_: dict[Hashable, tuple[int, list[FoldedLayer]]] = {}
+    found: list[tuple[FoldedLayer, str, list[FoldedLayer]]] = []
+    for group in groups:
+        for name, first in group.representative.all_evaluated_params.items():
+            if len(first.outputs) > 1 or not isinstance(first.output, ParameterOp):
+                continue
+            numbers = group.num_folds * prod(first.shape)
+            if numbers > JOINED:
+                continue
+            key = _common(name, (layer.all_evaluated_params[name] for layer in group.members), owners)
+            if key is None:
+                continue
+            used, joined = open_.get(key, (0, []))
+            if used + numbers > JOINED:
+                used, joined = 0, []
+            joined.append(group)
+            open_[key] = (used + numbers, joined)
+            found.append((group, name, joined))
+    return {(group, name): tuple(joined) for group, name, joined in found if len(joined) > 1}
+
+
+def _common(name: str, parameters: Iterable[Parameter], owners: Owners) -> Hashable:
+    """What the graphs of a group's parameters have in common; None where they differ."""
+    keys = dict.fromkeys(_key(one, owners) for one in parameters)
+    return (name, *keys) if len(keys) == 1 else None
+
+
+def _key(parameter: Parameter, owners: Owners) -> Hashable:
+    """What the nodes of alike graphs say, and which existing tensors they read."""
+    known: Mapping[Any, Leaf] = owners
+    place: dict[Any, int] = {}
+    key: list[Hashable] = []
+    for node in parameter.nodes:
+        target = node.deref() if isinstance(node, ReferenceParameter) else node
+        inputs = tuple(place[one] for one in parameter.node_inputs(node))
+        place[node] = len(key)
+        key.append((own_settings(target), inputs, known.get(target)))
+    return tuple(key)

@@ -1,0 +1,86 @@
+"""What layers of one group have in common, and which layers of unequal sizes are worth one group.
+
+Where rows pad their parameters, layers of unequal lengths may be one group: shorter parameters are filled up to the
+longest. The cost rule: a group costs as much as `GROUP` numbers of parameters, and every number that is filled in costs
+one. Of all ways to split the layers by length into groups, the cheapest is taken.
+
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> sizes = [2, 3, 100, 90_000]
+>>> layers = [CategoricalLayer([place], 1, num_categories=size) for place, size in enumerate(sizes)]
+>>> settings = fold_settings_of(layers)
+>>> [settings[layer] == settings[layers[0]] for layer in layers]
+[True, True, True, False]
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from math import inf, prod
+
+from plica.symbolic.layers import Layer
+
+GROUP = 2**14
+"""The numbers of parameters that cost as much as one more group: its operations begin, and its values are joined."""
+
+Lengths = tuple[int, ...]  # of the last axes of padded parameters
+
+
+def fold_settings_of(layers: Iterable[Layer]) -> dict[Layer, Hashable]:
+    """For each layer the key that it shares with the layers that it may be computed with."""
+    alike: dict[Hashable, dict[Layer, Lengths]] = {}
+    for layer in layers:
+        alike.setdefault(own_settings_of(layer), {})[layer] = padded_lengths(layer)
+    found: dict[Layer, Hashable] = {}
+    for settings, lengths in alike.items():
+        part_of = _parts(lengths)
+        found.update((layer, (settings, part_of[length])) for layer, length in lengths.items())
+    return found
+
+
+def own_settings_of(layer: Layer) -> Hashable:
+    """The type of a layer and what its `fold_settings()` says, and the same of the layers that it holds."""
+    held = tuple((name, own_settings_of(one)) for name, one in layer.sub_layers.items())
+    return type(layer), layer.fold_settings(), held
+
+
+def padded_lengths(layer: Layer) -> Lengths:
+    """The lengths of the parameters that are padded, those of sub-layers among them."""
+    own = tuple(one.shape[-1] for name, one in layer.evaluated_params.items() if name in layer.padded)
+    return sum((padded_lengths(one) for one in layer.sub_layers.values()), own)
+
+
+def _padded_rows(layer: Layer) -> Lengths:
+    """For each of the lengths, how many times a layer has it."""
+    own = tuple(prod(one.shape[:-1]) for name, one in layer.evaluated_params.items() if name in layer.padded)
+    return sum((_padded_rows(one) for one in layer.sub_layers.values()), own)
+
+
+def _parts(lengths: dict[Layer, Lengths]) -> dict[Lengths, int]:
+    """The number of the group of each of the lengths, at the least cost."""
+    distinct = sorted(dict.fromkeys(lengths.values()))
+    if len(distinct) == 1:
+        return {distinct[0]: 0}
+    rows = _padded_rows(next(iter(lengths)))
+    counts = [sum(one == length for one in lengths.values()) for length in distinct]
+    # best[n]: the least cost of the first n lengths, and where their last group begins
+    best: list[tuple[float, int]] = [(0, 0)]
+    for end in range(1, len(distinct) + 1):
+        costs = [best[begin][0] + GROUP + _filled(distinct[begin:end], counts[begin:end], rows) for begin in range(end)]
+        cost = min(costs)
+        best.append((cost, costs.index(cost)))
+    part_of: dict[Lengths, int] = {}
+    end = len(distinct)
+    while end:
+        begin = best[end][1]
+        part_of.update((length, begin) for length in distinct[begin:end])
+        end = begin
+    return part_of
+
+
+def _filled(lengths: Sequence[Lengths], counts: Sequence[int], rows: Lengths) -> float:
+    """How many numbers make some lengths alike; infinitely many where no layer has the longest parameter of each."""
+    longest: Lengths = tuple(map(max, zip(*lengths, strict=True)))
+    if longest not in lengths:
+        return inf
+    return sum(
+        count * sum(row * (most - own) for row, most, own in zip(rows, longest, length, strict=True))
+        for length, count in zip(lengths, counts, strict=True)
+    )
