@@ -167,6 +167,12 @@ CASES_OF_UPDATES: dict[str, tuple[Callable[[Any], Any], str, int]] = {
     "in a loop": (_loop(_set), "i", 1),
     "in a loop over what was computed": (lambda x: _loop(_set)(x * 2), "i", 0),
     "in a loop over what is read afterwards": (lambda x: (lambda y: _loop(_set)(y) + y)(x * 2), "i", 1),
+    "of what a loop hands on": (lambda x: (lambda y: y.at[0].set(1.0) + _loop(lambda i, a: a)(y))(x * 2), "n", 0),
+    "of what a loop captures and returns": (
+        lambda x: (lambda y, z: y.at[0].set(1.0) + z)(*(lambda y: (y, _loop(lambda i, a: y)(x)))(x * 2)),
+        "n",
+        0,
+    ),
     "in a loop that captures its start": (
         lambda x: (lambda y: plica.for_loop(0, 3, 1, lambda i, a: a.at[i].set(y[i] + a[0]), y))(x * 2),
         "i",

@@ -43,6 +43,17 @@ def test_transforms_along_several_axes(name: str, norm: str) -> None:
     _same(pnp.fft.irfftn(pnp.fft.rfftn(X, norm=norm), s=X.shape, axes=(0, 1), norm=norm), X)
 
 
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_arrays_of_no_rows(name: str) -> None:
+    x = np.zeros((0, 4, 0), "float64" if name in REAL else "complex128")
+    function = plica.jit(lambda x: getattr(pnp.fft, name)(x, n=3, axis=1), abstracted_axes={0: "n"})
+    given = torch.from_numpy(x).requires_grad_()
+    found = function(given)
+    _same(found.detach(), getattr(np.fft, name)(x, n=3, axis=1))
+    found.sum().abs().backward()
+    assert given.grad is not None and given.grad.shape == x.shape
+
+
 def test_real_numbers_have_complex_transforms() -> None:
     _same(pnp.fft.fft(X), np.fft.fft(X))
     assert pnp.fft.fft(X.astype("float32")).dtype == np.complex64

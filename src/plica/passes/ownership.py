@@ -211,7 +211,8 @@ class _Block:
             else:
                 copied.append(place)
         self._found.copied[equation] = tuple(copied)
-        shared = _Held(self._callers, is_whole=False)  # an iteration's own arrays, or what the loop was given
+        # an iteration's own arrays, or what the loop was given: any of it, for it may take no turn, or capture them
+        shared = _Held(self._callers | _together(given), is_whole=False)
         results = [self._new() if place in own else shared for place in range(len(carried))]
         stacks = [self._new() for _ in explicit_outputs(equation)[len(carried) :]]
         return [*[_NOWHERE] * equation.params["num_implicit_outputs"], *results, *stacks]

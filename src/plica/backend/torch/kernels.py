@@ -11,6 +11,7 @@ from torch import Tensor
 from plica.backend.torch import linalg, random
 from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.exact import log_of_sum
+from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, slice_axis, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
@@ -41,6 +42,7 @@ __all__ = [
     "steps",
     "told",
     "total",
+    "transform",
     "tucker",
     "unique",
     "update",

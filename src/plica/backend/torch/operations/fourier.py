@@ -6,7 +6,7 @@ from plica.backend.torch.operations.call import Row, bounds_source
 def _transform(name: str) -> Row:
     return Row(
         lambda call: (
-            f"torch.fft.{name}({call.tensor(0)}, {bounds_source(call.params['sizes'])}, {call.params['axes']!r}, "
+            f"kernels.transform({name!r}, {call.tensor(0)}, {bounds_source(call.params['sizes'])}, {call.params['axes']!r}, "
             f"{call.params['norm']!r})"
         )
     )
