@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 import plica
 import plica.numpy as pnp
+from plica.errors import ShapeError
 from plica.frontend.programs import interpret, trace, verify
 from plica.ir.program import Equation, Program, nested
 from plica.passes.clean import clean
@@ -173,3 +174,17 @@ def test_fewer_results_of_random_functions_stay_the_same(function: Function, kep
         everything = interpret(program, *arrays, consts=[np.asarray(one) for one in consts])
         found = flatten(run(*given_))[0]
         runs.assert_same(tuple(found), tuple(everything[place] for place in places), tolerance, f"at {drawn}")
+
+
+def test_rows_that_nobody_reads_still_have_the_length_that_a_scan_takes() -> None:
+    def rows(x: Any, y: Any) -> Any:
+        return plica.scan(lambda c, row: (c + 1, row), pnp.asarray(0), x[: y.shape[0]])[0]
+
+    def sums(x: Any, y: Any) -> Any:
+        return plica.scan(lambda c, row: (c + 1, row), pnp.asarray(0), x + y)[0]
+
+    for function in (rows, sums):
+        run = plica.jit(function, abstracted_axes=({0: "n"}, {0: "m"}))
+        assert run(np.ones(3), np.ones(3)) == 3
+        with pytest.raises(ShapeError):
+            run(np.ones(2), np.ones(3))

@@ -409,3 +409,19 @@ def test_sizes_of_their_own_are_not_related() -> None:
 def test_sizes_that_can_never_be_equal_are_refused_while_tracing() -> None:
     with pytest.raises(ShapeError, match=r"test_relations.py:\d+"):
         trace(lambda x: plica.for_loop(0, 2, 1, lambda i, a: a + _zeros(x.shape[0] + 1) + x, x), N)
+
+
+def test_a_size_that_a_function_determines_is_captured_before_arrays_that_have_it() -> None:
+    def function(a: Any, b: Any) -> Any:
+        def outer(_: Any, x: Any, y: Any) -> Any:
+            def middle(_: Any, u: Any, v: Any) -> Any:
+                inner = plica.for_loop(0, 1, 1, lambda k, p, q, r: (r, b, r), y, u, y, preserve_dimensions=False)
+                return inner[0], b
+
+            return b, plica.for_loop(0, 3, 1, middle, y, a, preserve_dimensions=False)[1]
+
+        return plica.for_loop(0, 3, 1, outer, a, b[1:])[0]
+
+    run = plica.jit(function, abstracted_axes=({0: "n"}, {0: "m"}))
+    b = np.arange(2.0)
+    assert run(np.arange(4.0), b).tolist() == b.tolist()

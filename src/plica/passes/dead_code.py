@@ -28,14 +28,26 @@ def eliminate_dead_code(program: Program) -> Program:
     needed: dict[Var, None] = {}
     _need(needed, program.outputs)
     kept = []
+    checked = _checked(program)
     for equation in reversed(program.equations):
         if OPS[equation.op.name].pure and not any(var in needed for var in equation.outputs):
             continue
-        equation = without_dead_results(equation, needed, eliminate_dead_code)
+        equation = without_dead_results(equation, needed, eliminate_dead_code, checked)
         kept.append(equation)
         _need(needed, equation.inputs)
         _need_sizes(needed, (tuple(equation.params.values()), *(var.type for var in equation.outputs)))
     return replace(program, equations=tuple(reversed(kept)))
+
+
+def _checked(program: Program) -> dict[Var, None]:
+    """The arrays whose sizes may be found wrong while they are computed; looked for where a scan has that many turns."""
+    found: dict[Var, None] = {}
+    if all(equation.op.name != "scan" for equation in program.equations):
+        return found
+    for equation in program.equations:
+        if not OPS[equation.op.name].never_raises or any(one in found for one in equation.inputs):
+            found.update(dict.fromkeys(equation.outputs))
+    return found
 
 
 def _need(needed: dict[Var, None], operands: Iterable[Operand]) -> None:

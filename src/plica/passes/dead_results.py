@@ -27,17 +27,22 @@ from plica.ops.regions import read_by, regions_of, with_regions, without_unread
 Clean = Callable[[Program], Program]
 
 
-def without_dead_results(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
+def without_dead_results(
+    equation: Equation, needed: Container[Var], clean: Clean, checked: Container[Operand]
+) -> Equation:
     """The equation without results that nothing reads, and what they alone need in its nested Programs.
 
     Args:
         equation: Any equation.
         needed: The variables that are read after it, sizes in types among them.
         clean: Takes dead code out of a Program.
+        checked: Arrays that a scan goes on reading: that they can be made tells that their length is what it takes.
     """
     if all(var in needed for var in explicit_outputs(equation)) if regions_of(equation) else True:
         return equation
-    return _shorter_loop(equation, needed, clean) if "body" in equation.params else _fewer(equation, needed, clean)
+    if "body" in equation.params:
+        return _shorter_loop(equation, needed, clean, checked)
+    return _fewer(equation, needed, clean)
 
 
 def _with_programs(equation: Equation, programs: Sequence[Program]) -> Equation:
@@ -91,7 +96,7 @@ class _Alive:
     stacks: frozenset[int]
 
 
-def _shorter_loop(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
+def _shorter_loop(equation: Equation, needed: Container[Var], clean: Clean, checked: Container[Operand]) -> Equation:
     body: Program = equation.params["body"]
     count = equation.params["num_implicit_outputs"]
     carried, rows = list(carries(equation)), scanned(equation) if equation.op.name == "scan" else []
@@ -99,7 +104,7 @@ def _shorter_loop(equation: Equation, needed: Container[Var], clean: Clean) -> E
     alive = _Alive(
         frozenset(place for place in range(count) if outputs[place] in needed),
         frozenset(place for place, (_, _, _, output) in enumerate(carried) if output in needed),
-        frozenset(),
+        frozenset(place for place, (_, array) in enumerate(rows) if array in checked),
         frozenset(place for place, var in enumerate(outputs[count + len(carried) :]) if var in needed),
     )
     while True:

@@ -36,7 +36,7 @@ class Rebuilt:
         self._values: dict[Var, Operand] = {}
         self._sizes: dict[Var, Dim] = {}  # what nested Programs return no more
         self.consts = [var for var in program.consts if var not in relations and var not in same]
-        if any(isinstance(dim, Size) and single_atom(dim) is None for dim in relations.values()):
+        if any(isinstance(dim, Size) and not isinstance(single_atom(dim), Var) for dim in relations.values()):
             self.consts.sort(key=lambda var: bool(var.type.shape))  # sizes come before the arrays that have them
         count = program.num_implicit_inputs
         for var in self.consts:
