@@ -51,7 +51,8 @@ def test_arrays_of_no_rows(name: str) -> None:
     found = function(given)
     _same(found.detach(), getattr(np.fft, name)(x, n=3, axis=1))
     found.sum().abs().backward()
-    assert given.grad is not None and given.grad.shape == x.shape
+    assert given.grad is not None
+    assert given.grad.shape == x.shape
 
 
 def test_real_numbers_have_complex_transforms() -> None:

@@ -40,7 +40,7 @@ def eliminate_dead_code(program: Program) -> Program:
 
 
 def _checked(program: Program) -> dict[Var, None]:
-    """The arrays whose sizes may be found wrong while they are computed; looked for where a scan has that many turns."""
+    """The arrays whose sizes may be found wrong while they are computed; none where no scan reads rows."""
     found: dict[Var, None] = {}
     if all(equation.op.name != "scan" for equation in program.equations):
         return found
