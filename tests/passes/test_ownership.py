@@ -18,6 +18,7 @@ from plica.ops import OPS
 from plica.passes.clean import clean
 from plica.passes.memory import plan_memory
 from plica.passes.ownership import owned
+from tests.harness import owned_arrays
 from tests.harness.programs import one_equation, run_torch, to_torch
 from tests.harness.samples import CASES, Case, over
 
@@ -55,6 +56,12 @@ def _set(i: Any, a: Any) -> Any:
 
 def _fresh(x: Any) -> Any:
     return x * 2
+
+
+def _captured_and_returned(x: Any) -> Any:
+    y = x * 2
+    z = plica.for_loop(0, 3, 1, lambda i, a: y, x)
+    return y.at[0].set(1.0) + z
 
 
 def _nested_loop(x: Any) -> Any:
@@ -168,11 +175,7 @@ CASES_OF_UPDATES: dict[str, tuple[Callable[[Any], Any], str, int]] = {
     "in a loop over what was computed": (lambda x: _loop(_set)(x * 2), "i", 0),
     "in a loop over what is read afterwards": (lambda x: (lambda y: _loop(_set)(y) + y)(x * 2), "i", 1),
     "of what a loop hands on": (lambda x: (lambda y: y.at[0].set(1.0) + _loop(lambda i, a: a)(y))(x * 2), "n", 0),
-    "of what a loop captures and returns": (
-        lambda x: (lambda y, z: y.at[0].set(1.0) + z)(*(lambda y: (y, _loop(lambda i, a: y)(x)))(x * 2)),
-        "n",
-        0,
-    ),
+    "of what a loop captures and returns": (_captured_and_returned, "n", 0),
     "in a loop that captures its start": (
         lambda x: (lambda y: plica.for_loop(0, 3, 1, lambda i, a: a.at[i].set(y[i] + a[0]), y))(x * 2),
         "i",
@@ -406,3 +409,34 @@ def _lies_apart(case: Case) -> None:
         if one.numel():
             assert one.untyped_storage().data_ptr() not in given
             assert not any(step == 0 and size > 1 for step, size in zip(one.stride(), one.shape, strict=True))
+
+
+def _check_drawn(seed: int) -> None:
+    """A random function has numpy's results with and without gradients, and leaves arguments and old results alone."""
+    block, arguments = owned_arrays.drawn(seed, 8 + seed % 8)
+    expected = owned_arrays.run(block, arguments)
+    function = plica.jit(lambda *arrays: tuple(owned_arrays.run(block, arrays, at=1)))
+    given = [torch.tensor(one) for one in arguments]
+    found = function(*given)
+    for other in (torch.no_grad, torch.inference_mode):
+        with other():
+            function(*(0.5 * one for one in given))
+    with_gradients = function(*(one.clone().requires_grad_() for one in given))
+    for results in (found, with_gradients, function(*given)):
+        for one, wanted in zip(results, expected, strict=True):
+            np.testing.assert_allclose(one.detach().numpy(), wanted, rtol=1e-9, atol=1e-9, err_msg=f"seed {seed}")
+    for one, before in zip(given, arguments, strict=True):
+        np.testing.assert_array_equal(one.numpy(), before)
+
+
+# The first four drew functions in which an update wrote over what a loop had returned.
+@pytest.mark.parametrize("seed", [1003, 1008, 1156, 2018, *range(20)])
+def test_random_functions_compute_what_copies_compute(seed: int) -> None:
+    _check_drawn(seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(3000, 6000, 100))
+def test_more_random_functions_compute_what_copies_compute(start: int) -> None:
+    for seed in range(start, start + 100):
+        _check_drawn(seed)

@@ -1,7 +1,6 @@
 """Fourier transforms, of arrays without elements too."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -14,13 +13,13 @@ def transform(name: str, x: Tensor, sizes: Sequence[int], axes: Sequence[int], n
 
     Such an array is transformed with one row of zeros more, which is then left out.
     """
-    function: Any = getattr(torch.fft, name)
+    function: Callable[..., Tensor] = getattr(torch.fft, name)
     if x.numel():
         return function(x, sizes, axes, norm)
     transformed = normal_axes(axes, x.ndim)
     empty = [axis for axis, size in enumerate(x.shape) if not size and axis not in transformed]
     padding = [int(side and axis in empty) for axis in reversed(range(x.ndim)) for side in (0, 1)]
-    found: Tensor = function(torch.nn.functional.pad(x, padding), sizes, axes, norm)
+    found = function(torch.nn.functional.pad(x, padding), sizes, axes, norm)
     for axis in empty:
         found = found.narrow(axis, 0, 0)
     return found
