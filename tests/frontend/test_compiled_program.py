@@ -108,6 +108,16 @@ def test_a_nested_program_runs_alone_with_its_captured_sizes() -> None:
     assert_same(run(0, a), interpret(body, np.int64(0), a, consts=[np.int64(2), x])[0])
 
 
+@pytest.mark.parametrize("backend", ["torch", "interpreter"])
+def test_arguments_may_have_captured_sizes(backend: str) -> None:
+    text = "{ lambda n:i64[] w:f32[n] ; x:f32[n] . let y:f32[n] = multiply x w in (y,) }"
+    run = plica.jit(parse(text), consts=[3, np.full(3, 2.0, "float32")], backend=backend)
+    for _ in range(2):
+        assert run(np.ones(3, "float32")).tolist() == [2.0] * 3
+    with pytest.raises(InputError, match="axis 0"):
+        run(np.ones(4, "float32"))
+
+
 # What is captured
 
 

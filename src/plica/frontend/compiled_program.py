@@ -115,7 +115,7 @@ class CompiledProgram:
         found = [
             (shape_of(one), _checked(one, var).value) for one, var in zip(arrays, self.program.arguments, strict=True)
         ]
-        bind_sizes(self.program, found)
+        bind_sizes(self.program, found, _captured_sizes(self.bound))
         run, convert = self._executor.specialise(leaves), result_converter(leaves, self._backend)
         if convert is None:
             return run
@@ -201,5 +201,17 @@ def _leaf(var: Var, value: Any, sizes: dict[Hashable, int]) -> Any:
         found = np.asarray(found, var.type.dtype.numpy)
     check_leaf(var, shape_of(found), dtype_of(found).value, sizes)
     if var.type == SCALAR_SIZE:
-        sizes[var] = int(found.read() if isinstance(found, Reference) else found)
+        sizes[var] = _value(found)
     return found
+
+
+def _captured_sizes(bound: Bound) -> dict[Var, int]:
+    return {
+        var: _value(leaf)
+        for var, leaf in zip(bound.program.consts, bound.leaves, strict=True)
+        if var.type == SCALAR_SIZE
+    }
+
+
+def _value(leaf: Any) -> int:
+    return int(leaf.read() if isinstance(leaf, Reference) else leaf)

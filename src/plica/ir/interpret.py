@@ -35,8 +35,13 @@ def interpret_program(
     if len(consts) != len(program.consts):
         raise InputError(f"the program captures {len(program.consts)} leaves, but {len(consts)} were given.")
     arrays = [_native(np.asarray(arg)) for arg in args]
-    sizes = bind_sizes(program, [(array.shape, array.dtype.name) for array in arrays])
     leaves = [np.asarray(const) for const in consts]
+    captured = {
+        var: int(value)
+        for var, value in zip(program.consts, leaves, strict=True)
+        if var.type == SCALAR_SIZE and not value.shape
+    }
+    sizes = bind_sizes(program, [(array.shape, array.dtype.name) for array in arrays], captured)
     known: dict[Hashable, int] = dict(sizes.items())
     for var, value in zip(program.consts, leaves, strict=True):
         check_leaf(var, value.shape, value.dtype.name, known)

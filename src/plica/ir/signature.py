@@ -34,8 +34,15 @@ def check_leaf(var: Var, shape: tuple[int, ...], dtype: str, sizes: Mapping[Hash
         raise InputError(f"leaf {var.name} is {dtype} of shape {shape}, but the program expects {var!r}.")
 
 
-def bind_sizes(program: Program, found: Sequence[tuple[tuple[int, ...], str]]) -> dict[Var, int]:
+def bind_sizes(
+    program: Program, found: Sequence[tuple[tuple[int, ...], str]], captured: Mapping[Var, int] | None = None
+) -> dict[Var, int]:
     """The values of the implicit sizes for arguments of these shapes and dtypes.
+
+    Args:
+        program: The Program.
+        found: The shape and the dtype of each argument.
+        captured: The values of captured sizes, which types of arguments may have.
 
     Raises:
         InputError: The number of arguments, a rank or a size does not fit.
@@ -54,7 +61,7 @@ def bind_sizes(program: Program, found: Sequence[tuple[tuple[int, ...], str]]) -
         if len(shape) != len(var.type.shape):
             raise InputError(f"argument {var.name} has shape {shape}, but the program expects {var.type}.")
     sizes = {var: found[index][0][axis] for var, (index, axis) in size_sources(program).items()}
-    lookup: Callable[[Hashable], int] = sizes.__getitem__  # type: ignore[assignment]
+    lookup: Callable[[Hashable], int] = {**(captured or {}), **sizes}.__getitem__  # type: ignore[assignment]
     for var, (shape, _) in zip(expected, found, strict=True):
         for axis, (dim, given) in enumerate(zip(var.type.shape, shape, strict=True)):
             wanted = evaluate(dim, lookup)

@@ -148,6 +148,9 @@ class _Emitter:
                 yield self.leaves.get(var, var.name)
 
     def _checks(self, program: Program, read: list[tuple[int, int]]) -> Iterator[str]:
+        for var in dict.fromkeys(size_variables(tuple(one.type for one in program.arguments))):
+            if var in self.leaves:
+                yield f"{_INDENT}{var.name} = int({self.leaves[var]})"
         for index, var in enumerate(program.arguments):
             for axis, dim in enumerate(var.type.shape):
                 if (index, axis) not in read and not isinstance(dim, int):
