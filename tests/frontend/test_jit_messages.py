@@ -30,6 +30,18 @@ def test_an_integer_divided_by_zero_names_the_line(function: Any, arguments: Any
         run(*arguments)
 
 
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+def test_numpy_arrays_too(name: str) -> None:
+    def divided(a: Any, b: Any) -> Any:
+        return getattr(pnp, name)(a, b)
+
+    whole, zero = np.asarray([5, 7]), np.asarray([2, 0], "int64")
+    for run in (divided, plica.jit(divided, backend="interpreter")):
+        with pytest.raises(ZeroDivisorError, match="an integer is divided by 0"):
+            run(whole, zero)
+        assert run(whole[:0], zero[1:]).shape == (0,)
+
+
 def test_other_divisions_stay_what_they_are() -> None:
     run = plica.jit(lambda a, b: a // b)
     assert run(torch.tensor([1.0]), torch.tensor([0.0])).tolist() == [float("inf")]

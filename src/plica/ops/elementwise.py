@@ -32,6 +32,7 @@ from plica.ir.ranges import (
     smaller,
 )
 from plica.ir.types import ArrayType, array_type
+from plica.ops.divisions import dividing
 from plica.ops.rules import broadcast, real_dtype, require_kind, require_operands, require_same_dtype
 
 NUMERIC = ("int", "float", "complex")
@@ -211,9 +212,19 @@ _BINARY = (
     _Row("nextafter", np.nextafter, ("float",), "any", derivative=_KINKS),
     _Row("subtract", np.subtract, NUMERIC, "any", minus),
     # divisions by the integer 0 and negative powers of integers are errors
-    _Row("floor_divide", np.floor_divide, REAL, "above_one", derivative=_KINKS, never_raises=FLOATING, agreed=False),
+    _Row(
+        "floor_divide",
+        dividing(np.floor_divide),
+        REAL,
+        "above_one",
+        derivative=_KINKS,
+        never_raises=FLOATING,
+        agreed=False,
+    ),
     _Row("pow", _pow, NUMERIC, "positive", power, tolerance=5.0, never_raises=FLOATING),
-    _Row("remainder", np.remainder, REAL, "above_one", derivative=_KINKS, never_raises=FLOATING, agreed=False),
+    _Row(
+        "remainder", dividing(np.remainder), REAL, "above_one", derivative=_KINKS, never_raises=FLOATING, agreed=False
+    ),
 )
 _COMPARISONS = (
     _Row("equal", np.equal, ANY),

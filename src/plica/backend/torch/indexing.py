@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from plica.errors import BoundsError, ZeroDivisorError
+from plica.ops.divisions import BY_ZERO
 from plica.ops.indexing import outside_message
 from plica.ops.slices import beyond_message
 
@@ -209,8 +210,7 @@ def told(error: Exception) -> Exception:
     if isinstance(error, ZeroDivisionError) or str(error) == "ZeroDivisionError":
         if isinstance(error, ZeroDivisorError):
             return error
-        message = "an integer is divided by 0; divide floats, or choose another divisor with plica.numpy.where."
-        return ZeroDivisorError(_behind_line(place.tb_frame, place.tb_lineno, message))
+        return ZeroDivisorError(_behind_line(place.tb_frame, place.tb_lineno, BY_ZERO))
     found = None if isinstance(error, BoundsError) else re.search(_OUTSIDE, str(error))
     if found is None:
         return error
