@@ -7,11 +7,13 @@ import pytest
 import torch
 
 import plica
+from plica import pipeline
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
 from plica.frontend import contexts
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, ProductLayer, ProductRow, SumLayer
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.circuits import bag, chain, coin, mixture
@@ -194,3 +196,17 @@ def test_layers_without_a_row_and_rows_given_twice_are_refused() -> None:
     for row in (ROW, LAYER_ROWS[SumLayer]):
         with pytest.raises(UnsupportedError, match="has a row already"):
             context.add_layer_compilation_rule(row)
+
+
+def test_functions_for_parts_work_in_the_active_context() -> None:
+    layer = CategoricalLayer([0], 2, num_categories=3)
+    x = torch.tensor([[0], [2]])
+    alone = pipeline.compile_layer(layer, semiring="sum-product", dtype="float64")
+    assert alone(x).dtype == torch.float64
+    with PipelineContext(semiring="sum-product") as ctx:
+        torch.testing.assert_close(pipeline.compile_layer(layer)(x), ctx.compile_layer(layer)(x))
+        assert pipeline.compile_parameter(layer.params["logits"])().shape == (1, 2, 3)
+        filled = pipeline.compile_initializer(NormalInitializer())(torch.empty(4))
+        assert filled.isfinite().all()
+        with pytest.raises(UnsupportedError, match="the options semiring belong to the context"):
+            pipeline.compile_layer(layer, semiring="lse-sum")

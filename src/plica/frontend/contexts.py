@@ -211,12 +211,38 @@ def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) ->
         if ctx is not None:
             raise UnsupportedError("a context compiles circuits; compile a Program with plica.compile(program).")
         return CompiledProgram(circuit, **options)
+    return _context(ctx, options).compile(circuit)
+
+
+def compile_layer(layer: Layer, ctx: PipelineContext | None = None, **options: Any) -> TorchLayer | TorchInputLayer:
+    """`PipelineContext.compile_layer` in `ctx`, else in the active context, else in a new one with `options`."""
+    return _context(ctx, options).compile_layer(layer)
+
+
+def compile_parameter(parameter: ParameterLike, ctx: PipelineContext | None = None, **options: Any) -> TorchParameter:
+    """`PipelineContext.compile_parameter` in `ctx`, else in the active context, else in a new one with `options`."""
+    return _context(ctx, options).compile_parameter(parameter)
+
+
+def compile_initializer(
+    initializer: Initializer, ctx: PipelineContext | None = None, **options: Any
+) -> TorchInitializer:
+    """`PipelineContext.compile_initializer` in `ctx`, else in the active context, else in a new one with `options`."""
+    return _context(ctx, options).compile_initializer(initializer)
+
+
+def _context(ctx: PipelineContext | None, options: dict[str, Any]) -> PipelineContext:
+    """The context that a function works in.
+
+    Raises:
+        UnsupportedError: `options` were given beside a context that has its own.
+    """
     context = ctx or _ACTIVE.get()
     if context is not None and options:
         raise UnsupportedError(
             f"the options {', '.join(options)} belong to the context; give them to PipelineContext(...) instead."
         )
-    return (context or PipelineContext(**options)).compile(circuit)
+    return context or PipelineContext(**options)
 
 
 def _load_compiler(backend: str) -> type[TorchCompiler]:

@@ -7,9 +7,9 @@ A pattern's inputs are tried in order by backtracking: a variadic name takes as 
 inputs of a commutative entry come in every order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import permutations
 from math import inf
 from typing import Any, NamedTuple
@@ -26,30 +26,31 @@ def pattern_matcher(graph: GraphView[Any]) -> MatchFunction:
     Args:
         graph: What kinds, settings, outputs and names of nodes are.
     """
+    return partial(_match_pattern, graph)
 
-    def match_pattern(
-        root: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours
-    ) -> GraphOptMatch[Any] | NearMiss[Any] | None:
-        if not kind_fits(graph.fits, graph.kind(root), pattern.root):
-            return None
-        place = _Place(graph, pattern, inputs, readers)
-        if not _inputs_may_fit(place, root):
-            return None
-        missed: NearMiss[Any] | None = None
-        for binding in _bindings(place, (pattern.root,), _Binding({pattern.root.name: root}, {})):
-            match = GraphOptMatch(pattern, binding.nodes, binding.inputs, graph=graph)
-            problem = _problem(place, match)
-            if problem is None:
-                subs = _sub_matches(match)
-                if isinstance(subs, dict):
-                    return replace(match, sub_matches=subs) if subs else match
-                problem = subs
-            # A node alone that does not fit is no near miss: every node of its kind would be one.
-            if missed is None and (problem.is_missing or len(match.fused) > 1):
-                missed = NearMiss(root, problem.why, problem.detail)
-        return missed
 
-    return match_pattern
+def _match_pattern(
+    graph: GraphView[Any], root: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours
+) -> GraphOptMatch[Any] | NearMiss[Any] | None:
+    if not kind_fits(graph.fits, graph.kind(root), pattern.root):
+        return None
+    place = _Place(graph, pattern, inputs, readers)
+    found = inputs(root)
+    if not inputs_may_fit(graph.fits, pattern, len(found), dict.fromkeys(map(graph.kind, found))):
+        return None
+    missed: NearMiss[Any] | None = None
+    for binding in _bindings(place, (pattern.root,), _Binding({pattern.root.name: root}, {})):
+        match = GraphOptMatch(pattern, binding.nodes, binding.inputs, graph=graph)
+        problem = _problem(place, match)
+        if problem is None:
+            subs = _sub_matches(match)
+            if isinstance(subs, dict):
+                return replace(match, sub_matches=subs) if subs else match
+            problem = subs
+        # A node alone that does not fit is no near miss: every node of its kind would be one.
+        if missed is None and (problem.is_missing or len(match.fused) > 1):
+            missed = NearMiss(root, problem.why, problem.detail)
+    return missed
 
 
 class _Place(NamedTuple):
@@ -61,16 +62,19 @@ class _Place(NamedTuple):
     readers: Neighbours
 
 
-def _inputs_may_fit(place: _Place, root: Any) -> bool:
-    """Whether the inputs are enough, and one is of its kind for every entry that the root reads: most end here."""
-    least, most, entries = _root_inputs(place.pattern)
+def inputs_may_fit(fits: Any, pattern: Pattern, number: int, kinds: Iterable[Any]) -> bool:
+    """Whether inputs are enough, and one is of its kind for every entry that the root reads: most searches end here.
+
+    Args:
+        fits: Whether a node of one kind is of another kind (`GraphView.fits`).
+        pattern: The pattern.
+        number: How many inputs there are.
+        kinds: Of which kinds.
+    """
+    least, most, entries = _root_inputs(pattern)
     if not entries:
         return True
-    found = place.inputs(root)
-    if not least <= len(found) <= most:
-        return False
-    kinds = dict.fromkeys(place.graph.kind(node) for node in found)
-    return all(any(kind_fits(place.graph.fits, kind, entry) for kind in kinds) for entry in entries)
+    return least <= number <= most and all(any(kind_fits(fits, kind, entry) for kind in kinds) for entry in entries)
 
 
 @lru_cache(maxsize=1024)
@@ -165,6 +169,8 @@ def _sub_matches(match: GraphOptMatch[Any]) -> dict[str, dict[str, tuple[GraphOp
 
 def all_matches(graph: GraphView[Any], pattern: Pattern) -> tuple[GraphOptMatch[Any], ...]:
     """Every match of a pattern in a graph of which nothing is replaced: matches may overlap."""
+    if not any(kind_fits(graph.fits, graph.kind(node), pattern.root) for node in graph.nodes):
+        return ()
     readers = consumers(graph.nodes, graph.inputs).__getitem__
     match_function = pattern_matcher(graph)
     found = (match_function(node, pattern, graph.inputs, readers) for node in graph.nodes)

@@ -19,6 +19,7 @@ respects inputs; `order_folds` orders the members of each group so that consumer
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from plica.errors import GraphError
@@ -175,6 +176,7 @@ def _readers(ordered: Sequence[Node], inputs: Inputs[Node]) -> dict[Node, list[N
 
 def schedule(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
     """The shorter of the groupings by level and by agenda, with alike groups merged; by level if both are as long."""
+    inputs, fold_settings = cache(inputs), cache(fold_settings)  # both ways ask the same
     groups = min((way(nodes, inputs, fold_settings) for way in (by_level, by_agenda)), key=len)
     return merged(groups, inputs, fold_settings) if len(groups) <= _MERGED_UP_TO else groups
 

@@ -20,12 +20,12 @@ and joins what it made to the rest at entry and exit points; the graph that it w
     True
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
 from plica.errors import GraphError
-from plica.graph.bind import exposed, pattern_matcher
+from plica.graph.bind import exposed, inputs_may_fit, pattern_matcher
 from plica.graph.match import Condition, MatchFunction, Neighbours, Search, match_optimization_patterns
 from plica.graph.order import consumers, topological_order
 from plica.graph.pattern import Pattern
@@ -132,15 +132,18 @@ def optimize_graph(
         assert on_near_miss is not None, "it is called where somebody listens"
         on_near_miss(rules[miss.number], miss)
 
-    begins = _begins(graph, rules)
-    search = Search(
-        graph, [rule.condition for rule in rules], begins, None if on_near_miss is None else tell, replacement
-    )
-    nodes = [node for node in graph.nodes if begins(node)]
-    if not nodes:
+    begins = {node: found for node, found in _begins(graph, rules, by_inputs=match_function is None) if found}
+    if not begins:
         return None
+    search = Search(
+        graph,
+        [rule.condition for rule in rules],
+        begins.__getitem__,
+        None if on_near_miss is None else tell,
+        replacement,
+    )
     matches, by_root = match_optimization_patterns(
-        nodes,
+        begins,
         graph.outputs,
         [rule.pattern for rule in rules],
         graph.inputs,
@@ -166,18 +169,28 @@ def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunctio
     return safe
 
 
-def _begins(graph: GraphView[Node], rules: Sequence[Rule]) -> Callable[[Node], Sequence[int]]:
-    """For a node, which rules may have their root there: looked up by kind, since most nodes have none."""
+def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -> Iterator[tuple[Node, Sequence[int]]]:
+    """For each node which rules may have their root there: looked up, since most nodes have none.
+
+    Args:
+        graph: The graph.
+        rules: The rules.
+        by_inputs: Whether the kinds of the inputs count beside the node's own.
+    """
     known: dict[Any, list[int]] = {}
-
-    def begins(node: Node) -> Sequence[int]:
+    for node in graph.nodes:
         kind = graph.kind(node)
-        if kind not in known:
-            fitting = (number for number, rule in enumerate(rules) if kind_fits(graph.fits, kind, rule.pattern.root))
-            known[kind] = list(fitting)
-        return known[kind]
-
-    return begins
+        inputs = graph.inputs(node) if by_inputs else ()
+        kinds = frozenset(map(graph.kind, inputs))
+        key = (kind, len(inputs), kinds)
+        if key not in known:
+            known[key] = [
+                number
+                for number, rule in enumerate(rules)
+                if kind_fits(graph.fits, kind, rule.pattern.root)
+                and (not by_inputs or inputs_may_fit(graph.fits, rule.pattern, len(inputs), kinds))
+            ]
+        yield node, known[key]
 
 
 def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from numpy.typing import NDArray
 
@@ -137,7 +138,10 @@ def owners_of(captured: Iterable[Leaf | Constant]) -> dict[TensorParameter, Leaf
     return {member: leaf for leaf in leaves for member in leaf.members}
 
 
-def leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
+_KEYS: WeakKeyDictionary[Circuit, dict[TensorParameter, str]] = WeakKeyDictionary()
+
+
+def leaf_keys(circuit: Circuit) -> Mapping[TensorParameter, str]:
     """The key of every tensor of `circuit`, in the order of layers and of parameter nodes.
 
     The only tensor of a parameter is called `3.weight`, several `3.weight.0`, `3.weight.1`; shared tensors have the key
@@ -146,6 +150,12 @@ def leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
     Raises:
         GraphError: Two tensors ask for one name.
     """
+    if circuit not in _KEYS:
+        _KEYS[circuit] = _leaf_keys(circuit)
+    return _KEYS[circuit]
+
+
+def _leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
     keys: dict[TensorParameter, str] = {}
     for index, layer in enumerate(circuit.layers):
         for name, parameter in layer.all_params.items():

@@ -4,7 +4,7 @@ The parts that the score and the sampling Program have in common: the walk over 
 node once however many layers share it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 from typing import Any
@@ -64,7 +64,7 @@ class LoweringScope:
     weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
     fired: Fired = field(default_factory=dict)
     trace: Trace = field(init=False)
-    _keys: dict[TensorParameter, str] = field(init=False)
+    _keys: Mapping[TensorParameter, str] = field(init=False)
     _names: dict[str, str] = field(init=False)
     _values: ParameterValues = field(init=False)
     _constants: dict[str, Tracer] = field(default_factory=dict)

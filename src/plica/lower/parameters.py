@@ -5,6 +5,7 @@ that an earlier group has brought in, is evaluated once and read again through a
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,7 @@ class ParameterValues:
         outputs = [_target(output) for parameter in parameters for output in parameter.outputs]
         home = {node: parameter for parameter in parameters for node in parameter.nodes}
 
+        @cache
         def inputs(node: Node) -> tuple[Node, ...]:
             if node in self._place or not isinstance(node, ParameterOp):
                 return ()

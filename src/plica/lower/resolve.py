@@ -114,6 +114,8 @@ class Resolver:
         return known.output if known is not None and isinstance(known.output, ParameterInput) else leaf
 
     def _resolved(self, parameter: Parameter, final: Sequence[type]) -> Parameter:
+        if all(map(self._stays, parameter.nodes)):  # most do
+            return parameter
         now: dict[Node, Node] = {}
         edges: dict[Node, tuple[Node, ...]] = {}
         for node in parameter.nodes:
@@ -127,6 +129,11 @@ class Resolver:
         if all(now[node] is node for node in parameter.nodes):
             return parameter
         return Parameter(edges, edges, [now[output] for output in parameter.outputs])
+
+    def _stays(self, node: Node) -> bool:
+        """Whether a node is an operation or a leaf of Plica's own, and no rule is for it."""
+        target = node.deref() if isinstance(node, ReferenceParameter) else node
+        return isinstance(target, TensorParameter | ConstantParameter | ParameterOp) and self._row(type(target)) is None
 
     def _operation(self, operation: ParameterOp) -> ParameterOp:
         row = self._row(type(operation))

@@ -80,12 +80,16 @@ def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
     return x.index_select(axis, _from_front(places, axis, x.shape[axis]))
 
 
+# Neither has a public name; where a version of torch lacks one, arrays are copied.
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
 def may_write(*tensors: Tensor) -> bool:
     """Whether arrays that nobody else reads may be written over, given all tensors that gradients may be asked of.
 
     Automatic differentiation keeps arrays for later, and the transforms of torch.func know nothing of it.
     """
-    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+    if _transforms_active() or getattr(forward_ad, "_current_level", 0) >= 0:
         return False
     return not torch.is_grad_enabled() or not any(one.requires_grad for one in tensors)
 

@@ -289,7 +289,7 @@ def initialize(
 
 
 def _fill_member(fold: Tensor, member: TensorParameter, seed: list[int], drawing: Drawing) -> None:
-    fill(fold, member.initializer, np.random.default_rng(seed), drawing)
+    _fill(fold, member.initializer, np.random.default_rng(seed), drawing)
 
 
 @torch.no_grad()
@@ -299,6 +299,10 @@ def fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generato
     Raises:
         ShapeError: The row draws another shape than that of the tensor.
     """
+    return _fill(tensor, initializer, generator, drawing)
+
+
+def _fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generator, drawing: Drawing) -> Tensor:
     row, shape = drawing.get(type(initializer)), tuple(tensor.shape)
     draw = np.asarray(initializer.draw(generator, shape) if row is None else row.draw(initializer, generator, shape))
     if draw.shape != shape:

@@ -43,6 +43,8 @@ def own_settings_of(layer: Layer) -> Hashable:
 
 def padded_lengths(layer: Layer) -> Lengths:
     """The lengths of the parameters that are padded, those of sub-layers among them."""
+    if not layer.padded and not layer.sub_layers:
+        return ()
     own = tuple(one.shape[-1] for name, one in layer.evaluated_params.items() if name in layer.padded)
     return sum((padded_lengths(one) for one in layer.sub_layers.values()), own)
 

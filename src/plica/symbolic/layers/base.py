@@ -94,11 +94,15 @@ class Layer(NodeKind):
     @property
     def all_params(self) -> dict[str, Parameter]:
         """The parameters, and those of sub-layers under names such as `"part.weight"`."""
+        if not self.sub_layers:  # most layers, asked often
+            return self.params
         return {start + name: one for start, layer in held_layers(self) for name, one in layer.params.items()}
 
     @property
     def all_evaluated_params(self) -> dict[str, Parameter]:
         """What the row of the layer and those of its sub-layers read, under the names of `all_params`."""
+        if not self.sub_layers:
+            return self.evaluated_params
         return {start + name: one for start, layer in held_layers(self) for name, one in layer.evaluated_params.items()}
 
     @abstractmethod
