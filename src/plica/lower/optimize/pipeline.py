@@ -12,7 +12,7 @@ from typing import Any
 
 from plica.errors import GraphError
 from plica.graph.limits import MAX_STEPS, limit_reached
-from plica.graph.optimize import Applied, Rule, optimize_graph
+from plica.graph.optimize import Applied, Rule, made_before, optimize_graph
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.graph.view import GraphView, NearMiss, is_a, kind_fits
 from plica.lower.leaves import leaf_keys
@@ -205,6 +205,7 @@ class _Loop:
         self._added = 0
         self._steps: dict[Layer, Step] = {}
         self._rewritings: dict[Parameter, dict[tuple[str, str], None]] = {}
+        self._made: dict[Any, None] = {}
         self._fired: dict[str, _Tally] = {}
         self._missed: dict[tuple[str, str], list[str]] = {}
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
@@ -330,6 +331,7 @@ class _Loop:
         else:
             for applied in result.applied:
                 check_parameters(applied)
+                self._check_made(applied)
             parameter = Parameter(result.nodes, result.inputs, result.outputs)
             for applied in result.applied:
                 new = total(node_cost(node) for node, _ in applied.replacement.nodes)
@@ -345,6 +347,14 @@ class _Loop:
             rules[_SHARE] = None
             self._sizes[shared] = size
         return shared
+
+    def _check_made(self, applied: Applied[Any]) -> None:
+        """Refuse a node that a rule has put in several parameters: nodes are known by identity."""
+        for node, _ in applied.replacement.nodes:
+            if node in self._made:
+                raise GraphError(made_before(applied, node))
+            if node not in applied.match.fused:
+                self._made[node] = None
 
     def _count(self, stage: str, rule: str, equation: str, place: str, saved: Cost) -> None:
         tally = self._fired.setdefault(rule, _Tally(stage, equation))
