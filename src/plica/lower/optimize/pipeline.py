@@ -20,7 +20,13 @@ from plica.lower.optimize.checks import TABLES, check_layers, check_parameters, 
 from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
-from plica.lower.optimize.parameters import PARAMETER_RULES, fits_parameter, parameter_view, share_nodes
+from plica.lower.optimize.parameters import (
+    PARAMETER_RULES,
+    fits_parameter,
+    parameter_view,
+    share_nodes,
+    with_own_nodes,
+)
 from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 from plica.passes.algebra import ALGEBRA
@@ -316,7 +322,7 @@ class _Loop:
         return self._roots[kind]
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
-        size = self._sizes.get(parameter, len(parameter.nodes))
+        before, size = parameter, self._sizes.get(parameter, len(parameter.nodes))
         rules = self._rewritings[parameter] = {}
         misses: list[tuple[Rule, NearMiss[Any]]] = []
         result = optimize_graph(
@@ -345,8 +351,9 @@ class _Loop:
             saved = parameter_cost(parameter) - parameter_cost(shared)
             self._count("parameters", *_SHARE, self._name(layer), saved)
             rules[_SHARE] = None
-            self._sizes[shared] = size
-        return shared
+        own = with_own_nodes(shared, before)
+        self._sizes[own] = size
+        return own
 
     def _check_made(self, applied: Applied[Any]) -> None:
         """Refuse a node that a rule has put in several parameters: nodes are known by identity."""
