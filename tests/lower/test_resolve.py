@@ -16,6 +16,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import (
+    ComposedParameter,
     ConstantParameter,
     ExpParameter,
     LeafRow,
@@ -26,6 +27,7 @@ from plica.symbolic.parameters import (
     ParameterInput,
     ReferenceParameter,
     SoftmaxParameter,
+    SumParameter,
     TensorParameter,
     UnaryOp,
 )
@@ -237,3 +239,40 @@ def test_a_row_that_returns_another_shape() -> None:
     parameter = Parameter.from_unary(ExpParameter((2, 3)), TensorParameter(2, 3, initializer=NormalInitializer()))
     with pytest.raises(ShapeError, match=r"OperationRow for ExpParameter: expected a result of shape \(1, 2, 3\)"):
         context.compile_parameter(parameter)
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("fold", [True, False])
+def test_one_operation_of_several_parameters_reads_the_inputs_of_each(fold: bool, optimize: bool) -> None:
+    softmax, numbers = SoftmaxParameter((1, 2)), ([[0.0, 1.0]], [[5.0, 0.0]], [[5.0, 0.0]])
+    leaves = [ConstantParameter(1, 2, value=one) for one in numbers]
+    weights = [Parameter.from_unary(softmax, leaf) for leaf in (leaves[0], leaves[1], leaves[1])]
+    probs = [Parameter.from_input(ConstantParameter(2, 2, value=[[0.2, 0.8], [0.6, 0.4]])) for _ in range(3)]
+    inputs = [CategoricalLayer([v], 2, num_categories=2, probs=one) for v, one in enumerate(probs)]
+    sums = [SumLayer(2, 1, weight=weight) for weight in weights]
+    circuit = Circuit([*inputs, *sums], {total: [one] for total, one in zip(sums, inputs, strict=True)}, sums)
+    compiled = PipelineContext(semiring="sum-product", fold=fold, optimize=optimize).compile(circuit)
+    shares = [np.exp(row) / np.exp(row).sum() for ((*row,),) in numbers]
+    expected = [share @ [0.2, 0.6] for share in shares]
+    assert np.allclose(compiled(torch.zeros(1, 3, dtype=torch.int64)).flatten().numpy(), expected)
+
+
+def test_leaves_that_are_made_by_one_operation_stay_apart() -> None:
+    exp = ExpParameter((2,))
+
+    @dataclass(frozen=True, eq=False)
+    class Positive(ComposedParameter):
+        value: float
+        shape: tuple[int, ...] = (2,)
+
+        @property
+        def config(self) -> dict[str, Any]:
+            return {"value": self.value}
+
+        def compose(self) -> Parameter:
+            return Parameter.from_unary(exp, ConstantParameter(2, value=self.value))
+
+    both = Parameter.from_binary(SumParameter((2,), (2,)), Positive(0.0), Positive(1.0))
+    assert np.allclose(PipelineContext().compile_parameter(both)().numpy(), 1.0 + np.e)
+    again = Parameter.from_unary(exp, Positive(0.0))  # of the leaf, and once more
+    assert np.allclose(PipelineContext().compile_parameter(again)().numpy(), np.e)

@@ -121,6 +121,11 @@ def _accepted(
     match = GraphOptMatch(pattern, result.nodes, result.inputs, result.sub_matches, graph, number)
     condition = search.conditions[number] if number < len(search.conditions) else None
     reason = None if condition is None else condition(match)
+    if reason is not None and not isinstance(reason, str):
+        raise GraphError(
+            f"a condition at {graph.describe(node)} gave {reason!r}; return None where the rule may be applied, and "
+            "the reason, a text, where it may not"
+        )
     if reason is None:
         return match
     if search.on_near_miss is None:  # no text for nobody

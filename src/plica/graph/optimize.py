@@ -221,6 +221,15 @@ def _foreign(rule: Rule, match: GraphOptMatch[Node], node: Node) -> str:
     )
 
 
+def made_before(applied: Applied[Node], node: Node) -> str:
+    """What is wrong with a replacement that puts a node of another place in its own."""
+    rule, graph = applied.rule, applied.match.graph
+    return (
+        f"rule {rule.name} at {graph.describe(applied.match.root)}: its replacement has {graph.describe(node)}, an "
+        "object that stands in another place too; construct new nodes within the function, for each match its own"
+    )
+
+
 class _Assembly(Generic[Node]):
     """The new graph under construction."""
 
@@ -232,6 +241,7 @@ class _Assembly(Generic[Node]):
     ) -> None:
         self.graph, self.by_root, self.applied = graph, by_root, applied
         self.owner = {node: match for match in applied for node in match.fused}
+        self.taken = dict.fromkeys(graph.nodes)
         self.inputs: dict[Node, tuple[Node, ...]] = {}
         self.entry_points: dict[GraphOptMatch[Node], Node] = {}
         self.exit_points: dict[GraphOptMatch[Node], Node] = {}
@@ -261,6 +271,10 @@ class _Assembly(Generic[Node]):
         """Put the replacement of a match in its place."""
         replacement = self.applied[match].replacement
         new = dict.fromkeys(node for node, _ in replacement.nodes)
+        for node in new:
+            if node in self.taken and self.owner.get(node) is not match:
+                raise GraphError(made_before(self.applied[match], node))
+        self.taken.update(new)
         for node, inputs in replacement.nodes:
             self.inputs[node] = tuple(one if one in new else self.now(one) for one in inputs)
         self.exit_points[match] = replacement.output if replacement.output in new else self.now(replacement.output)

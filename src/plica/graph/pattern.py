@@ -146,6 +146,8 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
             yield f"two entries are called {entry.name!r}; to read one node twice, name it twice among the inputs"
         if place and entry.name not in read:
             yield f"no entry before {entry.name!r} reads it; name it among their inputs, or remove it"
+        if isinstance(entry.inputs, str):
+            yield f"the inputs of {entry.name!r} are the text {entry.inputs!r}; give a tuple of names"
         for name in entry.inputs:
             yield from _input_problems(entry, name, names, place)
             read.setdefault(name, place)

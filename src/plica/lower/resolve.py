@@ -8,6 +8,7 @@ Each node in topological order is taken by the rule for its class.
 True
 """
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
@@ -34,6 +35,7 @@ from plica.symbolic.parameters import (
 
 Node = ParameterInput | ParameterOp
 AnyLayer = TypeVar("AnyLayer", bound=Layer)
+Applied = dict[tuple[Node, tuple[Node, ...] | None], Node]  # by node and inputs; by node alone where it is taken
 
 
 @final
@@ -88,15 +90,22 @@ class Resolver:
 
     def circuit(self, circuit: Circuit) -> Circuit:
         """The circuit with the layers in their places, those whose parameters change as copies; itself if none does."""
-        moved = {layer: self.layer(layer) for layer in circuit.layers}
+        applied: Applied = {}
+        moved = {layer: self.layer(layer, applied) for layer in circuit.layers}
         if all(moved[layer] is layer for layer in circuit.layers):
             return circuit
         edges = {moved[layer]: [moved[one] for one in circuit.layer_inputs(layer)] for layer in circuit.layers}
         return Circuit(moved.values(), edges, [moved[layer] for layer in circuit.outputs], operation=circuit.operation)
 
-    def layer(self, layer: AnyLayer) -> AnyLayer:
-        """The layer, or a copy with its parameters as their rules have them."""
-        now = {name: self.parameter(parameter) for name, parameter in layer.all_params.items()}
+    def layer(self, layer: AnyLayer, applied: Applied | None = None) -> AnyLayer:
+        """The layer, or a copy with its parameters as their rules have them.
+
+        Args:
+            layer: The layer.
+            applied: The operations of the layers of one circuit so far: no two parameters have one on other inputs.
+        """
+        found = {} if applied is None else applied
+        now = {name: _of_own(self.parameter(parameter), found) for name, parameter in layer.all_params.items()}
         changed = any(now[name] is not parameter for name, parameter in layer.all_params.items())
         return layer.with_params(now) if changed else layer
 
@@ -162,8 +171,29 @@ class Resolver:
         # A rule for a leaf of Plica's own may well be made of such leaves; they stand for themselves there.
         own = isinstance(target, TensorParameter | ConstantParameter)
         found = self._resolved(_checked(target, given), (*final, type(target)) if own else final)
+        # Operations of its own, whatever other leaves are made of: it becomes a part of other parameters.
+        found = _of_own(found, {(node, None): node for node in found.nodes if isinstance(node, ParameterOp)})
         self._leaves[target] = found
         return found
+
+
+def _of_own(parameter: Parameter, applied: Applied) -> Parameter:
+    """The parameter with copies of those operations that another one applies to other inputs.
+
+    One object may be an operation of several parameters, which is no sharing where the inputs differ; from here on
+    nodes are known by their identity.
+    """
+    now: dict[Node, Node] = {}
+    for node in parameter.nodes:
+        inputs = tuple(now[child] for child in parameter.node_inputs(node))
+        if (node, inputs) not in applied:
+            applied[node, inputs] = copy.copy(node) if (node, None) in applied else node
+            applied[node, None] = node
+        now[node] = applied[node, inputs]
+    if all(now[node] is node for node in parameter.nodes):
+        return parameter
+    edges = {now[node]: [now[child] for child in parameter.node_inputs(node)] for node in parameter.nodes}
+    return Parameter(edges, edges, [now[output] for output in parameter.outputs])
 
 
 def resolve_circuit(circuit: Circuit, rows: Mapping[type, ParameterRow] | None = None) -> Circuit:

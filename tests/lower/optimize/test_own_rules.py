@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import DTypeError, GraphError
 from plica.frontend.programs import verify
 from plica.graph.limits import limit_reached
 from plica.graph.optimize import ORDINARY, Replacement, Rule
@@ -294,3 +295,65 @@ def test_a_traced_function_is_cleaned_by_the_built_in_rules_alone() -> None:
     program = trace(lambda x: x * x, spec(3))
     assert [equation.op.name for equation in simplify(program, [SQUARED]).equations][-1] == "square"
     assert simplify(program) is program
+
+
+def test_one_node_in_several_places_of_a_rule_is_refused() -> None:
+    softmax = SoftmaxParameter((1, 2))  # one object for the weights of both sums
+
+    def again(match: Any) -> Replacement[Any]:
+        return Replacement.chain([match["x"]], softmax)
+
+    def not_yet(match: Any) -> str | None:
+        return "it is done" if match["softmax"] is softmax else None
+
+    rule = Rule(
+        "again",
+        "softmax(x) -> softmax(x)",
+        Pattern(Entry("softmax", SoftmaxParameter, ("x",))),
+        again,
+        not_yet,
+        laws=ORDINARY,
+    )
+    inputs = [GaussianLayer([v], 2) for v in range(2)]
+    sums = [SumLayer(2, 1) for _ in inputs]
+    circuit = Circuit([*inputs, *sums], {total: [one] for total, one in zip(sums, inputs, strict=True)}, sums)
+    with pytest.raises(GraphError, match=r"rule again at SoftmaxParameter.*stands in another place too"):
+        optimize_circuit(circuit, DEFAULT_RULES.adding(parameters=[rule]))
+    halves = Parameter.from_binary(SumParameter((1, 2), (1, 2)), softmax_normal((1, 2)), softmax_normal((1, 2)))
+    both = SumLayer(2, 1, weight=halves)
+    with pytest.raises(GraphError, match=r"rule again at SoftmaxParameter.*stands in another place too"):
+        optimize_circuit(
+            Circuit([inputs[0], both], {both: inputs[:1]}, [both]), DEFAULT_RULES.adding(parameters=[rule])
+        )
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_condition_that_answers_yes_or_no_is_refused(answer: bool) -> None:
+    pattern = Pattern(Entry("softmax", SoftmaxParameter, ("x",)))
+    rule = Rule("yes", "x -> x", pattern, lambda match: Replacement.by(match["x"]), lambda _: answer, laws=ORDINARY)  # type: ignore[arg-type,return-value]
+    with pytest.raises(GraphError, match=f"gave {answer}; return None where the rule may be applied"):
+        optimize_circuit(chain(GaussianLayer([0], 2), SumLayer(2, 1)), DEFAULT_RULES.adding(parameters=[rule]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rules": [1]}, "rules must be tables"),
+        ({"strategy": "largest match"}, "strategy must be a function"),
+        ({"max_steps": None}, "max_steps must be a whole number"),
+        ({"max_steps": -1}, "max_steps must be a whole number"),
+        ({"max_steps": 2.5}, "max_steps must be a whole number"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_at_once(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(DTypeError, match=message):
+        TorchCompiler(**settings)
+
+
+def test_patterns_that_mix_up_layers_and_parameters_or_names_and_letters_are_refused() -> None:
+    wrong = Pattern(Entry("sum", SumLayer, ("x",), sub_patterns={"weight": Pattern(Entry("inner", SumLayer, ("y",)))}))
+    rule = Rule("never", "x -> x", wrong, lambda match: Replacement.by(match["x"]), laws=ORDINARY)
+    with pytest.raises(GraphError, match=r"'inner' to be SumLayer, but in a parameter patterns name classes of param"):
+        DEFAULT_RULES.adding(fuse=[rule])
+    with pytest.raises(GraphError, match="the inputs of 'product' are the text 'xy'; give a tuple of names"):
+        Pattern(Entry("product", HadamardLayer, "xy"))  # type: ignore[arg-type]

@@ -16,8 +16,24 @@ from plica.lower.leaves import leaf_keys
 from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
 from plica.lower.optimize.costs import Cost, layer_cost
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CPTLayer, HadamardLayer, KroneckerLayer, SumLayer, TensorDotLayer, TuckerLayer
-from plica.symbolic.parameters import KroneckerParameter, Parameter, TensorParameter, softmax_normal
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    CPTLayer,
+    HadamardLayer,
+    KroneckerLayer,
+    SumLayer,
+    TensorDotLayer,
+    TuckerLayer,
+)
+from plica.symbolic.parameters import (
+    HadamardParameter,
+    KroneckerParameter,
+    LogParameter,
+    Parameter,
+    SoftmaxParameter,
+    TensorParameter,
+    softmax_normal,
+)
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, mixture, product_then_sum
 from tests.harness.rewrites import assert_same, fired, kinds
@@ -241,3 +257,17 @@ def test_flags_change_neither_values_nor_missing_values_nor_keys(name: str, semi
     for values, keys in found[1:]:
         torch.testing.assert_close(values, found[0][0], rtol=1e-9, atol=1e-9, equal_nan=True)
         assert keys == found[0][1]
+
+
+def test_sums_merge_whose_weights_share_a_node_that_a_rule_gave_other_inputs() -> None:
+    shape = (2, 2)
+    logs = Parameter.from_unary(LogParameter(shape), softmax_normal(shape))
+    shared = Parameter.from_unary(SoftmaxParameter(shape), logs)  # its input becomes a log-softmax in each weight
+    weights = [Parameter.from_binary(HadamardParameter(shape, shape), shared, softmax_normal(shape)) for _ in range(2)]
+    leaf, (low, high) = CategoricalLayer([0], 2, num_categories=3), (SumLayer(2, 2, 1, one) for one in weights)
+    circuit = Circuit([leaf, low, high], {low: [leaf], high: [low]}, [high])
+    compiled, plain = (TorchCompiler("sum-product", optimize=optimize).compile(circuit) for optimize in (True, False))
+    plain.load_state_dict(compiled.state_dict())
+    assert "fuse sum-sum" in compiled.explain()
+    x = torch.arange(3)[:, None]
+    assert torch.allclose(compiled(x), plain(x), atol=1e-5)

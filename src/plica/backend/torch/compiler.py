@@ -88,6 +88,7 @@ class TorchCompiler:
 
     Raises:
         UnsupportedError: There is no such semiring, or `dtype` is not floating.
+        DTypeError: `rules` are no tables, `strategy` is no function, or `max_steps` no number of steps.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class TorchCompiler:
         self.semiring = Semiring.from_name(semiring) if isinstance(semiring, str) else semiring
         self.fold = fold
         self.optimize = optimize
+        _check_how(rules, strategy, max_steps)
         self.rules = rules
         self.strategy = strategy
         self.max_steps = max_steps
@@ -283,6 +285,18 @@ class TorchCompiler:
             if held is tensor:
                 return leaf.members
         raise KeyError("the tensor holds no parameters of the circuits of this compiler")
+
+
+def _check_how(rules: Any, strategy: Any, max_steps: Any) -> None:
+    """Refuse what rules could not be applied by, before any circuit is compiled."""
+    if not isinstance(rules, Rules):
+        raise DTypeError(
+            f"rules must be tables, found {rules!r}; give DEFAULT_RULES.adding(fuse=[...]), or Rules(...)."
+        )
+    if not callable(strategy):
+        raise DTypeError(f"strategy must be a function, found {strategy!r}; OptMatchStrategy and cost_guided are some.")
+    if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 0:
+        raise DTypeError(f"max_steps must be a whole number of steps from 0 on, found {max_steps!r}.")
 
 
 def _real_dtype(dtype: torch.dtype | str) -> torch.dtype:

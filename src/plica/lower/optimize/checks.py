@@ -63,13 +63,17 @@ def _problems(table: _Table, rule: Rule) -> Iterator[str]:
         for kind in entry.kind if isinstance(entry.kind, tuple) else (entry.kind,):
             yield from _kind_problems(table, entry, kind)
         yield from misfits(entry.kind, entry.config, entry.sub_patterns, entry.inputs, _form)
+        for pattern in entry.sub_patterns.values():
+            for one in pattern.entries:
+                for kind in one.kind if isinstance(one.kind, tuple) else (one.kind,):
+                    yield from _kind_problems(TABLES["parameters"], one, kind, "in a parameter")
 
 
 def _form(kind: Hashable) -> Any:
     return operation_form(kind) if isinstance(kind, str) else form_of(kind)
 
 
-def _kind_problems(table: _Table, entry: Entry, kind: Hashable) -> Iterator[str]:
+def _kind_problems(table: _Table, entry: Entry, kind: Hashable, where: str = "in this table") -> Iterator[str]:
     if kind is None:
         return
     if isinstance(kind, str) and table.operations:
@@ -79,7 +83,7 @@ def _kind_problems(table: _Table, entry: Entry, kind: Hashable) -> Iterator[str]
             yield f"there is no operation {kind!r}; {hint}"
     elif not (isinstance(kind, type) and table.not_a is not None and not issubclass(kind, table.not_a)):
         shown = kind.__name__ if isinstance(kind, type) else repr(kind)
-        yield f"its pattern wants {entry.name!r} to be {shown}, but in this table patterns name {table.kinds}"
+        yield f"its pattern wants {entry.name!r} to be {shown}, but {where} patterns name {table.kinds}"
 
 
 def check_layers(applied: Applied[Layer]) -> None:

@@ -11,6 +11,7 @@ in the order in which its user wrote it, but what a parameter's constants are to
 ['TensorParameter', 'LogSoftmaxParameter']
 """
 
+import copy
 from collections.abc import Hashable, Mapping, Sequence
 from math import inf
 from string import ascii_lowercase
@@ -53,7 +54,7 @@ from plica.symbolic.parameters import (
     setting_key,
 )
 
-__all__ = ["PARAMETER_RULES", "fits_parameter", "optimize_graph", "parameter_view", "share_nodes"]
+__all__ = ["PARAMETER_RULES", "fits_parameter", "optimize_graph", "parameter_view", "share_nodes", "with_own_nodes"]
 
 OPERATIONS: Mapping[str, type[ParameterOp]] = {
     str(kind.operation): kind
@@ -299,6 +300,20 @@ def share_nodes(parameter: Parameter) -> Parameter:
     kept = [node for node in parameter.nodes if node not in first]
     in_nodes = {node: [first.get(child, child) for child in parameter.node_inputs(node)] for node in kept}
     return Parameter(kept, in_nodes, [first.get(output, output) for output in parameter.outputs])
+
+
+def with_own_nodes(parameter: Parameter, before: Parameter) -> Parameter:
+    """The parameter with copies of the nodes of `before` that read other inputs now: others may have them as well."""
+    known = dict.fromkeys(before.nodes)
+    now: dict[Any, Any] = {}
+    edges: dict[Any, list[Any]] = {}
+    for node in parameter.nodes:
+        inputs = [now[child] for child in parameter.node_inputs(node)]
+        now[node] = copy.copy(node) if node in known and tuple(inputs) != before.node_inputs(node) else node
+        edges[now[node]] = inputs
+    if all(now[node] is node for node in parameter.nodes):
+        return parameter
+    return Parameter(edges, edges, [now[output] for output in parameter.outputs])
 
 
 def _key(node: Any) -> Hashable:

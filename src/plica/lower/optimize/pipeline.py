@@ -12,7 +12,7 @@ from typing import Any
 
 from plica.errors import GraphError
 from plica.graph.limits import MAX_STEPS, limit_reached
-from plica.graph.optimize import Applied, Rule, optimize_graph
+from plica.graph.optimize import Applied, Rule, made_before, optimize_graph
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.graph.view import GraphView, NearMiss, is_a, kind_fits
 from plica.lower.leaves import leaf_keys
@@ -20,7 +20,13 @@ from plica.lower.optimize.checks import TABLES, check_layers, check_parameters, 
 from plica.lower.optimize.context import RuleContext
 from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
-from plica.lower.optimize.parameters import PARAMETER_RULES, fits_parameter, parameter_view, share_nodes
+from plica.lower.optimize.parameters import (
+    PARAMETER_RULES,
+    fits_parameter,
+    parameter_view,
+    share_nodes,
+    with_own_nodes,
+)
 from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 from plica.passes.algebra import ALGEBRA
@@ -205,6 +211,7 @@ class _Loop:
         self._added = 0
         self._steps: dict[Layer, Step] = {}
         self._rewritings: dict[Parameter, dict[tuple[str, str], None]] = {}
+        self._made: dict[Any, None] = {}
         self._fired: dict[str, _Tally] = {}
         self._missed: dict[tuple[str, str], list[str]] = {}
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
@@ -315,7 +322,7 @@ class _Loop:
         return self._roots[kind]
 
     def _rewritten(self, layer: Layer, parameter: Parameter) -> Parameter:
-        size = self._sizes.get(parameter, len(parameter.nodes))
+        before, size = parameter, self._sizes.get(parameter, len(parameter.nodes))
         rules = self._rewritings[parameter] = {}
         misses: list[tuple[Rule, NearMiss[Any]]] = []
         result = optimize_graph(
@@ -330,6 +337,7 @@ class _Loop:
         else:
             for applied in result.applied:
                 check_parameters(applied)
+                self._check_made(applied)
             parameter = Parameter(result.nodes, result.inputs, result.outputs)
             for applied in result.applied:
                 new = total(node_cost(node) for node, _ in applied.replacement.nodes)
@@ -343,8 +351,17 @@ class _Loop:
             saved = parameter_cost(parameter) - parameter_cost(shared)
             self._count("parameters", *_SHARE, self._name(layer), saved)
             rules[_SHARE] = None
-            self._sizes[shared] = size
-        return shared
+        own = with_own_nodes(shared, before)
+        self._sizes[own] = size
+        return own
+
+    def _check_made(self, applied: Applied[Any]) -> None:
+        """Refuse a node that a rule has put in several parameters: nodes are known by identity."""
+        for node, _ in applied.replacement.nodes:
+            if node in self._made:
+                raise GraphError(made_before(applied, node))
+            if node not in applied.match.fused:
+                self._made[node] = None
 
     def _count(self, stage: str, rule: str, equation: str, place: str, saved: Cost) -> None:
         tally = self._fired.setdefault(rule, _Tally(stage, equation))
