@@ -131,14 +131,14 @@ def _probabilities(variable: int, num_units: int, num_values: int) -> Any:
     units, values = np.mgrid[:num_units, :num_values]
     logits = np.sin(1.0 + 3 * units + 5 * values + variable)
     logits[:, _usual(variable, num_values)] = np.log(num_values) + 3.0
-    return _normalised(np.exp(logits))
+    return _normalized(np.exp(logits))
 
 
 def _weight(shape: Iterable[int]) -> Any:
     """`(O, I)`: rows that differ, and sum to 1."""
     sums, inputs = np.indices(tuple(shape))
-    return _normalised(np.exp(np.sin(2.0 + 3 * sums + 7 * inputs)))
+    return _normalized(np.exp(np.sin(2.0 + 3 * sums + 7 * inputs)))
 
 
-def _normalised(weights: Any) -> Any:
+def _normalized(weights: Any) -> Any:
     return weights / weights.sum(-1, keepdims=True)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.categorical`: ways to look a category up in tables of unnormalised logits.
+"""`python -m benchmarks.categorical`: ways to look a category up in tables of unnormalized logits.
 
 * table: `lookup(log_softmax(logits), index)`; the baseline, and what `CategoricalLayer` does.
-* column: `lookup(logits, index) - logsumexp(logits)`, which normalises only what was looked up.
+* column: `lookup(logits, index) - logsumexp(logits)`, which normalizes only what was looked up.
 * rows: `log_softmax` first, then rows of a transposed table (`gather` over the axis of categories).
 * embedding: `log_softmax` first, then `torch.nn.functional.embedding` on a transposed copy.
 """

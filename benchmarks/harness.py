@@ -84,13 +84,13 @@ def timed(call: Callable[[], object], repeats: int, device: str) -> float:
 
     A GPU's own clock is read where its work begins and where it ends: how long the host waits then does not count.
     """
-    synchronise(device)
+    synchronize(device)
     if device.startswith("cuda"):
         return _seconds_between_events(call, repeats) / repeats
     start = time.perf_counter()
     for _ in range(repeats):
         call()
-    synchronise(device)
+    synchronize(device)
     return (time.perf_counter() - start) / repeats
 
 
@@ -106,7 +106,7 @@ def _seconds_between_events(call: Callable[[], object], repeats: int) -> float:
     return 1e-3 * float(start.elapsed_time(end))
 
 
-def synchronise(device: str) -> None:
+def synchronize(device: str) -> None:
     """Wait until the device has done what it was given."""
     if device.startswith("cuda"):
         import torch

@@ -16,7 +16,7 @@ import torch
 from benchmarks.agreement import compare_values, rows
 from benchmarks.circuits import FORWARD_BATCHES, CircuitSpec
 from benchmarks.contenders import CONTENDERS, Contender
-from benchmarks.harness import Settings, compare, summary, synchronise
+from benchmarks.harness import Settings, compare, summary, synchronize
 from benchmarks.machine import peak_memory_mib
 
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ def forward_backward(module: nn.Module, x: Tensor) -> Callable[[], None]:
 
 def training_step(module: nn.Module, x: Tensor) -> Callable[[], None]:
     """Gradients and a step of the same fused Adam for all."""
-    optimiser = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True)
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True)
     gradients = forward_backward(module, x)
 
     def call() -> None:
         gradients()
-        optimiser.step()
+        optimizer.step()
 
     return call
 
@@ -134,5 +134,5 @@ def _compile_times(contender: Contender, spec: CircuitSpec, settings: Settings) 
 def _clocked(call: Callable[[], Any], device: str) -> tuple[Any, float]:
     start = time.perf_counter()
     result = call()
-    synchronise(device)
+    synchronize(device)
     return result, time.perf_counter() - start

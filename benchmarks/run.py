@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--contender", nargs="+", choices=CONTENDERS, metavar="NAME", help=f"of {', '.join(CONTENDERS)}"
     )
-    parser.add_argument("--flags", action="store_true", help="compare folding and optimising with doing neither")
+    parser.add_argument("--flags", action="store_true", help="compare folding and optimizing with doing neither")
     parser.add_argument("--rounds", type=int, help="samples of each contender (20)")
     parser.add_argument("--batch", type=int, nargs="+", default=FORWARD_BATCHES, help="sizes of batches forward")
     parser.add_argument("--quick", action="store_true", help="3 rounds of the 8x8 quad-trees")

@@ -55,7 +55,7 @@ def _pyjuice(model: HiddenMarkov) -> nn.Module:
     return module
 
 
-def _expectation_maximisation(module: Any, x: Tensor) -> Callable[[], object]:
+def _expectation_maximization(module: Any, x: Tensor) -> Callable[[], object]:
     def call() -> None:
         module(x)
         module.backward(x, flows_memory=0.0)
@@ -92,8 +92,8 @@ PEERS: dict[str, Peer] = {
         (HiddenMarkov,),
         _pyjuice,
         _pyjuice,
-        _expectation_maximisation,
-        "a training step is one of mini-batch expectation maximisation, not of Adam",
+        _expectation_maximization,
+        "a training step is one of mini-batch expectation maximization, not of Adam",
     ),
 }
 

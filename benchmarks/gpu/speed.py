@@ -191,13 +191,13 @@ def _captured(task: str, module: nn.Module, x: Tensor, device: Device) -> Call:
 
 
 def _capturable_step(module: nn.Module, x: Tensor, capturable: bool) -> Call:
-    """A training step whose optimiser counts its steps on the device."""
-    optimiser = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True, capturable=capturable)
+    """A training step whose optimizer counts its steps on the device."""
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True, capturable=capturable)
     gradients = forward_backward(module, x)
 
     def call() -> None:
         gradients()
-        optimiser.step()
+        optimizer.step()
 
     return call
 

@@ -57,8 +57,8 @@ def test_checks_are_made_from_the_tables() -> None:
 
 def test_every_layer_row_is_checked() -> None:
     described = [build() for build in circuits.circuit_cases().values()]
-    optimised = [optimize_circuit(one).circuit for one in described]
-    assert {type(layer) for circuit in (*described, *optimised) for layer in circuit.layers} >= set(LAYER_ROWS)
+    optimized = [optimize_circuit(one).circuit for one in described]
+    assert {type(layer) for circuit in (*described, *optimized) for layer in circuit.layers} >= set(LAYER_ROWS)
 
 
 def test_every_query_is_checked() -> None:

@@ -48,11 +48,11 @@ layer  kind         scope   units   inputs  parameters
     assert plica("show", "m.plica", "--stage", "symbolic").stdout == expected
 
 
-def test_the_optimised_stage_shows_the_layers_and_what_was_done(plica: Plica) -> None:
+def test_the_optimized_stage_shows_the_layers_and_what_was_done(plica: Plica) -> None:
     saved("kronecker of 2")
-    found = plica("show", "m.plica", "--stage", "optimised").stdout
+    found = plica("show", "m.plica", "--stage", "optimized").stdout
     assert "    2  Tucker       {0, 1}  3 -> 1  0 1     weight (1, 9)\n" in found
-    assert "optimised: 4 layers became 3 in 2 step(s); stopped because no rule matched any more\n" in found
+    assert "optimized: 4 layers became 3 in 2 step(s); stopped because no rule matched any more\n" in found
     assert "fuse tucker: W (a (x) b (x) ...) -> Tucker(W; a, b, ...): once, saved " in found
 
 

@@ -34,7 +34,7 @@ def test_every_version_has_a_step_to_the_next() -> None:
     assert len(UPGRADES) + 1 == VERSION
 
 
-def test_logits_of_version_1_are_normalised_in_version_2(tmp_path: Path) -> None:
+def test_logits_of_version_1_are_normalized_in_version_2(tmp_path: Path) -> None:
     loaded = load_model(OLD)
     for layer in loaded.circuit.input_layers:
         if isinstance(layer, CategoricalLayer) and layer.logits is not None:

@@ -91,7 +91,7 @@ def explanations(circuit: Circuit, oracle: Oracle, layer, unit: int, state: np.n
     return [sum(chosen) for chosen in itertools.product(*parts)]
 
 
-@pytest.mark.parametrize("name", ["unnormalised", "kronecker of 3", "shared"])
+@pytest.mark.parametrize("name", ["unnormalized", "kronecker of 3", "shared"])
 def test_every_choice_of_terms_is_tried(name: str) -> None:
     circuit = QUERIED[name]()
     torch.manual_seed(5)

@@ -130,7 +130,7 @@ def several_sizes() -> Circuit:
     return product_then_sum(HadamardLayer(2, 3), inputs)
 
 
-def unnormalised() -> Circuit:
+def unnormalized() -> Circuit:
     """Weights and probabilities that do not sum to one."""
     inputs = [CategoricalLayer([v], 2, num_categories=3, probs_factory=exp_normal) for v in range(2)]
     return product_then_sum(KroneckerLayer(2, 2), inputs, weight_factory=exp_normal)
@@ -167,7 +167,7 @@ CIRCUITS: dict[str, Callable[[], Circuit]] = {
     "many outputs": many_outputs,
     "shared": shared,
     "constants": constants,
-    "unnormalised": unnormalised,
+    "unnormalized": unnormalized,
 }
 
 
@@ -192,7 +192,7 @@ INPUTS: dict[str, Callable[[Any, int], InputLayer]] = {case.name: case.build for
     f"more {case.name}": case.alike[0] for case in INPUT_CASES if case.alike
 }
 FINITE = [name for name, build in INPUTS.items() if num_states(build(Scope([0]), 1)) is not None]
-WEIGHTS = {"softmax": softmax_normal, "unnormalised": exp_normal}
+WEIGHTS = {"softmax": softmax_normal, "unnormalized": exp_normal}
 
 
 def circuits(finite: bool = False) -> SearchStrategy[Circuit]:

@@ -7,11 +7,11 @@ import numpy as np
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import SumLayer
 from plica.templates.region_graph import QuadGraph, RandomBinaryTree
-from tests.harness.circuits import CIRCUITS, graph_circuit, mixing, unnormalised
+from tests.harness.circuits import CIRCUITS, graph_circuit, mixing, unnormalized
 from tests.harness.oracle import all_states
 
 QUERIED = {
-    "unnormalised": unnormalised,
+    "unnormalized": unnormalized,
     "two trees": lambda: graph_circuit(RandomBinaryTree(4, num_repetitions=2), "cp"),
     "quad graph, mixing": lambda: graph_circuit(QuadGraph((1, 2, 2)), "cp-t", nary_sum_weight_factory=mixing),
     "quad graph, tucker": lambda: graph_circuit(QuadGraph((1, 2, 2)), "tucker", nary_sum_weight_factory=mixing),

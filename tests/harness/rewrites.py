@@ -23,7 +23,7 @@ def values_and_gradients(compiled: Any, x: torch.Tensor) -> tuple[torch.Tensor, 
 
 
 def assert_same(circuit: Circuit, optimized: Optimized, *, semiring: str = "lse-sum", rows: int = 5) -> None:
-    """Assert that `circuit` and the optimised one are the same function of the same tensors."""
+    """Assert that `circuit` and the optimized one are the same function of the same tensors."""
     torch.manual_seed(0)
     compiler = TorchCompiler(semiring, fold=False, optimize=False, dtype="float64")
     before, after = compiler.compile(circuit), compiler.compile(optimized.circuit)

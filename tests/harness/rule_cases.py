@@ -1,4 +1,4 @@
-"""A circuit where each rule of the optimiser fires, and near misses where it must not: one table for all rules.
+"""A circuit where each rule of the optimizer fires, and near misses where it must not: one table for all rules.
 
 A row of another rule needs rows here; `tests/lower/optimize/test_rule_cases.py` says so where there is none.
 """

@@ -44,7 +44,7 @@ def _largest(xp: Any, semiring: Any, layer: Any, params: Any, inputs: Any) -> An
 
 @pytest.mark.parametrize("optimize", [True, False])
 def test_a_row_of_plicas_own_is_overridden_in_one_context(optimize: bool) -> None:
-    """The optimiser, which would fuse the sum and the product, leaves the layer to the row, and says so."""
+    """The optimizer, which would fuse the sum and the product, leaves the layer to the row, and says so."""
     circuit, before = product_of_two(), dict(LAYER_ROWS)
     context, other = PipelineContext(optimize=optimize), PipelineContext(optimize=optimize)
     row = SumRow(SumLayer, _largest)

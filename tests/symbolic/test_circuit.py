@@ -156,11 +156,11 @@ def test_compatibility() -> None:
 
 
 def test_check_names_the_layer_that_offends() -> None:
-    chained((0, 1)).check_smooth_and_decomposable("marginalisation")
+    chained((0, 1)).check_smooth_and_decomposable("marginalization")
     with pytest.raises(StructuralPropertyError) as smooth:
-        unsmooth().check_smooth_and_decomposable("marginalisation")
+        unsmooth().check_smooth_and_decomposable("marginalization")
     assert str(smooth.value) == (
-        "marginalisation needs a smooth circuit, but SumLayer(2, arity=2, 2 -> 1) sums inputs of different scopes: "
+        "marginalization needs a smooth circuit, but SumLayer(2, arity=2, 2 -> 1) sums inputs of different scopes: "
         "CategoricalLayer(0, scope={0}, 2) has scope {0}; CategoricalLayer(1, scope={1}, 2) has scope {1}. "
         "Multiply each input by input layers over the variables that it lacks."
     )

@@ -1,4 +1,4 @@
-"""Fourier transforms: numpy's values at any size and normalisation, sizes known only at run time, gradients."""
+"""Fourier transforms: numpy's values at any size and normalization, sizes known only at run time, gradients."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ def test_gradients_are_those_of_torch() -> None:
 
 
 REFUSED: Any = (
-    (lambda: pnp.fft.fft(X, norm="both"), ShapeError, "no normalisation 'both'; there are backward, ortho, forward"),
+    (lambda: pnp.fft.fft(X, norm="both"), ShapeError, "no normalization 'both'; there are backward, ortho, forward"),
     (lambda: pnp.fft.fft(X, n=0), ShapeError, "at least one point"),
     (lambda: pnp.fft.fft(X, axis=2), ShapeError, "axis 2 does not exist"),
     (lambda: pnp.fft.fftn(X, s=(2,), axes=(0, 1)), ShapeError, "a size for each axis, found 1 for 2"),

@@ -12,7 +12,7 @@ from plica.lower.optimize import optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.semirings import Semiring
 
-_STAGES = ("symbolic", "optimised", "program", "code")
+_STAGES = ("symbolic", "optimized", "program", "code")
 _HEADINGS = ("layer", "kind", "scope", "units", "inputs", "parameters")
 
 
@@ -23,7 +23,7 @@ _HEADINGS = ("layer", "kind", "scope", "units", "inputs", "parameters")
     type=click.Choice(_STAGES),
     default="symbolic",
     show_default=True,
-    help="symbolic: a table of layers. optimised: the table after the rules, and what they did. program: the equations "
+    help="symbolic: a table of layers. optimized: the table after the rules, and what they did. program: the equations "
     "of the compiled circuit. code: the Python that runs.",
 )
 @one_line_errors
@@ -68,7 +68,7 @@ def _line(cells: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _optimised(loaded: ModelFile) -> str:
+def _optimized(loaded: ModelFile) -> str:
     optimized = optimize_circuit(loaded.circuit, semiring=Semiring.from_name(loaded.options.get("semiring", "lse-sum")))
     return f"{layer_table(optimized.circuit)}\n\n{optimized.report.text()}"
 
@@ -83,7 +83,7 @@ def _code(loaded: ModelFile) -> str:
 
 _AT_STAGE: dict[str, Callable[[ModelFile], str]] = {
     "symbolic": lambda loaded: layer_table(loaded.circuit),
-    "optimised": _optimised,
+    "optimized": _optimized,
     "program": _program,
     "code": _code,
 }

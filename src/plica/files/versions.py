@@ -23,7 +23,7 @@ def upgraded(description: Json, version: int) -> Json:
     return description
 
 
-def _normalise_logits(description: Json) -> None:
+def _normalize_logits(description: Json) -> None:
     """1 -> 2: a categorical layer took the softmax of its logits, and takes their exponential now.
 
     The log-softmax becomes part of the parameter, once for each node that layers have as logits.
@@ -56,4 +56,4 @@ def _layers(circuit: Json) -> Iterator[Json]:
 
 
 # version: the step from it to the next
-UPGRADES: Mapping[int, Upgrade] = {1: _normalise_logits}
+UPGRADES: Mapping[int, Upgrade] = {1: _normalize_logits}

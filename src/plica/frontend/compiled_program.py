@@ -93,7 +93,7 @@ class CompiledProgram:
         key = tuple(map(leaf_key, leaves, self._dynamic))
         run = self._runs.get(key)
         if run is None:
-            run = self._runs[key] = self._specialised(leaves)
+            run = self._runs[key] = self._specialized(leaves)
         return run(leaves)
 
     def _by_place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -109,14 +109,14 @@ class CompiledProgram:
         given.update(kwargs)
         return [given[name] for name in names]
 
-    def _specialised(self, leaves: Sequence[Any]) -> Run:
+    def _specialized(self, leaves: Sequence[Any]) -> Run:
         """What runs arguments of these kinds, which are checked."""
         arrays = [_array(leaf) for leaf in leaves]
         found = [
             (shape_of(one), _checked(one, var).value) for one, var in zip(arrays, self.program.arguments, strict=True)
         ]
         bind_sizes(self.program, found, _captured_sizes(self.bound))
-        run, convert = self._executor.specialise(leaves), result_converter(leaves, self._backend)
+        run, convert = self._executor.specialize(leaves), result_converter(leaves, self._backend)
         if convert is None:
             return run
 

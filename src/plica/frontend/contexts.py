@@ -104,7 +104,7 @@ class PipelineContext:
         Args:
             row: The row.
             override: Whether it may take the place of a row that the context has, Plica's own among them. Rules of
-                the optimiser that know such a layer leave it alone.
+                the optimizer that know such a layer leave it alone.
 
         Raises:
             DTypeError: It is no row, or one of another kind than the class needs.

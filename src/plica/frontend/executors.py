@@ -28,7 +28,7 @@ class Executor(Protocol):
         """What it runs, as text."""
         ...
 
-    def specialise(self, leaves: Sequence[Any]) -> Run:
+    def specialize(self, leaves: Sequence[Any]) -> Run:
         """The function of leaves of these kinds; its result is one array, or a tuple of them."""
         ...
 
@@ -94,7 +94,7 @@ class _Interpreter:
         """The Program: it is what is run."""
         return str(self.bound.program)
 
-    def specialise(self, leaves: Sequence[Any]) -> Run:
+    def specialize(self, leaves: Sequence[Any]) -> Run:
         """The function of any leaves."""
         del leaves
         program = self.bound.program

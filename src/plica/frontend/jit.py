@@ -233,7 +233,7 @@ class CompiledFunction:
             axes = self._dynamic if self._annotated is not None else call.leaf_axes(self._dynamic)
             key = self._key(call.leaves, axes, call.structure, call.static)
         if key not in self._runs:
-            self._runs[key] = self._specialised(call)
+            self._runs[key] = self._specialized(call)
         return self._runs[key](call.leaves)
 
     def _is_classmethod_of(self, owner: type) -> bool:
@@ -256,11 +256,11 @@ class CompiledFunction:
         positional, keywords = call.arguments(found)
         return self._fn(*positional, **keywords)
 
-    def _specialised(self, call: Call) -> Run:
+    def _specialized(self, call: Call) -> Run:
         """What runs calls like this one: compiled if it was not yet, and fitted to the kinds of the leaves."""
         call.check()
         compiled = self._for_call(call)
-        run = compiled.executor.specialise(call.leaves)
+        run = compiled.executor.specialize(call.leaves)
         structure, convert = compiled.traced.structure, result_converter(call.leaves, self._backend)
         if structure == _LEAF and convert is None:
             return run

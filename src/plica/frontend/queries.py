@@ -8,7 +8,7 @@
 torch.Size([5, 1])
 
 They take circuits compiled for any backend and answer with its arrays. The circuit must be smooth and decomposable and
-have one output of one unit; it need not be normalised.
+have one output of one unit; it need not be normalized.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class FoldIndexInfo(Generic[Node]):
         if module not in self.fold_idx:
             raise GraphError(
                 f"{module!r} is not part of the folded graph; ask for a module of the graph as it was folded "
-                "(optimising a circuit replaces some layers, and folding leaves out what no output depends on)"
+                "(optimizing a circuit replaces some layers, and folding leaves out what no output depends on)"
             )
         return self.fold_idx[module]
 

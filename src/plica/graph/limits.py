@@ -38,7 +38,7 @@ def limit_reached(steps: int, max_steps: int, *, before: int, now: int, fired: I
 def warn_of_limit(reason: str) -> None:
     """Tell the user of a loop that was ended: what it computes is right, but the rules are not done."""
     warnings.warn(
-        f"optimising stopped because {reason}; the result is right, but a rule that undoes itself or another one wants "
+        f"optimizing stopped because {reason}; the result is right, but a rule that undoes itself or another one wants "
         "a condition under which it is done, and a long chain of rules wants a larger max_steps",
         stacklevel=2,
     )

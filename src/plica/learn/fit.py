@@ -81,7 +81,7 @@ def fit(
     on_batch: Callable[[int], None] | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> FitResult:
-    """Maximise the mean log-likelihood of `train` with Adam, whose rate falls to zero along a half cosine.
+    """Maximize the mean log-likelihood of `train` with Adam, whose rate falls to zero along a half cosine.
 
     `KeyboardInterrupt`, from the keyboard or a callback, ends the run; what was best until then is kept.
 

@@ -27,7 +27,7 @@ def _type_rule(kind: str, last: Callable[[Dim], Dim], dtype: Callable[[DType], D
         if any(isinstance(size, int) and size < 1 for size in sizes):
             raise ShapeError(f"a transform of {x} has at least one point along each axis, found sizes {sizes}.")
         if norm not in NORMS:
-            raise ShapeError(f"there is no normalisation {norm!r}; there are {', '.join(NORMS)}.")
+            raise ShapeError(f"there is no normalization {norm!r}; there are {', '.join(NORMS)}.")
         if x.dtype == DType.FLOAT16:
             raise ShapeError(f"there is no transform of {x}; convert it to float32 with astype.")
         shape = list(x.shape)

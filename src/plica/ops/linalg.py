@@ -1,6 +1,6 @@
 """Contractions: products of matrices and vectors, Einstein sums, norms, diagonals, and a circuit's sum in log space.
 
-What factorises a matrix or solves equations with it is in `factorizations.py`.
+What factorizes a matrix or solves equations with it is in `factorizations.py`.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Reductions, scans and the normalisations built on them. `axis` is a tuple of axes counted from the front."""
+"""Reductions, scans and the normalizations built on them. `axis` is a tuple of axes counted from the front."""
 
 import math
 from collections.abc import Callable

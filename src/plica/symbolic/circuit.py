@@ -166,7 +166,7 @@ class Circuit:
 
     @cached_property
     def _multiplying(self) -> tuple[Layer, ...]:
-        """The live layers that multiply their inputs: products, and what the optimiser makes of a product and a sum."""
+        """The live layers that multiply their inputs: products, and what the optimizer makes of a product and a sum."""
         products = (layer for layer in self._live if isinstance(layer, ProductLayer))
         fused = (layer for layer in self._live if isinstance(layer, FusedLayer) and layer.arity > 1)
         return (*products, *fused)
@@ -272,7 +272,7 @@ class Circuit:
         """Raise where the circuit is not smooth and decomposable.
 
         Args:
-            what: What needs it, as the subject of the message: "marginalisation".
+            what: What needs it, as the subject of the message: "marginalization".
 
         Raises:
             StructuralPropertyError: Naming the first layer that offends and the scopes of its inputs.

@@ -109,11 +109,11 @@ def test_flags_do_not_change_values_or_keys(circuit: Circuit) -> None:
 NORMALISED = [
     name
     for name in CIRCUITS
-    if name not in ("unnormalised", "shared", "gaussian", "gaussian, log_partition", "several sizes")
+    if name not in ("unnormalized", "shared", "gaussian", "gaussian, log_partition", "several sizes")
 ]
 
 
-@pytest.mark.parametrize("name", [*NORMALISED, "unnormalised"])
+@pytest.mark.parametrize("name", [*NORMALISED, "unnormalized"])
 def test_the_total_is_the_sum_over_all_states(name: str) -> None:
     circuit = CIRCUITS[name]()
     compiled = TorchCompiler(dtype="float64").compile(circuit)

@@ -56,7 +56,7 @@ def test_what_looks_at_a_number_is_found() -> None:
 
 
 def waits_by_nature(case: Case) -> bool:
-    """Whether sizes or branches depend on numbers, or torch itself looks whether a matrix can be factorised."""
+    """Whether sizes or branches depend on numbers, or torch itself looks whether a matrix can be factorized."""
     results = one_equation(case.op, case.inputs, case.params).results
     data_dependent = any(True for one in results for _ in size_variables(one.type))
     return data_dependent or OPS[case.op].regions or OPS[case.op] in FACTORIZATIONS

@@ -38,8 +38,8 @@ from tests.harness.random_circuits import Draw
 FLAGS = {
     "": (False, False),
     "fold": (True, False),
-    "optimise": (False, True),
-    "fold, optimise": (True, True),
+    "optimize": (False, True),
+    "fold, optimize": (True, True),
 }
 GRAPHS: dict[str, Callable[[], Any]] = {
     "factorized": lambda: FullyFactorized(3, num_repetitions=2),
@@ -139,7 +139,7 @@ def compiled_under(circuit: Circuit, flags: str, semiring: str = "lse-sum", seed
 def test_initial_values_are_the_same_bits(name: str) -> None:
     circuit = KINDS[name]()
     first, *others = [compiled_under(circuit, flags) for flags in FLAGS]
-    others.append(compiled_under(circuit, "fold, optimise", "sum-product"))
+    others.append(compiled_under(circuit, "fold, optimize", "sum-product"))
     for reset in (None, 3):
         states = [one.state_dict() for one in (first, *others)]
         for state in states[1:]:

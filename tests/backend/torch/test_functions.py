@@ -79,18 +79,18 @@ def test_objects_with_the_exchange_protocol_share_their_memory() -> None:
 def test_numbers_that_count_stay_numbers() -> None:
     run = _function(lambda x, k, a: (x[:k] * a, k + 1), spec("n"), int, float, numbers=frozenset({1, 2}))
     assert "float(" not in run.code, "a float may be a tensor that has a gradient"
-    call = run.specialise([torch.ones(3), 2, 0.5])
+    call = run.specialize([torch.ones(3), 2, 0.5])
     found = call([torch.ones(3), 2, 0.5])
     assert [one.tolist() for one in found] == [[0.5, 0.5], 3]
     a = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-    scaled, _ = run.specialise([torch.ones(3), 2, a])([torch.ones(3), 2, a])
+    scaled, _ = run.specialize([torch.ones(3), 2, a])([torch.ones(3), 2, a])
     assert torch.autograd.grad(scaled.sum(), a)[0] == 2.0
 
 
 def test_integers_may_be_tensors_or_numpys() -> None:
     run = _function(lambda n: pnp.ones([n]), int, numbers=frozenset({0}))
     for value in (3, torch.tensor(3), np.int64(3)):
-        assert run.specialise([value])([value]).tolist() == [1.0] * 3
+        assert run.specialize([value])([value]).tolist() == [1.0] * 3
 
 
 @pytest.mark.parametrize(("name", "called"), [("run", "run"), ("<lambda>", "function"), ("torch", "function")])
@@ -107,7 +107,7 @@ def test_what_is_captured_is_read_at_each_call() -> None:
     holder, tensor, array = _Holder(), torch.ones(2), np.ones(2, "float32")
     text = "{ lambda a:f32[2] b:f32[2] c:f32[2] ; x:f32[2] . let d:f32[2] = add a b e:f32[2] = add d c in (e, x) }"
     run = TorchFunction(Bound(plica.parse(text), (Reference(holder, "weight"), tensor, array)), "run")
-    call = run.specialise([torch.ones(2)])
+    call = run.specialize([torch.ones(2)])
     assert call([torch.ones(2)])[0].tolist() == [3.0, 3.0]
     holder.weight = torch.full((2,), 10.0)
     tensor.fill_(20)
@@ -117,7 +117,7 @@ def test_what_is_captured_is_read_at_each_call() -> None:
 
 def test_arguments_of_one_name_are_compared() -> None:
     run = _function(lambda x, y: x + y, spec("n"), spec("n"))
-    call = run.specialise([torch.ones(2), torch.ones(2)])
+    call = run.specialize([torch.ones(2), torch.ones(2)])
     with pytest.raises(plica.errors.InputError, match=r"axis 0 of argument y is 3, but 2 \(n\) is needed"):
         call([torch.ones(2), torch.ones(3)])
 

@@ -36,7 +36,7 @@ from tests.harness.circuits import (
     several_sizes,
     shared,
     tensor,
-    unnormalised,
+    unnormalized,
 )
 from tests.harness.oracle import Oracle, all_states, numbers
 from tests.harness.own_layers import NEIGHBOURS, NEIGHBOURS_WITHOUT_CHOICE, PAIRS, NeighbourSum, PairLayer
@@ -74,8 +74,8 @@ CIRCUITS = {
     "tucker": lambda: quad_graph("tucker"),
     "kronecker of 3": lambda: product_then_sum(KroneckerLayer(2, 3), [coin([v], 2) for v in range(3)]),
     "kronecker of 4": lambda: graph_circuit(QuadTree((1, 2, 2), num_patch_splits=4), "tucker"),
-    "unnormalised": unnormalised,
-    "unnormalised tree": lambda: graph_circuit(RandomBinaryTree(4), "cp", sum_weight_factory=exp_normal),
+    "unnormalized": unnormalized,
+    "unnormalized tree": lambda: graph_circuit(RandomBinaryTree(4), "cp", sum_weight_factory=exp_normal),
     "shared tensors": shared,
     "zeros": zeros,
     "impossible branch": with_an_impossible_branch,
@@ -384,7 +384,7 @@ def test_states_of_probability_zero_are_never_drawn_from_subnormal_tables(dtype:
 
 
 def test_searches_of_subnormal_tables_find_no_place_without_weight() -> None:
-    """In a row of a user's that does not normalise its table."""
+    """In a row of a user's that does not normalize its table."""
     inputs = PairLayer(Scope([0, 1]), 1, 2, Parameter.from_input(constant([[0.0, 2.0**-149, 0.0, 0.0]])))
     compiler = TorchCompiler(dtype="float32")
     compiler.add_layer_rule(PAIRS)

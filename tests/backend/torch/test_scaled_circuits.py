@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Callable[[torch.dtype], tuple[Circuit, Any]], int]] = {
     "overflow": (overflowing, 3),
 }
 ALL = pytest.mark.parametrize("name", CASES)
-PLAIN = pytest.mark.parametrize("optimize", [False, True], ids=["", "optimise"])
+PLAIN = pytest.mark.parametrize("optimize", [False, True], ids=["", "optimize"])
 
 
 def proven(compiled: Any, x: torch.Tensor) -> torch.Tensor:
@@ -257,8 +257,8 @@ def test_compilation_and_transforms_take_log_space(name: str, always: None) -> N
     expected = compiled(x)
     compiled._runs.clear()
     names = []
-    original = compiled._specialise
-    compiled._specialise = lambda key: (names.append(key[0]), original(key))[1]
+    original = compiled._specialize
+    compiled._specialize = lambda key: (names.append(key[0]), original(key))[1]
     mapped = torch.vmap(lambda row: compiled(row[None])[0])(x)
     torch.testing.assert_close(mapped, expected, rtol=1e-12, atol=1e-12)
     params = {key: value.detach() for key, value in compiled.named_parameters()}
@@ -267,6 +267,6 @@ def test_compilation_and_transforms_take_log_space(name: str, always: None) -> N
     )
     torch.testing.assert_close(by_call[0], expected, rtol=1e-12, atol=1e-12)
     assert names[0] == "lse-sum"
-    del compiled._specialise
+    del compiled._specialize
     fast = torch.compile(compiled, fullgraph=True, backend="eager")
     torch.testing.assert_close(fast(x), expected, rtol=1e-12, atol=1e-12)

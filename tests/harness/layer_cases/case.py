@@ -30,7 +30,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class InputCase:
-    """An input layer in one of its parameterisations.
+    """An input layer in one of its parameterizations.
 
     Args:
         name: The layer, and what tells this case from others of the layer.
@@ -38,7 +38,7 @@ class InputCase:
         build: `(scope, units)`: a layer, some of whose parameters are learnt.
         reference: `(space, layer, params, x)`: the value of each unit at `x (B, D)` as `(B, K)`, summed or integrated
             over the variables that are NaN.
-        distributions: `(layer, params)`: the normalised distribution of each unit as SciPy has it.
+        distributions: `(layer, params)`: the normalized distribution of each unit as SciPy has it.
         totals: `(layer, params)`: the sum or integral of each unit, `(K,)`.
         encode: `(layer, x (B, V))`: the numbers that the distributions give to rows of the layer's variables.
         decode: The other way round, for results of the distributions.

@@ -1,4 +1,4 @@
-"""The categorical layer: by logits and by probabilities, normalised and not."""
+"""The categorical layer: by logits and by probabilities, normalized and not."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ def distributions(layer: Any, params: Params) -> list[Any]:
 
 
 def exp_normal(shape: tuple[int, ...]) -> Parameter:
-    """Positive, unnormalised: the exponential of normal draws."""
+    """Positive, unnormalized: the exponential of normal draws."""
     return Parameter.from_unary(ExpParameter(shape), normal(shape))
 
 
@@ -84,5 +84,5 @@ CASES = (
     _case("log-softmax", _WRONG),
     _case("logits", logits_factory=normal),
     _case("probs", probs_factory=softmax_normal),
-    _case("unnormalised probs", probs_factory=exp_normal),
+    _case("unnormalized probs", probs_factory=exp_normal),
 )

@@ -24,7 +24,7 @@ Array = Any
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class JointLayer(InputLayer):
-    """Unnormalised masses of several variables of as many states each.
+    """Unnormalized masses of several variables of as many states each.
 
     Args:
         scope: The variables.

@@ -39,7 +39,7 @@ _WRONG = (
 CASES = (
     _case("of one input", 3, 2, refused=_WRONG),
     _case("of three inputs", 2, 4, 3),
-    _case("unnormalised", 3, 3, 2, weight_factory=exp_normal),
+    _case("unnormalized", 3, 3, 2, weight_factory=exp_normal),
     _case("mixing", 3, 3, 3, weight_factory=mixing),
     _case("mixing one input", 3, 3, 1, weight_factory=mixing),
 )

@@ -43,7 +43,7 @@ def image(region_graph: str, sum_product: str) -> Circuit:
     )
 
 
-# region graph, sum-product: layers, groups, groups when optimised, concatenations of activations
+# region graph, sum-product: layers, groups, groups when optimized, concatenations of activations
 IMAGES = {
     ("quad-graph", "tucker"): (4163, 26, 16, 13),
     ("quad-graph", "cp-t"): (4163, 26, 16, 13),
@@ -56,10 +56,10 @@ IMAGE = pytest.mark.parametrize("name", IMAGES, ids=" ".join)
 @IMAGE
 def test_how_many_groups_images_have(name: tuple[str, str]) -> None:
     circuit = image(*name)
-    layers, folded, optimised, _ = IMAGES[name]
+    layers, folded, optimized, _ = IMAGES[name]
     assert len(circuit.layers) == len(single_groups(circuit).groups) == layers
     assert len(fold_circuit(circuit).groups) == folded
-    assert len(fold_circuit(optimize_circuit(circuit).circuit, circuit).groups) == optimised
+    assert len(fold_circuit(optimize_circuit(circuit).circuit, circuit).groups) == optimized
 
 
 def operations(program: Program, name: str) -> list:

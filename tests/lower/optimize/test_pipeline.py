@@ -95,7 +95,7 @@ def test_a_circuit_without_matches_is_itself() -> None:
     optimized = optimize_circuit(circuit)
     assert optimized.circuit is circuit
     assert optimized.report.text() == (
-        "optimised: 3 layers became 3 in 1 step(s); stopped because no rule matched any more"
+        "optimized: 3 layers became 3 in 1 step(s); stopped because no rule matched any more"
     )
 
 
@@ -177,7 +177,7 @@ def test_the_report_in_full() -> None:
     edges: dict[Any, Any] = {first: leaves, second: leaves, one: [first], two: [second], three: [second]}
     circuit = Circuit([*leaves, *edges], edges, [one, two, three])
     assert optimize_circuit(circuit).report.text() == (
-        "optimised: 7 layers became 6 in 2 step(s); stopped because no rule matched any more\n"
+        "optimized: 7 layers became 6 in 2 step(s); stopped because no rule matched any more\n"
         "  fuse cp-t: W (a * b * ...) -> CPT(W; a, b, ...): once, saved 0 FLOPs and 1,024 bytes written\n"
         "    at SumLayer(4, arity=1, 2 -> 2)\n"
         "saved in all, estimated for 128 rows in float32: 0 FLOPs and 1,024 bytes written\n"

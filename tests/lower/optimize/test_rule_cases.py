@@ -1,4 +1,4 @@
-"""Every rule of the optimiser by its cases: it fires and changes no number, and near misses stay as they are."""
+"""Every rule of the optimizer by its cases: it fires and changes no number, and near misses stay as they are."""
 
 from dataclasses import replace
 

@@ -95,7 +95,7 @@ def test_compiling_twice_gives_one_text(name: str, fold: bool) -> None:
 def test_groups_hold_every_layer_once_and_name_its_inputs(name: str, fold: bool) -> None:
     circuit = CIRCUITS[name]()
     folded = TorchCompiler(fold=fold).compile(circuit).folded
-    circuit = folded.circuit  # as optimised
+    circuit = folded.circuit  # as optimized
     place = {
         layer: (number, fold) for number, group in enumerate(folded.groups) for fold, layer in enumerate(group.members)
     }

@@ -82,7 +82,7 @@ def test_circuits_of_layers_in_full(case: LayerCase) -> None:
 # What the checks are worth: a Poisson row with one fault, and which checks find it.
 
 
-def without_normaliser(xp, semiring, layer, params, x):  # noqa: ARG001
+def without_normalizer(xp, semiring, layer, params, x):  # noqa: ARG001
     rate = xp.expand_dims(params["rate"], axis=-1)
     return semiring.from_log(xp, xp.lookup(log_masses(xp, params) + rate, xp.astype(xp.squeeze(x, axis=-1), xp.int64)))
 
@@ -102,7 +102,7 @@ def of_the_first_unit(xp, layer, params, units, uniforms):
 
 
 FAULTS: dict[str, tuple[dict[str, Any], set[str]]] = {
-    "no normaliser": ({"body": without_normaliser}, {"body", "circuit", "algebras"}),
+    "no normalizer": ({"body": without_normalizer}, {"body", "circuit", "algebras"}),
     "no gradient": ({"body": without_gradient}, {"circuit"}),
     "another total": ({"marginal": twice}, {"marginal", "circuit"}),
     "another sampler": ({"sample": of_the_first_unit}, {"sample", "sampling"}),
@@ -126,6 +126,6 @@ def test_a_fault_of_a_row_is_found(name: str) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_fault_is_found_in_every_way_of_compiling(way: Any) -> None:
     check_circuit(POISSON[0], {torch.float64: [way]})
-    case = replace(POISSON[0], row=replace(POISSON[0].row, body=without_normaliser))
+    case = replace(POISSON[0], row=replace(POISSON[0].row, body=without_normalizer))
     with pytest.raises(AssertionError, match="values"):
         check_circuit(case, {torch.float64: [way]})

@@ -106,7 +106,7 @@ def value(arrays: Sequence[Any], place: int) -> tuple[Any, ...]:
     return tuple(arrays[4 * place : 4 * place + 4])
 
 
-def normalised(table: Any) -> Weight:
+def normalized(table: Any) -> Weight:
     """The weight that a log-softmax is: no number above 1."""
     return Weight(lambda: xp.softmax(table), lambda: xp.log_softmax(table), from_logs=True, most=1.0)
 
@@ -182,7 +182,7 @@ RULES = {
         some(1, (F, 4, 3), units=12),
         lambda x, w: np.einsum("fblir,foi->fblor", x.reshape(F, B, 2, 3, 2), w).reshape(F, B, 16),
     ),
-    "normalise": Rule(lambda *a: SCALED.normalise(xp, value(a, 0)), some(1), lambda x: x),
+    "normalize": Rule(lambda *a: SCALED.normalize(xp, value(a, 0)), some(1), lambda x: x),
     "from_linear": Rule(
         lambda x: SCALED.from_linear(xp, x), lambda rng: ([], [magnitudes(rng, (F, B, K))]), lambda x: x
     ),
@@ -192,7 +192,7 @@ RULES = {
         np.exp,
     ),
     "categorical": Rule(
-        lambda table, index: SCALED.from_weight(xp, normalised(table).map(lambda one: xp.lookup(one, index))),
+        lambda table, index: SCALED.from_weight(xp, normalized(table).map(lambda one: xp.lookup(one, index))),
         lambda rng: ([], [logits(rng), rng.integers(0, 5, (F, B))]),
         lambda table, index: np.exp(looked_up(log_softmax(table), index)),
     ),
@@ -253,7 +253,7 @@ def chain(rng: Numbers, length: int) -> tuple[Callable[..., Any], list[Array], A
                 result = SCALED.contract(xp, [result, other], weight[:, :, : 2 * K])
             else:
                 result = SCALED.einsum(xp, EINSUM[2], [result, other], xp.reshape(weight, (F, K, K, K)))
-            result = SCALED.normalise(xp, result)
+            result = SCALED.normalize(xp, result)
         return (*result, trusted(xp, result))
 
     total = leaves[0].astype(WIDE)
@@ -315,7 +315,7 @@ def test_what_overflows_is_not_trusted(dtype: str) -> None:
     def rule(x, w):
         first = SCALED.contract(xp, [SCALED.from_log(xp, x)], w)
         second = SCALED.contract(xp, [first], w)
-        return [trusted(xp, one) for one in (first, second, SCALED.normalise(xp, second))]
+        return [trusted(xp, one) for one in (first, second, SCALED.normalize(xp, second))]
 
     program = trace(rule, spec((1, 1, 2), dtype), spec((1, 2, 2), dtype))
     arrays = np.zeros((1, 1, 2), dtype), np.full((1, 2, 2), large, dtype)
@@ -327,7 +327,7 @@ def test_what_overflows_is_not_trusted(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_zeros_nan_and_infinities_are_never_trusted(dtype: str) -> None:
     def rule(x):
-        return trusted(xp, SCALED.normalise(xp, SCALED.from_log(xp, x)))
+        return trusted(xp, SCALED.normalize(xp, SCALED.from_log(xp, x)))
 
     (mask,) = run_torch(
         trace(rule, spec((1, 5, 2), dtype)),

@@ -46,7 +46,7 @@ class TorchCircuit(nn.Module):
         folded: The folded circuit.
         semiring: How its numbers are carried.
         dtype: The dtype of its real tensors, and of its results.
-        report: What optimising did, if it was asked for.
+        report: What optimizing did, if it was asked for.
         layer_map: Where each layer as it was described is computed.
         drawing: The rows of the context for initializers.
     """
@@ -193,7 +193,7 @@ class TorchCircuit(nn.Module):
 
     def _run(self, semiring: Semiring, *x: Tensor) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
-        self._specialise(key)
+        self._specialize(key)
         return self._runs[key](self.leaves, *x)
 
     def check(self, x: Tensor) -> None:
@@ -276,7 +276,7 @@ class TorchCircuit(nn.Module):
     def prepared(self, input_dtype: torch.dtype) -> Lowered:
         """`lowered`, with its constants among the leaves."""
         key = (self._semiring.name, input_dtype, self.dtype)
-        self._specialise(key)
+        self._specialize(key)
         return self._lower(key)
 
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
@@ -291,7 +291,7 @@ class TorchCircuit(nn.Module):
         return self._lowered[key]
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-    def _specialise(self, key: Key) -> None:
+    def _specialize(self, key: Key) -> None:
         """Make the function of one semiring, dtype of data and dtype of parameters; no work after the first call."""
         if key in self._runs:
             return

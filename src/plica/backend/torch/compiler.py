@@ -120,7 +120,7 @@ class TorchCompiler:
         self._parameters: dict[ParameterLike, TorchParameter] = {}
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
-        """The compiled circuit, with its parameters initialised; the same object when called again.
+        """The compiled circuit, with its parameters initialized; the same object when called again.
 
         Raises:
             UnsupportedError: The semiring cannot carry the circuit's numbers.

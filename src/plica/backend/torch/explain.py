@@ -26,7 +26,7 @@ def explain(circuit: TorchCircuit, report: Report | None) -> str:
 
     Args:
         circuit: The compiled circuit.
-        report: What optimising did, if it was asked for.
+        report: What optimizing did, if it was asked for.
     """
     tensors = [tensor for _, tensor in circuit.leaves.items()]
     numbers = sum(tensor.numel() for tensor in tensors)
@@ -36,7 +36,7 @@ def explain(circuit: TorchCircuit, report: Report | None) -> str:
         f"{len(circuit.symbolic.layers)} layers, {numbers:,} numbers in {len(tensors)} tensors, "
         f"{len(circuit.program.equations)} equations"
     )
-    rules = "not optimised" if report is None else report.text()
+    rules = "not optimized" if report is None else report.text()
     on_program = program_rules_text(circuit.lowered(circuit.usual_input()).fired)
     plan = plan_memory(circuit.program, _ROWS)
     memory = (

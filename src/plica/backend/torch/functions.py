@@ -59,7 +59,7 @@ class TorchFunction:
         """The generated Python."""
         return source(self.program, self._name, is_checked=True, numbers=self._described)
 
-    def specialise(self, leaves: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
+    def specialize(self, leaves: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
         """The function of leaves of these kinds: torch tensors, numpy arrays, DLPack objects, Python numbers.
 
         Everything runs on the device of the first tensor; without one, on that of the first array.

@@ -234,7 +234,7 @@ def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:
 
 
 def new_tensor(leaf: Leaf, real: torch.dtype, device: torch.device) -> Tensor:
-    """An uninitialised tensor for a leaf: a parameter if it is learnable."""
+    """An uninitialized tensor for a leaf: a parameter if it is learnable."""
     tensor = torch.empty(leaf.shape, dtype=torch_dtype(leaf.kind, real), device=device)
     return nn.Parameter(tensor) if leaf.learnable else tensor
 

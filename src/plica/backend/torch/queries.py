@@ -244,7 +244,7 @@ def _check_rows(log_value: Tensor, times: int) -> None:
 
 @final
 class SamplingQuery:
-    """Draws exact, independent samples from the distribution that a circuit describes (normalised or not).
+    """Draws exact, independent samples from the distribution that a circuit describes (normalized or not).
 
     Args:
         circuit: Smooth and decomposable, with one output of one unit.

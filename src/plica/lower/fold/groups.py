@@ -65,7 +65,7 @@ class FoldedLayer:
 
     @property
     def kind(self) -> str:
-        """`input`, `product`, `sum`, or `fused` for what the optimiser makes of sums (and the products below them)."""
+        """`input`, `product`, `sum`, or `fused` for what the optimizer makes of sums (and the products below them)."""
         kinds = {InputLayer: "input", ProductLayer: "product", FusedLayer: "fused", InnerLayer: "sum"}
         return next(kind for base, kind in kinds.items() if isinstance(self.representative, base))
 
@@ -92,7 +92,7 @@ class FoldedCircuit:
         circuit: What was folded.
         described: The circuit as it was described, before rules were applied; it names tensors and has the properties.
         groups: Of the layers that the outputs depend on, in topological order.
-        info: Where each layer of the optimised circuit has gone, as (number among `modules`, fold), and back.
+        info: Where each layer of the optimized circuit has gone, as (number among `modules`, fold), and back.
         folds: Whether alike layers were to be one group.
         rows: The rows of layers that are not Plica's own.
         rewriting: By which rules its Programs are rewritten, where those are not Plica's own alone.

@@ -1,4 +1,4 @@
-"""Optimisation of circuits: rules on layers and on parameters, and the loop that applies them until none fires.
+"""Optimization of circuits: rules on layers and on parameters, and the loop that applies them until none fires.
 
 >>> from plica.symbolic.circuit import Circuit
 >>> from plica.symbolic.layers import CategoricalLayer, KroneckerLayer, SumLayer

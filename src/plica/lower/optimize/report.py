@@ -1,4 +1,4 @@
-"""What optimising a circuit did: rules fired, where, what they saved, what nearly fitted, and why the loop stopped."""
+"""What optimizing a circuit did: rules fired, where, what they saved, what nearly fitted, and why the loop stopped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,7 +100,7 @@ class Report:
     def text(self) -> str:
         """The report as lines."""
         before, after = self.layers
-        lines = [f"optimised: {before} layers became {after} in {self.steps} step(s); stopped because {self.stopped}"]
+        lines = [f"optimized: {before} layers became {after} in {self.steps} step(s); stopped because {self.stopped}"]
         lines += [line for fired in self.fired for line in _fired_lines(fired)]
         if self.fired:
             lines.append(f"saved in all, estimated for {ROWS} rows in float32: {_amount(self.saved)}")

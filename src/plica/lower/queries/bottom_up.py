@@ -34,7 +34,7 @@ def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value
     assert not isinstance(row, InputRow), "input rows belong to input layers"
     value = row.body(xp, scope.semiring, layer, scope.parameters(group), inputs)
     # sums of what is in range stay there; products need not
-    return scope.semiring.normalise(xp, value) if isinstance(row, ProductRow | FusedRow) else value
+    return scope.semiring.normalize(xp, value) if isinstance(row, ProductRow | FusedRow) else value
 
 
 def describe(circuit: Circuit, number: int, group: FoldedLayer) -> str:

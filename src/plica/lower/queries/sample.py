@@ -1,6 +1,6 @@
 """Sampling: the way down draws.
 
-On the way up every variable that is not known is summed out, so that circuits need not be normalised and samples are
+On the way up every variable that is not known is summed out, so that circuits need not be normalized and samples are
 exact, whatever is known. On the way down a sum draws a term with probability proportional to its weight times what it
 reads, and input layers draw from the distributions of their units.
 

@@ -208,7 +208,7 @@ class ProductLayer(InnerLayer):
 
 
 class FusedLayer(InnerLayer):
-    """A layer that the optimiser puts in place of a sum layer, and of the product that it reads if it does.
+    """A layer that the optimizer puts in place of a sum layer, and of the product that it reads if it does.
 
     Like a product, it needs inputs without a common variable to be decomposable. It is never sampled from.
     """

@@ -89,7 +89,7 @@ class CategoricalLayer(InputLayer):
             assign(self, logits=None, probs=chosen)
 
     @property
-    def normalised(self) -> bool:
+    def normalized(self) -> bool:
         """Whether the logits are a log-softmax over the states, so that each unit sums to 1."""
         output = None if self.logits is None else self.logits.output
         return isinstance(output, LogSoftmaxParameter) and output.axis in (-1, 1)
@@ -105,8 +105,8 @@ class CategoricalLayer(InputLayer):
         return self.num_categories
 
     def fold_settings(self) -> Hashable:
-        """As of any input layer, and whether it is normalised."""
-        return InputLayer.fold_settings(self), self.normalised
+        """As of any input layer, and whether it is normalized."""
+        return InputLayer.fold_settings(self), self.normalized
 
     @property
     def padded(self) -> dict[str, str]:
@@ -131,7 +131,7 @@ def _body(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Pa
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
-    if layer.normalised:
+    if layer.normalized:
         return semiring.one(xp, (params["logits"].shape[0], 1, layer.num_output_units), params["logits"].dtype)
     total = _table(layer, params).total(xp)
     return semiring.from_weight(xp, total.map(lambda table: xp.expand_dims(table, axis=1)))

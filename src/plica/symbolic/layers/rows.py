@@ -25,7 +25,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 # x: (F, B, num_variables), of the domain of the layer, in its dtype -> (F, B, K)
 InputBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array], Value]
-# -> (F, 1, K): the layer summed, integrated or maximised over all its variables
+# -> (F, 1, K): the layer summed, integrated or maximized over all its variables
 Reduced: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
 # x as above, missing: (F, B, num_variables) booleans -> (F, B, K): summed or integrated over what is missing
 Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
@@ -143,7 +143,7 @@ class ProductRow:
 
 @dataclass(frozen=True, slots=True)
 class FusedRow:
-    """The rules of a layer that the optimiser makes: what goes top-down works on the circuit as it was described.
+    """The rules of a layer that the optimizer makes: what goes top-down works on the circuit as it was described.
 
     Args:
         layer: The class.

@@ -1,4 +1,4 @@
-"""Operations along one axis: reductions, which drop it, and normalisations, which keep it.
+"""Operations along one axis: reductions, which drop it, and normalizations, which keep it.
 
 >>> ReduceSumParameter((2, 3), axis=0).shape, SoftmaxParameter((2, 3)).shape
 ((3,), (2, 3))

@@ -34,7 +34,7 @@ class ComposedParameter(ParameterInput):
 class OperationRow:
     """How an operation is evaluated.
 
-    Rules of the optimiser know an operation by its class, and what it means; they leave those with a row alone.
+    Rules of the optimizer know an operation by its class, and what it means; they leave those with a row alone.
 
     Args:
         operation: The class.

@@ -37,7 +37,7 @@ SUM_PRODUCT = Semiring(
     total=lambda xp, values: accumulate(lambda a, b: (xp.add(a[0], b[0]),), values),
     contract=contract,
     einsum=einsum,
-    normalise=unchanged,
+    normalize=unchanged,
     zero=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.ones(shape, dtype=dtype),),
 )
@@ -80,7 +80,7 @@ LSE_SUM = Semiring(
     total=_log_total,
     contract=_log_contract,
     einsum=_log_einsum,
-    normalise=unchanged,
+    normalize=unchanged,
     zero=lambda xp, shape, dtype: (xp.full(shape, float("-inf"), dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     attempt=Attempt(SCALED, devices=("cpu",)),

@@ -9,7 +9,7 @@ whole activations disappear. What underflow may lose is bounded as it happens:
 * a weight has lost at most l t, where l is 1 for most and more for products of weights (`Weight.lost`);
 * a product has `e = e1 (c2 + e2) + e2 (c1 + e1) + t`, a sum of I terms with weights of row sums up to R has
   `e = R e + I t (1 + l (c + e))`;
-* dividing by a power of two p just above the largest mantissa, which `normalise` does, gives `e / p + t`.
+* dividing by a power of two p just above the largest mantissa, which `normalize` does, gives `e / p + t`.
 
 Scale, bound and cap have one row, `(F, 1, 1)`, as long as they are alike for all rows.
 
@@ -166,7 +166,7 @@ def _largest(xp: Namespace, arrays: Sequence[Array]) -> Array:
     return result
 
 
-def _normalise(xp: Namespace, value: Value) -> Value:
+def _normalize(xp: Namespace, value: Value) -> Value:
     mantissa, scale, bound, cap = value
     mantissa, largest = xp.rescale(mantissa)
     return mantissa, scale + xp.log(largest), bound / largest + _smallest(mantissa), xp.ones_like(cap)
@@ -204,7 +204,7 @@ SCALED = Semiring(
     total=_sum,
     contract=_contract,
     einsum=_einsum,
-    normalise=_normalise,
+    normalize=_normalize,
     zero=lambda xp, shape, dtype: _constant(xp, shape, dtype, 0.0),
     one=lambda xp, shape, dtype: _constant(xp, shape, dtype, 1.0),
     proven=trusted,

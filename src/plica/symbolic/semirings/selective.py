@@ -87,7 +87,7 @@ def selective(
         total=total,
         contract=contract,
         einsum=einsum,
-        normalise=unchanged,
+        normalize=unchanged,
         **columns,
     )
 

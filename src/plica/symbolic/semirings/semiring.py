@@ -59,7 +59,7 @@ class Semiring:
         contract: `(xp, values, weight)`: H values `(F, B, I)` and a weight `(F, O, H*I)` give `(F, B, O)`.
         einsum: `(xp, equation, values, weight)`: values and, last, a weight multiplied and summed as an Einstein sum
             says: `fbi,fbj,foij->fbo`.
-        normalise: `(xp, value)`: the same value in a form that later operations lose nothing of.
+        normalize: `(xp, value)`: the same value in a form that later operations lose nothing of.
         zero: `(xp, shape, dtype)`, the neutral element of the sum.
         one: `(xp, shape, dtype)`, the neutral element of the product.
         proven: `(xp, value)`: which entries are right to the precision of their dtype, as a mask `(F, B, K)`; None
@@ -82,7 +82,7 @@ class Semiring:
     total: Callable[[Namespace, Sequence[Value]], Value]
     contract: Callable[[Namespace, Sequence[Value], Array | Weight], Value]
     einsum: Callable[[Namespace, str, Sequence[Value], Array | Weight], Value]
-    normalise: Callable[[Namespace, Value], Value]
+    normalize: Callable[[Namespace, Value], Value]
     zero: Callable[[Namespace, Any, Any], Value]
     one: Callable[[Namespace, Any, Any], Value]
     proven: Callable[[Namespace, Value], Array] | None = None

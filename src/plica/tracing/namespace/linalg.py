@@ -1,6 +1,6 @@
 """The linear-algebra extension of the Array API standard: matrices in the last two axes, batches before them.
 
-Arrays are floats or complex numbers where a matrix is factorised or a norm is taken. A matrix without a result gives
+Arrays are floats or complex numbers where a matrix is factorized or a norm is taken. A matrix without a result gives
 NaN, alone in its batch, where numpy and torch would raise an error: a singular one in `inv` and `solve`, one that is
 not positive definite in `cholesky`, one that is not finite in `eigh`, `svd` and what is made of them. (Rounding hides
 many singular matrices: look at `matrix_rank`.) Of Hermitian matrices the lower triangle is read. Eigenvectors and

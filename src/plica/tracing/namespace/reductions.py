@@ -1,4 +1,4 @@
-"""Reductions: statistics, searching for extremes, normalised exponentials, sums of what came before."""
+"""Reductions: statistics, searching for extremes, normalized exponentials, sums of what came before."""
 
 from __future__ import annotations
 
