@@ -69,6 +69,7 @@ def test_handlers_are_put_back_and_those_of_others_kept() -> None:
     def other(number: int, frame: object) -> None: ...
 
     before = signal.signal(signal.SIGTERM, other)
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
         with ending_tidily(), leaving_at_once():
             assert signal.getsignal(signal.SIGTERM) is other
@@ -81,6 +82,7 @@ def test_handlers_are_put_back_and_those_of_others_kept() -> None:
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, interrupt)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")

@@ -44,6 +44,7 @@ def _diagonals(weights: Array) -> Array:
 
 OPERATIONS: dict[str, Callable[..., Array]] = {
     "SumParameter": lambda _, a, b: a + b,
+    "LogAddExpParameter": lambda _, a, b: np.logaddexp(a, b),
     "HadamardParameter": lambda _, a, b: a * b,
     "KroneckerParameter": lambda _, a, b: np.kron(a, b),
     "ExpParameter": lambda _, x: np.exp(x),

@@ -25,6 +25,7 @@ from plica.symbolic.parameters import (
     IndexParameter,
     KroneckerParameter,
     KroneckerSumParameter,
+    LogAddExpParameter,
     LogMatMulExpParameter,
     LogParameter,
     LogSoftmaxParameter,
@@ -50,6 +51,7 @@ _OF_INPUT: dict[type[Any], type[LogSoftmaxParameter] | None] = {
 Rule = Callable[[Any], ParameterOp]
 
 _OF_LOGS: dict[type[ParameterOp], Rule] = {
+    SumParameter: lambda op: LogAddExpParameter(*op.in_shapes),
     HadamardParameter: lambda op: SumParameter(*op.in_shapes),
     KroneckerParameter: lambda op: KroneckerSumParameter(*op.in_shapes),
     OuterProductParameter: lambda op: OuterSumParameter(*op.in_shapes, axis=op.axis),

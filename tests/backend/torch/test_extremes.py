@@ -26,6 +26,7 @@ from plica.symbolic.parameters import (
     LogSoftmaxParameter,
     Parameter,
     SoftmaxParameter,
+    SumParameter,
     TensorParameter,
     mixing_weight_factory,
 )
@@ -155,7 +156,16 @@ def large_factor() -> Circuit:
     return chain(CategoricalLayer([0], 2, num_categories=2, probs=constant(np.eye(2))), SumLayer(2, 2, weight=weight))
 
 
+def sum_of_softmaxes() -> Circuit:
+    """A weight both of whose terms are 0 in float32."""
+    shape = (2, 2)
+    terms = (of_logits([[0.0, -200.0], [-190.0, 0.0]]), of_logits([[0.0, -201.0], [-195.0, 0.0]]))
+    weight = Parameter.from_binary(SumParameter(shape, shape), *terms)
+    return chain(CategoricalLayer([0], 2, num_categories=2, probs=constant(np.eye(2))), SumLayer(2, 2, weight=weight))
+
+
 CASES: dict[str, Callable[[], Circuit]] = {
+    "a sum of softmaxes": sum_of_softmaxes,
     "a softmax times a large number": large_factor,
     "sums of sums": merged,
     "three sums": three_sums,

@@ -19,6 +19,7 @@ from plica.symbolic.parameters import (
     IndexParameter,
     KroneckerParameter,
     KroneckerSumParameter,
+    LogAddExpParameter,
     LogMatMulExpParameter,
     LogParameter,
     LogSoftmaxParameter,
@@ -60,6 +61,7 @@ def mixing(x):
 # operation, what it computes of one fold
 TABLE: list[tuple[ParameterOp, object]] = [
     (SumParameter((2, 3), (2, 3)), np.add),
+    (LogAddExpParameter((2, 3), (2, 3)), np.logaddexp),
     (HadamardParameter((2, 3), (2, 3)), np.multiply),
     (KroneckerParameter((2, 3), (4, 5)), np.kron),
     (KroneckerSumParameter((2, 3), (4, 5)), lambda x, y: np.log(np.kron(np.exp(x), np.exp(y)))),

@@ -41,6 +41,22 @@ class SumParameter(BinaryOp):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
+class LogAddExpParameter(BinaryOp):
+    """`log(exp(a) + exp(b))` of two inputs of one shape: their sum, where they are logarithms."""
+
+    operation: ClassVar[str | None] = "logaddexp"
+
+    def infer_shape(self) -> Shape:
+        """The shape of either."""
+        return _same_shape(self)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The logarithm of the sum of exponentials, which is finite where one of the inputs is."""
+        return xp.logaddexp(arrays[0], arrays[1])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
 class HadamardParameter(BinaryOp):
     """The product, entry by entry, of two inputs of one shape."""
 
