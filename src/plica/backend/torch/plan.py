@@ -22,6 +22,7 @@ from plica.ops.places import (
     returning,
 )
 from plica.ops.regions import regions_of
+from plica.passes.dead_code import checks_sizes
 
 _CASTS = {"int64": "int({})", "bool": "bool({})", "float32": "float({})", "float64": "float({})"}
 _CONSTANT_CASTS = {"int": "{}", "float": "float({})", "complex": "complex({})"}
@@ -105,11 +106,11 @@ class Plan:
     # What is needed
 
     def need(self, program: Program) -> None:
-        """Mark the equations that the explicit results need, and the variables whose values sizes need."""
+        """Mark the equations that the explicit results need or that check sizes, and the variables that sizes need."""
         for one in program.results:
             self._read(one)
         for equation in reversed(program.equations):
-            if any(var in self.reads or var in self.sizes for var in equation.outputs):
+            if any(var in self.reads or var in self.sizes for var in equation.outputs) or checks_sizes(equation):
                 self.live[equation] = None
                 self._need_operands(equation)
 

@@ -52,7 +52,20 @@ def is_nonnegative(size: Dim) -> bool:
     """Whether `size` is known never to be negative: sums of products of sizes of axes are not."""
     if isinstance(size, int):
         return size >= 0
-    return all(factor >= 0 and all(_atom_is_nonnegative(atom) for atom, _ in term) for term, factor in size.terms)
+    if all(factor >= 0 and all(_atom_is_nonnegative(atom) for atom, _ in term) for term, factor in size.terms):
+        return True
+    return _is_nonnegative_either_way(size)
+
+
+def _is_nonnegative_either_way(size: Size) -> bool:
+    """The same by cases: `r - max(p, 0)` is the smaller of `r - p` and `r`, and `r + max(p, 0)` the greater."""
+    for term, factor in size.ordered:
+        atom, power = term[0] if len(term) == 1 else (None, 0)
+        if isinstance(atom, Opaque) and atom.function == "max" and power == 1:
+            rest = size - factor * Size.of(atom)
+            ways = (is_nonnegative(rest + factor * one) for one in atom.arguments)
+            return all(ways) if factor < 0 else any(ways)
+    return False
 
 
 def _atom_is_nonnegative(atom: Atom) -> bool:
