@@ -1,5 +1,5 @@
 """What nothing reads goes, but for what it finds out about sizes: other sizes are computed from those."""
-# ruff: noqa: ARG001, ARG005 - bodies are given what they need not use
+# ruff: noqa: ARG005 - bodies are given what they need not use
 
 from collections.abc import Callable, Sequence
 from typing import Any

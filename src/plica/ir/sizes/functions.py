@@ -59,7 +59,7 @@ def is_nonnegative(size: Dim) -> bool:
 
 def _is_nonnegative_either_way(size: Size) -> bool:
     """The same by cases: `r - max(p, 0)` is the smaller of `r - p` and `r`, and `r + max(p, 0)` the greater."""
-    for term, factor in size.ordered:
+    for term, factor in sorted(size.ordered, key=lambda one: one[1] > 0):  # the smaller ones first: they lose nothing
         atom, power = term[0] if len(term) == 1 else (None, 0)
         if isinstance(atom, Opaque) and atom.function == "max" and power == 1:
             rest = size - factor * Size.of(atom)
