@@ -15,7 +15,7 @@ from plica.ir.sizes import (
     atoms,
     evaluate,
     floor_divide,
-    is_nonnegative,
+    is_nonnegative_by_cases,
     opaque,
     product,
     remainder,
@@ -179,7 +179,7 @@ ROWS, COLUMNS = map(Size.of, AXES)
 def test_what_is_said_to_be_nonnegative_is(expression, numbers) -> None:
     size, values = _symbolic(expression), dict(zip(AXES, numbers, strict=False))
     found = substitute(size, lambda atom: Size.of(AXES[atom.val]) if atom.val < 2 else numbers[2])
-    if is_nonnegative(found):
+    if is_nonnegative_by_cases(found):
         assert evaluate(found, values.__getitem__) >= 0
 
 
@@ -202,7 +202,7 @@ CLIPPED = opaque("min", ROWS, 3) - opaque("min", ROWS, 1)  # as in x[1:3]
     ids=str,
 )
 def test_minima_and_maxima_are_nonnegative_by_cases(size: Dim, answer: bool) -> None:
-    assert is_nonnegative(size) is answer
+    assert is_nonnegative_by_cases(size) is answer
 
 
 def test_atoms_are_found_within_opaque_functions_in_order() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plica.errors import UnsupportedError, VerifyError
 from plica.ir.ranges import ANYTHING, Range, RangeRule
-from plica.ir.sizes import Dim, is_nonnegative
+from plica.ir.sizes import Dim, is_nonnegative_by_cases
 from plica.ir.types import ArrayType
 
 Array = NDArray[Any]
@@ -169,7 +169,7 @@ class Op:
 
     def checks_sizes(self, inputs: Iterable[ArrayType], params: Mapping[str, Any]) -> bool:
         """Whether it may be found when it runs that its results cannot have the sizes of their types."""
-        return not all(map(is_nonnegative, self.nonnegative(*inputs, **params)))
+        return not all(map(is_nonnegative_by_cases, self.nonnegative(*inputs, **params)))
 
     def _misfit(
         self, operands: tuple[Any, ...], params: Mapping[str, Any], error: TypeError
