@@ -177,10 +177,11 @@ ROWS, COLUMNS = map(Size.of, AXES)
 
 @given(_expressions(("+", "-", "*", "min", "max")), st.lists(st.integers(0, 9), min_size=3, max_size=3))
 def test_what_is_said_to_be_nonnegative_is(expression, numbers) -> None:
-    size, values = _symbolic(expression), dict(zip(AXES, numbers, strict=False))
-    found = substitute(size, lambda atom: Size.of(AXES[atom.val]) if atom.val < 2 else numbers[2])
-    if is_nonnegative_by_cases(found):
-        assert evaluate(found, values.__getitem__) >= 0
+    values: dict[Any, int] = dict(zip(AXES, numbers, strict=False))
+    dims = {DBIdx(0): ROWS, DBIdx(1): COLUMNS, DBIdx(2): numbers[2]}
+    size = substitute(_symbolic(expression), dims.__getitem__)  # type: ignore[arg-type]  # no other atoms are drawn
+    if is_nonnegative_by_cases(size):
+        assert evaluate(size, values.__getitem__) >= 0
 
 
 CLIPPED = opaque("min", ROWS, 3) - opaque("min", ROWS, 1)  # as in x[1:3]
