@@ -8,7 +8,7 @@ import linecache
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import torch
 from torch import Tensor
@@ -38,16 +38,13 @@ def index(x: Tensor, axis: int, place: int | Tensor) -> Tensor:
     return x.select(axis, _checked(host, axis, x.shape[axis]))
 
 
-def slice_axis(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
-    """A view of the elements from `start` to `stop` along `axis`.
+def refuse_slice(axis: int, size: int, start: int, stop: int, step: int = 1) -> NoReturn:
+    """Refuse a slice that does not lie within its axis.
 
     Raises:
-        BoundsError: Not 0 <= start <= stop <= size, or the step is not positive.
+        BoundsError: Always.
     """
-    if not 0 <= start <= stop <= x.shape[axis] or step < 1:
-        raise BoundsError(_located(beyond_message(axis, x.shape[axis], start, stop, step)))
-    part = x.narrow(axis, start, stop - start)
-    return part if step == 1 else part[(slice(None),) * axis + (slice(None, None, step),)]
+    raise BoundsError(_located(beyond_message(axis, size, start, stop, step)))
 
 
 def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
@@ -146,7 +143,7 @@ def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tu
     moved, places, axes, axis = [], [], [], 0
     for number, place in enumerate(at):
         if isinstance(place, tuple):
-            x = slice_axis(x, axis, *place)
+            x = _slice(x, axis, *place)
         elif place is not None:
             host = _on_host(next(rest))
             if not isinstance(host, Tensor):
@@ -157,6 +154,13 @@ def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tu
             axes.append(number)
         axis += 1
     return (x.movedim(moved, list(range(len(moved)))) if moved else x), places, axes
+
+
+def _slice(x: Tensor, axis: int, start: int, stop: int, step: int) -> Tensor:
+    size = x.shape[axis]
+    if not 0 <= start <= stop <= size or step < 1:
+        refuse_slice(axis, size, start, stop, step)
+    return x[(slice(None),) * axis + (slice(start, stop, step),)]
 
 
 def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) -> Tensor:
