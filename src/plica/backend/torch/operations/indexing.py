@@ -80,8 +80,8 @@ def _rank(call: Call) -> int:
 
 def _update(call: Call, setting: str = "") -> str:
     places = "".join(f", {_scalar(call, place)}" for place in range(2, len(call.inputs)))
-    at = ", ".join(_place_source(place) for place in call.params["index"])
-    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, [{at}]{places}{setting})"
+    at = "".join(f"{_place_source(place)}, " for place in call.params["index"])
+    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, ({at}){places}{setting})"
 
 
 def _place_source(place: str | tuple[Dim, ...] | None) -> str:
