@@ -457,8 +457,8 @@ def _check_aliases(seed: int) -> None:
             expected = by_copies(*(one.detach().numpy().copy() for one in tensors))
             for one, wanted in zip(_results(run(*tensors)), expected, strict=True):
                 np.testing.assert_allclose(one, wanted, rtol=1e-9, atol=1e-9, err_msg=text)
-        for one, before in zip(given, arguments, strict=True):
-            np.testing.assert_array_equal(one.numpy(), before, err_msg=text)
+        for tensor, before in zip(given, arguments, strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), before, err_msg=text)
         if run is dynamic:
             for found, slope in zip(_slopes(run, given), _slopes(eager, given), strict=True):
                 torch.testing.assert_close(found, slope, msg=text)

@@ -12,7 +12,7 @@ import plica
 import plica.numpy as pnp
 from plica.errors import BoundsError
 
-AXES = ({0: "n"}, {0: "n", 1: "m"}, {})
+AXES: tuple[dict[int, str], ...] = ({0: "n"}, {0: "n", 1: "m"}, {})
 
 
 def _loop(body: Callable[..., Any], first: Any = 0, last: Any = None) -> Callable[..., Any]:

@@ -50,7 +50,7 @@ from plica.passes.ownership import Owned, owned
 
 _NUMBERS = count()
 _INDENT = "    "
-_KEPT = 8
+_KEPT = 8  # how many of the first and of the last facts about bounds are kept in a block
 _DIVISIONS = ("//", ")%(", " % ", "torch.div(", "torch.remainder(")  # in lines that may divide integers by zero
 
 
@@ -250,7 +250,7 @@ class _Emitter:
                 yield f"{indent}if not ({condition}):"
                 yield f"{indent}{_INDENT}kernels.refuse_slice({axis}, {numbers})"
                 known += not_negative(size, *bounds)
-                del known[_KEPT:-_KEPT]  # so that the work is linear: what a loop counts, and what was compared lately
+                del known[_KEPT:-_KEPT]  # so that the work is linear in the text
 
     def _equation(self, chain: Chain, indent: str) -> Iterator[str]:
         equation = chain[-1]
