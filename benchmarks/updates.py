@@ -61,7 +61,7 @@ def _tail(i: int, x: Any, u: Any) -> None:
 
 
 def _window(i: int, x: Any, u: Any) -> None:
-    x[i : i + 3] += u[i]
+    x[i - 1 : i + 1] += u[i]
 
 
 def _inner(_: int, x: Any, u: Any) -> None:
@@ -85,7 +85,7 @@ CASES: dict[str, Case] = {
     ),
     "x[i] += u[i]": Case(lambda i, x, u: x.at[i].add(u[i]), _added),
     "x[i:] = x[i:] * 0.9 + u[i]": Case(lambda i, x, u: x.at[i:].set(x[i:] * 0.9 + u[i]), _tail),
-    "x[i:i + 3] += u[i]": Case(lambda i, x, u: x.at[i : i + 3].add(u[i]), _window),
+    "x[i - 1:i + 1] += u[i]": Case(lambda i, x, u: x.at[i - 1 : i + 1].add(u[i]), _window),
     "x[1:-1] = (x[:-2] + x[2:]) * 0.5 + u[1:-1]": Case(
         lambda _, x, u: x.at[1:-1].set((x[:-2] + x[2:]) * 0.5 + u[1:-1]), _inner
     ),
