@@ -103,7 +103,8 @@ def update(
         (rows,) = indices
         if isinstance(rows, Tensor) and rows.ndim == 1:
             return _rows_added(x, at.index("at"), rows, values, in_place=in_place)
-    if mode == "set" and simple and isinstance(indices[0], int) and not in_place:
+    # Mapped by vmap, torch's select_scatter has wrong gradients.
+    if mode == "set" and simple and isinstance(indices[0], int) and not in_place and not _transforms_active():
         axis = at.index("at")
         place = _checked(indices[0], axis, x.shape[axis])
         return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, place)
