@@ -43,8 +43,8 @@ class TorchFunction:
         leaves = dict(named)
         self._tensors = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Tensor)}
         self._read = {key: leaf for key, leaf in leaves.items() if not isinstance(leaf, Tensor)}
-        self._shapes = [
-            (attribute_of(var.name), var, var.type.shape)
+        self._types = [
+            (attribute_of(var.name), var, var.type.shape, getattr(torch, var.type.dtype.value))
             for var in self.program.consts
             if isinstance(var.type, ShapedArray)
         ]
@@ -109,12 +109,14 @@ class TorchFunction:
 
     def _captured(self, device: torch.device | None) -> SimpleNamespace:
         leaves = self._leaves(device)
-        for key, var, shape in self._shapes:
-            found = getattr(leaves, key).shape
-            if found != shape:
+        for key, var, shape, dtype in self._types:
+            found = getattr(leaves, key)
+            if found.shape != shape or found.dtype != dtype:
+                now = f"shape {tuple(found.shape)}" if found.shape != shape else f"dtype {found.dtype}"
+                what = now.partition(" ")[0]
                 raise InputError(
-                    f"the captured array {var.name} has shape {tuple(found)} now, but was compiled as {var!r}; give it "
-                    "that shape again, or compile the function anew."
+                    f"the captured array {var.name} has {now} now, but was compiled as {var!r}; give it that {what} "
+                    "again, or compile the function anew."
                 )
         return leaves
 
