@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from plica import PipelineContext
 from plica.backend.torch.parts import TorchLayer
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from plica.lower.optimize import DEFAULT_RULES
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import (
@@ -33,6 +34,7 @@ from plica.symbolic.parameters import (
 )
 from tests.harness.own_layers import NEIGHBOURS, NeighbourSum
 from tests.harness.own_leaves import LowRank
+from tests.harness.own_rules import SQUARED, operations
 
 
 def leaf(*shape: int, **settings: Any) -> TensorParameter:
@@ -230,6 +232,21 @@ def test_narrower_inputs_are_taken_in_the_dtype_of_the_parameters() -> None:
     assert torch.equal(alone(x), alone(x.double()))
     product = PipelineContext().compile_layer(HadamardLayer(3, 2))
     assert product(x.double(), x.double()).dtype == torch.float64
+
+
+def test_rules_on_programs_are_those_of_the_context() -> None:
+    """In a layer that is compiled alone, and in a parameter, as in a circuit."""
+    layer = NeighbourSum(3, 1, Parameter.from_input(leaf(3, 2)))
+    square = HadamardParameter((3,), (3,))
+    one = leaf(3)
+    parameter = Parameter.from_binary(square, one, one)
+    for optimize in (True, False):
+        context = PipelineContext(rules=DEFAULT_RULES.adding(programs=[SQUARED]), optimize=optimize)
+        context.add_layer_compilation_rule(NEIGHBOURS)
+        for part in (context.compile_layer(layer), context.compile_parameter(parameter)):
+            assert ("square" in operations(part)) == optimize
+        value = next(context.compile_parameter(parameter).parameters())
+        torch.testing.assert_close(context.compile_parameter(parameter)(), value * value)
 
 
 def test_a_draw_of_another_shape_is_refused() -> None:

@@ -19,6 +19,7 @@ from plica.errors import InputError
 from plica.ir.program import Bound
 from plica.ir.types import ShapedArray
 from plica.passes.clean import clean
+from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference
 
 Converter = Callable[[Any], Any]
@@ -32,10 +33,13 @@ class TorchFunction:
         bound: The Program and what it captures; references are read at each call.
         name: What the generated function is called.
         numbers: The places of arguments that are described as Python numbers.
+        rewriting: How the Program is rewritten, where that is not as by default.
     """
 
-    def __init__(self, bound: Bound, name: str, numbers: frozenset[int] = frozenset()) -> None:
-        self.program = clean(bound.program)
+    def __init__(
+        self, bound: Bound, name: str, numbers: frozenset[int] = frozenset(), rewriting: Rewriting | None = None
+    ) -> None:
+        self.program = clean(bound.program, rewriting or Rewriting())
         self._name = name if name.isidentifier() and name not in RESERVED else "function"  # a lambda has no name
         self._run = emit(self.program, self._name, is_checked=True, numbers=numbers)
         self._described = numbers
