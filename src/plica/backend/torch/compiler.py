@@ -73,9 +73,7 @@ class CompiledCircuitsMap:
 
     def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
         """Where a symbolic layer is computed in each circuit that has it; KeyError if there is none."""
-        having = [
-            compiled for circuit, compiled in self._compiled.items() if any(layer is one for one in circuit.layers)
-        ]
+        having = [one for one in self._compiled.values() if one.layer_map.has(layer)]
         if not having:
             raise KeyError(layer)
         return {compiled: compiled.get_compiled_layers(layer) for compiled in having}
