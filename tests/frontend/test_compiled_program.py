@@ -283,7 +283,7 @@ def test_rules_on_programs_are_applied_to_functions_and_methods() -> None:
     assert torch.equal(shape.area(X), X * X)
     assert "square" in shape.area.code
     with pytest.raises(DTypeError, match=r"rules must be tables, found \("):
-        plica.jit(lambda x: x, rules=(SQUARED,))
+        plica.jit(lambda x: x, rules=(SQUARED,))  # type: ignore[arg-type]
 
 
 def test_what_belongs_to_functions_alone_is_refused() -> None:

@@ -69,7 +69,7 @@ class PipelineContext:
     ) -> None:
         compiler = _load_compiler(backend)
         self._rules = CompilationRules()
-        how = {"rules": rules, "strategy": strategy, "max_steps": max_steps}
+        how: dict[str, Any] = {"rules": rules, "strategy": strategy, "max_steps": max_steps}
         self._compiler: TorchCompiler = compiler(
             semiring=semiring, fold=fold, optimize=optimize, compilation_rules=self._rules, **how, **options
         )

@@ -117,8 +117,8 @@ def jit(
     if consts is not None:
         raise TraceError("jit: consts belong to a Program; a function closes over its arrays.")
     if fn is None:
-        how = {"abstracted_axes": abstracted_axes, "static_argnums": static_argnums, "backend": backend}
-        return partial(jit, rules=rules, **how)
+        how: dict[str, Any] = {"static_argnums": static_argnums, "backend": backend, "rules": rules}
+        return partial(jit, abstracted_axes=abstracted_axes, **how)
     return CompiledFunction(fn, abstracted_axes, static_argnums, backend, rewriting)
 
 
