@@ -25,7 +25,7 @@ def run(quiet: bool) -> None:
 def test_the_progress_bar_tells_epoch_bits_and_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     run(quiet=False)
-    bar = sys.stderr.getvalue()  # type: ignore[attr-defined]
+    bar = sys.stderr.getvalue()
     assert re.search(r"epoch 2/2: 100%.* 88/88 .*img/s, train 1\.803, valid 1\.984, best 1\.984 bits/dim", bar)
     assert bar.count("\n") == 1
 
