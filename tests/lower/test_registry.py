@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from plica import PipelineContext
-from plica.errors import DTypeError, UnsupportedError
+from plica.errors import DTypeError, ShapeError, UnsupportedError
 from plica.files.model import load_model, save_model
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
@@ -125,6 +125,25 @@ def test_rows_for_inputs_and_operations_hold_in_copies_and_for_what_was_saved(
     for one in (compiled, loaded, copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
         torch.testing.assert_close(one(X), expected)
         torch.testing.assert_close(one(X.float()), expected)
+
+
+WRONG_VALUES: dict[str, tuple[Any, str]] = {
+    "the units of the input": (lambda *given: given[4][0], r"a value of f32\[1,b,3\]"),
+    "an array": (lambda *given: given[4][0][0], "Tracer"),
+    "a number": (lambda *_: 3, "int 3"),
+    "nothing": (lambda *_: None, "NoneType None"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_VALUES)
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_row_that_returns_no_value_with_the_units_of_its_layer_is_refused(case: str, alone: bool) -> None:
+    body, found = WRONG_VALUES[case]
+    context, circuit = PipelineContext(), product_of_two()
+    context.add_layer_compilation_rule(SumRow(SumLayer, body), override=True)
+    message = rf"SumLayer\(.*: the SumRow of SumLayer gave {found}.*; expected .* of shape \(1, B, 1\)"
+    with pytest.raises(ShapeError, match=message):
+        _ = context.compile_layer(circuit.layers[3]) if alone else context.compile(circuit)
 
 
 def test_a_row_of_ones_own_is_replaced_by_another() -> None:
