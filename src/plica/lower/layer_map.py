@@ -110,7 +110,7 @@ class LayerMap:
         self._check(layer)
         own = self._places_of(layer) if self.is_node(layer) else ()
         held = [
-            (_within(place, holder, name)) for holder, name in self.holders(layer) for place in self._places_of(holder)
+            _within(place, holder, name) for holder, name in self.holders(layer) for place in self._places_of(holder)
         ]
         return (*own, *held)
 
