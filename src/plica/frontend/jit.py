@@ -35,6 +35,8 @@ from plica.frontend.compiled_program import CompiledProgram, Consts
 from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, require_backend, result_converter
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
+from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewriting
+from plica.passes.rewriting import Rewriting
 from plica.tracing.call import trace_call
 from plica.tracing.control import place_of
 from plica.tracing.scope import current_trace
@@ -68,6 +70,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     backend: str = "torch",
     consts: Consts | None = None,
+    rules: Rules = DEFAULT_RULES,
 ) -> Any:
     """Compile a function of arrays, or a Program.
 
@@ -94,6 +97,7 @@ def jit(
         backend: "torch" runs generated code; "interpreter" runs the definition of each operation in numpy.
         consts: What a Program captures: arrays in the order of its consts, or by name. Tensors are captured by
             reference, and gradients flow to them.
+        rules: The tables of rewrites, as for circuits; those on Programs are applied.
 
     Raises:
         TraceError: The function does what cannot be recorded.
@@ -102,17 +106,20 @@ def jit(
         InputError: The consts of a Program are missing, or do not fit.
         VerifyError: A Program breaks a rule.
     """
+    check_rules(rules)
+    rewriting = program_rewriting(rules)
     if isinstance(fn, Program | Bound):
         if abstracted_axes is not None or static_argnums != ():
             raise TraceError(
                 "jit: a Program names its sizes and its arguments itself; leave out abstracted_axes and static_argnums."
             )
-        return CompiledProgram(fn, consts, backend)
+        return CompiledProgram(fn, consts, backend, rewriting)
     if consts is not None:
         raise TraceError("jit: consts belong to a Program; a function closes over its arrays.")
     if fn is None:
-        return partial(jit, abstracted_axes=abstracted_axes, static_argnums=static_argnums, backend=backend)
-    return CompiledFunction(fn, abstracted_axes, static_argnums, backend)
+        how: dict[str, Any] = {"static_argnums": static_argnums, "backend": backend, "rules": rules}
+        return partial(jit, abstracted_axes=abstracted_axes, **how)
+    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, rewriting)
 
 
 class CompiledFunction:
@@ -128,6 +135,7 @@ class CompiledFunction:
         abstracted_axes: AbstractedAxes = None,
         static_argnums: int | Sequence[int] = (),
         backend: str = "torch",
+        rewriting: Rewriting | None = None,
     ) -> None:
         require_backend(backend)
         update_wrapper(self, fn)
@@ -135,6 +143,7 @@ class CompiledFunction:
         self.num_compilations = 0
         self._fn = fn
         self._backend = backend
+        self._rewriting = rewriting
         self._axes = abstracted_axes
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self._compiled: dict[Hashable, _Compiled] = {}
@@ -188,7 +197,9 @@ class CompiledFunction:
         try:
             if instance not in self._methods:
                 method = _method_of(self._fn, instance)
-                self._methods[instance] = CompiledFunction(method, self._axes, self._static, self._backend)
+                self._methods[instance] = CompiledFunction(
+                    method, self._axes, self._static, self._backend, self._rewriting
+                )
             return self._methods[instance]
         except TypeError:
             raise TraceError(
@@ -293,7 +304,7 @@ class CompiledFunction:
     def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
-        executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers)
+        executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1
         return _Compiled(traced, executor)
 

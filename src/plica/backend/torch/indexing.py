@@ -99,7 +99,8 @@ def update(
         (place,), axis = indices, at.index("at")
         if mode == "add" and isinstance(place, Tensor) and place.ndim == 1:
             return _rows_added(x, axis, place, values, in_place=in_place)
-        if mode == "set" and isinstance(place, int) and not in_place:
+        # Mapped by vmap, torch's select_scatter has wrong gradients.
+        if mode == "set" and isinstance(place, int) and not in_place and not _transforms_active():
             place = _checked(place, axis, x.shape[axis])
             return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, place)
     result = x if in_place else x.clone(memory_format=torch.contiguous_format)
