@@ -163,7 +163,8 @@ def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunctio
 
     def safe(node: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours) -> Any:
         found = match_function(node, pattern, inputs, readers)
-        problem = exposed(found, graph, readers) if isinstance(found, GraphOptMatch) else None
+        whole = isinstance(found, GraphOptMatch) and found.nodes.keys() >= pattern.by_name.keys()  # else it is refused
+        problem = exposed(found, graph, readers) if whole else None
         return found if problem is None else NearMiss(node, problem.why, problem.detail)
 
     return safe
