@@ -104,8 +104,20 @@ class FoldedGraph(NamedTuple, Generic[Node, Folded]):
 
 
 def own_settings(node: Any) -> Hashable:
-    """The type of a node and what its `fold_settings()` says."""
-    return type(node), node.fold_settings()
+    """The type of a node and what its `fold_settings()` says.
+
+    Raises:
+        GraphError: That cannot be compared as a key: a list, a dictionary.
+    """
+    found = type(node), node.fold_settings()
+    try:
+        hash(found)
+    except TypeError as error:
+        raise GraphError(
+            f"{type(node).__name__}.fold_settings() gave {found[1]!r}, which is no key ({error}); return a tuple of "
+            "numbers, texts and tuples"
+        ) from None
+    return found
 
 
 def group_foldable(nodes: Iterable[Node], fold_settings: Settings[Node] = own_settings) -> list[list[Node]]:

@@ -17,6 +17,7 @@ all ways to split the layers by length into groups, the cheapest is taken.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf, prod
 
+from plica.graph.fold import own_settings
 from plica.symbolic.layers import LAYER_ROWS, InputRow, Layer, LayerRow
 
 GROUP = 2**14
@@ -49,7 +50,7 @@ def fold_settings_of(layers: Iterable[Layer], rows: Rows = _NO_ROWS) -> dict[Lay
 def own_settings_of(layer: Layer, rows: Rows = _NO_ROWS) -> Hashable:
     """The type of a layer and what its `fold_settings()` says, and the same of the layers that it holds."""
     held = tuple((name, own_settings_of(one, rows)) for name, one in layer.sub_layers.items())
-    return type(layer), layer.fold_settings(), _unpadded(layer, rows), held
+    return own_settings(layer), _unpadded(layer, rows), held
 
 
 def _unpadded(layer: Layer, rows: Rows) -> Hashable:
