@@ -104,27 +104,26 @@ class FoldedGraph(NamedTuple, Generic[Node, Folded]):
 
 
 def own_settings(node: Any) -> Hashable:
-    """The type of a node and what its `fold_settings()` says.
-
-    Raises:
-        GraphError: That cannot be compared as a key: a list, a dictionary.
-    """
-    found = type(node), node.fold_settings()
-    try:
-        hash(found)
-    except TypeError as error:
-        raise GraphError(
-            f"{type(node).__name__}.fold_settings() gave {found[1]!r}, which is no key ({error}); return a tuple of "
-            "numbers, texts and tuples"
-        ) from None
-    return found
+    """The type of a node and what its `fold_settings()` says."""
+    return type(node), node.fold_settings()
 
 
 def group_foldable(nodes: Iterable[Node], fold_settings: Settings[Node] = own_settings) -> list[list[Node]]:
-    """`nodes` that have equal settings together, in order of first appearance."""
+    """`nodes` that have equal settings together, in order of first appearance.
+
+    Raises:
+        GraphError: Settings cannot be compared as a key: a list, a dictionary.
+    """
     groups: dict[Hashable, list[Node]] = {}
     for node in nodes:
-        groups.setdefault(fold_settings(node), []).append(node)
+        settings = fold_settings(node)
+        try:
+            groups.setdefault(settings, []).append(node)
+        except TypeError as error:
+            raise GraphError(
+                f"the settings by which {node!r} folds are no key ({error}), found {settings!r}; let fold_settings() "
+                "return a tuple of numbers, texts and tuples"
+            ) from None
     return list(groups.values())
 
 
@@ -323,11 +322,11 @@ def _check_group(
         raise GraphError(
             f"a node of the group that begins with {group[0]!r} comes twice in the frontiers; give each node once"
         )
-    none = [node for node, found in folds.items() if not found]
-    if none:
-        raise GraphError(f"{none[0]!r} has no folds; let folds_fn give what each fold of a node reads, one at least")
+    none = next((node for node, found in folds.items() if not found), None)
+    if none is not None:
+        raise GraphError(f"{none!r} has no folds; let folds_fn give what each fold of a node reads, one at least")
     other = next((node for node in group if type(node) is not type(group[0])), None)
-    arities = dict.fromkeys(len(fold) for found in folds.values() for fold in found)
+    arities = {len(fold) for found in folds.values() for fold in found}
     if other is not None or len(arities) > 1:
         facts = (
             f"of types {type(group[0]).__name__} and {type(other).__name__}"

@@ -17,7 +17,7 @@ all ways to split the layers by length into groups, the cheapest is taken.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf, prod
 
-from plica.graph.fold import own_settings
+from plica.graph.fold import group_foldable, own_settings
 from plica.symbolic.layers import LAYER_ROWS, InputRow, Layer, LayerRow
 
 GROUP = 2**14
@@ -37,13 +37,12 @@ def fold_settings_of(layers: Iterable[Layer], rows: Rows = _NO_ROWS) -> dict[Lay
         layers: The layers.
         rows: The rows of layers that are not Plica's own: what a row does not pad is of one length in a group.
     """
-    alike: dict[Hashable, dict[Layer, Lengths]] = {}
-    for layer in layers:
-        alike.setdefault(own_settings_of(layer, rows), {})[layer] = padded_lengths(layer)
+    alike = group_foldable(layers, lambda layer: own_settings_of(layer, rows))
     found: dict[Layer, Hashable] = {}
-    for settings, lengths in alike.items():
+    for number, group in enumerate(alike):
+        lengths = {layer: padded_lengths(layer) for layer in group}
         part_of = _parts(lengths)
-        found.update((layer, (settings, part_of[length])) for layer, length in lengths.items())
+        found.update((layer, (number, part_of[length])) for layer, length in lengths.items())
     return found
 
 
