@@ -6,7 +6,7 @@ node once however many layers share it.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import exp, inf, log
+from math import exp, inf, log, nan
 from typing import Any
 
 import numpy as np
@@ -178,7 +178,7 @@ class LoweringScope:
             return [self._derive(one, from_logs) for one in others()]
 
         more_linear, more_logs = (derived_others, others) if from_logs else (others, derived_others)
-        fills = (fill, fill) if fill is None else (exp(fill), fill) if from_logs else (fill, _log(fill))
+        fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
         better = from_logs or any(map(is_better, logs, linear))
         return Weight(
             lambda: self._padded(linear, fills[0], more_linear),
@@ -255,7 +255,16 @@ class LoweringScope:
 
 
 def _log(number: float) -> float:
-    return log(number) if number else -inf
+    """The logarithm: of what is negative none, as in every Program."""
+    return log(number) if number > 0 else nan if number else -inf
+
+
+def _exp(number: float) -> float:
+    """The exponential: infinite where it is too large for a float."""
+    try:
+        return exp(number)
+    except OverflowError:
+        return inf
 
 
 def _as_name(key: str) -> str:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from plica.ir.dtypes import DType
-from plica.lower.fold.groups import FoldedCircuit, Rows, single_groups
+from plica.lower.fold.groups import FoldedCircuit, single_groups
+from plica.lower.fold.settings import Rows
 from plica.lower.leaves import Owners, leaf_keys
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import inner_value
