@@ -72,7 +72,8 @@ def _from_weight(xp: Namespace, weight: Weight) -> Value:
         cap = xp.full((mantissa.shape[0], 1, 1), max(weight.most, 1.0), dtype=mantissa.dtype)
         mantissa, scale, bound, _ = _lift(xp, mantissa, cap)
         return mantissa, scale, bound * max(weight.lost, 1.0), cap
-    return _from_log(xp, weight.log(xp)) if weight.from_logs else _from_linear(xp, weight.linear)
+    # exp(100) is infinite in float32, and sends NaN to its own gradient even from a state that no row has
+    return _from_linear(xp, weight.linear) if weight.in_logs is None else _from_log(xp, weight.log(xp))
 
 
 def _to_log(xp: Namespace, value: Value) -> Array:
