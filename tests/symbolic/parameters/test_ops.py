@@ -144,6 +144,20 @@ def _bound(op: ParameterOp):
     return lambda *arrays: op.evaluate(namespace, *arrays)
 
 
+def test_the_logarithm_of_a_negative_product_that_underflowed_is_nan(run_rule) -> None:
+    number, size = np.array([[-0.0, -0.0, 0.0, -2.0, 2.0]]), np.array([[-200.0, -np.inf, -200.0, 0.5, 0.5]])
+    found = run_rule(_bound(SignedLogParameter((5,), (5,))), number, size)
+    np.testing.assert_array_equal(found, [[np.nan, -np.inf, -200.0, np.nan, 0.5]])
+
+
+def test_logarithms_that_do_not_underflow(run_rule) -> None:
+    x = np.array([[-1000.0, -50.0, -1.0, 0.0, 30.0, 1000.0]])
+    found = [run_rule(_bound(op((6,))), x) for op in (LogSigmoidParameter, LogSoftplusParameter)]
+    softplus = np.log(np.logaddexp(x[0, 1:], 0))
+    np.testing.assert_allclose(found[0], -np.logaddexp(-x, 0), rtol=1e-15)
+    np.testing.assert_allclose(found[1], [[-1000.0, *softplus]], rtol=1e-12)
+
+
 def test_conjugates_of_complex_numbers(run_rule) -> None:
     assert run_rule(_bound(ConjugateParameter((1,))), np.array([[1 - 2j]])).tolist() == [[1 + 2j]]
 
