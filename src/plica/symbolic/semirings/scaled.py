@@ -6,7 +6,8 @@ whole activations disappear. What underflow may lose is bounded as it happens:
 
 * every mantissa is within `e` of its exact value (rounding aside), and neither is more than `c + e`;
 * a mantissa below the smallest normal number t loses at most t, so inputs start with `e = t`;
-* a weight has lost at most l t, where l is 1 for most and more for products of weights (`Weight.lost`);
+* a weight has lost at most l t, where l is 1 for most and more for products of weights (`Weight.lost`); where nothing
+  bounds l, the weight is the exponential of its logarithm, and l is 1;
 * a product has `e = e1 (c2 + e2) + e2 (c1 + e1) + t`, a sum of I terms with weights of row sums up to R has
   `e = R e + I t (1 + l (c + e))`;
 * dividing by a power of two p just above the largest mantissa, which `normalize` does, gives `e / p + t`.
