@@ -45,13 +45,13 @@ from plica.symbolic.parameters import (
     ReduceLSEParameter,
     ReduceProductParameter,
     ReduceSumParameter,
-    ReferenceParameter,
     Shape,
     SigmoidParameter,
     SignedLogParameter,
     SoftmaxParameter,
     SoftplusParameter,
     SumParameter,
+    dereferenced,
 )
 
 _OF_INPUT: dict[type[Any], type[ParameterOp] | None] = {
@@ -103,7 +103,7 @@ def exp_form(parameter: Parameter) -> Parameter:
 
 def is_better(logs: Parameter, parameter: Parameter) -> bool:
     """Whether `log_form(parameter)` may be right where the logarithm of the number itself is not."""
-    output, own = logs.output, _leaf(parameter.output)
+    output, own = logs.output, dereferenced(parameter.output)
     if isinstance(own, ConstantParameter) and isinstance(output, ConstantParameter):
         value = np.asarray(own.value, dtype=np.float64)
         return bool(((value > 0) & (value < _SMALL)).any())
@@ -168,7 +168,7 @@ class _Logs:
 
     def _of_leaf(self, node: Any, kind: type[LogParameter] | type[LogAbsParameter]) -> Any:
         """The logarithm of a number, or of its size, where it is computed from the number itself."""
-        target = _leaf(node)
+        target = dereferenced(node)
         if isinstance(target, ConstantParameter) and target.dtype != DataType.COMPLEX:
             value = np.asarray(target.value, dtype=np.float64)
             return _log_constant(target.shape, value if kind is LogParameter else np.abs(value))
@@ -193,10 +193,6 @@ def _log_constant(shape: Shape, value: NDArray[Any]) -> ConstantParameter:
 def _log_bound(bound: float | None) -> float | None:
     """The logarithm of a bound of numbers that are not negative."""
     return None if bound is None else math.log(bound) if bound > 0 else -math.inf
-
-
-def _leaf(node: Any) -> Any:
-    return node.deref() if isinstance(node, ReferenceParameter) else node
 
 
 def _copied(op: ParameterOp) -> ParameterOp:
