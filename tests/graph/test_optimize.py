@@ -113,6 +113,39 @@ def test_a_replacement_that_reads_what_it_was_not_given_is_refused() -> None:
         show(letters("x; b = g x; a = f b", "a"), inner)
 
 
+def fails(_: object) -> str:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("rule", "where"),
+    [
+        (Rule("bad", "f(g(x)) -> ?", CHAIN, lambda _: fails(_), laws=ORDINARY), "in rule bad at a"),
+        (Rule("bad", "f(g(x)) -> ?", CHAIN, fuse, fails, laws=ORDINARY), "in the search for bad at a"),
+        (
+            Rule("bad", "f -> ?", Pattern(Entry("f", "f", ("x",), config={"n": fails})), fuse, laws=ORDINARY),
+            "in the search for bad at a",
+        ),
+    ],
+    ids=["replacement", "condition", "predicate"],
+)
+def test_an_error_within_a_rule_names_the_rule_and_the_place(rule: Rule, where: str) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        show(letters("x; b = g x; a = f b", "a", a={"n": 1}), rule)
+    assert caught.value.__notes__ == [where]
+
+
+def test_a_name_that_a_match_does_not_have_is_refused() -> None:
+    rule = Rule("bad", "f(g(x)) -> ?", CHAIN, lambda match: match["y"], laws=ORDINARY)
+    with pytest.raises(GraphError, match="the match of 'n0' has no 'y'; it has n0, n1"):
+        show(letters("x; b = g x; a = f b", "a"), rule)
+
+
+def test_a_strategy_that_gives_no_matches_at_all_is_refused() -> None:
+    with pytest.raises(GraphError, match="a strategy gave None; return the matches"):
+        optimize_graph(letters("x; b = g x; a = f b", "a").view(), [FUSE], lambda *_: None)
+
+
 def test_near_misses_are_told() -> None:
     told = []
     graph = letters("x; b = g x; a = f b; c = h b", "a", "c")

@@ -8,8 +8,10 @@ import pytest
 
 import plica.tracing.namespace as xp
 from plica.frontend.programs import interpret, trace, verify
+from plica.graph.optimize import ORDINARY, Replacement, Rule
+from plica.graph.pattern import Entry, Pattern
 from plica.ir.dtypes import DType
-from plica.ir.program import Program, Var
+from plica.ir.program import Literal, Program, Var
 from plica.ir.types import array_type, spec
 from plica.passes.algebra import ALGEBRA, Fired, simplify
 from plica.passes.dead_code import eliminate_dead_code
@@ -120,3 +122,15 @@ def test_what_fired_is_noted_by_rule_and_place() -> None:
     assert fired == {"own: x * 1 -> x": [equation.source for equation in program.equations[:2]]}
     simplify(of(lambda x: xp.negative(xp.negative(x))), fired=fired)
     assert [text.partition(": ")[2] for text in fired] == ["x * 1 -> x", "-(-x) -> x"]
+
+
+def test_one_number_may_stand_in_several_places() -> None:
+    to_zero = Rule(
+        "minus-itself",
+        "x - x -> 0",
+        Pattern(Entry("difference", "subtract", ("x", "x"))),
+        lambda match: Replacement.chain((), Literal(0.0, match.root.outputs[0].type)),
+        laws=ORDINARY,
+    )
+    program = trace(lambda x, y: (x - x) + (y - y) * 2.0, spec(()), spec(()))
+    assert "subtract" not in str(simplify(program, [to_zero]))

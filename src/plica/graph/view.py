@@ -12,6 +12,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, final
 
+from plica.errors import GraphError
 from plica.graph.pattern import Entry, Pattern
 
 Node = TypeVar("Node", bound=Hashable)
@@ -53,6 +54,7 @@ class GraphView(Generic[Node]):
         sub_graph: `sub_graph(node, name)`: a small graph that the node carries, None where it carries none of the name.
         describe: What messages call a node.
         context: What rules may know beside the graph, such as the algebra; whatever the caller gives.
+        is_value: Whether a node is a value, such as a number, which may stand in several places.
     """
 
     nodes: tuple[Node, ...]
@@ -65,6 +67,7 @@ class GraphView(Generic[Node]):
     sub_graph: Callable[[Node, str], "GraphView[Any] | None"] | None = None
     describe: Callable[[Node], str] = str
     context: Any = None
+    is_value: Callable[[Node], bool] = lambda _: False
 
 
 def _nowhere() -> GraphView[Any]:
@@ -114,6 +117,9 @@ class GraphOptMatch(Generic[Node]):
         """The node of an entry or of an input; the tuple of nodes of a variadic input, without its star."""
         if name in self.nodes:
             return self.nodes[name]
+        if name not in self.inputs:
+            known = ", ".join((*self.nodes, *self.inputs))
+            raise GraphError(f"the match of {self.pattern.root.name!r} has no {name!r}; it has {known}")
         return self.inputs[name][0] if f"*{name}" not in self.pattern.inputs else self.inputs[name]
 
 
