@@ -9,6 +9,7 @@ exponential, of the number itself.
 """
 
 from collections.abc import Callable, Mapping
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,9 @@ _OF_INPUT: dict[type[Any], type[LogSoftmaxParameter] | None] = {
 }
 """The logarithm of an operation as an operation on its input; None where it is the input."""
 
+_MOVED = (IndexParameter, ConcatParameter, FlattenParameter)
+"""Operations that change no number."""
+
 Rule = Callable[[Any], ParameterOp]
 
 _OF_LOGS: dict[type[ParameterOp], Rule] = {
@@ -58,16 +62,26 @@ _OF_LOGS: dict[type[ParameterOp], Rule] = {
     MatMulParameter: lambda op: LogMatMulExpParameter(*op.in_shapes),
     ReduceSumParameter: lambda op: ReduceLSEParameter(*op.in_shapes, axis=op.axis),
     ReduceProductParameter: lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis),
-    IndexParameter: lambda op: op,
-    ConcatParameter: lambda op: op,
-    FlattenParameter: lambda op: op,
+    **dict.fromkeys(_MOVED, lambda op: op),
 }
-"""The logarithm of an operation on numbers that are not negative as an operation on their logarithms."""
+"""The logarithm of an operation as one on logarithms; but for those that only move them, of numbers that are not
+negative."""
 
 
 def log_form(parameter: Parameter) -> Parameter:
     """The logarithms of a parameter's numbers, which are not negative."""
     return _Logs(parameter).run()
+
+
+def as_it_is(parameter: Parameter) -> Parameter:
+    """The parameter."""
+    return parameter
+
+
+def right_logs(parameter: Parameter) -> Parameter:
+    """The numbers of a parameter of logarithms, right where that of which one is taken underflows."""
+    output = parameter.output
+    return log_form(parameter.subgraph(parameter.node_inputs(output)[0])) if _is_log(output) else parameter
 
 
 def exp_form(parameter: Parameter) -> Parameter:
@@ -77,21 +91,26 @@ def exp_form(parameter: Parameter) -> Parameter:
         (source,) = parameter.node_inputs(output)
         op = SoftmaxParameter(output.in_shape, axis=output.axis)
         return Parameter.from_unary(op, parameter.subgraph(source))
-    if isinstance(output, LogParameter) and never_negative(parameter.node_inputs(output)[0], parameter.node_inputs):
+    if _is_log(output) and never_negative(parameter.node_inputs(output)[0], parameter.node_inputs):
         return parameter.subgraph(parameter.node_inputs(output)[0])
     return Parameter.from_unary(ExpParameter(parameter.shape), parameter)
 
 
-def is_better(logs: Parameter, parameter: Parameter) -> bool:
-    """Whether `log_form(parameter)` may be right where the logarithm of the number itself is not."""
-    output, own = logs.output, _leaf(parameter.output)
-    if isinstance(own, ConstantParameter) and isinstance(output, ConstantParameter):
-        value = np.asarray(own.value, dtype=np.float64)
-        return bool(((value > 0) & (value < _SMALL)).any())
-    return not (isinstance(output, LogParameter) and logs.node_inputs(output)[0] is parameter.output)
+def is_better(logs: Parameter) -> bool:
+    """Whether a `log_form` may be right where the logarithm of the number itself is not."""
+    moved = topological_order([logs.output], lambda node: logs.node_inputs(node) if isinstance(node, _MOVED) else ())
+    return any(map(_is_other, moved))
 
 
-_SMALL = 1e-30  # constants below are computed in logarithms: they, or what multiplies them, may leave float32
+def _is_other(logs: Any) -> bool:
+    """Whether a node computes other logarithms than of a number that is there."""
+    if isinstance(logs, ConstantParameter):
+        value = np.asarray(logs.value, dtype=np.float64)
+        return bool(((value > -inf) & (value < _SMALL)).any())
+    return not isinstance(logs, (LogParameter, *_MOVED))
+
+
+_SMALL = log(1e-30)  # constants below are computed in logarithms: they, or what multiplies them, may leave float32
 
 
 class _Logs:
@@ -113,11 +132,17 @@ class _Logs:
     def _descended(self, node: Any) -> tuple[Any, ...]:
         """The inputs whose logarithms the logarithm of a node is computed from."""
         inputs = self.parameter.node_inputs(node)
-        takes = type(node) in _OF_LOGS and all(never_negative(one, self.parameter.node_inputs) for one in inputs)
+        if type(node) is ExpParameter and _is_log(inputs[0]):
+            return tuple(self.parameter.node_inputs(inputs[0]))
+        takes = type(node) in _MOVED or (
+            type(node) in _OF_LOGS and all(never_negative(one, self.parameter.node_inputs) for one in inputs)
+        )
         return tuple(inputs) if takes else ()
 
     def _log(self, node: Any, logs: Mapping[Any, Any]) -> Any:
         descended = self._descended(node)
+        if type(node) is ExpParameter and descended:
+            return logs[descended[0]]
         if descended:
             new = _copied(_OF_LOGS[type(node)](node))
             self.edges[new] = [logs[one] for one in descended]
@@ -145,6 +170,10 @@ class _Logs:
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.log(np.asarray(leaf.value, dtype=np.float64))
         return ConstantParameter(*leaf.shape, value=value if value.ndim else value.item())
+
+
+def _is_log(node: Any) -> bool:
+    return isinstance(node, LogParameter)
 
 
 def _leaf(node: Any) -> Any:
