@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,3 +135,18 @@ def test_one_number_may_stand_in_several_places() -> None:
     )
     program = trace(lambda x, y: (x - x) + (y - y) * 2.0, spec(()), spec(()))
     assert "subtract" not in str(simplify(program, [to_zero]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: 1 / (xp.astype(xp.minimum(x, -1e-60), "float32") + 0.0),  # -1e-60 is -0.0 there
+        lambda x: xp.abs(
+            1.4 - (xp.clip(xp.astype(x, "float32"), 0.0, 0.86) + xp.clip(xp.astype(x, "float32"), 0.0, 0.54))
+        ),
+    ],
+)
+def test_what_is_known_of_zero_holds_where_digits_are_few(function: Callable[..., Any]) -> None:
+    program = trace(function, spec(2, "float64"))
+    x = np.asarray([5.0, -1e-50])
+    np.testing.assert_array_equal(interpret(simplify(program), x), interpret(program, x))
