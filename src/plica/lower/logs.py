@@ -38,9 +38,9 @@ from plica.symbolic.parameters import (
     ReduceLSEParameter,
     ReduceProductParameter,
     ReduceSumParameter,
-    ReferenceParameter,
     SoftmaxParameter,
     SumParameter,
+    dereferenced,
 )
 
 _OF_INPUT: dict[type[Any], type[LogSoftmaxParameter] | None] = {
@@ -152,7 +152,7 @@ class _Logs:
             self._keep(source)
             kind = _OF_INPUT[type(node)]
             return source if kind is None else self._add(kind(*node.in_shapes, **node.config), source)
-        target = _leaf(node)
+        target = dereferenced(node)
         if isinstance(target, ConstantParameter) and target.dtype != DataType.COMPLEX:
             return self._constant(target)
         self._keep(node)
@@ -174,10 +174,6 @@ class _Logs:
 
 def _is_log(node: Any) -> bool:
     return isinstance(node, LogParameter)
-
-
-def _leaf(node: Any) -> Any:
-    return node.deref() if isinstance(node, ReferenceParameter) else node
 
 
 def _copied(op: ParameterOp) -> ParameterOp:
