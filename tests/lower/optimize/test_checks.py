@@ -49,6 +49,7 @@ BAD: Any = [
     ("shatter", rule(Pattern(Entry("a", "multiply", ("x", "y")))), "to be 'multiply', .* name classes of layers"),
     ("fuse", rule(Pattern(Entry("a", HadamardLayer(2, 2), ("x",)))), "to be HadamardLayer"),
     ("fuse", rule(HADAMARD, laws={"associative"}), "'associative' is no law; there are Law.ASSOCIATIVE_SUM"),
+    ("fuse", rule(HADAMARD, laws=Law.ONE), "its laws are <Law.ONE: '1 a = a'>; give a set of them"),
     ("programs", rule(TIMES_ITSELF, laws={Law.IDEMPOTENT_SUM}), r"needs a \+ a = a, which does not hold for ordinary"),
     ("parameters", rule(Pattern.chain(ExpParameter), laws={Law.SELECTIVE_SUM}), "does not hold for ordinary numbers"),
 ]
@@ -94,7 +95,7 @@ WRONG: Any = [
     (
         "programs",
         wrong(lambda match: made(match, "isnan", "x"), TIMES_ITSELF),
-        r"multiply s:f32\[2,b,2\]: its replacement has type bool\[2,b,2\], but stands in place of f32\[2,b,2\]",
+        r"multiply \w+:f32\[2,b,2\]: its replacement has type bool\[2,b,2\], but stands in place of f32\[2,b,2\]",
     ),
     ("programs", wrong(bare("squre"), TIMES_ITSELF), "no rule can make the operation 'squre'"),
     ("programs", wrong(bare("call"), TIMES_ITSELF), "no rule can make the operation 'call'"),

@@ -1,6 +1,6 @@
 """What is checked of rules, built-in ones and those of users alike: in which table they stand, and what they make."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -57,6 +57,9 @@ def check_rule(name: str, rule: Rule) -> None:
 
 def _problems(table: _Table, rule: Rule) -> Iterator[str]:
     laws = rule.laws if rule.laws is not None else ()
+    if not isinstance(laws, Iterable):
+        yield f"its laws are {laws!r}; give a set of them"
+        return
     for law in laws:
         if not isinstance(law, Law):
             yield f"{law!r} is no law; there are {', '.join(f'Law.{one.name}' for one in Law)}"
