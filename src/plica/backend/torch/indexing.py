@@ -103,6 +103,8 @@ def update(
         if mode == "set" and isinstance(place, int) and not in_place and not _transforms_active():
             place = _checked(place, axis, x.shape[axis])
             return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, place)
+    if _transforms_active():
+        x = _mapped_like(x, values, *indices)
     result = x if in_place else x.clone(memory_format=torch.contiguous_format)
     part, places, axes = _part(result, at, indices)
     if not places:
@@ -120,6 +122,17 @@ def update(
     if not part.numel():  # torch looks at no index then
         _check(places, axes, part.shape)
     return result
+
+
+def _mapped_like(x: Tensor, values: Tensor, *indices: int | Tensor) -> Tensor:
+    """`x`, over the axes too that vmap maps the others over: what is written to must have them."""
+    arrays = [one for one in (values, *indices) if isinstance(one, Tensor)]
+    if not all(one.numel() for one in arrays):
+        return x
+    never = torch.zeros((), dtype=torch.bool, device=x.device)
+    for one in arrays:
+        never = never & one.detach().flatten()[0].bool()
+    return torch.where(never, values.flatten()[0], x)
 
 
 def _rows_added(x: Tensor, axis: int, rows: Tensor, values: Tensor, *, in_place: bool) -> Tensor:
