@@ -6,13 +6,12 @@ import hypothesis.strategies as st
 import numpy as np
 
 import plica
-from plica.passes.constants.fold import Folding
 from plica.ir.program import Program
+from plica.passes.constants.fold import Folding
 from tests.harness.programs import Array
 from tests.harness.random_programs import SIZES, arguments, programs
 
 __all__ = ["SIZES", "constant_programs", "run_folded"]
-
 
 
 @st.composite

@@ -42,7 +42,10 @@ def _measured(problem: Problem, runs: set[int]) -> tuple[int, int] | None:
 
 def _brute(problem: Problem, budget: int) -> tuple[int, int]:
     places = range(len(problem.operations))
-    sets = ({place for place, flag in zip(places, flags, strict=True) if flag} for flags in product((0, 1), repeat=len(places)))
+    sets = (
+        {place for place, flag in zip(places, flags, strict=True) if flag}
+        for flags in product((0, 1), repeat=len(places))
+    )
     found = (_measured(problem, runs) for runs in sets)
     return min(one for one in found if one is not None and one[1] <= budget)
 

@@ -1,8 +1,8 @@
 """What is known of constant values before they are computed: their bits, their work, and why one may not be kept.
 
-    splat    ::= one number, repeated: `full`, and whatever views and elementwise operations make of splats alone
-    widened  ::= the numbers of a narrower constant: a cast to a wider dtype, and whatever views and elementwise
-                 operations make of it in that dtype
+splat    ::= one number, repeated: `full`, and whatever views and elementwise operations make of splats alone
+widened  ::= the numbers of a narrower constant: a cast to a wider dtype, and whatever views and elementwise
+             operations make of it in that dtype
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from math import isqrt, prod
 from typing import Any
 
 from plica.ir.op import Memory, View
-from plica.ir.program import Equation, Operand, Program, Var, nested
+from plica.ir.program import Equation, Operand, Var, nested
 from plica.ir.sizes import Size, atoms, evaluate, single_atom
 from plica.ir.types import ArrayType
 from plica.ops import ELEMENTWISE, LINALG, OPS
@@ -105,9 +105,7 @@ def _entry_bits(type_: ArrayType) -> int:
     return 8 * type_.dtype.numpy.itemsize
 
 
-def _fact(
-    equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Sizes, policy: FoldPolicy
-) -> Fact:
+def _fact(equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Sizes, policy: FoldPolicy) -> Fact:
     bits, own = bits_of(var.type, sizes), _entry_bits(var.type)
     is_splat = _is_splat(equation, var, found)
     narrow = _narrow(equation, var, found)

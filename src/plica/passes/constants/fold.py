@@ -1,4 +1,4 @@
-"""`fold`: a Program into what runs once and what runs at each call, in steps that can be looked at.
+r"""`fold`: a Program into what runs once and what runs at each call, in steps that can be looked at.
 
     hoist, remove dead code, share equations    so that constant work is seen, and stands there once
     origins                                     which values are constant, and where they come from
@@ -10,7 +10,7 @@
 >>> from plica.tracing.trace import trace
 >>> program = trace(lambda x, w: x * (w + 1), spec(3), spec(3))
 >>> folding = fold(program, run_time=("w",))
->>> print(folding.split.runtime_fold, folding.split.entry, sep="\\n")
+>>> print(folding.split.runtime_fold, folding.split.entry, sep="\n")
 { lambda ; w:f32[3] . let
     a:f32[3] = add w 1.0:f32[]
   in (a,) }
@@ -118,9 +118,7 @@ class _Folder:
         outside = {**needed_by(rest, self.program.outputs), **dict.fromkeys(self._sized())}
         read = {**outside, **needed_by(self.foldable, ())}
         bits = [self._bits(var) if var in read else 0 for var in values]
-        return Problem(
-            operations, bits, range(len(self.sources)), [number[var] for var in outside if var in number]
-        )
+        return Problem(operations, bits, range(len(self.sources)), [number[var] for var in outside if var in number])
 
     def _bits(self, var: Var) -> int | None:
         """The bits that it takes to keep a value; None where it may not be kept. Sizes of arguments take none."""
@@ -193,14 +191,14 @@ class _Folder:
         runs = dict.fromkeys(choice.runs)
         for place, equation in enumerate(self.foldable):
             for var in equation.outputs:
-                fates[var] = self._fate(var, self.facts[var], is_kept=var in kept, is_run=place in runs)
+                fates[var] = self._fate(self.facts[var], is_kept=var in kept, is_run=place in runs)
         for equation in self.program.equations:
             for var in equation.outputs:
                 if var not in fates and self._is_nearly(equation, var):
                     fates[var] = (Fate.REFUSED, self._why_not(equation))
         return fates
 
-    def _fate(self, var: Var, fact: Fact, *, is_kept: bool, is_run: bool) -> tuple[Fate, str]:
+    def _fate(self, fact: Fact, *, is_kept: bool, is_run: bool) -> tuple[Fate, str]:
         if is_run and fact.obstacle:
             return Fate.REFUSED, fact.obstacle
         if is_run:

@@ -146,7 +146,7 @@ def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:
 
 
 def _fold(parts: Parts, results: Sequence[Var], handed: Mapping[Var, None]) -> Program | None:
-    """The Program that computes `results` of constants and what is `handed` to it; None where there is nothing to do."""
+    """The Program that makes `results` of constants and what is `handed` to it; None where there is nothing to do."""
     if not results:
         return None
     program = parts.program
