@@ -24,12 +24,8 @@ def _packed(x: np.ndarray, tiles: tuple[int, int], padding: float) -> np.ndarray
 @pytest.mark.parametrize("tiles", [(2, 3), (5, 7), (4, 1), (8, 8)])
 def test_tiles_are_those_of_the_formula_whatever_the_size(backend, tiles) -> None:
     def fn(x):
-        packed = pnp.pack(
-            x, inner_dims_pos=(1, 0), inner_tiles=tiles[::-1], outer_dims_perm=(1, 0), padding_value=0.5
-        )
-        back = pnp.unpack(
-            packed, inner_dims_pos=(1, 0), inner_tiles=tiles[::-1], outer_dims_perm=(1, 0), shape=x.shape
-        )
+        packed = pnp.pack(x, inner_dims_pos=(1, 0), inner_tiles=tiles[::-1], outer_dims_perm=(1, 0), padding_value=0.5)
+        back = pnp.unpack(packed, inner_dims_pos=(1, 0), inner_tiles=tiles[::-1], outer_dims_perm=(1, 0), shape=x.shape)
         return packed, back
 
     compiled = plica.jit(fn, abstracted_axes=(("n", "m"),), backend=backend)

@@ -12,6 +12,7 @@ from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import Fate
 from tests.harness.constant_programs import SIZES, constant_programs, named_arguments, run_folded
+from tests.harness.programs import assert_same
 
 VECTOR, MATRIX = plica.spec((3,)), plica.spec((3, 3))
 POLICIES = (FoldPolicy(max_growth=None), FoldPolicy(max_growth=0), FoldPolicy(max_growth=None, max_peak=100))
@@ -27,7 +28,7 @@ def _same(first, second) -> bool:
 
 @settings(max_examples=100, deadline=None)
 @given(constant_programs(), st.sampled_from(POLICIES), st.booleans())
-def test_entry_after_folding_is_the_original_bit_for_bit(case, policy, is_two) -> None:
+def test_entry_after_folding_is_the_original(case, policy, is_two) -> None:
     program, compile_time, run_time = case
     for number in SIZES:
         named = named_arguments(program, number)
@@ -38,8 +39,10 @@ def test_entry_after_folding_is_the_original_bit_for_bit(case, policy, is_two) -
             if one is not None:
                 plica.verify(one)
                 assert plica.parse(str(one)) == one
-        expected = plica.interpret(program, *named.values())
-        assert all(map(_same, run_folded(folding, named), expected))
+        found = run_folded(folding, named)
+        assert all(map(_same, found, plica.interpret(folding.program, *named.values())))
+        for one, expected in zip(found, plica.interpret(program, *named.values()), strict=True):
+            assert_same(one, expected)  # numpy rounds some functions otherwise in arrays of another size
         report = folding.report
         assert report.before is not None
         if policy.max_growth is not None:
@@ -175,12 +178,12 @@ def test_sizes_of_the_batch_do_not_keep_constants_from_folding() -> None:
 
 def test_sixteen_bytes_that_are_expanded_to_four_mebibytes_are_not_kept_expanded() -> None:
     def fn(x, w):
-        return x * pnp.exp(pnp.broadcast_to(pnp.sqrt(w), (2**18, 4)))
+        return x * pnp.cumulative_sum(pnp.broadcast_to(pnp.sqrt(w), (2**18, 4)), axis=0)
 
     folding = fold(plica.trace(fn, plica.spec((2**18, 4)), plica.spec((4,))), run_time=("w",))
     assert folding.report.after <= 16
-    assert "exp" in _names(folding.split.entry)
-    assert folding.report["a"].fate is Fate.FOLDED
+    assert _names(folding.split.entry) == ["broadcast_to", "cumulative_sum", "multiply"]
+    assert [folding.report[name].fate for name in "abc"] == [Fate.FOLDED, Fate.REFUSED, Fate.CUT]
 
 
 def test_a_large_value_may_exist_for_a_moment_if_the_peak_allows() -> None:
@@ -198,8 +201,12 @@ def test_a_large_value_may_exist_for_a_moment_if_the_peak_allows() -> None:
 
 def test_a_splat_is_never_kept() -> None:
     folding = fold(plica.trace(lambda x: x + pnp.exp(pnp.zeros((3,)) + 1.0), plica.spec((3,), "float64")))
-    assert folding.split.runtime_fold is None
-    assert all("splat" in one.why for one in folding.report.of("refused"))
+    assert folding.report.after == 8, "the number is"
+    assert _names(folding.split.entry) == ["full", "add"]
+    assert [one.operation for one in folding.report.of("postponed")] == ["full"]
+    made = fold(plica.trace(lambda x: x + pnp.zeros((3,)), plica.spec((3,), "float64")))
+    assert made.split.runtime_fold is None
+    assert [one.why for one in made.report.of("refused")] == ["a splat: one number, repeated where it is read"]
 
 
 @pytest.mark.parametrize("widen", [False, True])

@@ -1,6 +1,7 @@
 """What is known of constant values before they are computed: their bits, their work, and why one may not be kept.
 
 splat    ::= one number, repeated: `full`, and whatever views and elementwise operations make of splats alone
+expanded ::= the entries of a smaller constant, repeated: `broadcast_to`, and views of it
 widened  ::= the numbers of a narrower constant: a cast to a wider dtype, and whatever views and elementwise
              operations make of it in that dtype
 """
@@ -32,12 +33,14 @@ class Fact:
     Args:
         bits: How many bits it has; None where a size is not known.
         is_splat: Whether all its entries are one number, and there are several.
+        is_expanded: Whether its entries are those of a smaller constant, repeated.
         narrow: The bits of an entry of the constant whose numbers it holds.
         obstacle: Why it may not be kept between calls; empty where it may.
     """
 
     bits: int | None
     is_splat: bool
+    is_expanded: bool
     narrow: int
     obstacle: str = ""
 
@@ -54,7 +57,8 @@ def facts_of(
         policy: What may be kept.
     """
     found: dict[Operand, Fact] = {
-        var: Fact(bits_of(var.type, sizes), is_splat=False, narrow=_entry_bits(var.type)) for var in sources
+        var: Fact(bits_of(var.type, sizes), is_splat=False, is_expanded=False, narrow=_entry_bits(var.type))
+        for var in sources
     }
     for equation in equations:
         for var in equation.outputs:
@@ -108,17 +112,20 @@ def _entry_bits(type_: ArrayType) -> int:
 def _fact(equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Sizes, policy: FoldPolicy) -> Fact:
     bits, own = bits_of(var.type, sizes), _entry_bits(var.type)
     is_splat = _is_splat(equation, var, found)
+    is_expanded = _is_expanded(equation, var, found)
     narrow = _narrow(equation, var, found)
     obstacle = ""
     if is_splat:
         obstacle = "a splat: one number, repeated where it is read"
+    elif is_expanded:
+        obstacle = "expanded: a smaller constant has the same entries"
     elif narrow < own and not policy.widen:
         obstacle = f"widened: a constant of {narrow} bits for each entry holds the same numbers"
     elif bits is None and policy.max_growth is not None:
         obstacle = "its size is not known before the run, and the policy limits the growth"
     elif any(not isinstance(dim, int) and single_atom(dim) is None for dim in var.type.shape):
         obstacle = "one of its sizes could not be read off it"
-    return Fact(bits, is_splat, narrow, obstacle)
+    return Fact(bits, is_splat, is_expanded, narrow, obstacle)
 
 
 def _is_single(type_: ArrayType) -> bool:
@@ -136,6 +143,16 @@ def _is_splat(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> bo
         and bool(read)
         and all(_is_single(one.type) or (one in found and found[one].is_splat) for one in read)
     )
+
+
+def _is_expanded(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> bool:
+    if OPS[equation.op.name].view is not View.MOVED or len(equation.inputs) != 1:
+        return False
+    (operand,) = equation.inputs
+    if operand in found and found[operand].is_expanded:
+        return True
+    shapes = [dim for dim in operand.type.shape if dim != 1], [dim for dim in var.type.shape if dim != 1]
+    return equation.op.name == "broadcast_to" and shapes[0] != shapes[1]
 
 
 def _narrow(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> int:

@@ -1,6 +1,7 @@
 r"""`fold`: a Program into what runs once and what runs at each call, in steps that can be looked at.
 
     hoist, remove dead code, share equations    so that constant work is seen, and stands there once
+    postpone                                    what expands constants, below elementwise operations
     origins                                     which values are constant, and where they come from
     facts                                       their bits, their work, why one may not be kept
     cut                                         what is kept between calls
@@ -30,6 +31,7 @@ from plica.passes.constants.cut import Choice, Operation, Problem, choose
 from plica.passes.constants.facts import Fact, Sizes, bits_of, facts_of, work_of
 from plica.passes.constants.origins import Origins, find_origins
 from plica.passes.constants.policy import FoldPolicy
+from plica.passes.constants.postpone import postpone
 from plica.passes.constants.report import Fate, FoldReport, ValueReport
 from plica.passes.constants.split import Parts, Split, needed_by, split
 from plica.passes.cse import share_equations
@@ -77,17 +79,30 @@ def fold(
         is_two: Whether what is known when the Program is compiled is folded by a Program of its own.
     """
     policy = FoldPolicy() if policy is None else policy
-    program = share_equations(eliminate_dead_code(hoist(program, from_calls=True)))
     captured = [var.name for var in program.consts if var.name not in compile_time]
+    program = share_equations(eliminate_dead_code(hoist(program, from_calls=True)))
     origins = find_origins(program, compile_time, (*run_time, *captured))
-    return _Folder(program, origins, {} if sizes is None else sizes, policy, is_two).run()
+    foldable = dict.fromkeys(one for one in program.equations if origins.is_foldable(one))
+    postponed = postpone(program, foldable, widen=policy.widen)
+    program = eliminate_dead_code(share_equations(postponed.program))
+    origins = find_origins(program, compile_time, (*run_time, *captured))
+    return _Folder(program, origins, {} if sizes is None else sizes, policy, is_two, postponed.moved).run()
 
 
 class _Folder:
     """The steps after the analysis."""
 
-    def __init__(self, program: Program, origins: Origins, sizes: Sizes, policy: FoldPolicy, is_two: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        origins: Origins,
+        sizes: Sizes,
+        policy: FoldPolicy,
+        is_two: bool,
+        postponed: Mapping[Var, None],
+    ) -> None:
         self.program, self.origins, self.sizes, self.policy, self.is_two = program, origins, sizes, policy, is_two
+        self.postponed = postponed
         self.sources = [var for var in (*program.consts, *program.inputs) if origins.of[var].is_constant]
         self.foldable = [one for one in program.equations if origins.is_foldable(one)]
         self.facts = facts_of(self.sources, self.foldable, sizes, policy)
@@ -192,6 +207,8 @@ class _Folder:
         for place, equation in enumerate(self.foldable):
             for var in equation.outputs:
                 fates[var] = self._fate(self.facts[var], is_kept=var in kept, is_run=place in runs)
+                if place in runs and var in self.postponed:
+                    fates[var] = (Fate.POSTPONED, f"{equation.op.name} stands below the elementwise operations now")
         for equation in self.program.equations:
             for var in equation.outputs:
                 if var not in fates and self._is_nearly(equation, var):
