@@ -19,6 +19,7 @@ from typing import Any
 
 from plica.errors import DTypeError, InputError
 from plica.frontend.arguments import dtype_of, shape_of
+from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program, Var
 from plica.ir.sizes import single_atom
 from plica.passes.constants.fold import Folding, fold
@@ -78,6 +79,16 @@ class FoldedProgram:
     def report(self) -> FoldReport:
         """What became of each constant value, and why."""
         return self.folding.report
+
+    def compile(self, backend: str = "torch") -> FoldedFunction:
+        """The function of the arguments that folds the constants at its first call, and again where they change.
+
+        Args:
+            backend: "torch" or "interpreter".
+        """
+        constants = [var.name for var in self.program.arguments if var.name in (*self.compile_time, *self.run_time)]
+        known = {**self.leaves, **self.compile_time}
+        return FoldedFunction(self.program, self.folding, constants, known, backend)
 
     def marked(self) -> str:
         """The text of the Program, with the origin of each value behind its line."""

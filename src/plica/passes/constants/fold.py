@@ -33,7 +33,7 @@ from plica.passes.constants.origins import Origins, find_origins
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.postpone import postpone
 from plica.passes.constants.report import Fate, FoldReport, ValueReport
-from plica.passes.constants.split import Parts, Split, needed_by, split
+from plica.passes.constants.split import Parts, Split, components, needed_by, split
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
@@ -48,14 +48,14 @@ class Folding:
         program: The Program as it was folded: without dead code and repeated equations.
         origins: Where its values come from.
         split: The Programs.
-        whole: The folding of all constants in one Program; None where there is nothing to do.
+        components: The folding of all constants in parts that share no computed value.
         report: What became of each constant value.
     """
 
     program: Program
     origins: Origins
     split: Split
-    whole: Program | None
+    components: tuple[Program, ...]
     report: FoldReport
 
 
@@ -112,9 +112,9 @@ class _Folder:
         limit = None if self.policy.max_growth is None else 8 * self.policy.max_growth
         problem = self._problem()
         choice = choose(problem, limit, None if self.policy.max_peak is None else self._fits)
-        made = self._split(choice, is_two=self.is_two)
-        whole = self._split(choice).runtime_fold if self.is_two else made.runtime_fold
-        return Folding(self.program, self.origins, made, whole, self._report(choice, made))
+        made = self._split(choice)
+        parts = tuple(components(self._parts(choice), made.kept))
+        return Folding(self.program, self.origins, made, parts, self._report(choice, made))
 
     def _problem(self) -> Problem:
         """The cut in numbers; sources and results are numbered in order."""
@@ -149,16 +149,18 @@ class _Folder:
             if not any(Size.of(size) in var.type.shape for var in varying):
                 yield next(var for var in self.program.arguments if Size.of(size) in var.type.shape)
 
-    def _split(self, choice: Choice, *, is_two: bool = False) -> Split:
+    def _parts(self, choice: Choice) -> Parts:
         runs = dict.fromkeys(self.foldable[place] for place in choice.runs)
         known = dict.fromkeys(var for var, origin in self.origins.of.items() if origin.is_known)
-        parts = Parts(self.program, dict.fromkeys(self.sources), known, self.foldable, runs)
-        return split(parts, is_two=is_two)
+        return Parts(self.program, dict.fromkeys(self.sources), known, self.foldable, runs)
+
+    def _split(self, choice: Choice) -> Split:
+        return split(self._parts(choice), is_two=self.is_two)
 
     def _fits(self, choice: Choice) -> bool:
         """Whether folding stays below the limit for what is alive at once."""
         assert self.policy.max_peak is not None, "asked only where there is a limit"
-        return self._peak(self._split(choice, is_two=self.is_two)) <= self.policy.max_peak
+        return self._peak(self._split(choice)) <= self.policy.max_peak
 
     def _peak(self, made: Split) -> int:
         """The most bytes at once while folding: what is kept of the first Program is there while the second runs."""

@@ -150,15 +150,11 @@ class _Pass:
     # Elementwise operations
 
     def _each(self, equation: Equation) -> None:
-        (output,) = equation.outputs
-        self._note_widened(equation)
         if any(one in self.expanded for one in equation.inputs) and self._never_raises(equation):
             if self._alike(equation) or self._broadcast(equation):
                 return
         self.equations.append(equation)
-        if output in self.widened:
-            chain = self.widened[output]
-            self.widened[output] = replace(chain, steps=(*chain.steps[:-1], equation))
+        self._note_widened(equation)
 
     def _never_raises(self, equation: Equation) -> bool:
         """Whether it raises nowhere: at the smaller size it runs even where the larger one has no entry."""
@@ -182,9 +178,7 @@ class _Pass:
         if len(known) != len(chains) or any(_way(chain) != _way(known[0]) for chain in known):
             return False
         cores = [self.expanded[one].core if one.type.shape else one for one in equation.inputs]
-        if any(
-            self.expanded[one].core.type.shape != known[0].core.type.shape for one in equation.inputs if one.type.shape
-        ):
+        if any(chain.core.type.shape != known[0].core.type.shape for chain in known):
             return False
         (output,) = equation.outputs
         core = self._append(equation, cores)

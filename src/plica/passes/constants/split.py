@@ -8,7 +8,7 @@ old arguments to the new ones. `fold` takes the constants that it reads, and ret
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
 from plica.ir.sizes import Size
@@ -128,6 +128,34 @@ def _missing(parts: Parts, staying: Sequence[Var], kept: Sequence[Var]) -> list[
     axes = dict.fromkeys(dim for var in (*staying, *kept) for dim in var.type.shape)
     in_types = dict.fromkeys(size for var in (*staying, *kept) for size in size_variables(var.type))
     return [var for var in implicit if var in in_types and Size.of(var) not in axes]
+
+
+def components(parts: Parts, kept: Sequence[Var]) -> list[Program]:
+    """The folding of all constants in parts that share no computed value: each computes some of what is kept."""
+    leader: dict[Var, Var] = {var: var for one in parts.foldable for var in one.outputs}
+
+    def find(var: Var) -> Var:
+        while leader[var] is not var:
+            leader[var] = leader[leader[var]]
+            var = leader[var]
+        return var
+
+    needed = needed_by((), kept)
+    for equation in reversed(parts.foldable):
+        if any(var in needed for var in equation.outputs):
+            read = needed_by((equation,), ())
+            needed.update(read)
+            for one in (*equation.outputs, *read):
+                if one in leader:
+                    leader[find(one)] = find(equation.outputs[0])
+    equations: dict[Var, list[Equation]] = {}
+    for equation in parts.foldable:
+        equations.setdefault(find(equation.outputs[0]), []).append(equation)
+    groups: dict[Var, list[Var]] = {}
+    for var in kept:
+        groups.setdefault(find(var) if var in leader else var, []).append(var)
+    found = (_fold(replace(parts, foldable=equations.get(root, ())), group, {}) for root, group in groups.items())
+    return [program for program in found if program is not None]
 
 
 def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:
