@@ -156,7 +156,7 @@ def test_what_was_shared_is_dropped_with_its_last_user() -> None:
 
 def _together(count, work):
     barrier = threading.Barrier(count)
-    found = [None] * count
+    found: list = [None] * count
 
     def one(place):
         barrier.wait()
@@ -245,7 +245,7 @@ def test_sizes_of_constants_that_are_folded_away_are_checked_still() -> None:
     ("call", "message"),
     [
         (lambda run, x: run(x), "the constant 'w1' was not given yet; pass w1=... at the first call"),
-        (lambda run, x: run(), "the program takes x:f32.*, of which w1, b1, w2 may be left out once folded"),
+        (lambda run, x: run(w1=x), "the program takes x:f32.*, of which w1, b1, w2 may be left out once folded"),
         (lambda run, x: run(x, x=x), "found 1 by place, 'x'"),
         (lambda run, x: run(x, v=x), "found 1 by place, 'v'"),
         (lambda run, x: run.update(x=x), "update: 'x' is no constant; there are w1, b1, w2"),
@@ -277,3 +277,98 @@ def test_a_parameter_of_a_module_is_read_again_where_it_is_replaced() -> None:
         layer.weight.mul_(0.5)
         assert torch.allclose(run(x), x @ layer.weight.exp().T)
         assert run.num_folds == 2
+
+
+# Decorated functions
+
+
+@pytest.mark.parametrize("backend", ["torch", "interpreter"])
+def test_constants_of_a_decorated_function(backend) -> None:
+    offset = np.full(3, 0.5, "float32")
+
+    @plica.jit(constants=("weights",), abstracted_axes=(("b",), None), backend=backend)
+    def model(x, weights):
+        return x @ pnp.softmax(weights["w"]) + weights["b"] * 2.0 + pnp.exp(pnp.asarray(offset))
+
+    x = np.ones((2, 3), "float32")
+    weights = {"b": np.ones(3, "float32"), "w": np.zeros((3, 3), "float32")}
+    expected = x @ np.full((3, 3), 1 / 3) + 2.0 + np.exp(offset)
+    assert np.allclose(model(x, weights), expected)
+    assert isinstance(model(x, weights), np.ndarray)
+    assert np.allclose(model(np.ones((4, 3), "float32"), weights), expected[0])
+    function = model._last.executor.function
+    assert function.num_folds == 3
+    assert "softmax" not in model.code or backend == "interpreter"
+    weights["b"] += 1.0
+    assert np.allclose(model(x, weights), expected + 2.0)
+    assert function.num_folds == 4
+    assert model.num_compilations == 1
+
+
+def test_a_name_that_a_decorated_function_does_not_have_is_refused() -> None:
+    with pytest.raises(InputError, match="the function has no argument 'v' by place; it has x, w"):
+        plica.jit(lambda x, w: x + w, constants=("v",))(torch.ones(2), torch.ones(2))
+
+
+def test_a_folded_function_that_is_traced_gives_its_whole_program() -> None:
+    given = _tensors(_arrays())
+    run = plica.fold_constants(MLP, run_time=("w1", "b1", "w2")).compile()
+    outer = plica.jit(lambda x, w1, b1, w2: run(x, w1, b1, w2) * 2.0)
+    assert torch.allclose(outer(**given), 2 * run(**given))
+
+
+def test_numbers_may_be_constant_and_compared_by_value() -> None:
+    program = plica.trace(lambda x, n: x * pnp.sum(pnp.ones([n])), plica.spec((3,), "float64"), int)
+    run = plica.fold_constants(program, run_time=("n",), policy=plica.FoldPolicy(max_growth=None)).compile()
+    assert run(torch.ones(3, dtype=torch.float64), 1000).tolist() == [1000.0] * 3
+    count = run.num_folds
+    assert run(torch.ones(3, dtype=torch.float64), 10**3).tolist() == [1000.0] * 3
+    assert run.num_folds == count
+    assert run(torch.ones(3, dtype=torch.float64), 7).tolist() == [7.0] * 3
+
+
+# What torch does not count
+
+OPTIMIZERS = {
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=0.1, fused=True),
+    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1, fused=True),
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1, fused=True),
+    "Adagrad": lambda parameters: torch.optim.Adagrad(parameters, lr=0.1, fused=True),
+}
+WIDE = plica.trace(lambda x, w: x @ pnp.softmax(w), plica.spec(("b", 200)), plica.spec((200, 200)))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_of_a_fused_optimizer_is_noticed(name) -> None:
+    weight = torch.nn.Parameter(torch.randn(200, 200, generator=torch.Generator().manual_seed(0)))
+    run = plica.fold_constants(WIDE, run_time=("w",)).compile()
+    x = torch.ones(1, 200)
+    with torch.no_grad():
+        run(x, w=weight)
+    optimizer = OPTIMIZERS[name]([weight])
+    (run(x) ** 2).sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        assert torch.allclose(run(x), x @ torch.softmax(weight, 1))
+
+
+def test_inference_tensors_are_told_by_their_entries() -> None:
+    with torch.inference_mode():
+        weight, x = torch.randn(200, 200), torch.ones(1, 200)
+        run = plica.fold_constants(WIDE, run_time=("w",)).compile()
+        run(x, w=weight)
+        weight.mul_(2.0)
+        assert torch.allclose(run(x), x @ torch.softmax(weight, 1))
+
+
+@pytest.mark.parametrize("make", [torch.from_numpy, np.asarray])
+def test_a_checksum_notices_every_write(make) -> None:
+    array = np.random.default_rng(0).normal(size=(200, 200)).astype("float32")
+    x = np.ones((1, 200), "float32")
+    run = plica.fold_constants(WIDE, run_time=("w",), policy=plica.FoldPolicy(check="checksum")).compile()
+    weight = make(array)
+    run(x, w=weight)
+    array[:] = 0.0
+    assert np.allclose(run(x), 1.0)
+    with pytest.raises(InputError, match="check is 'never'; give 'version' or 'checksum'"):
+        plica.FoldPolicy(check="never")

@@ -35,7 +35,7 @@ def run_folded(folding: Folding, given: dict[str, Array]) -> tuple[Array, ...]:
                 *(values[var.name] for var in program.arguments),
                 consts=[values[var.name] for var in program.consts],
             )
-            values.update(zip((one.name for one in program.results), map(np.asarray, results), strict=True))  # type: ignore[union-attr]
+            values.update(zip((one.name for one in program.results), map(np.asarray, results), strict=True))
     entry = made.entry
     return plica.interpret(
         entry, *(values[var.name] for var in entry.arguments), consts=[values[var.name] for var in entry.consts]

@@ -119,11 +119,18 @@ class FoldedFunction:
         self._entry = folding.split.entry
         self._executor = self._made(self._entry)
         self._components = [(one, self._made(one)) for one in folding.components]
-        self._runs: dict[Hashable, Run] = {}
+        self._runs: dict[Hashable, tuple[Run, Any]] = {}
         self._epoch: _Epoch | None = None
         self._flight = _Flight()
-        self._unfolded: CompiledProgram | None = None
+        self._whole: Any = None
         self._checks = self._size_checks()
+        self._dynamic = tuple(
+            [
+                {axis: str(dim) for axis, dim in enumerate(var.type.shape) if not isinstance(dim, int)}
+                for var in one.arguments
+            ]
+            for one in (self._entry, program)
+        )
 
     def _made(self, program: Program) -> Any:
         leaves = tuple(self._known[var.name] for var in program.consts)
@@ -171,12 +178,46 @@ class FoldedFunction:
             InputError: An argument is missing or given twice, or a shape does not fit.
         """
         given = self._named(args, kwargs)
-        constants = {name: value for name, value in given.items() if name in self._constants}
         if current_trace() is not None or any(isinstance(one, Tracer) for one in given.values()):
-            return self._run_unfolded(given)
+            return self._recorded(given)
+        run, leaves, convert = self._prepared(given)
+        made = run(leaves)
+        if convert is None:
+            return made
+        return tuple(map(convert, made)) if isinstance(made, tuple) else convert(made)
+
+    def run(self, given: Mapping[str, Any]) -> Any:
+        """The results as the backend makes them, of arguments by name.
+
+        Raises:
+            InputError: A shape does not fit.
+        """
+        run, leaves, _ = self._prepared(given)
+        return run(leaves)
+
+    def _prepared(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
+        """What runs, at which leaves, and what its results become."""
+        constants = {name: value for name, value in given.items() if name in self._constants}
         epoch = self._current(constants)
         if epoch is None:
-            return self._run_unfolded({**self._sources(constants), **given})
+            known = {**self._sources(constants), **given}
+            leaves, place = [known[name] for name in self._names], 1
+        else:
+            self._check_sizes(given, epoch)
+            known = {**epoch.sources, **given}
+            leaves = [
+                epoch.values[var.name] if var.name in epoch.values else known[var.name] for var in self._entry.arguments
+            ]
+            place = 0
+        kinds = tuple([type(known[name]) for name in self._names])
+        key = (place, kinds, *map(leaf_key, leaves, self._dynamic[place]))
+        found = self._runs.get(key)
+        if found is None:
+            found = self._runs[key] = self._specialized(place, leaves, [known[name] for name in self._names])
+        return found[0], leaves, found[1]
+
+    def _check_sizes(self, given: Mapping[str, Any], epoch: _Epoch) -> None:
+        """Check sizes that constants have too, of which `entry` may know nothing any more."""
         for name, axis, size in self._checks:
             found = shape_of(given[name])
             if len(found) > axis and found[axis] != epoch.sizes[size]:
@@ -184,18 +225,6 @@ class FoldedFunction:
                     f"argument {name} has shape {found}, but the constants were folded for {size.name} = "
                     f"{epoch.sizes[size]}: axis {axis} is {found[axis]}; give arrays that fit, or update the constants."
                 )
-        leaves = [
-            epoch.values[name] if name in epoch.values else given.get(name, epoch.sources.get(name))
-            for name in (var.name for var in self._entry.arguments)
-        ]
-        key = (self._key(given), *(leaf_key(leaf, None) for leaf in leaves))
-        run = self._runs.get(key)
-        if run is None:
-            run = self._runs[key] = self._specialized(leaves, {**epoch.sources, **given})
-        return run(leaves)
-
-    def _key(self, given: Mapping[str, Any]) -> Hashable:
-        return tuple(type(value) for name, value in given.items() if name not in self._constants)
 
     def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         given = dict(zip(self._names, args, strict=False))
@@ -213,31 +242,21 @@ class FoldedFunction:
             )
         return {**given, **kwargs}
 
-    def _specialized(self, leaves: Sequence[Any], all_given: Mapping[str, Any]) -> Run:
-        """What runs leaves of these kinds, which are checked."""
-        arguments = [all_given[name] for name in self._names]
-        found = []
-        for var, one in zip(self.program.arguments, arguments, strict=True):
-            found.append((shape_of(one), dtype_of(one).value if is_array(one) else var.type.dtype.value))
-        bind_sizes(self.program, found)
-        run = self._executor.specialize(leaves)
-        varying = [one for name, one in zip(self._names, arguments, strict=True) if name not in self._constants]
-        users = varying if any(map(is_array, varying)) else arguments
-        convert = result_converter(users, self.backend)
-        if convert is None:
-            return run
+    def _specialized(self, place: int, leaves: Sequence[Any], arguments: Sequence[Any]) -> tuple[Run, Any]:
+        """What runs leaves of these kinds, which are checked, and what its results become."""
+        bind_sizes(self.program, _described(self.program, arguments))
+        if place and self._whole is None:
+            self._whole = self._made(self.program)
+        executor = self._whole if place else self._executor
+        return executor.specialize(leaves), result_converter(arguments, self.backend)
 
-        def results(values: Sequence[Any]) -> Any:
-            made = run(values)
-            return tuple(map(convert, made)) if isinstance(made, tuple) else convert(made)
-
-        return results
-
-    def _run_unfolded(self, given: Mapping[str, Any]) -> Any:
-        if self._unfolded is None:
-            leaves = tuple(self._known[name] for name in self._captured)
-            self._unfolded = CompiledProgram(Bound(self.program, leaves), backend=self.backend)
-        return self._unfolded(*(given[name] for name in self._names))
+    def _recorded(self, given: Mapping[str, Any]) -> Any:
+        """A call while another function is traced: the whole Program, which that function may fold."""
+        leaves = tuple(self._known[name] for name in self._captured)
+        known = {**self._known, **({} if self._epoch is None else self._epoch.sources), **given}
+        return CompiledProgram(Bound(self.program, leaves), backend=self.backend)(
+            *(known[name] for name in self._names)
+        )
 
     # Folding
 
@@ -311,23 +330,25 @@ class FoldedFunction:
         flight.set_result(epoch)
 
     def _is_current(self, epoch: _Epoch, constants: Mapping[str, Any]) -> bool:
-        if any(epoch.sources[name] is not value for name, value in constants.items()):
+        if any(not _is_same(epoch.sources[name], value) for name, value in constants.items()):
             return False
         for name in self._captured:
             leaf = self._known[name]
             if isinstance(leaf, Reference) and leaf.read() is not epoch.sources[name]:
                 return False
-        return all(
-            tuple(map(_state_of, one.sources)) == one.states for one in epoch.buffers
-        )
+        return all(self._states(one.sources) == one.states for one in epoch.buffers)
+
+    def _states(self, sources: Sequence[Any]) -> tuple[Hashable, ...]:
+        return tuple(_state_of(one, checksum=self.folding.policy.check == "checksum") for one in sources)
 
     def _folded(self, sources: Mapping[str, Any]) -> _Epoch:
         """The epoch of these constants; components whose sources are as they were are not folded again."""
-        buffers, values = [], {}
+        buffers: list[_Buffers] = []
+        values: dict[str, Any] = {}
         for program, executor in self._components:
             names = [var.name for var in (*program.consts, *program.arguments)]
             own = tuple(sources[name] for name in names)
-            states = tuple(map(_state_of, own))
+            states = self._states(own)
             key = (program, self.backend, tuple(map(id, own)), states)
             with _SHARED_LOCK:
                 found = _SHARED.get(key)
@@ -340,13 +361,11 @@ class FoldedFunction:
             values.update(zip(kept, found.values.values(), strict=True))
         return _Epoch(dict(sources), tuple(buffers), values, self._sizes_of(sources))
 
-    def _run_component(self, program: Program, executor: Any, own: tuple[Any, ...], states: tuple[Hashable, ...]) -> _Buffers:
+    def _run_component(
+        self, program: Program, executor: Any, own: tuple[Any, ...], states: tuple[Hashable, ...]
+    ) -> _Buffers:
         arguments = own[len(program.consts) :]
-        found = [
-            (shape_of(one), dtype_of(one).value if is_array(one) else var.type.dtype.value)
-            for var, one in zip(program.arguments, arguments, strict=True)
-        ]
-        bind_sizes(program, found)
+        bind_sizes(program, _described(program, arguments))
         no_grad = torch_function("no_grad")() if self.backend == "torch" else nullcontext()
         with no_grad:
             results = executor.specialize(arguments)(arguments)
@@ -370,16 +389,29 @@ class FoldedFunction:
         return found
 
 
-def _state_of(array: Any) -> Hashable:
+def _described(program: Program, arguments: Sequence[Any]) -> list[tuple[tuple[int, ...], str]]:
+    """The shape and the dtype of each argument; a number has the dtype that is declared."""
+    return [
+        (shape_of(one), dtype_of(one).value if is_array(one) else var.type.dtype.value)
+        for var, one in zip(program.arguments, arguments, strict=True)
+    ]
+
+
+def _state_of(array: Any, *, checksum: bool) -> Hashable:
     """What differs once an array has changed; numbers and small arrays are told by what they hold."""
     if array_api_compat.is_torch_array(array):
-        state: Hashable = torch_function("state_of")(array)
+        state: Hashable = torch_function("state_of")(array, checksum=checksum)
         return state
     if not is_array(array):
         return (type(array), repr(array))
     found = np.asarray(array)
     place = (found.__array_interface__["data"][0], found.shape, found.strides, found.dtype)
-    return (*place, hash(found.tobytes())) if found.nbytes < _SMALL else place
+    return (*place, hash(found.tobytes())) if checksum or found.nbytes < _SMALL else place
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Whether two constants are one array, or equal numbers."""
+    return first is second or (not is_array(first) and type(first) is type(second) and bool(first == second))
 
 
 def _wants_gradient(arrays: Any) -> bool:
@@ -391,5 +423,7 @@ def _owned(value: Any, sources: Sequence[Any]) -> Any:
     if array_api_compat.is_torch_array(value):
         return torch_function("owned")(value, sources)
     found = np.asarray(value)
-    is_shared = found.base is not None or any(np.shares_memory(found, one) for one in sources if isinstance(one, np.ndarray))
+    is_shared = found.base is not None or any(
+        np.shares_memory(found, one) for one in sources if isinstance(one, np.ndarray)
+    )
     return found.copy(order="K") if is_shared else found

@@ -19,6 +19,7 @@ from typing import Any
 
 from plica.errors import DTypeError, InputError
 from plica.frontend.arguments import dtype_of, shape_of
+from plica.frontend.executors import Run
 from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program, Var
 from plica.ir.sizes import single_atom
@@ -26,6 +27,8 @@ from plica.passes.constants.fold import Folding, fold
 from plica.passes.constants.origins import print_origins
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import FoldReport
+from plica.tracing.control import parameter_names
+from plica.tracing.trees import flatten
 
 _FORMS = {"runtime": False, "split": True}
 
@@ -171,3 +174,62 @@ def _check(var: Var, array: Any, sizes: dict[Any, int]) -> None:
         fits = fits and wanted == found
     if not fits:
         raise InputError(f"fold_constants: {var.name} has shape {shape}, but the program expects {var!r}.")
+
+
+# Decorated functions
+
+
+@dataclass(frozen=True, slots=True)
+class _FoldedExecutor:
+    """A folded Program as what runs a compiled function.
+
+    Args:
+        function: The folded Program.
+        names: The names of its arguments, in order.
+    """
+
+    function: FoldedFunction
+    names: tuple[str, ...]
+
+    @property
+    def code(self) -> str:
+        """What runs at each call, as text."""
+        return self.function.code
+
+    def specialize(self, leaves: Sequence[Any]) -> Run:
+        """The function of any leaves: it looks at their kinds itself."""
+        del leaves
+        return lambda found: self.function.run(dict(zip(self.names, found, strict=True)))
+
+
+def folded_executor(bound: Bound, places: Sequence[int], backend: str) -> _FoldedExecutor:
+    """What runs a Program whose arguments at some places are constant.
+
+    Args:
+        bound: The Program and what it captures, which is constant too.
+        places: The places of constant arguments.
+        backend: "torch" or "interpreter".
+    """
+    arguments = bound.program.arguments
+    folded = fold_constants(bound, run_time=[arguments[place].name for place in places])
+    return _FoldedExecutor(folded.compile(backend), tuple(var.name for var in arguments))
+
+
+def constant_leaves(fn: Any, constants: Sequence[str], trees: Sequence[Any]) -> list[int]:
+    """The places of the leaves of constant arguments.
+
+    Args:
+        fn: The function.
+        constants: The names of its constant arguments.
+        trees: Its positional arguments.
+
+    Raises:
+        InputError: The function has no argument of a name.
+    """
+    names = parameter_names(fn)[: len(trees)]
+    for name in constants:
+        if name not in names:
+            there = ", ".join(names) or "none"
+            raise InputError(f"jit: the function has no argument {name!r} by place; it has {there}.")
+    owners = [name for name, tree in zip(names, trees, strict=False) for _ in flatten(tree)[0]]
+    return [place for place, name in enumerate(owners) if name in constants]

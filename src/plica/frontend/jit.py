@@ -33,6 +33,7 @@ from plica.frontend.arguments import (
 )
 from plica.frontend.compiled_program import CompiledProgram, Consts
 from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, require_backend, result_converter
+from plica.frontend.folding import constant_leaves, folded_executor
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
 from plica.tracing.call import trace_call
@@ -68,6 +69,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     backend: str = "torch",
     consts: Consts | None = None,
+    constants: Sequence[str] = (),
 ) -> Any:
     """Compile a function of arrays, or a Program.
 
@@ -94,6 +96,8 @@ def jit(
         backend: "torch" runs generated code; "interpreter" runs the definition of each operation in numpy.
         consts: What a Program captures: arrays in the order of its consts, or by name. Tensors are captured by
             reference, and gradients flow to them.
+        constants: The names of arguments that have one value for many calls: what depends on them and on captured
+            arrays alone is computed once, and again where they change.
 
     Raises:
         TraceError: The function does what cannot be recorded.
@@ -103,16 +107,23 @@ def jit(
         VerifyError: A Program breaks a rule.
     """
     if isinstance(fn, Program | Bound):
-        if abstracted_axes is not None or static_argnums != ():
+        if abstracted_axes is not None or static_argnums != () or constants:
             raise TraceError(
-                "jit: a Program names its sizes and its arguments itself; leave out abstracted_axes and static_argnums."
+                "jit: a Program names its sizes and its arguments itself; leave out abstracted_axes and "
+                "static_argnums, and fold its constants with plica.fold_constants."
             )
         return CompiledProgram(fn, consts, backend)
     if consts is not None:
         raise TraceError("jit: consts belong to a Program; a function closes over its arrays.")
     if fn is None:
-        return partial(jit, abstracted_axes=abstracted_axes, static_argnums=static_argnums, backend=backend)
-    return CompiledFunction(fn, abstracted_axes, static_argnums, backend)
+        return partial(
+            jit,
+            abstracted_axes=abstracted_axes,
+            static_argnums=static_argnums,
+            backend=backend,
+            constants=constants,
+        )
+    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, constants)
 
 
 class CompiledFunction:
@@ -128,9 +139,11 @@ class CompiledFunction:
         abstracted_axes: AbstractedAxes = None,
         static_argnums: int | Sequence[int] = (),
         backend: str = "torch",
+        constants: Sequence[str] = (),
     ) -> None:
         require_backend(backend)
         update_wrapper(self, fn)
+        self._constants = (constants,) if isinstance(constants, str) else tuple(constants)
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
         self.num_compilations = 0
         self._fn = fn
@@ -188,7 +201,9 @@ class CompiledFunction:
         try:
             if instance not in self._methods:
                 method = _method_of(self._fn, instance)
-                self._methods[instance] = CompiledFunction(method, self._axes, self._static, self._backend)
+                self._methods[instance] = CompiledFunction(
+                    method, self._axes, self._static, self._backend, self._constants
+                )
             return self._methods[instance]
         except TypeError:
             raise TraceError(
@@ -293,7 +308,11 @@ class CompiledFunction:
     def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
-        executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers)
+        if self._constants:
+            places = constant_leaves(self._fn, self._constants, trees)
+            executor: Executor = folded_executor(traced.bound, places, self._backend)
+        else:
+            executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers)
         self.num_compilations += 1
         return _Compiled(traced, executor)
 

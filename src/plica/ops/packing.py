@@ -98,7 +98,7 @@ def unpack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: 
 
 
 def _permuted(x: Any, axes: Sequence[Any]) -> Any:
-    return x.transpose(axes) if isinstance(x, np.ndarray | np.generic) else x.permute(tuple(axes))
+    return np.transpose(x, axes) if isinstance(x, np.ndarray | np.generic) else x.permute(tuple(axes))
 
 
 def _pack_samples() -> list[Sample]:

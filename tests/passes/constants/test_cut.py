@@ -65,7 +65,7 @@ def test_small_problems_are_solved_as_by_brute_force(problem: Problem, budget: i
 def test_twelve_operations_are_solved_as_by_brute_force() -> None:
     # a chain of diamonds: each value is read twice
     operations = [Operation((place, max(0, place - 1)), (place + 1,), 3 + place % 4) for place in range(EXACT)]
-    bits = [10, *(4 + (7 * place) % 13 for place in range(EXACT))]
+    bits: list[int | None] = [10, *(4 + (7 * place) % 13 for place in range(EXACT))]
     problem = Problem(operations, bits, [0], [EXACT, EXACT - 3, EXACT // 2, 2])
     for budget in (0, 3, 9, 30):
         choice = choose(problem, budget)

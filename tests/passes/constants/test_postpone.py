@@ -70,7 +70,10 @@ MOVED = {
         lambda w: pnp.broadcast_to(w, (4, 3)) + pnp.full((4, 3), 2.0, dtype="float64"),
         ["add", "broadcast_to"],
     ),
-    "splats alone": (lambda w: pnp.exp(pnp.ones((4, 3))) * 2.0, ["full", "exp", "multiply"]),
+    "splats alone": (
+        lambda w: w * 0.0 + pnp.exp(pnp.ones((4, 3))) * 2.0,
+        ["multiply", "exp", "multiply", "add", "broadcast_to"],
+    ),
     "a splat beside an array": (lambda w: w * pnp.ones((3,)), ["multiply"]),
     "two readers": (
         lambda w: (lambda v: pnp.exp(v) - pnp.sin(v))(pnp.broadcast_to(w, (4, 3))),

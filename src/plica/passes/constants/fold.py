@@ -50,6 +50,7 @@ class Folding:
         split: The Programs.
         components: The folding of all constants in parts that share no computed value.
         report: What became of each constant value.
+        policy: What was asked for.
     """
 
     program: Program
@@ -57,6 +58,7 @@ class Folding:
     split: Split
     components: tuple[Program, ...]
     report: FoldReport
+    policy: FoldPolicy
 
 
 def fold(
@@ -114,7 +116,7 @@ class _Folder:
         choice = choose(problem, limit, None if self.policy.max_peak is None else self._fits)
         made = self._split(choice)
         parts = tuple(components(self._parts(choice), made.kept))
-        return Folding(self.program, self.origins, made, parts, self._report(choice, made))
+        return Folding(self.program, self.origins, made, parts, self._report(choice, made), self.policy)
 
     def _problem(self) -> Problem:
         """The cut in numbers; sources and results are numbered in order."""
@@ -199,8 +201,10 @@ class _Folder:
         before, peak = self._bytes(given), self._peak(made)
         after = self._bytes([var for var in staying if var not in implicit])
         work = sum(self.work)
-        shown = (before, after, peak) if is_known else (None, None, None)
-        return FoldReport(values, *shown, work, sum(self.work[place] for place in choice.runs))
+        left = sum(self.work[place] for place in choice.runs)
+        if not is_known:
+            return FoldReport(values, None, None, None, work, left)
+        return FoldReport(values, before, after, peak, work, left)
 
     def _fates(self, choice: Choice, made: Split) -> Mapping[Var, tuple[Fate, str]]:
         fates: dict[Var, tuple[Fate, str]] = {}

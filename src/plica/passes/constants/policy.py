@@ -21,16 +21,21 @@ class FoldPolicy:
         max_peak: How many bytes may be alive at once while folding, besides the sources; None for no limit.
         widen: Whether values may be kept in a wider dtype than the source that holds the same numbers, as float32
             for weights of int8.
+        check: How a change of a constant is noticed: "version", by what the library counts, and by the entries of
+            small arrays; "checksum", by the entries of all, which are read at each call.
 
     Raises:
-        InputError: A limit is negative.
+        InputError: A limit is negative, or there is no such check.
     """
 
     max_growth: int | None = SMALL
     max_peak: int | None = None
     widen: bool = False
+    check: str = "version"
 
     def __post_init__(self) -> None:
         for name, limit in (("max_growth", self.max_growth), ("max_peak", self.max_peak)):
             if limit is not None and limit < 0:
                 raise InputError(f"FoldPolicy: {name} is {limit} bytes; give 0 or more, or None for no limit.")
+        if self.check not in ("version", "checksum"):
+            raise InputError(f"FoldPolicy: check is {self.check!r}; give 'version' or 'checksum'.")

@@ -150,9 +150,9 @@ class _Pass:
     # Elementwise operations
 
     def _each(self, equation: Equation) -> None:
-        if any(one in self.expanded for one in equation.inputs) and self._never_raises(equation):
-            if self._alike(equation) or self._broadcast(equation):
-                return
+        is_movable = any(one in self.expanded for one in equation.inputs) and self._never_raises(equation)
+        if is_movable and (self._alike(equation) or self._broadcast(equation)):
+            return
         self.equations.append(equation)
         self._note_widened(equation)
 
