@@ -139,7 +139,7 @@ def test_two_programs_of_one_model_share_what_they_fold() -> None:
 
 
 def test_what_was_shared_is_dropped_with_its_last_user() -> None:
-    from plica.frontend.folded_function import _SHARED
+    from plica.frontend.buffers import _SHARED
 
     gc.collect()
     before = len(_SHARED)

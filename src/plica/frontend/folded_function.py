@@ -17,15 +17,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any
-from weakref import WeakValueDictionary
-
-import array_api_compat
-import numpy as np
 
 from plica.errors import InputError
 from plica.frontend.arguments import dtype_of, is_array, leaf_key, shape_of
+from plica.frontend.buffers import Buffers, is_same, owned, shared, state_of, wants_gradient
 from plica.frontend.compiled_program import CompiledProgram
 from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, torch_function
 from plica.ir.program import Bound, Program, Var
@@ -35,23 +33,6 @@ from plica.ir.types import SCALAR_SIZE
 from plica.passes.constants.fold import Folding
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
-
-_SMALL = 2**16
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class _Buffers:
-    """What one component keeps.
-
-    Args:
-        values: The kept values by name.
-        sources: What they were made of, which stays alive so that no other array takes its place in memory.
-        states: What the sources were then.
-    """
-
-    values: Mapping[str, Any]
-    sources: tuple[Any, ...]
-    states: tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,13 +47,9 @@ class _Epoch:
     """
 
     sources: Mapping[str, Any]
-    buffers: tuple[_Buffers, ...]
+    buffers: tuple[Buffers, ...]
     values: Mapping[str, Any]
     sizes: Mapping[Var, int]
-
-
-_SHARED: WeakValueDictionary[Hashable, _Buffers] = WeakValueDictionary()
-_SHARED_LOCK = Lock()
 
 
 @dataclass(slots=True)
@@ -298,9 +275,9 @@ class FoldedFunction:
         while True:
             epoch = self._epoch
             if epoch is not None and self._is_current(epoch, constants):
-                return None if _wants_gradient(epoch.sources.values()) else epoch
+                return None if wants_gradient(epoch.sources.values()) else epoch
             sources = self._sources(constants)
-            if _wants_gradient(sources.values()):
+            if wants_gradient(sources.values()):
                 return None
             flight = self._join()
             if isinstance(flight, Future):
@@ -330,7 +307,7 @@ class FoldedFunction:
         flight.set_result(epoch)
 
     def _is_current(self, epoch: _Epoch, constants: Mapping[str, Any]) -> bool:
-        if any(not _is_same(epoch.sources[name], value) for name, value in constants.items()):
+        if any(not is_same(epoch.sources[name], value) for name, value in constants.items()):
             return False
         for name in self._captured:
             leaf = self._known[name]
@@ -339,23 +316,18 @@ class FoldedFunction:
         return all(self._states(one.sources) == one.states for one in epoch.buffers)
 
     def _states(self, sources: Sequence[Any]) -> tuple[Hashable, ...]:
-        return tuple(_state_of(one, checksum=self.folding.policy.check == "checksum") for one in sources)
+        return tuple(state_of(one, checksum=self.folding.policy.check == "checksum") for one in sources)
 
     def _folded(self, sources: Mapping[str, Any]) -> _Epoch:
         """The epoch of these constants; components whose sources are as they were are not folded again."""
-        buffers: list[_Buffers] = []
+        buffers: list[Buffers] = []
         values: dict[str, Any] = {}
         for program, executor in self._components:
             names = [var.name for var in (*program.consts, *program.arguments)]
             own = tuple(sources[name] for name in names)
             states = self._states(own)
             key = (program, self.backend, tuple(map(id, own)), states)
-            with _SHARED_LOCK:
-                found = _SHARED.get(key)
-            if found is None:
-                found = self._run_component(program, executor, own, states)
-                with _SHARED_LOCK:
-                    found = _SHARED.setdefault(key, found)
+            found = shared(key, partial(self._run_component, program, executor, own, states))
             buffers.append(found)
             kept = (var.name for var in program.results if isinstance(var, Var))
             values.update(zip(kept, found.values.values(), strict=True))
@@ -363,7 +335,7 @@ class FoldedFunction:
 
     def _run_component(
         self, program: Program, executor: Any, own: tuple[Any, ...], states: tuple[Hashable, ...]
-    ) -> _Buffers:
+    ) -> Buffers:
         arguments = own[len(program.consts) :]
         bind_sizes(program, _described(program, arguments))
         no_grad = torch_function("no_grad")() if self.backend == "torch" else nullcontext()
@@ -372,10 +344,10 @@ class FoldedFunction:
         self.num_folds += 1
         listed = results if isinstance(results, tuple) else (results,)
         values = {
-            str(place): int(value) if operand.type == SCALAR_SIZE else _owned(value, own)
+            str(place): int(value) if operand.type == SCALAR_SIZE else owned(value, own)
             for place, (operand, value) in enumerate(zip(program.results, listed, strict=True))
         }
-        return _Buffers(values, own, states)
+        return Buffers(values, own, states)
 
     def _sizes_of(self, sources: Mapping[str, Any]) -> dict[Var, int]:
         """The sizes that constants have."""
@@ -395,35 +367,3 @@ def _described(program: Program, arguments: Sequence[Any]) -> list[tuple[tuple[i
         (shape_of(one), dtype_of(one).value if is_array(one) else var.type.dtype.value)
         for var, one in zip(program.arguments, arguments, strict=True)
     ]
-
-
-def _state_of(array: Any, *, checksum: bool) -> Hashable:
-    """What differs once an array has changed; numbers and small arrays are told by what they hold."""
-    if array_api_compat.is_torch_array(array):
-        state: Hashable = torch_function("state_of")(array, checksum=checksum)
-        return state
-    if not is_array(array):
-        return (type(array), repr(array))
-    found = np.asarray(array)
-    place = (found.__array_interface__["data"][0], found.shape, found.strides, found.dtype)
-    return (*place, hash(found.tobytes())) if checksum or found.nbytes < _SMALL else place
-
-
-def _is_same(first: Any, second: Any) -> bool:
-    """Whether two constants are one array, or equal numbers."""
-    return first is second or (not is_array(first) and type(first) is type(second) and bool(first == second))
-
-
-def _wants_gradient(arrays: Any) -> bool:
-    tensors = [one for one in arrays if array_api_compat.is_torch_array(one)]
-    return bool(tensors) and bool(torch_function("wants_gradient")(tensors))
-
-
-def _owned(value: Any, sources: Sequence[Any]) -> Any:
-    if array_api_compat.is_torch_array(value):
-        return torch_function("owned")(value, sources)
-    found = np.asarray(value)
-    is_shared = found.base is not None or any(
-        np.shares_memory(found, one) for one in sources if isinstance(one, np.ndarray)
-    )
-    return found.copy(order="K") if is_shared else found

@@ -85,7 +85,7 @@ def test_a_larger_budget_never_saves_less_and_none_is_exceeded(problem: Problem,
 def test_many_small_gains_are_taken_beside_a_large_one_that_does_not_fit() -> None:
     small = [Operation((place,), (100 + place,), 5) for place in range(40)]
     large = Operation((40,), (140,), 10**9)
-    bits: list[int | None] = [8] * 41 + [8] * 59 + [9] * 40 + [10**6]
+    bits = [*[8] * 100, *[9] * 40, 10**6]
     problem = Problem([*small, large], bits, list(range(41)), [*range(41), *range(100, 141)])
     choice = choose(problem, 9 * 30)
     assert choice.work == 10**9 + 10 * 5
