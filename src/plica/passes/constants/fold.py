@@ -84,8 +84,7 @@ def fold(
     captured = [var.name for var in program.consts if var.name not in compile_time]
     program = share_equations(eliminate_dead_code(hoist(program, from_calls=True)))
     origins = find_origins(program, compile_time, (*run_time, *captured))
-    foldable = dict.fromkeys(one for one in program.equations if origins.is_foldable(one))
-    postponed = postpone(program, foldable, widen=policy.widen)
+    postponed = postpone(program, origins.foldable(program), widen=policy.widen)
     program = eliminate_dead_code(share_equations(postponed.program))
     origins = find_origins(program, compile_time, (*run_time, *captured))
     return _Folder(program, origins, {} if sizes is None else sizes, policy, is_two, postponed.moved).run()
@@ -106,7 +105,7 @@ class _Folder:
         self.program, self.origins, self.sizes, self.policy, self.is_two = program, origins, sizes, policy, is_two
         self.postponed = postponed
         self.sources = [var for var in (*program.consts, *program.inputs) if origins.of[var].is_constant]
-        self.foldable = [one for one in program.equations if origins.is_foldable(one)]
+        self.foldable = list(origins.foldable(program))
         self.facts = facts_of(self.sources, self.foldable, sizes, policy)
         self.work = [work_of(one, sizes) for one in self.foldable]
 

@@ -82,9 +82,19 @@ class Origins:
         """The origin of an operand."""
         return Origin.LITERAL if isinstance(operand, Literal) else self.of[operand]
 
-    def is_foldable(self, equation: Equation) -> bool:
-        """Whether an equation may run once for all calls: it is pure, and all that it reads is constant."""
-        return equation not in self.impure and all(self.of_operand(one).is_constant for one in reads(equation))
+    def foldable(self, program: Program) -> dict[Equation, None]:
+        """The equations that may run once for all calls: they are pure, and read what is constant alone.
+
+        A result may be constant though its equation is not among them, as that of a call that reads other things too.
+        """
+        found: dict[Equation, None] = {}
+        at_hand = {var: None for var in (*program.consts, *program.inputs) if self.of[var].is_constant}
+        for equation in program.equations:
+            read = (one for one in reads(equation) if isinstance(one, Var))
+            if equation not in self.impure and all(one in at_hand for one in read):
+                found[equation] = None
+                at_hand.update(dict.fromkeys(equation.outputs))
+        return found
 
 
 def reads(equation: Equation) -> tuple[Operand, ...]:
