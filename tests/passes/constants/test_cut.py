@@ -54,7 +54,7 @@ def _is_sound(problem: Problem, choice: Choice) -> bool:
     return _measured(problem, set(choice.runs)) == (choice.work, choice.growth)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(problems(), st.integers(0, 120))
 def test_small_problems_are_solved_as_by_brute_force(problem: Problem, budget: int) -> None:
     choice = choose(problem, budget)
@@ -72,7 +72,7 @@ def test_twelve_operations_are_solved_as_by_brute_force() -> None:
         assert (choice.work, choice.growth) == _brute(problem, budget)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problems(most=30), st.lists(st.integers(0, 200), min_size=2, max_size=5))
 def test_a_larger_budget_never_saves_less_and_none_is_exceeded(problem: Problem, budgets: list[int]) -> None:
     choices = [choose(problem, budget) for budget in sorted(budgets)]

@@ -26,7 +26,7 @@ def _same(first, second) -> bool:
     return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(constant_programs(), st.sampled_from(POLICIES), st.booleans())
 def test_entry_after_folding_is_the_original(case, policy, is_two) -> None:
     program, compile_time, run_time = case

@@ -162,7 +162,7 @@ def test_a_cast_that_is_read_elsewhere_too_stays() -> None:
     assert [op for op, _ in _ops(_run(fn, plica.spec((3, 4), "int8")))] == ["astype", "permute_dims", "multiply"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(constant_programs(), st.booleans())
 def test_results_are_the_same(case, widen) -> None:
     program, *_ = case
