@@ -38,6 +38,10 @@ def _match_pattern(
     found = inputs(root)
     if not inputs_may_fit(graph.fits, pattern, len(found), dict.fromkeys(map(graph.kind, found))):
         return None
+    if len(pattern.entries) == 1:
+        unmet = _unmet(graph, root, pattern.root)
+        if unmet is not None and unmet.value is not MISSING:  # most searches for a node alone end here
+            return None
     missed: NearMiss[Any] | None = None
     for binding in _bindings(place, (pattern.root,), _Binding({pattern.root.name: root}, {})):
         match = GraphOptMatch(pattern, binding.nodes, binding.inputs, graph=graph)
@@ -106,25 +110,42 @@ def _problem(place: _Place, match: GraphOptMatch[Any]) -> Problem | None:
     if pattern.is_output and not any(match.root is one for one in graph.outputs):
         return Problem("the root is no output", f"{graph.describe(match.root)} is no output")
     for entry in pattern.entries:
-        node = match.nodes[entry.name]
-        config = graph.config(node) if entry.config else entry.config
-        for name, wanted in entry.config.items():
-            value = config.get(name, MISSING)
-            if value is MISSING or not holds(wanted, value):
-                return _unmet(match, entry, name, wanted, value)
-        for name, wanted in entry.facts.items():
-            value = graph.fact(node, name)
-            if value is MISSING or not holds(wanted, value):
-                return _unmet(match, entry, name, wanted, value)
+        unmet = _unmet(graph, match.nodes[entry.name], entry)
+        if unmet is not None:
+            return _why_unmet(match, entry, unmet)
     return exposed(match, graph, place.readers)
 
 
-def _unmet(match: GraphOptMatch[Any], entry: Entry, name: str, condition: Any, value: Any) -> Problem:
+class _Unmet(NamedTuple):
+    """A setting or fact of a node that is not as an entry wants it."""
+
+    name: str
+    wanted: Any
+    value: Any
+
+
+def _unmet(graph: GraphView[Any], node: Any, entry: Entry) -> _Unmet | None:
+    """The first setting or fact that is not as an entry wants it."""
+    config = graph.config(node) if entry.config else entry.config
+    for name, wanted in entry.config.items():
+        value = config.get(name, MISSING)
+        if value is MISSING or not holds(wanted, value):
+            return _Unmet(name, wanted, value)
+    for name, wanted in entry.facts.items():
+        value = graph.fact(node, name)
+        if value is MISSING or not holds(wanted, value):
+            return _Unmet(name, wanted, value)
+    return None
+
+
+def _why_unmet(match: GraphOptMatch[Any], entry: Entry, unmet: _Unmet) -> Problem:
     """Why a setting or fact of a node is not as an entry wants it."""
+    name, condition, value = unmet
     if value is MISSING:
         return _missing(match, entry, name)
     wanted = "" if callable(condition) else f", not {condition}"
-    shown = str(value) if len(str(value)) < 60 else type(value).__name__
+    text = str(value)
+    shown = text if len(text) < 60 else type(value).__name__
     detail = f"{match.graph.describe(match.nodes[entry.name])}: {name} is {shown}{wanted}"
     return Problem(f"{name} of {entry.name} does not fit", detail)
 

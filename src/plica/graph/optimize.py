@@ -20,7 +20,7 @@ and joins what it made to the rest at entry and exit points; the graph that it w
     True
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -132,7 +132,7 @@ def optimize_graph(
         assert on_near_miss is not None, "it is called where somebody listens"
         on_near_miss(rules[miss.number], miss)
 
-    begins = {node: found for node, found in _begins(graph, rules, by_inputs=match_function is None) if found}
+    begins = _begins(graph, rules, by_inputs=match_function is None)
     if not begins:
         return None
     search = Search(
@@ -169,28 +169,36 @@ def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunctio
     return safe
 
 
-def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -> Iterator[tuple[Node, Sequence[int]]]:
-    """For each node which rules may have their root there: looked up, since most nodes have none.
+def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -> dict[Node, Sequence[int]]:
+    """The nodes where rules may have their roots, and which: looked up by kinds, since most nodes have none.
 
     Args:
         graph: The graph.
         rules: The rules.
         by_inputs: Whether the kinds of the inputs count beside the node's own.
     """
+    roots: dict[Any, list[int]] = {}
     known: dict[Any, list[int]] = {}
+    begins: dict[Node, Sequence[int]] = {}
     for node in graph.nodes:
         kind = graph.kind(node)
-        inputs = graph.inputs(node) if by_inputs else ()
-        kinds = frozenset(map(graph.kind, inputs))
-        key = (kind, len(inputs), kinds)
-        if key not in known:
-            known[key] = [
-                number
-                for number, rule in enumerate(rules)
-                if kind_fits(graph.fits, kind, rule.pattern.root)
-                and (not by_inputs or inputs_may_fit(graph.fits, rule.pattern, len(inputs), kinds))
-            ]
-        yield node, known[key]
+        found = roots.get(kind)
+        if found is None:
+            found = [number for number, rule in enumerate(rules) if kind_fits(graph.fits, kind, rule.pattern.root)]
+            roots[kind] = found
+        if found and by_inputs:
+            kinds = (kind, *map(graph.kind, graph.inputs(node)))
+            if kinds not in known:
+                of_inputs = dict.fromkeys(kinds[1:])
+                known[kinds] = [
+                    number
+                    for number in found
+                    if inputs_may_fit(graph.fits, rules[number].pattern, len(kinds) - 1, of_inputs)
+                ]
+            found = known[kinds]
+        if found:
+            begins[node] = found
+    return begins
 
 
 def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:

@@ -18,7 +18,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import LAYER_ROWS, Layer, held_layers
-from plica.symbolic.parameters import ConstantParameter, Parameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, dereferenced
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
 
@@ -86,7 +86,7 @@ def refuse_weight(circuit: Circuit, layer: Layer, name: str, semiring: Semiring,
 def _known(parameter: Parameter) -> NDArray[Any] | None:
     """The values of a parameter that is one constant leaf."""
     leaf = parameter.output
-    target = leaf.deref() if isinstance(leaf, ReferenceParameter) else leaf
+    target = dereferenced(leaf)
     if isinstance(target, ConstantParameter):
         return np.asarray(target.value)
     if isinstance(target, TensorParameter) and isinstance(target.initializer, ConstantTensorInitializer):

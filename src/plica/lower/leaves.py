@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from plica.errors import GraphError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ReferenceParameter, TensorParameter
+from plica.symbolic.parameters import TensorParameter, dereferenced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +170,7 @@ def _leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
 def _tensors(nodes: Iterable[Any]) -> Iterable[TensorParameter]:
     seen: dict[TensorParameter, None] = {}
     for node in nodes:
-        target = node.deref() if isinstance(node, ReferenceParameter) else node
+        target = dereferenced(node)
         if isinstance(target, TensorParameter):
             seen.setdefault(target)
     return seen

@@ -37,9 +37,9 @@ from plica.symbolic.parameters import (
     ReduceLSEParameter,
     ReduceProductParameter,
     ReduceSumParameter,
-    ReferenceParameter,
     SoftmaxParameter,
     SumParameter,
+    dereferenced,
 )
 
 _OF_INPUT: dict[type[Any], type[LogSoftmaxParameter] | None] = {
@@ -84,7 +84,7 @@ def exp_form(parameter: Parameter) -> Parameter:
 
 def is_better(logs: Parameter, parameter: Parameter) -> bool:
     """Whether `log_form(parameter)` may be right where the logarithm of the number itself is not."""
-    output, own = logs.output, _leaf(parameter.output)
+    output, own = logs.output, dereferenced(parameter.output)
     if isinstance(own, ConstantParameter) and isinstance(output, ConstantParameter):
         value = np.asarray(own.value, dtype=np.float64)
         return bool(((value > 0) & (value < _SMALL)).any())
@@ -127,7 +127,7 @@ class _Logs:
             self._keep(source)
             kind = _OF_INPUT[type(node)]
             return source if kind is None else self._add(kind(*node.in_shapes, **node.config), source)
-        target = _leaf(node)
+        target = dereferenced(node)
         if isinstance(target, ConstantParameter) and target.dtype != DataType.COMPLEX:
             return self._constant(target)
         self._keep(node)
@@ -145,10 +145,6 @@ class _Logs:
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.log(np.asarray(leaf.value, dtype=np.float64))
         return ConstantParameter(*leaf.shape, value=value if value.ndim else value.item())
-
-
-def _leaf(node: Any) -> Any:
-    return node.deref() if isinstance(node, ReferenceParameter) else node
 
 
 def _copied(op: ParameterOp) -> ParameterOp:

@@ -22,8 +22,8 @@ from plica.symbolic.parameters import (
     ConstantParameter,
     Parameter,
     ParameterOp,
-    ReferenceParameter,
     TensorParameter,
+    dereferenced,
 )
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -71,7 +71,7 @@ class ParameterValues:
         self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple
     ) -> tuple[Tracer, ...]:
         """The values of each output of parameters that are alike in shapes, `(len(parameters), *shape)` each."""
-        outputs = [tuple(map(_target, parameter.outputs)) for parameter in parameters]
+        outputs = [tuple(map(dereferenced, parameter.outputs)) for parameter in parameters]
         if any(output not in self._place for row in outputs for output in row):
             known = self._arrays_of(parameters)
             self._add([*parameters, *(one for one in others() if self._goes_with(one, known))])
@@ -84,22 +84,22 @@ class ParameterValues:
 
     def _arrays_of(self, parameters: Sequence[Parameter]) -> set[int]:
         """The arrays that hold those of their nodes that are known."""
-        nodes = (_target(node) for one in parameters for node in one.nodes)
+        nodes = (dereferenced(node) for one in parameters for node in one.nodes)
         return {self._place[node][0] for node in nodes if node in self._place}
 
     def _goes_with(self, parameter: Parameter, known: set[int]) -> bool:
         """Whether it is not evaluated yet, and reads no other arrays: to join folds of several would copy them."""
-        return _target(parameter.output) not in self._place and self._arrays_of([parameter]) <= known
+        return dereferenced(parameter.output) not in self._place and self._arrays_of([parameter]) <= known
 
     def _add(self, parameters: Sequence[Parameter]) -> None:
-        outputs = [_target(output) for parameter in parameters for output in parameter.outputs]
+        outputs = [dereferenced(output) for parameter in parameters for output in parameter.outputs]
         home = {node: parameter for parameter in parameters for node in parameter.nodes}
 
         @cache
         def inputs(node: Node) -> tuple[Node, ...]:
             if node in self._place or not isinstance(node, ParameterOp):
                 return ()
-            return tuple(_target(child) for child in home[node].node_inputs(node))
+            return tuple(dereferenced(child) for child in home[node].node_inputs(node))
 
         nodes = topological_order(outputs, inputs)
         for node in nodes:
@@ -143,10 +143,6 @@ class ParameterValues:
 
     def _read(self, places: Sequence[FoldIndex]) -> Tracer:
         return read_folds(self._arrays, places, lambda index: self._constant(index, "index"))
-
-
-def _target(node: Node) -> Node:
-    return node.deref() if isinstance(node, ReferenceParameter) else node
 
 
 def _check_shapes(group: Sequence[ParameterOp]) -> None:

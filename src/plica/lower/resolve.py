@@ -28,9 +28,9 @@ from plica.symbolic.parameters import (
     ParameterLike,
     ParameterOp,
     ParameterRow,
-    ReferenceParameter,
     Shape,
     TensorParameter,
+    dereferenced,
 )
 
 Node = ParameterInput | ParameterOp
@@ -141,7 +141,7 @@ class Resolver:
 
     def _stays(self, node: Node) -> bool:
         """Whether a node is an operation or a leaf of Plica's own, and no rule is for it."""
-        target = node.deref() if isinstance(node, ReferenceParameter) else node
+        target = dereferenced(node)
         return isinstance(target, TensorParameter | ConstantParameter | ParameterOp) and self._row(type(target)) is None
 
     def _operation(self, operation: ParameterOp) -> ParameterOp:
@@ -154,7 +154,7 @@ class Resolver:
 
     def _leaf(self, leaf: ParameterInput, final: Sequence[type]) -> Parameter | None:
         """What a leaf stands for; None where it stands for itself."""
-        target = leaf.deref() if isinstance(leaf, ReferenceParameter) else leaf
+        target = dereferenced(leaf)
         if target in self._leaves:
             return self._leaves[target]
         if type(target) in final:
@@ -183,6 +183,8 @@ def _of_own(parameter: Parameter, applied: Applied) -> Parameter:
     One object may be an operation of several parameters, which is no sharing where the inputs differ; from here on
     nodes are known by their identity.
     """
+    if len(parameter.nodes) == 1:  # a leaf: most are
+        return parameter
     now: dict[Node, Node] = {}
     for node in parameter.nodes:
         inputs = tuple(now[child] for child in parameter.node_inputs(node))

@@ -13,7 +13,7 @@ from typing import Any
 from plica.graph.fold import own_settings
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.leaves import Leaf, Owners
-from plica.symbolic.parameters import Parameter, ParameterOp, ReferenceParameter
+from plica.symbolic.parameters import Parameter, ParameterOp, dereferenced
 
 JOINED = 2**12
 """The numbers of a parameter of several groups, up to which it is evaluated as one."""
@@ -56,7 +56,7 @@ def _key(parameter: Parameter, owners: Owners) -> Hashable:
     place: dict[Any, int] = {}
     key: list[Hashable] = []
     for node in parameter.nodes:
-        target = node.deref() if isinstance(node, ReferenceParameter) else node
+        target = dereferenced(node)
         inputs = tuple(place[one] for one in parameter.node_inputs(node))
         place[node] = len(key)
         key.append((own_settings(target), inputs, known.get(target)))

@@ -23,7 +23,7 @@ from plica.symbolic.parameters import (
     IndexParameter,
     MixingWeightParameter,
     Parameter,
-    ReferenceParameter,
+    dereferenced,
 )
 
 
@@ -77,7 +77,7 @@ def added(units: int, count: int) -> SumLayer:
 
 def constant(node: Any) -> NDArray[Any] | None:
     """The array of a constant leaf; None for any other node."""
-    target = node.deref() if isinstance(node, ReferenceParameter) else node
+    target = dereferenced(node)
     return np.broadcast_to(target.value, target.shape) if isinstance(target, ConstantParameter) else None
 
 

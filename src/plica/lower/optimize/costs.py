@@ -91,7 +91,7 @@ def layers_cost(layers: Iterable[Layer]) -> Cost:
             rule: Callable[[Any], Work] | None = _LAYERS.get(type(held))
             cost = cost if rule is None else cost + Cost(row=rule(held))
             nodes.update((node, None) for parameter in held.evaluated_params.values() for node in parameter.nodes)
-    return cost + total(map(node_cost, nodes))
+    return cost + total(node_cost(node) for node in nodes if isinstance(node, ParameterOp))
 
 
 def parameter_cost(parameter: Parameter) -> Cost:

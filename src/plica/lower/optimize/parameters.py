@@ -46,12 +46,12 @@ from plica.symbolic.parameters import (
     Parameter,
     ParameterOp,
     ReduceSumParameter,
-    ReferenceParameter,
     SigmoidParameter,
     SoftmaxParameter,
     SoftplusParameter,
     SquareParameter,
     SumParameter,
+    dereferenced,
     setting_key,
 )
 
@@ -320,7 +320,7 @@ def with_own_nodes(parameter: Parameter, before: Parameter) -> Parameter:
 
 def _key(node: Any) -> Hashable:
     """What alike nodes share beside their inputs; operations of one's own are alike if type and config are."""
-    target = node.deref() if isinstance(node, ReferenceParameter) else node
+    target: Hashable = dereferenced(node)
     if isinstance(target, ConstantParameter):
         return (ConstantParameter, target.shape, setting_key(target.value))
     if not isinstance(target, ParameterOp):

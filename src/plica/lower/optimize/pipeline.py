@@ -6,7 +6,7 @@ Rules of one's own come first in their table, so that of two matches of one size
     optimize_circuit(circuit, rules)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from plica.graph.view import GraphView, NearMiss, is_a, kind_fits
 from plica.lower.leaves import leaf_keys
 from plica.lower.optimize.checks import TABLES, check_layers, check_parameters, check_rule
 from plica.lower.optimize.context import RuleContext
-from plica.lower.optimize.costs import Cost, layer_cost, node_cost, parameter_cost, total
+from plica.lower.optimize.costs import Cost, layers_cost, node_cost, parameter_cost, total
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
 from plica.lower.optimize.parameters import (
     PARAMETER_RULES,
@@ -79,10 +79,8 @@ class Rules:
         lacks = {
             rule.name: sorted(law.value for law in (rule.laws or ()) if law not in known) for rule in self.on_layers
         }
-        shatter, fuse = (tuple(r for r in table if not lacks[r.name]) for table in (self.shatter, self.fuse))
-        return replace(self, shatter=shatter, fuse=fuse), {
-            name: tuple(missing) for name, missing in lacks.items() if missing
-        }
+        left_out = {name: tuple(missing) for name, missing in lacks.items() if missing}
+        return self._leaving_out(left_out), left_out
 
     def without(self, kinds: Iterable[type[Layer]]) -> "tuple[Rules, dict[str, str]]":
         """These tables without the rules on layers whose patterns fit one of `kinds`, and which it is, by name."""
@@ -92,8 +90,13 @@ class Rules:
             for kind in kinds
             if any(kind_fits(is_a, kind, entry) for entry in rule.pattern.entries)
         }
-        shatter, fuse = (tuple(r for r in table if r.name not in fitting) for table in (self.shatter, self.fuse))
-        return replace(self, shatter=shatter, fuse=fuse), fitting
+        return self._leaving_out(fitting), fitting
+
+    def _leaving_out(self, names: Collection[str]) -> "Rules":
+        if not names:
+            return self
+        shatter, fuse = (tuple(rule for rule in table if rule.name not in names) for table in (self.shatter, self.fuse))
+        return replace(self, shatter=shatter, fuse=fuse)
 
     @property
     def on_layers(self) -> tuple[Rule, ...]:
@@ -277,7 +280,7 @@ class _Loop:
         place = self._name(applied.match.root)
         new = [layer for layer, _ in applied.replacement.nodes]
         self._names.update((layer, f"{layer!r} for {place.removeprefix('the layer for ')}") for layer in new)
-        saved = total(map(layer_cost, applied.match.fused)) - total(map(layer_cost, new))
+        saved = layers_cost(applied.match.fused) - layers_cost(new)
         self._count(stage, applied.rule.name, applied.rule.equation, place, saved)
 
     def _remember(self, stage: str, applied: Applied[Layer], output: Layer) -> None:

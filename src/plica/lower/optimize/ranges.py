@@ -15,7 +15,7 @@ import numpy as np
 from plica.graph.order import from_inputs
 from plica.ir.ranges import ANYTHING, Range, excludes_negative, range_of_values
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters import ConstantParameter, TensorParameter, dereferenced
 
 Inputs = Callable[[Any], Sequence[Any]]
 
@@ -43,7 +43,7 @@ def _numbers(node: Any, inputs: list[Numbers]) -> Numbers:
         found = None if None in ranges else node.range(*ranges)
         kind = DataType.REAL if DataType.REAL in [one.kind for one in inputs] else DataType.INTEGER
         return _UNKNOWN if found is None else Numbers(kind, found)
-    leaf = node.deref() if type(node) is ReferenceParameter else node
+    leaf = dereferenced(node)
     if type(leaf) is TensorParameter:
         return _LEAVES[leaf.dtype]
     found = range_of_values(np.asarray(leaf.value)) if type(leaf) is ConstantParameter else None

@@ -84,7 +84,7 @@ class SumLayer(InnerLayer):
     @property
     def mixing(self) -> bool:
         """Whether unit k reads unit k of each input alone."""
-        return isinstance(self.weight.output, MixingWeightParameter) and self.num_input_units == self.num_output_units
+        return self.num_input_units == self.num_output_units and isinstance(self.weight.output, MixingWeightParameter)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from plica.symbolic.parameters.elementwise import (
 )
 from plica.symbolic.parameters.factories import log_softmax_normal, mixing_weight_factory, normal, softmax_normal
 from plica.symbolic.parameters.graph import Parameter, ParameterFactory, ParameterLike
-from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter, dereferenced
 from plica.symbolic.parameters.nodes import (
     Array,
     BinaryOp,
@@ -100,6 +100,7 @@ __all__ = [
     "SumParameter",
     "TensorParameter",
     "UnaryOp",
+    "dereferenced",
     "log_softmax_normal",
     "mixing_weight_factory",
     "normal",

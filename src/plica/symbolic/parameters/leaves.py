@@ -148,6 +148,11 @@ class ReferenceParameter(ParameterInput):
         return self.parameter
 
 
+def dereferenced(node: Any) -> Any:
+    """The leaf that a reference points to; any other node itself."""
+    return node.parameter if type(node) is ReferenceParameter else node
+
+
 def kind_of(leaf: ParameterInput) -> DataType:
     """The kind of the numbers of a leaf; of a leaf kind of one's own, as far as is known before it is compiled."""
     if isinstance(leaf, TensorParameter | ConstantParameter | ReferenceParameter):

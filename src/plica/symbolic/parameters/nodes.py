@@ -13,6 +13,7 @@ import operator
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -111,7 +112,7 @@ class ParameterOp(ParameterNode):
     @property
     def config(self) -> dict[str, Any]:
         """The settings beside shapes, by the names of the constructor."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in SHAPE_FIELDS}
+        return {name: getattr(self, name) for name in _setting_names(type(self))}
 
     def fold_settings(self) -> Hashable:
         """Config and input shapes; the first of the operations that are computed as one evaluates for all."""
@@ -127,6 +128,11 @@ class ParameterOp(ParameterNode):
 
         Shapes: arrays[i]: (F, *in_shapes[i]); result: (F, *shape).
         """
+
+
+@cache
+def _setting_names(kind: type[ParameterOp]) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind) if item.name not in SHAPE_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,11 +171,16 @@ class BinaryOp(ParameterOp):
         return (self.in_shape1, self.in_shape2)
 
 
+_PLAIN = (int, str, bool, type(None))
+
+
 def setting_key(value: Any) -> Hashable:
     """What alike settings share: type and contents of numbers, texts, arrays and of tuples, lists and mappings of them.
 
     Other settings are alike where they are equal, and where they cannot be hashed like themselves alone.
     """
+    if type(value) in _PLAIN:  # most are
+        return (type(value), value)
     if isinstance(value, np.ndarray):
         whole = value.dtype.kind != "O"
         return (value.shape, value.dtype.str, value.tobytes() if whole else tuple(map(setting_key, value.flat)))
