@@ -249,8 +249,11 @@ class FoldedFunction:
                 f"update: {unknown[0]!r} is no constant; there are {', '.join(self._constants) or 'none'}."
             )
         while True:
-            flight = self._join()
-            if not isinstance(flight, _Epoch):
+            try:
+                flight = self._join()
+            except Exception:  # of another thread, which is told of it
+                continue
+            if isinstance(flight, Future):
                 self._land(flight, lambda: self._folded(self._sources(constants)))
                 return
 

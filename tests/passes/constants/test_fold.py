@@ -171,6 +171,23 @@ def test_a_size_in_the_type_of_an_argument_keeps_the_constant_that_tells_it() ->
     assert run_folded(folding, given)[0].tolist() == [2.0] * 4
 
 
+@pytest.mark.parametrize("is_two", [False, True])
+def test_arithmetic_on_sizes_is_done_where_types_refer_to_it(is_two) -> None:
+    def fn(x, k):
+        def step(i, a):
+            return pnp.full((2 * x.shape[1] + 1, x.shape[0]), 1.0, dtype="float64")
+
+        return plica.for_loop(x.shape[1], 0, -1, step, pnp.repeat(k, 2, axis=0), preserve_dimensions=False)
+
+    program = plica.trace(fn, plica.spec(("n", "m"), "float64"), plica.spec(("m", "n"), "float64"))
+    folding = fold(program, ("k",), is_two=is_two)
+    for one in (folding.split.compiletime_fold, folding.split.runtime_fold, folding.split.entry):
+        if one is not None:
+            plica.verify(one)
+    given = {"x": np.ones((2, 3)), "k": np.ones((3, 2))}
+    assert _same(run_folded(folding, given)[0], plica.interpret(program, *given.values())[0])
+
+
 def test_a_size_that_folding_computes_is_read_off_what_is_kept() -> None:
     def fn(x, w):
         return x + pnp.sum(pnp.exp(w[w > 0]) * x[0])

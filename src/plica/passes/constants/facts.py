@@ -13,8 +13,8 @@ from typing import Any
 
 from plica.ir.op import Memory, View
 from plica.ir.program import Equation, Operand, Var, nested
-from plica.ir.sizes import Size, atoms, evaluate, single_atom
-from plica.ir.types import ArrayType
+from plica.ir.sizes import SIZE_ARITHMETIC, Size, atoms, evaluate, single_atom
+from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops import ELEMENTWISE, LINALG, OPS
 from plica.passes.constants.policy import FoldPolicy
 
@@ -115,7 +115,9 @@ def _fact(equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Si
     is_expanded = _is_expanded(equation, var, found)
     narrow = _narrow(equation, var, found)
     obstacle = ""
-    if is_splat:
+    if is_size_arithmetic(equation):
+        obstacle = "arithmetic on sizes, which types refer to: it is done where it is read"
+    elif is_splat:
         obstacle = "a splat: one number, repeated where it is read"
     elif is_expanded:
         obstacle = "expanded: a smaller constant has the same entries"
@@ -123,9 +125,14 @@ def _fact(equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Si
         obstacle = f"widened: a constant of {narrow} bits for each entry holds the same numbers"
     elif bits is None and policy.max_growth is not None:
         obstacle = "its size is not known before the run, and the policy limits the growth"
-    elif any(not isinstance(dim, int) and single_atom(dim) is None for dim in var.type.shape):
+    elif any(not isinstance(dim, int) and not isinstance(single_atom(dim), Var) for dim in var.type.shape):
         obstacle = "one of its sizes could not be read off it"
     return Fact(bits, is_splat, is_expanded, narrow, obstacle)
+
+
+def is_size_arithmetic(equation: Equation) -> bool:
+    """Whether a result stands for a polynomial of sizes, as which types know it."""
+    return equation.op.name in SIZE_ARITHMETIC and all(var.type == SCALAR_SIZE for var in equation.outputs)
 
 
 def _is_single(type_: ArrayType) -> bool:

@@ -66,8 +66,15 @@ class FoldReport:
         return (one for one in self.values if one.fate is Fate(fate))
 
     def __getitem__(self, name: str) -> ValueReport:
-        """The value called `name`."""
-        return next(one for one in self.values if one.name == name)
+        """The value called `name`.
+
+        Raises:
+            KeyError: No constant value is called so.
+        """
+        found = [one for one in self.values if one.name == name]
+        if not found:
+            raise KeyError(f"no constant value is called {name!r}; there are {[one.name for one in self.values]}")
+        return found[0]
 
     def __str__(self) -> str:
         counts = ", ".join(f"{sum(1 for _ in self.of(fate))} {fate.value}" for fate in Fate)

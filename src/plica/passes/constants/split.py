@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
 from plica.ir.sizes import Size
+from plica.passes.constants.facts import is_size_arithmetic
 from plica.passes.constants.origins import reads
 
 
@@ -166,7 +167,7 @@ def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:
         wanted = [var for var in equation.outputs if var in needed]
         if not wanted:
             continue
-        if all(var in parts.known for var in equation.outputs):
+        if all(var in parts.known for var in equation.outputs) and not is_size_arithmetic(equation):
             found.update(dict.fromkeys(wanted))
         else:
             needed.update(needed_by((equation,), ()))
