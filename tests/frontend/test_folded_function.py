@@ -305,6 +305,16 @@ def test_constants_of_a_decorated_function(backend) -> None:
     assert model.num_compilations == 1
 
 
+def test_a_decorated_function_has_a_policy() -> None:
+    array = np.ones((200, 200), "float32")
+    policy = plica.FoldPolicy(check="checksum")
+    run = plica.jit(lambda x, w: x @ pnp.softmax(w) * 200, constants="w", policy=policy)
+    x = np.ones((1, 200), "float32")
+    run(x, array)
+    array[:, 0] = 100.0
+    assert np.allclose(run(x, array)[0, :2], [200 * 200, 0.0])
+
+
 def test_a_name_that_a_decorated_function_does_not_have_is_refused() -> None:
     with pytest.raises(InputError, match="the function has no argument 'v' by place; it has x, w"):
         plica.jit(lambda x, w: x + w, constants=("v",))(torch.ones(2), torch.ones(2))

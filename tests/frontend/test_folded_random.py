@@ -42,7 +42,7 @@ def _stays_the_same(
                     plica.verify(one)
                     assert plica.parse(str(one)) == one
             report, limit = folded.report(), plica.FoldPolicy().max_growth if policy is None else policy.max_growth  # type: ignore[attr-defined]
-            if limit is not None and report.after is not None:
+            if limit is not None and report.after is not None and report.before is not None:
                 assert report.after <= report.before + limit
             expected = plica.interpret(program, *arguments)
             run = folded.compile(backend)

@@ -202,16 +202,19 @@ class _FoldedExecutor:
         return lambda found: self.function.run(dict(zip(self.names, found, strict=True)))
 
 
-def folded_executor(bound: Bound, places: Sequence[int], backend: str) -> _FoldedExecutor:
+def folded_executor(
+    bound: Bound, places: Sequence[int], backend: str, policy: FoldPolicy | None = None
+) -> _FoldedExecutor:
     """What runs a Program whose arguments at some places are constant.
 
     Args:
         bound: The Program and what it captures, which is constant too.
         places: The places of constant arguments.
         backend: "torch" or "interpreter".
+        policy: How much memory folding may take.
     """
     arguments = bound.program.arguments
-    folded = fold_constants(bound, run_time=[arguments[place].name for place in places])
+    folded = fold_constants(bound, run_time=[arguments[place].name for place in places], policy=policy)
     return _FoldedExecutor(folded.compile(backend), tuple(var.name for var in arguments))
 
 

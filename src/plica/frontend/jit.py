@@ -36,6 +36,7 @@ from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, requ
 from plica.frontend.folding import constant_leaves, folded_executor
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
+from plica.passes.constants.policy import FoldPolicy
 from plica.tracing.call import trace_call
 from plica.tracing.control import place_of
 from plica.tracing.scope import current_trace
@@ -69,7 +70,8 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     backend: str = "torch",
     consts: Consts | None = None,
-    constants: Sequence[str] = (),
+    constants: str | Sequence[str] = (),
+    policy: FoldPolicy | None = None,
 ) -> Any:
     """Compile a function of arrays, or a Program.
 
@@ -98,6 +100,7 @@ def jit(
             reference, and gradients flow to them.
         constants: The names of arguments that have one value for many calls: what depends on them and on captured
             arrays alone is computed once, and again where they change.
+        policy: How much memory that may take, and how changes are noticed.
 
     Raises:
         TraceError: The function does what cannot be recorded.
@@ -122,8 +125,9 @@ def jit(
             static_argnums=static_argnums,
             backend=backend,
             constants=constants,
+            policy=policy,
         )
-    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, constants)
+    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, constants, policy)
 
 
 class CompiledFunction:
@@ -139,11 +143,13 @@ class CompiledFunction:
         abstracted_axes: AbstractedAxes = None,
         static_argnums: int | Sequence[int] = (),
         backend: str = "torch",
-        constants: Sequence[str] = (),
+        constants: str | Sequence[str] = (),
+        policy: FoldPolicy | None = None,
     ) -> None:
         require_backend(backend)
         update_wrapper(self, fn)
         self._constants = (constants,) if isinstance(constants, str) else tuple(constants)
+        self._policy = policy
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
         self.num_compilations = 0
         self._fn = fn
@@ -202,7 +208,7 @@ class CompiledFunction:
             if instance not in self._methods:
                 method = _method_of(self._fn, instance)
                 self._methods[instance] = CompiledFunction(
-                    method, self._axes, self._static, self._backend, self._constants
+                    method, self._axes, self._static, self._backend, self._constants, self._policy
                 )
             return self._methods[instance]
         except TypeError:
@@ -310,7 +316,7 @@ class CompiledFunction:
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
         if self._constants:
             places = constant_leaves(self._fn, self._constants, trees)
-            executor: Executor = folded_executor(traced.bound, places, self._backend)
+            executor: Executor = folded_executor(traced.bound, places, self._backend, self._policy)
         else:
             executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers)
         self.num_compilations += 1

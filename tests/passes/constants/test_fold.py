@@ -1,5 +1,5 @@
 """Folding keeps results, bit for bit; what is kept, what stays, what goes; both forms; sizes; the report."""
-# ruff: noqa: ARG005 - bodies are given what they need not use
+# ruff: noqa: ARG001, ARG005 - bodies are given what they need not use
 
 import hypothesis.strategies as st
 import numpy as np
