@@ -11,6 +11,7 @@ import plica.numpy as pnp
 from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import Fate
+from plica.passes.memory import plan_memory
 from tests.harness.constant_programs import SIZES, constant_programs, named_arguments, run_folded
 from tests.harness.programs import assert_same
 
@@ -233,6 +234,19 @@ def test_a_large_value_may_exist_for_a_moment_if_the_peak_allows() -> None:
     assert narrow.report.peak is not None
     assert narrow.report.peak <= 10_000
     assert narrow.report["b"].fate is Fate.CUT
+
+
+def test_the_peak_is_that_of_components_in_turn_where_that_is_more() -> None:
+    def fn(x, v, w):
+        early = pnp.sum(pnp.sin(w))
+        other = pnp.sum(pnp.exp(v))
+        return x + early, x + other, x * (w * early)
+
+    program = plica.trace(fn, *[plica.spec((1000,))] * 3)
+    folding = fold(program, run_time=("v", "w"), policy=FoldPolicy(max_growth=None))
+    whole = plan_memory(folding.split.runtime_fold, 1)
+    assert whole.peak < 4100, "the large result is made last"
+    assert folding.report.peak == 4 + 4000 + 4000 + 4, "but belongs to the component that is folded first"
 
 
 def test_a_splat_is_never_kept() -> None:

@@ -115,7 +115,8 @@ class _Folder:
         choice = choose(problem, limit, None if self.policy.max_peak is None else self._fits)
         made = self._split(choice)
         parts = tuple(components(self._parts(choice), made.kept))
-        return Folding(self.program, self.origins, made, parts, self._report(choice, made), self.policy)
+        report = self._report(choice, made, parts)
+        return Folding(self.program, self.origins, made, parts, report, self.policy)
 
     def _problem(self) -> Problem:
         """The cut in numbers; sources and results are numbered in order."""
@@ -161,17 +162,21 @@ class _Folder:
     def _fits(self, choice: Choice) -> bool:
         """Whether folding stays below the limit for what is alive at once."""
         assert self.policy.max_peak is not None, "asked only where there is a limit"
-        return self._peak(self._split(choice)) <= self.policy.max_peak
+        made = self._split(choice)
+        return self._peak(made, components(self._parts(choice), made.kept)) <= self.policy.max_peak
 
-    def _peak(self, made: Split) -> int:
-        """The most bytes at once while folding: what is kept of the first Program is there while the second runs."""
+    def _peak(self, made: Split, parts: Sequence[Program]) -> int:
+        """The most bytes at once while folding, by the two Programs or by components; what one keeps is there later."""
+        two = [one for one in (made.compiletime_fold, made.runtime_fold) if one is not None]
+        return max(self._peak_of(two), self._peak_of(parts))
+
+    def _peak_of(self, programs: Sequence[Program]) -> int:
         rows = max(self.sizes.values(), default=0)
-        first, second = (
-            0 if one is None else plan_memory(one, rows).peak + self._views(one)
-            for one in (made.compiletime_fold, made.runtime_fold)
-        )
-        before = 0 if made.compiletime_fold is None else self._bytes(made.compiletime_fold.results)
-        return max(first, before + second)
+        before = peak = 0
+        for one in programs:
+            peak = max(peak, before + plan_memory(one, rows).peak + self._views(one))
+            before += self._bytes(one.results)
+        return peak
 
     def _views(self, program: Program) -> int:
         """The bytes of results that are views, which become arrays of their own."""
@@ -185,7 +190,7 @@ class _Folder:
 
     # The report
 
-    def _report(self, choice: Choice, made: Split) -> FoldReport:
+    def _report(self, choice: Choice, made: Split, parts: Sequence[Program]) -> FoldReport:
         fates = self._fates(choice, made)
         values = tuple(
             ValueReport(var.name, str(var.type), equation.op.name, *fates[var], equation.source)
@@ -197,7 +202,7 @@ class _Folder:
         given = [var for var in self.sources if var not in implicit]
         staying = [*made.entry.consts, *(var for var in made.entry.arguments if var in self.facts)]
         is_known = all(self.facts[var].bits is not None for var in (*self.sources, *made.kept))
-        before, peak = self._bytes(given), self._peak(made)
+        before, peak = self._bytes(given), self._peak(made, parts)
         after = self._bytes([var for var in staying if var not in implicit])
         work = sum(self.work)
         left = sum(self.work[place] for place in choice.runs)
