@@ -229,6 +229,25 @@ def test_each_call_sees_all_old_or_all_new_constants() -> None:
     assert not wrong
 
 
+# Buffers
+
+
+def test_updates_never_write_over_what_is_kept_or_given() -> None:
+    def fn(x, w):
+        kept = pnp.sin(w)
+        return kept.at[0].set(x), kept.at[1:].add(x) + w.at[2].set(x)
+
+    program = plica.trace(fn, plica.spec((), "float64"), plica.spec((4,), "float64"))
+    run = plica.fold_constants(program, run_time=("w",)).compile()
+    w = torch.arange(4.0, dtype=torch.float64)
+    expected = plica.interpret(program, np.float64(7.0), w.numpy().copy())
+    for _ in range(3):
+        for found, one in zip(run(torch.tensor(7.0, dtype=torch.float64), w=w), expected, strict=True):
+            assert_same(found.numpy(), one)
+    assert w.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert run.num_folds == 1
+
+
 # Errors
 
 
