@@ -31,6 +31,7 @@ from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
 from plica.ir.types import SCALAR_SIZE
 from plica.passes.constants.fold import Folding
+from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
 
@@ -72,13 +73,20 @@ class FoldedFunction:
         constants: The names of the arguments that are constant.
         known: Constants whose values are known, captured ones among them, by name.
         backend: The name of what runs it.
+        rewriting: How Programs are rewritten, where that is not as by default.
 
     Attributes:
         num_folds: How often a component was folded.
     """
 
     def __init__(
-        self, program: Program, folding: Folding, constants: Sequence[str], known: Mapping[str, Any], backend: str
+        self,
+        program: Program,
+        folding: Folding,
+        constants: Sequence[str],
+        known: Mapping[str, Any],
+        backend: str,
+        rewriting: Rewriting | None = None,
     ) -> None:
         require_backend(backend)
         missing = [var.name for var in program.consts if var.name not in known]
@@ -89,6 +97,7 @@ class FoldedFunction:
             )
         self.program, self.folding, self.backend = program, folding, backend
         self.num_folds = 0
+        self._rewriting = rewriting
         self._known = dict(known)
         self._constants = dict.fromkeys(constants)
         self._captured = [var.name for var in program.consts]
@@ -111,7 +120,7 @@ class FoldedFunction:
 
     def _made(self, program: Program) -> Any:
         leaves = tuple(self._known[var.name] for var in program.consts)
-        return EXECUTORS[self.backend](Bound(program, leaves), "folded", frozenset())
+        return EXECUTORS[self.backend](Bound(program, leaves), "folded", frozenset(), self._rewriting)
 
     def _size_checks(self) -> list[tuple[str, int, Var]]:
         """The axes of arguments whose sizes constants have too."""
@@ -231,7 +240,7 @@ class FoldedFunction:
         """A call while another function is traced: the whole Program, which that function may fold."""
         leaves = tuple(self._known[name] for name in self._captured)
         known = {**self._known, **({} if self._epoch is None else self._epoch.sources), **given}
-        return CompiledProgram(Bound(self.program, leaves), backend=self.backend)(
+        return CompiledProgram(Bound(self.program, leaves), backend=self.backend, rewriting=self._rewriting)(
             *(known[name] for name in self._names)
         )
 
@@ -329,7 +338,7 @@ class FoldedFunction:
             names = [var.name for var in (*program.consts, *program.arguments)]
             own = tuple(sources[name] for name in names)
             states = self._states(own)
-            key = (program, self.backend, tuple(map(id, own)), states)
+            key = (program, self.backend, self._rewriting, tuple(map(id, own)), states)
             found = shared(key, partial(self._run_component, program, executor, own, states))
             buffers.append(found)
             kept = (var.name for var in program.results if isinstance(var, Var))

@@ -27,6 +27,7 @@ from plica.passes.constants.fold import Folding, fold
 from plica.passes.constants.origins import print_origins
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import FoldReport
+from plica.passes.rewriting import Rewriting
 from plica.tracing.control import parameter_names
 from plica.tracing.trees import flatten
 
@@ -83,15 +84,16 @@ class FoldedProgram:
         """What became of each constant value, and why."""
         return self.folding.report
 
-    def compile(self, backend: str = "torch") -> FoldedFunction:
+    def compile(self, backend: str = "torch", rewriting: Rewriting | None = None) -> FoldedFunction:
         """The function of the arguments that folds the constants at its first call, and again where they change.
 
         Args:
             backend: "torch" or "interpreter".
+            rewriting: How Programs are rewritten, where that is not as by default.
         """
         constants = [var.name for var in self.program.arguments if var.name in (*self.compile_time, *self.run_time)]
         known = {**self.leaves, **self.compile_time}
-        return FoldedFunction(self.program, self.folding, constants, known, backend)
+        return FoldedFunction(self.program, self.folding, constants, known, backend, rewriting)
 
     def marked(self) -> str:
         """The text of the Program, with the origin of each value behind its line."""
@@ -203,28 +205,29 @@ class _FoldedExecutor:
 
 
 def folded_executor(
-    bound: Bound, places: Sequence[int], backend: str, policy: FoldPolicy | None = None
+    bound: Bound, names: Sequence[str], backend: str, policy: FoldPolicy | None, rewriting: Rewriting | None
 ) -> _FoldedExecutor:
-    """What runs a Program whose arguments at some places are constant.
+    """What runs a Program some of whose arguments are constant.
 
     Args:
         bound: The Program and what it captures, which is constant too.
-        places: The places of constant arguments.
+        names: The names of constant arguments.
         backend: "torch" or "interpreter".
         policy: How much memory folding may take.
+        rewriting: How Programs are rewritten, where that is not as by default.
     """
-    arguments = bound.program.arguments
-    folded = fold_constants(bound, run_time=[arguments[place].name for place in places], policy=policy)
-    return _FoldedExecutor(folded.compile(backend), tuple(var.name for var in arguments))
+    folded = fold_constants(bound, run_time=names, policy=policy)
+    return _FoldedExecutor(folded.compile(backend, rewriting), tuple(var.name for var in bound.program.arguments))
 
 
-def constant_leaves(fn: Any, constants: Sequence[str], trees: Sequence[Any]) -> list[int]:
-    """The places of the leaves of constant arguments.
+def constant_names(fn: Any, constants: Sequence[str], trees: Sequence[Any], program: Program) -> list[str]:
+    """The names in a Program of the leaves of constant arguments.
 
     Args:
         fn: The function.
         constants: The names of its constant arguments.
         trees: Its positional arguments.
+        program: The Program that it was traced to.
 
     Raises:
         InputError: The function has no argument of a name.
@@ -235,4 +238,4 @@ def constant_leaves(fn: Any, constants: Sequence[str], trees: Sequence[Any]) -> 
             there = ", ".join(names) or "none"
             raise InputError(f"jit: the function has no argument {name!r} by place; it has {there}.")
     owners = [name for name, tree in zip(names, trees, strict=False) for _ in flatten(tree)[0]]
-    return [place for place, name in enumerate(owners) if name in constants]
+    return [var.name for name, var in zip(owners, program.arguments, strict=False) if name in constants]

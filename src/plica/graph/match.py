@@ -102,6 +102,8 @@ def match_optimization_patterns(
                 raise GraphError(f"a matching function gives a GraphOptMatch, a NearMiss or None, found {result!r}")
     place = {node: position for position, node in enumerate(order)}
     preferred = strategy(tuple(found), graph, search.replacement) if found else ()
+    if not isinstance(preferred, Iterable):
+        raise GraphError(f"a strategy gave {preferred!r}; return the matches to apply, the most preferred first")
     kept = sorted(without_overlap(preferred, found), key=lambda match: place[match.root])
     return kept, {match.root: match for match in kept}
 
@@ -118,6 +120,12 @@ def _accepted(
         )
     if pattern.is_output and not any(node is one for one in graph.outputs):
         return None
+    lacking = [name for name in pattern.by_name if name not in result.nodes]
+    if lacking:
+        raise GraphError(
+            f"the matching function matched {pattern.root.name} at {node} without saying which node {lacking[0]!r} is; "
+            "`nodes` has the node of each entry by its name"
+        )
     match = GraphOptMatch(pattern, result.nodes, result.inputs, result.sub_matches, graph, number)
     condition = search.conditions[number] if number < len(search.conditions) else None
     reason = None if condition is None else condition(match)

@@ -163,7 +163,11 @@ def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunctio
 
     def safe(node: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours) -> Any:
         found = match_function(node, pattern, inputs, readers)
-        problem = exposed(found, graph, readers) if isinstance(found, GraphOptMatch) else None
+        problem = None
+        if (
+            isinstance(found, GraphOptMatch) and found.nodes.keys() >= pattern.by_name.keys()
+        ):  # the search refuses others
+            problem = exposed(found, graph, readers)
         return found if problem is None else NearMiss(node, problem.why, problem.detail)
 
     return safe

@@ -6,7 +6,7 @@ node once however many layers share it.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import exp, inf, log
+from math import exp, inf, log, nan
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from plica.passes.algebra import Fired
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.layers import InputRow, Layer, with_sub_layers
-from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter
+from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter, exponential
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
 from plica.tracing import namespace as xp
 from plica.tracing.places import user_line
@@ -178,16 +178,25 @@ class LoweringScope:
             return [self._derive(one, from_logs) for one in others()]
 
         more_linear, more_logs = (derived_others, others) if from_logs else (others, derived_others)
-        fills = (fill, fill) if fill is None else (exp(fill), fill) if from_logs else (fill, _log(fill))
+        fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
+        most = max(known_range(one.output, one.node_inputs)[1] for one in linear)
+        lost = max(1.0, *(underflow(one.output, one.node_inputs) for one in linear))
         better = from_logs or any(map(is_better, logs, linear))
-        return Weight(
-            lambda: self._padded(linear, fills[0], more_linear),
-            (lambda: self._padded(logs, fills[1], more_logs)) if better else None,
-            from_logs,
-            (lambda: self._logs(logs, more_logs)) if better else None,
-            max(known_range(one.output, one.node_inputs)[1] for one in linear),
-            max(underflow(one.output, one.node_inputs) for one in linear),
-        )
+        # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
+        unbounded, lost = lost == inf, 1.0 if lost == inf else lost
+
+        def in_logs() -> Tracer:
+            return self._padded(logs, fills[1], more_logs)
+
+        def in_linear() -> Tracer:
+            if better and unbounded and not self.semiring.negative:
+                numbers: Tracer = exponential(xp, in_logs())
+                return numbers
+            return self._padded(linear, fills[0], more_linear)
+
+        if not better:
+            return Weight(in_linear, most=most, lost=lost)
+        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, lost)
 
     def _derive(self, parameter: Parameter, from_logs: bool) -> Parameter:
         """The other form of a parameter, made once."""
@@ -255,7 +264,16 @@ class LoweringScope:
 
 
 def _log(number: float) -> float:
-    return log(number) if number else -inf
+    """The logarithm: of what is negative none, as in every Program."""
+    return log(number) if number > 0 else nan if number else -inf
+
+
+def _exp(number: float) -> float:
+    """The exponential: infinite where it is too large for a float."""
+    try:
+        return exp(number)
+    except OverflowError:
+        return inf
 
 
 def _as_name(key: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plica.errors import GraphError
+from plica.errors import DTypeError, GraphError
 from plica.graph.limits import MAX_STEPS, limit_reached
 from plica.graph.optimize import Applied, Rule, made_before, optimize_graph
 from plica.graph.strategy import OptMatchStrategy, Strategy
@@ -34,7 +34,7 @@ from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import Parameter
-from plica.symbolic.semirings import LSE_SUM, Law, Semiring
+from plica.symbolic.semirings import LSE_SUM, SUM_PRODUCT, Law, Semiring
 
 _SHARE = ("share", "f(x), f(x) -> f(x) once")
 
@@ -107,6 +107,18 @@ class Rules:
 DEFAULT_RULES = Rules(PARAMETER_RULES, SHATTER_RULES, FUSE_RULES, ALGEBRA)
 
 
+def check_rules(rules: Any) -> None:
+    """Refuse what is no tables.
+
+    Raises:
+        DTypeError: It is something else.
+    """
+    if not isinstance(rules, Rules):
+        raise DTypeError(
+            f"rules must be tables, found {rules!r}; give DEFAULT_RULES.adding(fuse=[...]), or Rules(...)."
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimized:
     """A circuit that computes the same, and how it was made.
@@ -164,14 +176,20 @@ def optimize_circuit(
     _check_leaves(circuit, result, report)
     missing = [LeftOut.by_laws(rule, context.algebra.name, laws) for rule, laws in left_out.items()]
     missing += [LeftOut.by_row(rule, kind) for rule, kind in fitting.items()]
-    rewriting = _rewriting(rules, strategy, max_steps, context)
+    rewriting = program_rewriting(rules, strategy, max_steps, context)
     return Optimized(result, replace(report, left_out=tuple(missing)), loop.provenance(), rewriting)
 
 
-def _rewriting(rules: Rules, strategy: Strategy, max_steps: int, context: RuleContext) -> Rewriting | None:
+def program_rewriting(
+    rules: Rules,
+    strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
+    max_steps: int = MAX_STEPS,
+    context: RuleContext | None = None,
+) -> Rewriting | None:
+    """How Programs are rewritten by the table for them; None where that is as by default."""
     how = (rules.programs, strategy, max_steps)
     by_default = (DEFAULT_RULES.programs, OptMatchStrategy.LARGEST_MATCH, MAX_STEPS)
-    return None if how == by_default else Rewriting(*how, context)
+    return None if how == by_default else Rewriting(*how, context or RuleContext(SUM_PRODUCT))
 
 
 def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
