@@ -1,5 +1,7 @@
 """Programs as a source language: read from text and compiled, they compute what the interpreter says they mean."""
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -284,6 +286,17 @@ def test_rules_on_programs_are_applied_to_functions_and_methods() -> None:
     assert "square" in shape.area.code
     with pytest.raises(DTypeError, match=r"rules must be tables, found \("):
         plica.jit(lambda x: x, rules=(SQUARED,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "pickle"])
+def test_a_copy_has_the_program_and_what_it_captures(again: Any) -> None:
+    weights = W.clone()
+    compiled = plica.jit(parse(SCALED), consts=(weights,))
+    other = again(compiled)
+    assert other.program == compiled.program
+    weights.zero_()
+    assert torch.equal(other(X, K)[0], X * W * K)
+    assert not compiled(X, K)[0].any()
 
 
 def test_what_belongs_to_functions_alone_is_refused() -> None:

@@ -1,6 +1,7 @@
 """One pass of rules over a graph: entry and exit points, what is joined to what, what goes and what stays."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -113,6 +114,34 @@ def test_a_replacement_that_reads_what_it_was_not_given_is_refused() -> None:
     inner = Rule("bad", "f(g(x)) -> g", CHAIN, lambda match: Replacement.by(match["n1"]), laws=ORDINARY)
     with pytest.raises(GraphError, match="reads b"):
         show(letters("x; b = g x; a = f b", "a"), inner)
+
+
+def fails(_: object) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("rule", "where"),
+    [
+        (Rule("bad", "f(g(x)) -> ?", CHAIN, fails, laws=ORDINARY), "in rule bad at a"),
+        (Rule("bad", "f(g(x)) -> ?", CHAIN, fuse, fails, laws=ORDINARY), "in the search for bad at a"),
+        (
+            Rule("bad", "f -> ?", Pattern(Entry("f", "f", ("x",), config={"n": fails})), fuse, laws=ORDINARY),
+            "in the search for bad at a",
+        ),
+    ],
+    ids=["replacement", "condition", "predicate"],
+)
+def test_an_error_within_a_rule_names_the_rule_and_the_place(rule: Rule, where: str) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        show(letters("x; b = g x; a = f b", "a", a={"n": 1}), rule)
+    assert caught.value.__notes__ == [where]
+
+
+def test_a_strategy_that_gives_no_matches_at_all_is_refused() -> None:
+    nothing: Any = lambda *_: None  # noqa: E731
+    with pytest.raises(GraphError, match="a strategy gave None; return the matches"):
+        optimize_graph(letters("x; b = g x; a = f b", "a").view(), [FUSE], nothing)
 
 
 def test_near_misses_are_told() -> None:

@@ -81,6 +81,10 @@ class CompiledProgram:
         """What the backend runs, as text."""
         return self._executor.code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have the Program and what it captures, and are compiled anew."""
+        return CompiledProgram, (self.bound.program, self.bound.leaves, self._backend)
+
     def __repr__(self) -> str:
         return f"<plica.jit of a program of {len(self.program.equations)} equation(s)>"
 

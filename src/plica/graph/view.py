@@ -54,6 +54,7 @@ class GraphView(Generic[Node]):
         sub_graph: `sub_graph(node, name)`: a small graph that the node carries, None where it carries none of the name.
         describe: What messages call a node.
         context: What rules may know beside the graph, such as the algebra; whatever the caller gives.
+        is_value: Whether a node is a value, such as a number, which may stand in several places.
     """
 
     nodes: tuple[Node, ...]
@@ -66,6 +67,7 @@ class GraphView(Generic[Node]):
     sub_graph: Callable[[Node, str], "GraphView[Any] | None"] | None = None
     describe: Callable[[Node], str] = str
     context: Any = None
+    is_value: Callable[[Node], bool] = lambda _: False
 
 
 def _nowhere() -> GraphView[Any]:

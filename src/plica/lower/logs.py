@@ -9,8 +9,8 @@ looked at itself for its sign alone.
 ['TensorParameter', 'LogSoftmaxParameter']
 """
 
-import math
 from collections.abc import Callable, Mapping
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,9 @@ _OF_INPUT: dict[type[Any], type[ParameterOp] | None] = {
 }
 """The logarithm of an operation as an operation on its input; None where it is the input."""
 
+_MOVED = (IndexParameter, ConcatParameter, FlattenParameter)
+"""Operations that change no number."""
+
 Rule = Callable[[Any], ParameterOp]
 
 _OF_LOGS: dict[type[ParameterOp], Rule] = {
@@ -72,21 +75,33 @@ _OF_LOGS: dict[type[ParameterOp], Rule] = {
     MatMulParameter: lambda op: LogMatMulExpParameter(*op.in_shapes),
     ReduceSumParameter: lambda op: ReduceLSEParameter(*op.in_shapes, axis=op.axis),
     ReduceProductParameter: lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis),
-    IndexParameter: lambda op: op,
-    ConcatParameter: lambda op: op,
-    FlattenParameter: lambda op: op,
+    **dict.fromkeys(_MOVED, lambda op: op),
     ClampParameter: lambda op: ClampParameter(*op.in_shapes, vmin=_log_bound(op.vmin), vmax=_log_bound(op.vmax)),
 }
-"""The logarithm of an operation on numbers that are not negative as an operation on their logarithms."""
+"""The logarithm of an operation as one on logarithms; but for those that only move them, of numbers that are not
+negative."""
 
 _PRODUCTS = (HadamardParameter, KroneckerParameter, OuterProductParameter, ReduceProductParameter)
-_MOVES = (IndexParameter, ConcatParameter, FlattenParameter)
-"""Operations whose result has the product of the sizes of numbers of any sign, or these sizes in other places."""
+"""Operations whose result has the product of the sizes of numbers of any sign."""
 
 
 def log_form(parameter: Parameter) -> Parameter:
     """The logarithms of a parameter's numbers: NaN where one is negative."""
+    output = parameter.output
+    if isinstance(output, ExpParameter) and _is_log(parameter.node_inputs(output)[0]):
+        return right_logs(parameter.subgraph(parameter.node_inputs(output)[0]))
     return _Logs(parameter).run()
+
+
+def as_it_is(parameter: Parameter) -> Parameter:
+    """The parameter."""
+    return parameter
+
+
+def right_logs(parameter: Parameter) -> Parameter:
+    """The numbers of a parameter of logarithms, right where that of which one is taken underflows."""
+    output = parameter.output
+    return log_form(parameter.subgraph(parameter.node_inputs(output)[0])) if _is_log(output) else parameter
 
 
 def exp_form(parameter: Parameter) -> Parameter:
@@ -96,21 +111,26 @@ def exp_form(parameter: Parameter) -> Parameter:
         (source,) = parameter.node_inputs(output)
         op = SoftmaxParameter(output.in_shape, axis=output.axis)
         return Parameter.from_unary(op, parameter.subgraph(source))
-    if isinstance(output, LogParameter) and never_negative(parameter.node_inputs(output)[0], parameter.node_inputs):
+    if _is_log(output) and never_negative(parameter.node_inputs(output)[0], parameter.node_inputs):
         return parameter.subgraph(parameter.node_inputs(output)[0])
     return Parameter.from_unary(ExpParameter(parameter.shape), parameter)
 
 
-def is_better(logs: Parameter, parameter: Parameter) -> bool:
-    """Whether `log_form(parameter)` may be right where the logarithm of the number itself is not."""
-    output, own = logs.output, dereferenced(parameter.output)
-    if isinstance(own, ConstantParameter) and isinstance(output, ConstantParameter):
-        value = np.asarray(own.value, dtype=np.float64)
-        return bool(((value > 0) & (value < _SMALL)).any())
-    return not (isinstance(output, LogParameter) and logs.node_inputs(output)[0] is parameter.output)
+def is_better(logs: Parameter) -> bool:
+    """Whether a `log_form` may be right where the logarithm of the number itself is not."""
+    moved = topological_order([logs.output], lambda node: logs.node_inputs(node) if isinstance(node, _MOVED) else ())
+    return any(map(_is_other, moved))
 
 
-_SMALL = 1e-30  # constants below are computed in logarithms: they, or what multiplies them, may leave float32
+def _is_other(logs: Any) -> bool:
+    """Whether a node computes other logarithms than of a number that is there."""
+    if isinstance(logs, ConstantParameter):
+        value = np.asarray(logs.value, dtype=np.float64)
+        return bool(((value > -inf) & (value < _SMALL)).any())
+    return not isinstance(logs, (LogParameter, *_MOVED))
+
+
+_SMALL = log(1e-30)  # constants below are computed in logarithms: they, or what multiplies them, may leave float32
 
 
 class _Logs:
@@ -142,20 +162,29 @@ class _Logs:
 
     def _takes(self, node: Any, inputs: list[bool]) -> bool:
         """Whether the logarithm of a node's size is computed from those of its inputs."""
-        kind, ranges = type(node), [self.numbers(one).range for one in self.parameter.node_inputs(node)]
+        sources = self.parameter.node_inputs(node)
+        kind, ranges = type(node), [self.numbers(one).range for one in sources]
+        if kind is ExpParameter:  # of the logarithm of a number
+            (source,) = sources
+            return _is_log(source) and excludes_negative(self.numbers(self.parameter.node_inputs(source)[0]).range)
         if all(map(excludes_negative, ranges)):
             return kind in _OF_LOGS
         if None in ranges:
             return False  # maybe complex
-        return kind in _PRODUCTS or (kind in _MOVES and any(inputs))
+        return kind in _PRODUCTS or (kind in _MOVED and (any(inputs) or any(type(one) in _OF_INPUT for one in sources)))
 
     def _descended(self, node: Any) -> tuple[Any, ...]:
         """The inputs of whose sizes the logarithm of a node is computed from."""
-        return tuple(self.parameter.node_inputs(node)) if self.takes(node) else ()
+        if not self.takes(node):
+            return ()
+        inputs = tuple(self.parameter.node_inputs(node))
+        return tuple(self.parameter.node_inputs(inputs[0])) if type(node) is ExpParameter else inputs
 
     def _log(self, node: Any, logs: Mapping[Any, Any]) -> Any:
         """The logarithm of the size of a node."""
         if self.takes(node):
+            if type(node) is ExpParameter:
+                return logs[self._descended(node)[0]]
             new = _copied(_OF_LOGS[type(node)](node))
             self.edges[new] = [logs[one] for one in self._descended(node)]
             return new
@@ -192,7 +221,11 @@ def _log_constant(shape: Shape, value: NDArray[Any]) -> ConstantParameter:
 
 def _log_bound(bound: float | None) -> float | None:
     """The logarithm of a bound of numbers that are not negative."""
-    return None if bound is None else math.log(bound) if bound > 0 else -math.inf
+    return None if bound is None else log(bound) if bound > 0 else -inf
+
+
+def _is_log(node: Any) -> bool:
+    return isinstance(node, LogParameter)
 
 
 def _copied(op: ParameterOp) -> ParameterOp:

@@ -314,6 +314,29 @@ def test_infinite_data_and_means_leave_the_gradients_of_others(
         np.testing.assert_allclose(together[key], slope, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("scaled_first", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_data_too_far_for_the_dtype_leaves_the_gradients_of_others(
+    scaled_first: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The distance in spreads overflows, or its square does; spreads are such that infinity is just as far."""
+    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    largest = torch.finfo(dtype).max
+    layer = GaussianLayer([0], 3, mean=tensor([0.0, 1.0, np.inf]), stddev=tensor([1e-3, 1.0, largest**0.3]))
+    compiled = TorchCompiler(dtype=dtype).compile(chain(layer, SumLayer(3, 1)))
+    far = torch.tensor([[largest], [-largest], [np.inf], [-np.inf], [largest**0.9]], dtype=dtype)
+    near = torch.tensor([[0.5], [1.0]], dtype=dtype)
+    found = compiled(torch.cat([near, far])).flatten()
+    assert found.isneginf().tolist() == [False] * 2 + [True] * 5
+    torch.nan_to_num(found, neginf=0.0).sum().backward()
+    together = gradients(compiled)
+    compiled.zero_grad()
+    compiled(near).sum().backward()
+    for key, slope in gradients(compiled).items():
+        assert np.isfinite(together[key]).all(), key
+        np.testing.assert_allclose(together[key], slope, rtol=1e-4, atol=1e-6)
+
+
 def test_a_mean_that_is_no_number_is_seen() -> None:
     compiled = TorchCompiler().compile(chain(GaussianLayer([0], 1, mean=tensor([np.nan])), SumLayer(1, 1)))
     assert compiled(torch.zeros(1, 1)).isnan().all()

@@ -71,6 +71,9 @@ class Rules:
         unknown = [name for name in tables if name not in TABLES]
         if unknown:
             raise GraphError(f"there is no table {unknown[0]!r}; there are {', '.join(TABLES)}")
+        for name, rules in tables.items():
+            if not isinstance(rules, Iterable):
+                raise GraphError(f"rules are added as a list: adding({name}=[...]); found {rules!r}")
         return replace(self, **{name: (*rules, *getattr(self, name)) for name, rules in tables.items()})
 
     def under(self, laws: Iterable[Law]) -> "tuple[Rules, dict[str, tuple[str, ...]]]":
@@ -224,6 +227,7 @@ class _Loop:
         self._nodes: tuple[Layer, ...] = circuit.layers
         self._inputs = circuit.layers_inputs
         self._outputs: tuple[Layer, ...] = circuit.outputs
+        self._scopes = {layer: circuit.layer_scope(layer) for layer in circuit.layers}
         self._names: dict[Layer, str] = {}
         self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}
@@ -285,7 +289,7 @@ class _Loop:
         if result is None:
             return
         for applied in result.applied:
-            check_layers(applied)
+            check_layers(applied, self._scopes)
             self._count_layers(stage, applied)
             self._remember(stage, applied, result.exit_points[applied.match])
         self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
@@ -318,7 +322,7 @@ class _Loop:
             new = {name: self._parameter(layer, parameter) for name, parameter in layer.all_params.items()}
             if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
                 moved[layer] = layer.with_params(new)
-                self._names[moved[layer]] = self._name(layer)
+                self._names[moved[layer]], self._scopes[moved[layer]] = self._name(layer), self._scopes[layer]
                 rules = {rule: None for one in layer.all_params.values() for rule in self._rewritings.get(one, ())}
                 new_layer = moved[layer]
                 self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)
