@@ -1,4 +1,4 @@
-"""Random Programs with constant parts: diamonds, fan-out, several results, views, regions, sizes of constants."""
+"""Random Programs of which some arguments are constant, and what folding them gives, run by the interpreter."""
 
 from typing import Any
 
@@ -9,9 +9,7 @@ import plica
 from plica.ir.program import Program
 from plica.passes.constants.fold import Folding
 from tests.harness.programs import Array
-from tests.harness.random_programs import SIZES, arguments, programs
-
-__all__ = ["SIZES", "constant_programs", "run_folded"]
+from tests.harness.random_programs import arguments, programs
 
 
 @st.composite

@@ -12,8 +12,9 @@ from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import Fate
 from plica.passes.memory import plan_memory
-from tests.harness.constant_programs import SIZES, constant_programs, named_arguments, run_folded
+from tests.harness.constant_programs import constant_programs, named_arguments, run_folded
 from tests.harness.programs import assert_same
+from tests.harness.random_programs import SIZES
 
 VECTOR, MATRIX = plica.spec((3,)), plica.spec((3, 3))
 POLICIES = (FoldPolicy(max_growth=None), FoldPolicy(max_growth=0), FoldPolicy(max_growth=None, max_peak=100))

@@ -12,8 +12,9 @@ from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.postpone import postpone
 from plica.passes.constants.report import Fate
 from plica.passes.dead_code import eliminate_dead_code
-from tests.harness.constant_programs import SIZES, constant_programs, named_arguments
+from tests.harness.constant_programs import constant_programs, named_arguments
 from tests.harness.programs import assert_same
+from tests.harness.random_programs import SIZES
 
 ROW = plica.spec((3,), "float64")
 
