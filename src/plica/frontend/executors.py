@@ -67,6 +67,11 @@ def result_converter(leaves: Sequence[Any], backend: str) -> Any:
     return array_api_compat.array_namespace(arrays[0]).from_dlpack
 
 
+def torch_function(name: str) -> Any:
+    """A function that says of tensors what folding needs to know; torch is imported when it is first called."""
+    return getattr(importlib.import_module("plica.backend.torch.sources"), name)
+
+
 def _torch(name: str) -> Any:
     return getattr(importlib.import_module("plica.backend.torch.functions"), name)
 

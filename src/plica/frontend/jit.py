@@ -33,9 +33,11 @@ from plica.frontend.arguments import (
 )
 from plica.frontend.compiled_program import CompiledProgram, Consts
 from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, require_backend, result_converter
+from plica.frontend.folding import constant_names, folded_executor
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
 from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewriting
+from plica.passes.constants.policy import FoldPolicy
 from plica.passes.rewriting import Rewriting
 from plica.tracing.call import trace_call
 from plica.tracing.control import place_of
@@ -71,6 +73,8 @@ def jit(
     backend: str = "torch",
     consts: Consts | None = None,
     rules: Rules = DEFAULT_RULES,
+    constants: str | Sequence[str] = (),
+    policy: FoldPolicy | None = None,
 ) -> Any:
     """Compile a function of arrays, or a Program.
 
@@ -98,6 +102,9 @@ def jit(
         consts: What a Program captures: arrays in the order of its consts, or by name. Tensors are captured by
             reference, and gradients flow to them.
         rules: The tables of rewrites, as for circuits; those on Programs are applied.
+        constants: The names of arguments that have one value for many calls: what depends on them and on captured
+            arrays alone is computed once, and again where they change.
+        policy: How much memory that may take, and how changes are noticed.
 
     Raises:
         TraceError: The function does what cannot be recorded.
@@ -109,17 +116,19 @@ def jit(
     check_rules(rules)
     rewriting = program_rewriting(rules)
     if isinstance(fn, Program | Bound):
-        if abstracted_axes is not None or static_argnums != ():
+        if abstracted_axes is not None or static_argnums != () or constants:
             raise TraceError(
-                "jit: a Program names its sizes and its arguments itself; leave out abstracted_axes and static_argnums."
+                "jit: a Program names its sizes and its arguments itself; leave out abstracted_axes and "
+                "static_argnums, and fold its constants with plica.fold_constants."
             )
         return CompiledProgram(fn, consts, backend, rewriting)
     if consts is not None:
         raise TraceError("jit: consts belong to a Program; a function closes over its arrays.")
     if fn is None:
         how: dict[str, Any] = {"static_argnums": static_argnums, "backend": backend, "rules": rules}
+        how |= {"constants": constants, "policy": policy}
         return partial(jit, abstracted_axes=abstracted_axes, **how)
-    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, rewriting)
+    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, rewriting, constants, policy)
 
 
 class CompiledFunction:
@@ -136,9 +145,13 @@ class CompiledFunction:
         static_argnums: int | Sequence[int] = (),
         backend: str = "torch",
         rewriting: Rewriting | None = None,
+        constants: str | Sequence[str] = (),
+        policy: FoldPolicy | None = None,
     ) -> None:
         require_backend(backend)
         update_wrapper(self, fn)
+        self._constants = (constants,) if isinstance(constants, str) else tuple(constants)
+        self._policy = policy
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
         self.num_compilations = 0
         self._fn = fn
@@ -198,7 +211,7 @@ class CompiledFunction:
             if instance not in self._methods:
                 method = _method_of(self._fn, instance)
                 self._methods[instance] = CompiledFunction(
-                    method, self._axes, self._static, self._backend, self._rewriting
+                    method, self._axes, self._static, self._backend, self._rewriting, self._constants, self._policy
                 )
             return self._methods[instance]
         except TypeError:
@@ -304,7 +317,12 @@ class CompiledFunction:
     def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
-        executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
+        executor: Executor
+        if self._constants:
+            names = constant_names(self._fn, self._constants, trees, traced.bound.program)
+            executor = folded_executor(traced.bound, names, self._backend, self._policy, self._rewriting)
+        else:
+            executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1
         return _Compiled(traced, executor)
 

@@ -15,6 +15,7 @@ from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
+from plica.ops.packing import pack, unpack
 
 __all__ = [
     "assert_shape",
@@ -30,6 +31,7 @@ __all__ = [
     "lookup",
     "may_write",
     "nonzero",
+    "pack",
     "random",
     "refuse_size",
     "refuse_slice",
@@ -45,6 +47,7 @@ __all__ = [
     "transform",
     "tucker",
     "unique",
+    "unpack",
     "update",
     "wrap",
 ]
