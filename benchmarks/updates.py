@@ -60,6 +60,22 @@ def _tail(i: int, x: Any, u: Any) -> None:
     x[i:] = x[i:] * 0.9 + u[i]
 
 
+def _window(i: int, x: Any, u: Any) -> None:
+    x[i - 1 : i + 1] += u[i]
+
+
+def _inner(_: int, x: Any, u: Any) -> None:
+    x[1:-1] = (x[:-2] + x[2:]) * 0.5 + u[1:-1]
+
+
+def _part_of_a_row(i: int, x: Any, u: Any) -> None:
+    x[i, :i] = u[i, :i]
+
+
+def _largest(i: int, x: Any, u: Any) -> None:
+    x[i] = x[i].maximum(u[i])
+
+
 CASES: dict[str, Case] = {
     "x[i] = x[i - 1] * 0.9 + u[i]": Case(lambda i, x, u: x.at[i].set(x[i - 1] * 0.9 + u[i]), _recurrence),
     "x[i] = 1": Case(lambda i, x, _: x.at[i].set(1.0), _number),
@@ -69,6 +85,12 @@ CASES: dict[str, Case] = {
     ),
     "x[i] += u[i]": Case(lambda i, x, u: x.at[i].add(u[i]), _added),
     "x[i:] = x[i:] * 0.9 + u[i]": Case(lambda i, x, u: x.at[i:].set(x[i:] * 0.9 + u[i]), _tail),
+    "x[i - 1:i + 1] += u[i]": Case(lambda i, x, u: x.at[i - 1 : i + 1].add(u[i]), _window),
+    "x[1:-1] = (x[:-2] + x[2:]) * 0.5 + u[1:-1]": Case(
+        lambda _, x, u: x.at[1:-1].set((x[:-2] + x[2:]) * 0.5 + u[1:-1]), _inner
+    ),
+    "x[i, :i] = u[i, :i]": Case(lambda i, x, u: x.at[i, :i].set(u[i, :i]), _part_of_a_row, 2),
+    "x[i] = max(x[i], u[i])": Case(lambda i, x, u: x.at[i].max(u[i]), _largest),
 }
 SIZES = (200, 4000)
 

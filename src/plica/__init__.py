@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from plica.frontend.contexts import PipelineContext, compile  # noqa: A004 - the word of the field
     from plica.frontend.control import cond, for_loop, scan, while_loop
+    from plica.frontend.folding import FoldedProgram, fold_constants
     from plica.frontend.jit import jit
     from plica.frontend.programs import interpret, parse, trace, verify
     from plica.ir.types import spec
+    from plica.passes.constants.policy import FoldPolicy
     from plica.symbolic.circuit import Circuit
     from plica.symbolic.scope import Scope
 
@@ -20,10 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Circuit",
+    "FoldPolicy",
+    "FoldedProgram",
     "PipelineContext",
     "Scope",
     "compile",
     "cond",
+    "fold_constants",
     "for_loop",
     "interpret",
     "jit",
@@ -39,6 +44,8 @@ _MODULES = {
     "plica.frontend.programs": ("interpret", "parse", "trace", "verify"),
     "plica.frontend.control": ("cond", "for_loop", "scan", "while_loop"),
     "plica.frontend.jit": ("jit",),
+    "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
+    "plica.passes.constants.policy": ("FoldPolicy",),
     "plica.ir.types": ("spec",),
     "plica.frontend.contexts": ("PipelineContext", "compile"),
     "plica.symbolic.circuit": ("Circuit",),

@@ -77,6 +77,34 @@ def test_asarray_of_numbers() -> None:
         pnp.asarray(["a"])
 
 
+def test_asarray_of_numbers_beyond_64_bits_takes_the_dtype_that_holds_them() -> None:
+    for run in (lambda call: call(), lambda call: plica.jit(call)()):
+        assert run(lambda: pnp.asarray(2**63, dtype="float64")).item() == 2.0**63
+        assert run(lambda: pnp.asarray([1, 2**63], dtype="float64")).tolist() == [1.0, 2.0**63]
+        assert run(lambda: pnp.asarray([2**63, 1], dtype="uint64")).tolist() == [2**63, 1]
+        assert run(lambda: pnp.asarray([1 << 70], dtype="float32")).tolist() == [2.0**70]
+
+
+NUMBERS_REFUSED = (
+    (2**63, None, DTypeError, "asarray: the number 9223372036854775808 does not fit int64"),
+    ([1, 2**63], None, DTypeError, "asarray: the number 9223372036854775808 does not fit int64"),
+    (1 << 70, None, DTypeError, "asarray: the number 1180591620717411303424 does not fit int64"),
+    (300, "uint8", DTypeError, "asarray: the number 300 does not fit uint8"),
+    ([[1], [-1]], "uint8", DTypeError, "asarray: the number -1 does not fit uint8"),
+    (float("inf"), "int64", DTypeError, "asarray: the number inf does not fit int64"),
+    ([0.0, float("nan")], "int32", DTypeError, "asarray: the number nan does not fit int32"),
+    ([1j], "float64", DTypeError, "asarray: complex numbers do not fit float64"),
+    ([[1], [1, 2]], None, ShapeError, "asarray: lists side by side have several lengths"),
+)
+
+
+@pytest.mark.parametrize(("obj", "dtype", "error", "message"), NUMBERS_REFUSED)
+def test_asarray_refuses_numbers_that_the_dtype_does_not_have(obj, dtype, error, message) -> None:
+    for run in (lambda call: call(), lambda call: plica.jit(call)()):
+        with pytest.raises(error, match=rf"test_namespace\.py:\d+: {message}"):
+            run(lambda: pnp.asarray(obj, dtype=dtype))
+
+
 def test_asarray_keeps_the_library() -> None:
     x = np.ones(2, "float32")
     t = torch.ones(2)

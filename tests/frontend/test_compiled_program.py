@@ -1,5 +1,7 @@
 """Programs as a source language: read from text and compiled, they compute what the interpreter says they mean."""
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,12 +11,14 @@ from hypothesis import given, settings
 
 import plica
 import plica.numpy as pnp
-from plica.errors import DTypeError, InputError, PlicaError, TraceError, UnsupportedError, VerifyError
+from plica.errors import DTypeError, InputError, PlicaError, TraceError, VerifyError
 from plica.frontend.programs import interpret, parse
 from plica.ir.program import Program
+from plica.lower.optimize import DEFAULT_RULES
 from plica.ops import OPS
 from plica.pipeline import PipelineContext
 from tests.harness import function_runs as runs
+from tests.harness.own_rules import SQUARED
 from tests.harness.programs import assert_same, one_equation, to_torch, unique
 from tests.harness.random_functions import Function, functions
 from tests.harness.random_programs import SIZES, arguments, programs
@@ -254,10 +258,45 @@ def test_a_program_is_called_by_traced_functions() -> None:
 
 def test_compile_takes_a_program() -> None:
     assert torch.equal(plica.compile(parse(SCALED), consts=(W,))(X, 1)[0], X * W)
-    with PipelineContext(semiring="sum-product") as context:
+    with PipelineContext(semiring="sum-product"):
         assert torch.equal(plica.compile(parse(SCALED), consts=(W,))(X, 1)[0], X * W)
-        with pytest.raises(UnsupportedError, match="a context compiles circuits"):
-            plica.compile(parse(GROWING), context)
+
+
+def test_rules_on_programs_are_those_of_the_context_or_of_jit() -> None:
+    program = plica.trace(lambda x: x * x, plica.spec(3))
+    rules = DEFAULT_RULES.adding(programs=[SQUARED])
+    context = PipelineContext(rules=rules)
+    with context:
+        within = plica.compile(program)
+    with_rule = (within, plica.compile(program, context), plica.jit(program, rules=rules))
+    without = (plica.compile(program), plica.compile(program, PipelineContext(rules=rules, optimize=False)))
+    for compiled, squared in (*((one, True) for one in with_rule), *((one, False) for one in without)):
+        assert ("square" in compiled.code) == squared
+        assert torch.equal(compiled(X[0]), X[0] * X[0])
+
+
+def test_rules_on_programs_are_applied_to_functions_and_methods() -> None:
+    class Shape:
+        @plica.jit(rules=DEFAULT_RULES.adding(programs=[SQUARED]))
+        def area(self, x: torch.Tensor) -> torch.Tensor:
+            return x * x
+
+    shape = Shape()
+    assert torch.equal(shape.area(X), X * X)
+    assert "square" in shape.area.code
+    with pytest.raises(DTypeError, match=r"rules must be tables, found \("):
+        plica.jit(lambda x: x, rules=(SQUARED,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "pickle"])
+def test_a_copy_has_the_program_and_what_it_captures(again: Any) -> None:
+    weights = W.clone()
+    compiled = plica.jit(parse(SCALED), consts=(weights,))
+    other = again(compiled)
+    assert other.program == compiled.program
+    weights.zero_()
+    assert torch.equal(other(X, K)[0], X * W * K)
+    assert not compiled(X, K)[0].any()
 
 
 def test_what_belongs_to_functions_alone_is_refused() -> None:

@@ -221,6 +221,13 @@ def test_arrays_that_are_alike_by_chance_share_nothing(function, make) -> None:
     assert function(one, other).tolist() == compiled(one, other).tolist()
 
 
+def test_arrays_of_one_named_size_share_it_where_names_are_known() -> None:
+    compiled = plica.jit(_grow_first, abstracted_axes=({0: "n"}, {0: "n"}))
+    with pytest.raises(ShapeError, match=r"'a' has size n and becomes .*'b', which shares that size, keeps it"):
+        compiled(np.arange(3.0), np.ones(3))
+    assert _grow_first(np.arange(3.0), np.ones(3)).shape == (5,)
+
+
 # Conditions and arguments: the same is refused, with the same words, whether a function is traced or not
 
 NO_TRUTHS = (

@@ -106,6 +106,44 @@ def test_transforms_of_torch() -> None:
     assert torch.func.grad(lambda x: compiled(x).sum())(x).tolist() == [3.0, 12.0]
 
 
+def _each_place(x):
+    return plica.for_loop(0, x.shape[0], 1, lambda i, y: y.at[i].set(y[i] * 2 + pnp.sum(y)), x)
+
+
+UPDATES = {
+    "set at a place": (lambda x: x.at[0].set(x[1] * 3), lambda x: torch.cat([x[1:2] * 3, x[1:]])),
+    "add to a place": (lambda x: x.at[1].add(x[0] * x[2]), lambda x: torch.stack([x[0], x[1] + x[0] * x[2], x[2]])),
+    "multiply a slice": (lambda x: x.at[1:].multiply(x[0]), lambda x: torch.cat([x[:1], x[1:] * x[0]])),
+    "in a loop": (_each_place, lambda x: _by_place(x)),
+}
+
+
+def _by_place(x: torch.Tensor) -> torch.Tensor:
+    parts = list(x.unbind(0))
+    for place, part in enumerate(parts):
+        parts[place] = part * 2 + sum(parts)
+    return torch.stack(parts)
+
+
+@pytest.mark.parametrize("case", UPDATES)
+def test_updates_under_transforms_of_torch(case: str) -> None:
+    """Mapped by vmap with the derivative taken outside, torch's select_scatter has wrong gradients."""
+    function, plain = UPDATES[case]
+    compiled = plica.jit(function)
+    rows = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+    before = rows.clone()
+    for transformed in (
+        lambda f: torch.vmap(f)(rows),
+        lambda f: torch.func.grad(lambda x: torch.vmap(f)(x).sin().sum())(rows),
+        lambda f: torch.vmap(torch.func.grad(lambda x: f(x).sin().sum()))(rows),
+        lambda f: torch.vmap(torch.func.jacrev(f))(rows),
+        lambda f: torch.func.jacfwd(f)(rows[0]),
+        lambda f: torch.func.hessian(lambda x: f(x).sin().sum())(rows[1]),
+    ):
+        torch.testing.assert_close(transformed(compiled), transformed(plain))
+    assert torch.equal(rows, before)
+
+
 def test_a_captured_parameter_is_trained() -> None:
     weight = torch.nn.Parameter(torch.tensor([0.0, 0.0]))
     target = torch.tensor([1.0, -2.0])

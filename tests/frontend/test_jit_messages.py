@@ -1,4 +1,5 @@
 """What is said of integers that are divided by zero, of numbers beyond 64 bits, and of captured arrays that change."""
+# ruff: noqa: ARG005 - the tables hold functions of loops' arguments
 
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.errors import BoundsError, InputError, VerifyError, ZeroDivisorError
+from plica.errors import BoundsError, DTypeError, InputError, VerifyError, ZeroDivisorError
 
 WHOLE, ZERO = torch.tensor([4, 6]), torch.tensor([2, 0])
 BEYOND = 2**63
@@ -69,6 +70,21 @@ def test_a_number_beyond_64_bits_is_refused(function: Any, arguments: Any, setti
             run(*arguments)
 
 
+IN_A_FUNCTION: Any = {
+    "an update": (lambda x: x.at[0].set(BEYOND), "update"),
+    "a carry": (lambda x: plica.for_loop(0, 3, 1, lambda i, a: a + 1, BEYOND), "an argument of for_loop"),
+    "a bound": (lambda x: plica.for_loop(0, BEYOND, 1, lambda i, a: a + 1, x), "the bound of a loop"),
+    "the result of a body": (lambda x: plica.for_loop(0, 3, 1, lambda i, a: BEYOND, 0), "the result of body"),
+    "the result": (lambda x: (x, BEYOND), "the result of a traced function"),
+}
+
+
+@pytest.mark.parametrize(("function", "what"), IN_A_FUNCTION.values(), ids=IN_A_FUNCTION)
+def test_a_number_beyond_64_bits_in_a_function_is_refused_with_its_line(function: Any, what: str) -> None:
+    with pytest.raises(DTypeError, match=rf"test_jit_messages.py:\d+: {what}: the number {BEYOND} does not fit int64"):
+        plica.jit(function)(WHOLE)
+
+
 def test_a_number_in_a_program_fits_its_dtype() -> None:
     text = "{ lambda ; x:i64[] . let y:i64[] = add x 9223372036854775808:i64[] in (y,) }"
     with pytest.raises(VerifyError, match="an operand, 9223372036854775808, does not fit int64"):
@@ -100,3 +116,20 @@ def test_a_captured_numpy_array_keeps_its_shape() -> None:
     kept.resize(4, refcheck=False)
     with pytest.raises(InputError, match=r"has shape \(4,\) now"):
         run(torch.ones(3))
+
+
+def test_a_captured_array_keeps_its_dtype() -> None:
+    """Torch would promote where it can, and fail with a message of its own where it cannot."""
+    module = torch.nn.Linear(3, 1, bias=False)
+    kept = np.ones(3, dtype=np.float32)
+    scaled, multiplied = plica.jit(lambda x: x * module.weight), plica.jit(lambda x: x * kept)
+    for run in (scaled, multiplied):
+        run(torch.ones(3))
+    module.double()
+    with pytest.raises(InputError, match=r"has dtype torch.float64 now, but was compiled as \w+:f32\[1,3\]; give it"):
+        scaled(torch.ones(3))
+    kept.dtype = np.dtype("int32")  # type: ignore[misc,assignment]  # the same bytes as other numbers
+    with pytest.raises(InputError, match=r"has dtype torch.int32 now"):
+        multiplied(torch.ones(3))
+    module.float()
+    assert scaled(torch.ones(3)).dtype == torch.float32

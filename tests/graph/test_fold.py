@@ -247,6 +247,36 @@ def test_unlike_modules_are_refused_in_one_group() -> None:
     assert fold([a], [x], [y]).nodes == ((a,), (x,), (y,))
 
 
+# what is wrong: frontiers, outputs, what build_folded_graph is given beside, the message
+MALFORMED: dict[str, tuple[Sequence[str], str, dict[str, Any], str]] = {
+    "an output in no frontier": (["a"], "b", {}, "the output 'b' is in no frontier"),
+    "a node in two frontiers": (["ab", "xa"], "x", {}, "a node of the group that begins with 'a' comes twice"),
+    "a node twice in one": (["aab"], "a", {}, "a node of the group that begins with 'a' comes twice"),
+    "no folds": (["a"], "a", {"folds_fn": lambda _: ()}, "'a' has no folds; let folds_fn give"),
+    "a fold that is not there": (
+        ["a", "x"],
+        "x",
+        {"folds_fn": lambda node: [[("a", 1)]] if node == "x" else [[]]},
+        "'x' reads fold 1 of 'a', which has 1; folds are counted from 0",
+    ),
+    "a fold from the end": (
+        ["a", "x"],
+        "x",
+        {"folds_fn": lambda node: [[("a", -1)]] if node == "x" else [[]]},
+        "'x' reads fold -1 of 'a', which has 1; folds are counted from 0",
+    ),
+    "one folded node for two groups": (["a", "x"], "x", {"fold_group_fn": lambda _: "same"}, "gave 'same' for two"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_frontiers_and_folds_are_refused(name: str) -> None:
+    frontiers, outputs, beside, message = MALFORMED[name]
+    arguments = {"fold_group_fn": "".join, "fold_settings": lambda node: node in "xy", **beside}
+    with pytest.raises(GraphError, match=message):
+        build_folded_graph(frontiers, outputs, lambda node: ("a",) if node in "xy" else (), **arguments)
+
+
 def test_what_is_not_in_the_graph_is_not_found() -> None:
     (_, _, _, info) = build_folded_graph([["a", "b"]], ["a"], lambda _: (), tuple, fold_settings=type)
     with pytest.raises(GraphError, match="'c' is not part of the folded graph"):

@@ -1,5 +1,8 @@
 """One pass of rules over a graph: entry and exit points, what is joined to what, what goes and what stays."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from plica.errors import GraphError
@@ -113,6 +116,34 @@ def test_a_replacement_that_reads_what_it_was_not_given_is_refused() -> None:
         show(letters("x; b = g x; a = f b", "a"), inner)
 
 
+def fails(_: object) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("rule", "where"),
+    [
+        (Rule("bad", "f(g(x)) -> ?", CHAIN, fails, laws=ORDINARY), "in rule bad at a"),
+        (Rule("bad", "f(g(x)) -> ?", CHAIN, fuse, fails, laws=ORDINARY), "in the search for bad at a"),
+        (
+            Rule("bad", "f -> ?", Pattern(Entry("f", "f", ("x",), config={"n": fails})), fuse, laws=ORDINARY),
+            "in the search for bad at a",
+        ),
+    ],
+    ids=["replacement", "condition", "predicate"],
+)
+def test_an_error_within_a_rule_names_the_rule_and_the_place(rule: Rule, where: str) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        show(letters("x; b = g x; a = f b", "a", a={"n": 1}), rule)
+    assert caught.value.__notes__ == [where]
+
+
+def test_a_strategy_that_gives_no_matches_at_all_is_refused() -> None:
+    nothing: Any = lambda *_: None  # noqa: E731
+    with pytest.raises(GraphError, match="a strategy gave None; return the matches"):
+        optimize_graph(letters("x; b = g x; a = f b", "a").view(), [FUSE], nothing)
+
+
 def test_near_misses_are_told() -> None:
     told = []
     graph = letters("x; b = g x; a = f b; c = h b", "a", "c")
@@ -152,6 +183,26 @@ def test_a_matching_function_of_ones_own_fuses_nothing_that_is_read() -> None:
     )
     assert [one.match.root.name for one in result.applied] == ["e"]
     assert misses == ["b is also read by c"]
+
+
+def test_a_name_that_no_pattern_has_is_refused_where_a_match_is_asked_for_it() -> None:
+    graph = letters("x; b = g x; a = f b", "a").view()
+    for name in ("unknown", "*inputs"):
+        rule = Rule("typo", "", CHAIN, partial(lambda name, match: match[name], name), laws=ORDINARY)
+        with pytest.raises(GraphError, match=r"asked for '.*'; its entries are n0, n1, its inputs inputs \(asked for"):
+            optimize_graph(graph, [rule])
+
+
+def test_a_matching_function_of_ones_own_says_of_every_entry_which_node_it_is() -> None:
+    graph = letters("x; b = g x; a = f b", "a").view()
+    with pytest.raises(GraphError, match="matched n0 at a without saying which node 'n1' is"):
+        optimize_graph(graph, [FUSE], match_function=lambda node, pattern, *_: GraphOptMatch(pattern, {"n0": node}))
+
+
+def test_a_strategy_that_forgets_to_return_is_refused() -> None:
+    graph = letters("x; b = g x; a = f b", "a").view()
+    with pytest.raises(GraphError, match="a strategy gave None; return the matches to apply"):
+        optimize_graph(graph, [FUSE], lambda *_: None)  # type: ignore[arg-type]  # the mistake
 
 
 def test_a_deep_graph_is_no_recursion() -> None:

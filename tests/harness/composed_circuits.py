@@ -144,8 +144,12 @@ def _tables_body(xp: Any, semiring: Any, _: TwoTables, params: Any, x: Any) -> A
 
 
 def _tables_marginal(xp: Any, semiring: Any, _: TwoTables, params: Any) -> Any:
-    total = xp.sum(params["left"] * params["right"], axis=-1)
-    return semiring.from_linear(xp, xp.expand_dims(total, axis=1))
+    tables, states = [params.weight(name) for name in ("left", "right")], int(params["left"].shape[2])
+    terms = []
+    for state in range(states):  # as products of weights, not of numbers: where one underflows its logarithm does not
+        both = [one.map(lambda table, at=state: xp.expand_dims(table[:, :, at], axis=1)) for one in tables]
+        terms.append(semiring.product(xp, *(semiring.from_weight(xp, one) for one in both)))
+    return semiring.total(xp, terms)
 
 
 def _never(*_: Any) -> Any:

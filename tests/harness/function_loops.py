@@ -336,7 +336,7 @@ def _numbers(write: Writer, trips: int) -> list[Carry]:
         return [_counting(name, trips)]
     if first.dim is None:
         value = replace(first, text=name, low=min(first.low, 0), high=max(first.high, 0))
-        return [Carry(first.text, first, value, step="{} * 0.5")]
+        return [Carry(first.text, first, value, step="{} * 0.5" if is_float(first) else "{}")]
     low, high = limits(first.dim)
     step = write.one_of(("{} + 1", "{} - 1", "{}"))
     atom = Atom(name, low - trips, high + trips)

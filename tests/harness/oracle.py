@@ -58,6 +58,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
     "MatMulParameter": lambda _, a, b: a @ b,
     "ClampParameter": lambda config, x: np.clip(x, config["vmin"], config["vmax"]),
+    "IndexParameter": lambda config, x: np.take(x, config["indices"], config["axis"]),
     "MixingWeightParameter": lambda _, x: _diagonals(x),
 }
 

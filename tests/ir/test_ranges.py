@@ -78,6 +78,7 @@ def test_a_maximum_of_two_zeros_may_be_either() -> None:
         ((-1.0, 1.0), False, False),
         ((-2.0, -1.0), False, True),
         ((-2.0, -0.0), False, False),
+        ((-2.0, -1e-60), False, False),
         (None, False, False),
     ],
 )
@@ -104,3 +105,18 @@ def test_the_range_of_known_numbers(values, expected) -> None:
     assert found == expected
     if found is not None and expected is not None:
         assert list(map(key, found)) == list(map(key, expected))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_sign_of_a_sum_is_that_of_fewer_digits_too(dtype: str) -> None:
+    numbers = np.round(np.random.default_rng(0).uniform(-1, 1, (300, 2)), 2)
+    for x, y in numbers.tolist():
+        for number in (x + y, float(np.float32(x) + np.float32(y)), 0.5):
+            low, high = ranges.minus((number, number), ranges.plus((x, x), (y, y)))
+            found = number - (np.asarray(x, dtype) + np.asarray(y, dtype))
+            assert np.sign(low) <= np.sign(found) <= np.sign(high), (number, x, y)
+
+
+def test_bounds_that_have_few_digits_cancel_exactly() -> None:
+    assert ranges.minus((1.0, 1.0), (0.0, 1.0)) == (0.0, 1.0)
+    assert ranges.plus((-0.75, inf), (0.75, inf)) == (0.0, inf)

@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plica.errors import ShapeError
+from plica.ir.program import Var
 from plica.ir.sizes import (
     Dim,
     Size,
     atoms,
     evaluate,
     floor_divide,
+    is_nonnegative_by_cases,
     opaque,
     product,
     remainder,
@@ -21,7 +23,7 @@ from plica.ir.sizes import (
     substitute,
     total,
 )
-from plica.ir.types import DBIdx
+from plica.ir.types import SCALAR_SIZE, DBIdx
 
 N, M, K = (Size.of(DBIdx(index)) for index in range(3))
 VALUES = st.fixed_dictionaries({DBIdx(index): st.integers(-4, 9) for index in range(3)})
@@ -166,6 +168,42 @@ def test_same(first: Dim, second: Dim, answer: bool | None) -> None:
 )
 def test_text_of_normal_forms(size: Dim, text: str) -> None:
     assert str(size) == text
+
+
+# sizes of axes, which are never negative
+AXES = [Var(name, SCALAR_SIZE, is_size=True) for name in "nm"]
+ROWS, COLUMNS = map(Size.of, AXES)
+
+
+@given(_expressions(("+", "-", "*", "min", "max")), st.lists(st.integers(0, 9), min_size=3, max_size=3))
+def test_what_is_said_to_be_nonnegative_is(expression, numbers) -> None:
+    values: dict[Any, int] = dict(zip(AXES, numbers, strict=False))
+    dims = {DBIdx(0): ROWS, DBIdx(1): COLUMNS, DBIdx(2): numbers[2]}
+    size = substitute(_symbolic(expression), dims.__getitem__)  # type: ignore[arg-type]  # no other atoms are drawn
+    if is_nonnegative_by_cases(size):
+        assert evaluate(size, values.__getitem__) >= 0
+
+
+CLIPPED = opaque("min", ROWS, 3) - opaque("min", ROWS, 1)  # as in x[1:3]
+
+
+@pytest.mark.parametrize(
+    ("size", "answer"),
+    [
+        (opaque("min", ROWS, 1), True),
+        (CLIPPED, True),
+        (ROWS - opaque("min", ROWS, 3), True),
+        (opaque("max", ROWS, COLUMNS) - COLUMNS, True),
+        (ROWS + COLUMNS - opaque("max", ROWS, COLUMNS), True),
+        (ROWS - COLUMNS, False),
+        (opaque("min", ROWS, COLUMNS) - 1, False),
+        (1 - CLIPPED, False),
+        (opaque("max", ROWS - 1, 0) * COLUMNS - 1, False),
+    ],
+    ids=str,
+)
+def test_minima_and_maxima_are_nonnegative_by_cases(size: Dim, answer: bool) -> None:
+    assert is_nonnegative_by_cases(size) is answer
 
 
 def test_atoms_are_found_within_opaque_functions_in_order() -> None:

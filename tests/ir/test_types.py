@@ -133,6 +133,8 @@ def test_array_types() -> None:
     assert [one(2).name for one in (DBIdx, InDBIdx, OutDBIdx)] == ["DBIdx(2)", "InDBIdx(2)", "OutDBIdx(2)"]
     with pytest.raises(ShapeError, match=r"the negative size -1: f32\[2,-1\]"):
         array_type([2, -1], DType.FLOAT32)
+    with pytest.raises(ShapeError, match=rf"the size {2**63}, but sizes are below 2\*\*63: f32\[{2**63}\]"):
+        array_type([2**63], DType.FLOAT32)
 
 
 def test_specs() -> None:

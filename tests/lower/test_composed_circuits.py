@@ -16,7 +16,8 @@ from tests.harness.composed_circuits import ROWS, Composer, reference
 STRATEGIES: tuple[Any, ...] = (OptMatchStrategy.LARGEST_MATCH, OptMatchStrategy.FIRST_RULE, cost_guided)
 DRAWS = [
     *range(12),
-    *(pytest.param(seed, marks=pytest.mark.full) for seed in range(12, 1000)),
+    117,  # a table entry of 1.7e-41 in float32, whose logarithm is an ordinary number
+    *(pytest.param(seed, marks=pytest.mark.full) for seed in range(12, 1000) if seed != 117),
 ]
 
 
@@ -46,8 +47,6 @@ def test_values_and_gradients_are_those_of_the_definition(seed: int) -> None:
         seen = expected > -60 if semiring == "sum-product" else np.isfinite(expected)
         where = f"{seed}, {dtype}, {semiring}"
         assert np.allclose(logs.detach().numpy()[seen], expected[seen], tolerance, tolerance), where
-        if dtype == torch.float32 and composer.scale > 5:
-            continue  # draw 117: one percent of a gradient at logits of 40 is lost, with and without rules
         if not directions or not seen.any() or not logs.requires_grad:
             continue
         factors = rng.normal(size=expected.shape) * seen

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from plica import PipelineContext
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import GraphError
+from plica.graph.optimize import Replacement, Rule
+from plica.graph.pattern import Entry, Pattern
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.layer_map import LayerMap
 from plica.lower.optimize import DEFAULT_RULES, Provenance, Rules, optimize_circuit
@@ -28,6 +30,7 @@ from plica.symbolic.parameters import (
     softmax_normal,
 )
 from tests.harness.circuits import circuits
+from tests.harness.layer_cases.holding import BLEND_ROW, WEIGHED_ROW, BlendLayer, WeighedLayer
 from tests.harness.own_leaves import LowRank
 
 IDENTITY = ConstantParameter(2, 2, value=[[1.0, 0.0], [0.0, 1.0]])
@@ -114,6 +117,52 @@ def test_layers_whose_leaves_have_a_rule_are_found_as_they_were_described() -> N
     (place,) = compiled.get_compiled_layers(total)
     assert place.layer is not total
     assert compiled.get_symbolic_layers(place.group, place.fold) == {total: ()}
+
+
+def test_held_layers_are_where_their_holders_are() -> None:
+    inner = [WeighedLayer(one, softmax_normal((2,))) for one in inputs(2)]
+    outer = [WeighedLayer(one, softmax_normal((2,))) for one in inner]
+    product, total = HadamardLayer(2, 2), SumLayer(2, 1)
+    circuit = Circuit([*outer, product, total], {product: outer, total: [product]}, [total])
+    context = PipelineContext()
+    context.add_layer_compilation_rule(WEIGHED_ROW)
+    compiled = context.compile(circuit)
+    for fold, (one, middle) in enumerate(zip(outer, inner, strict=True)):
+        for layer, role in ((middle, "WeighedLayer.part"), (middle.part, "WeighedLayer.part.part")):
+            (place,) = compiled.get_compiled_layers(layer)
+            assert (place.group, place.fold, place.roles) == (0, fold, (role,))
+            assert context.get_compiled_layers(layer) == {compiled: (place,)}
+        assert compiled.get_symbolic_layers(0, fold) == {
+            one: (),
+            middle: ("WeighedLayer.part",),
+            middle.part: ("WeighedLayer.part.part",),
+        }
+    lines = compiled.explain(inner[1].part).splitlines()
+    assert lines[0] == "described: CategoricalLayer(scope={1}, 2)"
+    assert lines[1].startswith("  'part.part' of WeighedLayer(1, part=")
+    assert lines[1].endswith("whose row computes it")
+    assert any(line.startswith("folded: fold 1 of 2 in group 0, 2 x WeighedLayer(") for line in lines)
+    assert "there together with WeighedLayer(part=" in compiled.explain(outer[1])
+    with pytest.raises(GraphError, match="is no layer of Circuit"):
+        compiled.explain(inputs(1)[0])
+
+
+def test_a_held_layer_whose_holder_was_fused_is_in_the_fused_layer() -> None:
+    identity = BlendLayer((SumLayer(2, 2, weight=IDENTITY),))
+    (one,) = inputs(1)
+    rule = Rule(
+        "one-part",
+        "sum of one -> x",
+        Pattern(Entry("blend", BlendLayer, ("x",))),
+        lambda match: Replacement((), match["x"]),
+        laws=frozenset(),
+    )
+    compiler = TorchCompiler(rules=Rules(shatter=(rule,)))
+    compiler.add_layer_rule(BLEND_ROW)
+    compiled = compiler.compile(Circuit([one, identity], {identity: [one]}, [identity]))
+    (place,) = compiled.get_compiled_layers(identity.parts[0])
+    assert (type(place.layer), place.roles) == (CategoricalLayer, ("BlendLayer.parts.0", "one-part.blend"))
+    assert "became nothing: CategoricalLayer(0, scope={0}, 2) is read instead" in compiled.explain(identity.parts[0])
 
 
 def test_a_layer_that_no_output_needs_is_nowhere() -> None:

@@ -1,14 +1,18 @@
 """Registries of rules: scoped to a context, in front of Plica's rows, and messages for rows that are wrong."""
 
+import copy
 import math
+import pickle
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from plica import PipelineContext
-from plica.errors import DTypeError, UnsupportedError
+from plica.errors import DTypeError, ShapeError, UnsupportedError
+from plica.files.model import load_model, save_model
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import InitializerRow, NormalInitializer, UniformInitializer
@@ -24,7 +28,14 @@ from plica.symbolic.layers import (
     SumRow,
 )
 from plica.symbolic.operators import OperatorRow
-from plica.symbolic.parameters import ConstantParameter, ExpParameter, LeafRow, OperationRow, TensorParameter
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    ExpParameter,
+    LeafRow,
+    OperationRow,
+    SoftmaxParameter,
+    TensorParameter,
+)
 from tests.harness.circuits import mixture
 from tests.harness.own_layers import NEIGHBOURS
 
@@ -76,6 +87,63 @@ def test_a_row_for_what_a_rule_makes_is_taken() -> None:
     compiled = context.compile(circuit)
     plain.load_state_dict(compiled.state_dict())
     torch.testing.assert_close(compiled(X), plain(X) + math.log(2))
+
+
+def _halved(xp: Any, semiring: Any, layer: Any, params: Any, x: Any) -> Any:
+    half = semiring.from_linear(xp, xp.full((1, 1, 1), 0.5, dtype=xp.float32))
+    return semiring.product(xp, LAYER_ROWS[CategoricalLayer].body(xp, semiring, layer, params, x), half)
+
+
+def _cooled(xp: Any, operation: Any, x: Any) -> Any:  # noqa: ARG001
+    return xp.softmax(2 * x, axis=-1)
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("optimize", [True, False])
+def test_rows_for_inputs_and_operations_hold_in_copies_and_for_what_was_saved(
+    tmp_path: Path, fold: bool, optimize: bool
+) -> None:
+    """An input layer whose units are halved, and softmaxes of twice the scores: plain circuits tell what they mean."""
+
+    def context() -> PipelineContext:
+        found = PipelineContext(fold=fold, optimize=optimize)
+        own = replace(LAYER_ROWS[CategoricalLayer], body=_halved)
+        found.add_layer_compilation_rule(own, override=True)
+        found.add_parameter_compilation_rule(OperationRow(SoftmaxParameter, _cooled), override=True)
+        return found
+
+    circuit = product_of_two()
+    compiled = context().compile(circuit)
+    state = compiled.state_dict()
+    plain = PipelineContext().compile(circuit)
+    plain.load_state_dict({**state, "3.weight": 2 * state["3.weight"]})
+    expected = plain(X) - math.log(4)
+    save_model(tmp_path / "a.plica", circuit, {key: one.numpy() for key, one in state.items()}, {})
+    saved = load_model(tmp_path / "a.plica")
+    loaded = context().compile(saved.circuit)
+    loaded.load_state_dict({key: torch.from_numpy(one) for key, one in saved.tensors.items()})
+    for one in (compiled, loaded, copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+        torch.testing.assert_close(one(X), expected)
+        torch.testing.assert_close(one(X.float()), expected)
+
+
+WRONG_VALUES: dict[str, tuple[Any, str]] = {
+    "the units of the input": (lambda *given: given[4][0], r"a value of f32\[1,b,3\]"),
+    "an array": (lambda *given: given[4][0][0], "Tracer"),
+    "a number": (lambda *_: 3, "int 3"),
+    "nothing": (lambda *_: None, "NoneType None"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_VALUES)
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_row_that_returns_no_value_with_the_units_of_its_layer_is_refused(case: str, alone: bool) -> None:
+    body, found = WRONG_VALUES[case]
+    context, circuit = PipelineContext(), product_of_two()
+    context.add_layer_compilation_rule(SumRow(SumLayer, body), override=True)
+    message = rf"SumLayer\(.*: the SumRow of SumLayer gave {found}.*; expected .* of shape \(1, B, 1\)"
+    with pytest.raises(ShapeError, match=message):
+        _ = context.compile_layer(circuit.layers[3]) if alone else context.compile(circuit)
 
 
 def test_a_row_of_ones_own_is_replaced_by_another() -> None:

@@ -63,6 +63,16 @@ def test_rows_have_samples_with_something_in_them(op: Op) -> None:
     assert all(isinstance(sample, Sample) for sample in samples)
 
 
+@over(CASES)
+def test_what_must_not_be_negative_is_not_for_what_a_row_computes(each) -> None:
+    each(_is_not_negative)
+
+
+def _is_not_negative(case: Case) -> None:
+    types = [array_type(array.shape, as_dtype(array.dtype)) for array in case.inputs]
+    assert not OPS[case.op].checks_sizes(types, case.params)
+
+
 def test_names_are_the_keys() -> None:
     assert all(name == op.name for name, op in OPS.items())
 

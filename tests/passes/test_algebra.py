@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import plica.tracing.namespace as xp
 from plica.frontend.programs import interpret, trace, verify
+from plica.graph.optimize import ORDINARY, Replacement, Rule
+from plica.graph.pattern import Entry, Pattern
 from plica.ir.dtypes import DType
-from plica.ir.program import Program, Var
+from plica.ir.program import Literal, Program, Var
 from plica.ir.types import array_type, spec
 from plica.passes.algebra import ALGEBRA, Fired, simplify
 from plica.passes.dead_code import eliminate_dead_code
@@ -120,3 +123,30 @@ def test_what_fired_is_noted_by_rule_and_place() -> None:
     assert fired == {"own: x * 1 -> x": [equation.source for equation in program.equations[:2]]}
     simplify(of(lambda x: xp.negative(xp.negative(x))), fired=fired)
     assert [text.partition(": ")[2] for text in fired] == ["x * 1 -> x", "-(-x) -> x"]
+
+
+def test_one_number_may_stand_in_several_places() -> None:
+    to_zero = Rule(
+        "minus-itself",
+        "x - x -> 0",
+        Pattern(Entry("difference", "subtract", ("x", "x"))),
+        lambda match: Replacement.chain((), Literal(0.0, match.root.outputs[0].type)),
+        laws=ORDINARY,
+    )
+    program = trace(lambda x, y: (x - x) + (y - y) * 2.0, spec(()), spec(()))
+    assert "subtract" not in str(simplify(program, [to_zero]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: 1 / (xp.astype(xp.minimum(x, -1e-60), "float32") + 0.0),  # -1e-60 is -0.0 there
+        lambda x: xp.abs(
+            1.4 - (xp.clip(xp.astype(x, "float32"), 0.0, 0.86) + xp.clip(xp.astype(x, "float32"), 0.0, 0.54))
+        ),
+    ],
+)
+def test_what_is_known_of_zero_holds_where_digits_are_few(function: Callable[..., Any]) -> None:
+    program = trace(function, spec(2, "float64"))
+    x = np.asarray([5.0, -1e-50])
+    np.testing.assert_array_equal(interpret(simplify(program), x), interpret(program, x))

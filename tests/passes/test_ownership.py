@@ -18,7 +18,7 @@ from plica.ops import OPS
 from plica.passes.clean import clean
 from plica.passes.memory import plan_memory
 from plica.passes.ownership import owned
-from tests.harness import owned_arrays
+from tests.harness import aliased_functions, owned_arrays
 from tests.harness.programs import one_equation, run_torch, to_torch
 from tests.harness.samples import CASES, Case, over
 
@@ -440,3 +440,52 @@ def test_random_functions_compute_what_copies_compute(seed: int) -> None:
 def test_more_random_functions_compute_what_copies_compute(start: int) -> None:
     for seed in range(start, start + 100):
         _check_drawn(seed)
+
+
+def _check_aliases(seed: int) -> None:
+    """A random function has numpy's results and eager gradients for any size, and leaves arguments alone."""
+    text = aliased_functions.drawn(seed)
+    by_copies = aliased_functions.loaded(text, aliased_functions.ON_NUMPY)
+    function = aliased_functions.loaded(text, aliased_functions.ON_PLICA)
+    eager = aliased_functions.loaded(text, aliased_functions.EAGER)
+    dynamic = plica.jit(function, abstracted_axes=({0: "n"}, {0: "n"}, {0: "n", 1: "n"}, {0: "n"}))
+    for run, size in ((dynamic, 4), (dynamic, 5), (plica.jit(function), 4)):
+        arguments = aliased_functions.arguments(seed, size)
+        given = [torch.tensor(one) for one in arguments]
+        aliased = [given[0], given[0], given[2].T, given[2][1]]  # which share memory with one another
+        for tensors in (given, aliased, [one.clone().requires_grad_() for one in given]):
+            expected = by_copies(*(one.detach().numpy().copy() for one in tensors))
+            for one, wanted in zip(_results(run(*tensors)), expected, strict=True):
+                np.testing.assert_allclose(one, wanted, rtol=1e-9, atol=1e-9, err_msg=text)
+        for tensor, before in zip(given, arguments, strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), before, err_msg=text)
+        if run is dynamic:
+            for found, slope in zip(_slopes(run, given), _slopes(eager, given), strict=True):
+                torch.testing.assert_close(found, slope, msg=text)
+
+
+def _slopes(function: Callable[..., Any], given: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients of a weighted sum of the results; those of the last argument alone where it alone has some."""
+    found = []
+    for learned in (range(4), (3,)):
+        tensors = [one.clone().requires_grad_(place in learned) for place, one in enumerate(given)]
+        total = sum(
+            (one * torch.linspace(0.5, 1.5, one.numel()).reshape(one.shape)).sum() for one in function(*tensors)
+        )
+        wanted = [tensors[place] for place in learned]
+        if total.requires_grad:
+            slopes = torch.autograd.grad(total, wanted, allow_unused=True)
+            found += [torch.zeros(()) if one is None else one for one in slopes]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_functions_of_aliases_compute_what_copies_compute(seed: int) -> None:
+    _check_aliases(seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(100, 2100, 100))
+def test_more_random_functions_of_aliases_compute_what_copies_compute(start: int) -> None:
+    for seed in range(start, start + 100):
+        _check_aliases(seed)

@@ -195,6 +195,65 @@ def a_scan_along_an_outer_carry(x):
     return outer(x)
 
 
+# Some sizes of a carry stay while others grow: what stays is known within, where a body needs it
+
+
+ROWS = ((ramp(2), ramp(3, 2)), (ramp(0), ramp(2, 0)), (ramp(1), ramp(1, 1)), (ramp(2), ramp(0, 2)))
+
+
+@related([N, spec(("m", "n"))], ROWS)
+def rows_of_a_carry_that_grows(x, y):
+    """The inner carries share the size of a row, and grow by it and by the captured one."""
+
+    def step(grown, row):
+        @plica.while_loop(lambda i, a, b: i < 2)
+        def inner(i, a, b):
+            return i + 1, pnp.concat([a, x]), pnp.concat([b, _zeros(row.shape[0])])
+
+        _, a, b = inner(0, row, row)
+        return pnp.concat([grown, _zeros(1, x.shape[0])]), pnp.sum(a + b)
+
+    return plica.scan(step, y, y)
+
+
+@related([N, spec(("m", "n"))], ROWS)
+def a_carry_that_grows_beside_sizes_that_an_inner_loop_keeps(x, y):
+    """The inner loop gives back the captured size, which its argument turns out to have had."""
+
+    @plica.for_loop(0, 3)
+    def outer(i, a, b, grown):
+        @plica.for_loop(0, 2)
+        def inner(j, c):
+            return pnp.sum(c[:0]) + x
+
+        return inner(a), b, pnp.concat([grown, _zeros(1, a.shape[0])])
+
+    a, b, grown = outer(x, x + 1, y)
+    return a + b + pnp.sum(grown, axis=0)
+
+
+@related([N, spec(("m", "n"))], ROWS)
+def a_carry_that_grows_in_a_loop_within_loops(x, y):
+    """The sizes of two levels have to be known at a third."""
+
+    @plica.for_loop(0, 2)
+    def outer(i, grown):
+        @plica.for_loop(0, 2)
+        def middle(j, taller):
+            total = pnp.sum(taller, axis=0)
+
+            @plica.for_loop(0, 2)
+            def inner(k, a, b):
+                return pnp.concat([a, x]), pnp.concat([b, total])
+
+            a, b = inner(total, total)
+            return pnp.concat([taller, _zeros(1, x.shape[0]) + pnp.sum(a - b)])
+
+        return middle(grown)
+
+    return outer(y)
+
+
 # Branches and calls that mix an argument and a captured array
 
 

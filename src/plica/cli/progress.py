@@ -1,5 +1,6 @@
-"""The progress bar of a training run."""
+"""The progress of a training run: a bar on a terminal, else one line for each epoch."""
 
+import sys
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,6 +12,8 @@ from plica.learn.metrics import bits_per_dimension
 
 class Progress:
     """One bar over all epochs on stderr: epoch, rows a second, and bits per dimension of the last and best epoch.
+
+    A file or a pipe gets a line at the end of each epoch, since a bar there would be written anew again and again.
 
     Args:
         rows: Training rows in an epoch.
@@ -24,8 +27,15 @@ class Progress:
         self._epochs = epochs
         self._num_variables = num_variables
         self._best = float("inf")
+        drawn = sys.stderr.isatty()
+        self._tells = not quiet and not drawn
         self._bar: Any = tqdm(
-            total=rows * epochs, desc=f"epoch 0/{epochs}", unit=unit, disable=quiet, dynamic_ncols=True, smoothing=0.1
+            total=rows * epochs,
+            desc=f"epoch 0/{epochs}",
+            unit=unit,
+            disable=quiet or not drawn,
+            dynamic_ncols=True,
+            smoothing=0.1,
         )
 
     def __enter__(self) -> Self:
@@ -45,5 +55,9 @@ class Progress:
         valid = bits_per_dimension(epoch.valid, self._num_variables)
         self._best = min(self._best, valid)
         shown = "" if epoch.train is None else f"train {bits_per_dimension(epoch.train, self._num_variables):.3f}, "
-        self._bar.set_postfix_str(f"{shown}valid {valid:.3f}, best {self._best:.3f} bits/dim", refresh=False)
-        self._bar.set_description(f"epoch {epoch.number}/{self._epochs}")
+        where = f"epoch {epoch.number}/{self._epochs}"
+        figures = f"{shown}valid {valid:.3f}, best {self._best:.3f} bits/dim"
+        self._bar.set_postfix_str(figures, refresh=False)
+        self._bar.set_description(where)
+        if self._tells:
+            print(f"{where}: {figures}", file=sys.stderr, flush=True)

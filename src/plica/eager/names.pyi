@@ -487,6 +487,9 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """Ones with the shape and dtype of `x`."""
 
+def pack(x: Any, /, inner_dims_pos: Any, inner_tiles: Any, *, outer_dims_perm: Any = None, padding_value: Any = None) -> Any:
+    """`x` in tiles: the outer axes in the order `outer_dims_perm`, then the places within the tiles."""
+
 def permute_dims(x: Any, /, axes: Any) -> Any:
     """The axes of `x` in another order."""
 
@@ -685,6 +688,9 @@ def unique_inverse(x: Any, /) -> Any:
 
 def unique_values(x: Any, /) -> Any:
     """The distinct elements in ascending order; every NaN counts as distinct."""
+
+def unpack(x: Any, /, inner_dims_pos: Any, inner_tiles: Any, *, outer_dims_perm: Any = None, shape: Any = None) -> Any:
+    """The array whose tiles `x` has, of the given `shape`: without it, with what fills up the last tiles."""
 
 def unstack(x: Any, /, *, axis: Any = 0) -> Any:
     """The arrays that `x` is a stack of; their number must be known now."""

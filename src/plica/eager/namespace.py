@@ -23,13 +23,14 @@ import array_api_compat
 import numpy as np
 
 from plica.eager.scalars import Scalar, with_scalars
-from plica.errors import DTypeError, ShapeError, TraceError
+from plica.errors import ShapeError, TraceError
 from plica.ir.dtypes import as_dtype
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.types import spec
 from plica.ops import OPS
 from plica.tracing import namespace as _tracing
+from plica.tracing.namespace.literals import array_of_numbers
 from plica.tracing.namespace.results import Updates
 from plica.tracing.scope import current_trace
 from plica.tracing.signatures import signature_of, with_plain_settings
@@ -108,9 +109,7 @@ def _asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: 
     if arrays and not _is_array(obj):
         return _eager(_tracing.asarray, obj, dtype=dtype, device=device)
     if not arrays:
-        obj = np.asarray(obj)
-        if obj.dtype.kind not in "biufc":
-            raise DTypeError(f"asarray needs numbers and arrays, found {obj.dtype}.")
+        obj = array_of_numbers(obj, dtype)
     library = _library(arrays) if arrays else _torch()
     wanted = getattr(library, as_dtype(obj.dtype if dtype is None else dtype).value)
     if copy is not False and array_api_compat.is_torch_array(obj):  # torch.asarray may lose the gradient

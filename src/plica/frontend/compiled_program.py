@@ -22,6 +22,7 @@ from plica.ir.signature import bind_sizes, check_leaf
 from plica.ir.types import SCALAR_SIZE
 from plica.ir.verify import verify_program
 from plica.ops import OPS
+from plica.passes.rewriting import Rewriting
 from plica.tracing.call import call_program
 from plica.tracing.namespace.operands import as_tracer, cast
 from plica.tracing.scope import Reference, current_trace
@@ -39,6 +40,7 @@ class CompiledProgram:
         consts: What it captures, in the order of its consts or by name. A tensor is read at each call, so its entries
             may change in place, and gradients flow to it.
         backend: The name of what runs it.
+        rewriting: How it is rewritten, where that is not as by default.
 
     Attributes:
         bound: The Program and what it captures.
@@ -48,7 +50,13 @@ class CompiledProgram:
         VerifyError: The Program breaks a rule.
     """
 
-    def __init__(self, source: Program | Bound, consts: Consts | None = None, backend: str = "torch") -> None:
+    def __init__(
+        self,
+        source: Program | Bound,
+        consts: Consts | None = None,
+        backend: str = "torch",
+        rewriting: Rewriting | None = None,
+    ) -> None:
         require_backend(backend)
         program = source if isinstance(source, Program) else source.program
         verify_program(program, OPS)
@@ -56,7 +64,7 @@ class CompiledProgram:
         self.bound = Bound(program, _leaves(program, given))
         self.__name__ = "program"
         self._backend = backend
-        self._executor = EXECUTORS[backend](self.bound, self.__name__, frozenset())
+        self._executor = EXECUTORS[backend](self.bound, self.__name__, frozenset(), rewriting)
         self._dynamic = [
             {axis: str(dim) for axis, dim in enumerate(var.type.shape) if not isinstance(dim, int)}
             for var in program.arguments
@@ -72,6 +80,10 @@ class CompiledProgram:
     def code(self) -> str:
         """What the backend runs, as text."""
         return self._executor.code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have the Program and what it captures, and are compiled anew."""
+        return CompiledProgram, (self.bound.program, self.bound.leaves, self._backend)
 
     def __repr__(self) -> str:
         return f"<plica.jit of a program of {len(self.program.equations)} equation(s)>"

@@ -19,7 +19,7 @@ from plica.graph.limits import MAX_STEPS
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.program import Bound, Program
 from plica.lower.layer_map import CompiledLayer
-from plica.lower.optimize import DEFAULT_RULES, Rules
+from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer, InitializerRow
@@ -69,10 +69,11 @@ class PipelineContext:
     ) -> None:
         compiler = _load_compiler(backend)
         self._rules = CompilationRules()
-        how = {"rules": rules, "strategy": strategy, "max_steps": max_steps, **options}
+        how: dict[str, Any] = {"rules": rules, "strategy": strategy, "max_steps": max_steps}
         self._compiler: TorchCompiler = compiler(
-            semiring=semiring, fold=fold, optimize=optimize, compilation_rules=self._rules, **how
+            semiring=semiring, fold=fold, optimize=optimize, compilation_rules=self._rules, **how, **options
         )
+        self.rewriting = program_rewriting(**how) if optimize else None  # of Programs that are compiled as such
         self._tokens: list[Token[PipelineContext | None]] = []
 
     def __enter__(self) -> PipelineContext:
@@ -201,16 +202,15 @@ def compile(circuit: Program | Bound, ctx: PipelineContext | None = None, **opti
 def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) -> Any:  # noqa: A001
     """Compile a circuit in `ctx`, else in the active context, else in a new one with `options`.
 
-    A Program is compiled as `plica.jit` does it, and `options` are those of `jit`: `consts` and `backend`. Contexts say
-    how circuits become Programs, so none takes part in it.
+    A Program is compiled as `plica.jit` does it, and `options` are those of `jit`: `consts` and `backend`. Of a context
+    it takes the rules on Programs, and how they are applied.
 
     Raises:
-        UnsupportedError: `options` were given beside a context that has its own, or a context beside a Program.
+        UnsupportedError: `options` were given beside a context that has its own.
     """
     if isinstance(circuit, Program | Bound):
-        if ctx is not None:
-            raise UnsupportedError("a context compiles circuits; compile a Program with plica.compile(program).")
-        return CompiledProgram(circuit, **options)
+        context = ctx or _ACTIVE.get()
+        return CompiledProgram(circuit, rewriting=None if context is None else context.rewriting, **options)
     return _context(ctx, options).compile(circuit)
 
 

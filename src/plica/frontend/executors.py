@@ -15,6 +15,7 @@ from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound
 from plica.ops import OPS
+from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference
 
 Run = Callable[[Sequence[Any]], Any]
@@ -66,12 +67,17 @@ def result_converter(leaves: Sequence[Any], backend: str) -> Any:
     return array_api_compat.array_namespace(arrays[0]).from_dlpack
 
 
+def torch_function(name: str) -> Any:
+    """A function that says of tensors what folding needs to know; torch is imported when it is first called."""
+    return getattr(importlib.import_module("plica.backend.torch.sources"), name)
+
+
 def _torch(name: str) -> Any:
     return getattr(importlib.import_module("plica.backend.torch.functions"), name)
 
 
-def _torch_executor(bound: Bound, name: str, numbers: frozenset[int]) -> Executor:
-    executor: Executor = _torch("TorchFunction")(bound, name, numbers)
+def _torch_executor(bound: Bound, name: str, numbers: frozenset[int], rewriting: Rewriting | None = None) -> Executor:
+    executor: Executor = _torch("TorchFunction")(bound, name, numbers, rewriting)
     return executor
 
 
@@ -83,11 +89,13 @@ class _Interpreter:
         bound: The Program, and what it captures.
         name: The name of the function, which this backend does not need.
         numbers: Which arguments are Python numbers, which makes no difference here.
+        rewriting: How Programs are rewritten: here they are run as they are.
     """
 
     bound: Bound
     name: str
     numbers: frozenset[int]
+    rewriting: Rewriting | None = None
 
     @property
     def code(self) -> str:
@@ -118,7 +126,7 @@ def _on_host(leaf: Any, dtype: Any) -> Any:
     return _torch("to_numpy")(leaf) if array_api_compat.is_torch_array(leaf) else np.asarray(leaf)
 
 
-EXECUTORS: Mapping[str, Callable[[Bound, str, frozenset[int]], Executor]] = {
+EXECUTORS: Mapping[str, Callable[[Bound, str, frozenset[int], Rewriting | None], Executor]] = {
     "torch": _torch_executor,
     "interpreter": _Interpreter,
 }

@@ -33,8 +33,12 @@ from plica.frontend.arguments import (
 )
 from plica.frontend.compiled_program import CompiledProgram, Consts
 from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, require_backend, result_converter
+from plica.frontend.folding import constant_names, folded_executor
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
+from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewriting
+from plica.passes.constants.policy import FoldPolicy
+from plica.passes.rewriting import Rewriting
 from plica.tracing.call import trace_call
 from plica.tracing.control import place_of
 from plica.tracing.scope import current_trace
@@ -68,6 +72,9 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     backend: str = "torch",
     consts: Consts | None = None,
+    rules: Rules = DEFAULT_RULES,
+    constants: str | Sequence[str] = (),
+    policy: FoldPolicy | None = None,
 ) -> Any:
     """Compile a function of arrays, or a Program.
 
@@ -94,6 +101,10 @@ def jit(
         backend: "torch" runs generated code; "interpreter" runs the definition of each operation in numpy.
         consts: What a Program captures: arrays in the order of its consts, or by name. Tensors are captured by
             reference, and gradients flow to them.
+        rules: The tables of rewrites, as for circuits; those on Programs are applied.
+        constants: The names of arguments that have one value for many calls: what depends on them and on captured
+            arrays alone is computed once, and again where they change.
+        policy: How much memory that may take, and how changes are noticed.
 
     Raises:
         TraceError: The function does what cannot be recorded.
@@ -102,17 +113,22 @@ def jit(
         InputError: The consts of a Program are missing, or do not fit.
         VerifyError: A Program breaks a rule.
     """
+    check_rules(rules)
+    rewriting = program_rewriting(rules)
     if isinstance(fn, Program | Bound):
-        if abstracted_axes is not None or static_argnums != ():
+        if abstracted_axes is not None or static_argnums != () or constants:
             raise TraceError(
-                "jit: a Program names its sizes and its arguments itself; leave out abstracted_axes and static_argnums."
+                "jit: a Program names its sizes and its arguments itself; leave out abstracted_axes and "
+                "static_argnums, and fold its constants with plica.fold_constants."
             )
-        return CompiledProgram(fn, consts, backend)
+        return CompiledProgram(fn, consts, backend, rewriting)
     if consts is not None:
         raise TraceError("jit: consts belong to a Program; a function closes over its arrays.")
     if fn is None:
-        return partial(jit, abstracted_axes=abstracted_axes, static_argnums=static_argnums, backend=backend)
-    return CompiledFunction(fn, abstracted_axes, static_argnums, backend)
+        how: dict[str, Any] = {"static_argnums": static_argnums, "backend": backend, "rules": rules}
+        how |= {"constants": constants, "policy": policy}
+        return partial(jit, abstracted_axes=abstracted_axes, **how)
+    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, rewriting, constants, policy)
 
 
 class CompiledFunction:
@@ -128,13 +144,19 @@ class CompiledFunction:
         abstracted_axes: AbstractedAxes = None,
         static_argnums: int | Sequence[int] = (),
         backend: str = "torch",
+        rewriting: Rewriting | None = None,
+        constants: str | Sequence[str] = (),
+        policy: FoldPolicy | None = None,
     ) -> None:
         require_backend(backend)
         update_wrapper(self, fn)
+        self._constants = (constants,) if isinstance(constants, str) else tuple(constants)
+        self._policy = policy
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
         self.num_compilations = 0
         self._fn = fn
         self._backend = backend
+        self._rewriting = rewriting
         self._axes = abstracted_axes
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self._compiled: dict[Hashable, _Compiled] = {}
@@ -188,7 +210,9 @@ class CompiledFunction:
         try:
             if instance not in self._methods:
                 method = _method_of(self._fn, instance)
-                self._methods[instance] = CompiledFunction(method, self._axes, self._static, self._backend)
+                self._methods[instance] = CompiledFunction(
+                    method, self._axes, self._static, self._backend, self._rewriting, self._constants, self._policy
+                )
             return self._methods[instance]
         except TypeError:
             raise TraceError(
@@ -293,7 +317,12 @@ class CompiledFunction:
     def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
-        executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers)
+        executor: Executor
+        if self._constants:
+            names = constant_names(self._fn, self._constants, trees, traced.bound.program)
+            executor = folded_executor(traced.bound, names, self._backend, self._policy, self._rewriting)
+        else:
+            executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1
         return _Compiled(traced, executor)
 

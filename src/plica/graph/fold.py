@@ -109,10 +109,21 @@ def own_settings(node: Any) -> Hashable:
 
 
 def group_foldable(nodes: Iterable[Node], fold_settings: Settings[Node] = own_settings) -> list[list[Node]]:
-    """`nodes` that have equal settings together, in order of first appearance."""
+    """`nodes` that have equal settings together, in order of first appearance.
+
+    Raises:
+        GraphError: Settings cannot be compared as a key: a list, a dictionary.
+    """
     groups: dict[Hashable, list[Node]] = {}
     for node in nodes:
-        groups.setdefault(fold_settings(node), []).append(node)
+        settings = fold_settings(node)
+        try:
+            groups.setdefault(settings, []).append(node)
+        except TypeError as error:
+            raise GraphError(
+                f"the settings by which {node!r} folds are no key ({error}), found {settings!r}; let fold_settings() "
+                "return a tuple of numbers, texts and tuples"
+            ) from None
     return list(groups.values())
 
 
@@ -268,34 +279,55 @@ def build_folded_graph(
             it, every node is one fold and reads its inputs' only ones.
 
     Raises:
-        GraphError: A frontier reads a node that is not in an earlier one, or unlike nodes have equal settings.
+        GraphError: A frontier reads a node or a fold that is not in an earlier one, unlike nodes have equal settings,
+            a node comes twice or an output not at all, or groups share a folded node.
     """
     folds_of: Folds[Node] = folds_fn or (lambda node: (tuple((child, 0) for child in incomings_fn(node)),))
     first: dict[Node, FoldIndex] = {}
+    count: dict[Node, int] = {}  # of the folds of a node
     nodes: list[Folded] = []
     in_nodes: dict[Folded, tuple[Folded, ...]] = {}
     in_fold_idx: list[InFoldIdx] = []
     modules: list[tuple[Node, ...]] = []
     for frontier in ordering:
         for group in group_foldable(frontier, fold_settings):
-            folds = [(node, fold) for node in group for fold in folds_of(node)]
-            _check_alike(group, [len(fold) for _, fold in folds])
-            places = tuple(tuple(_place(first, node, child, at) for child, at in fold) for node, fold in folds)
+            own = {node: tuple(folds_of(node)) for node in group}
+            folds = [(node, fold) for node, found in own.items() for fold in found]
+            _check_group(group, own, first)
+            places = tuple(tuple(_place(first, count, node, child, at) for child, at in fold) for node, fold in folds)
             folded = fold_group_fn(tuple(group))
+            if folded in in_nodes:
+                raise GraphError(f"fold_group_fn gave {folded!r} for two groups; make a folded node for each")
+            count.update((node, len(found)) for node, found in own.items())
             in_nodes[folded] = tuple(nodes[one] for one in dict.fromkeys(one for fold in places for one, _ in fold))
             for number, (node, _) in enumerate(folds):
                 first.setdefault(node, (len(nodes), number))
             nodes.append(folded)
             in_fold_idx.append(places)
             modules.append(tuple(node for node, _ in folds))
-    out_fold_idx = tuple(first[node] for node in outputs)
+    wanted = tuple(outputs)
+    for node in wanted:
+        if node not in first:
+            raise GraphError(f"the output {node!r} is in no frontier; give frontiers of all nodes that outputs read")
+    out_fold_idx = tuple(first[node] for node in wanted)
     info = FoldIndexInfo(tuple(in_fold_idx), out_fold_idx, tuple(modules))
     return FoldedGraph(tuple(nodes), in_nodes, tuple(nodes[number] for number, _ in out_fold_idx), info)
 
 
-def _check_alike(group: Sequence[Node], arities: Sequence[int]) -> None:
+def _check_group(
+    group: Sequence[Node], folds: Mapping[Node, Sequence[Sequence[object]]], first: Mapping[Node, FoldIndex]
+) -> None:
+    """Refuse nodes that cannot be one: unlike ones, one that is folded already, or one of no folds."""
+    if len(folds) < len(group) or any(node in first for node in group):
+        raise GraphError(
+            f"a node of the group that begins with {group[0]!r} comes twice in the frontiers; give each node once"
+        )
+    none = next((node for node, found in folds.items() if not found), None)
+    if none is not None:
+        raise GraphError(f"{none!r} has no folds; let folds_fn give what each fold of a node reads, one at least")
     other = next((node for node in group if type(node) is not type(group[0])), None)
-    if other is not None or len(dict.fromkeys(arities)) > 1:
+    arities = {len(fold) for found in folds.values() for fold in found}
+    if other is not None or len(arities) > 1:
         facts = (
             f"of types {type(group[0]).__name__} and {type(other).__name__}"
             if other is not None
@@ -307,11 +339,13 @@ def _check_alike(group: Sequence[Node], arities: Sequence[int]) -> None:
         )
 
 
-def _place(first: Mapping[Node, FoldIndex], node: Node, child: Node, fold: int) -> FoldIndex:
+def _place(first: Mapping[Node, FoldIndex], count: Mapping[Node, int], node: Node, child: Node, fold: int) -> FoldIndex:
     if child not in first:
         raise GraphError(
             f"{node!r} reads {child!r}, which is not in an earlier frontier; give frontiers in topological order, as "
             "layerwise_topological_order does, and nodes that depend on one another in different ones"
         )
+    if not 0 <= fold < count[child]:
+        raise GraphError(f"{node!r} reads fold {fold} of {child!r}, which has {count[child]}; folds are counted from 0")
     number, start = first[child]
     return number, start + fold

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from plica.errors import GraphError
+from plica.errors import GraphError, PlicaError
 from plica.graph.pattern import Pattern
 from plica.graph.strategy import OptMatchStrategy, Strategy, without_overlap
 from plica.graph.view import GraphOptMatch, GraphView, NearMiss, Node, Replacement
@@ -50,6 +50,7 @@ class Search:
         begins: The positions of the patterns that may have their root at a node, all by default.
         on_near_miss: Is told where a pattern nearly matched, or its match was declined.
         replacement: What would stand in place of a match.
+        names: What messages call the patterns; by default their roots' names.
     """
 
     graph: GraphView[Any] | None = None
@@ -57,6 +58,7 @@ class Search:
     begins: Callable[[Any], Iterable[int]] | None = None
     on_near_miss: Callable[[NearMiss[Any]], None] | None = None
     replacement: Callable[[GraphOptMatch[Any]], Replacement[Any]] = _no_rules
+    names: Sequence[str] = ()
 
 
 def match_optimization_patterns(
@@ -90,9 +92,14 @@ def match_optimization_patterns(
     found: list[GraphOptMatch[Node]] = []
     for node in order:
         for number in range(len(patterns)) if search.begins is None else search.begins(node):
-            result = match_function(node, patterns[number], inputs, readers)
-            if isinstance(result, GraphOptMatch):
-                result = _accepted(result, node, patterns[number], number, graph, search)
+            try:
+                result = match_function(node, patterns[number], inputs, readers)
+                if isinstance(result, GraphOptMatch):
+                    result = _accepted(result, node, patterns[number], number, graph, search)
+            except Exception as error:
+                name = search.names[number] if search.names else patterns[number].root.name
+                add_place(error, f"in the search for {name} at {graph.describe(node)}")
+                raise
             if isinstance(result, GraphOptMatch):
                 found.append(result)
             elif isinstance(result, NearMiss):
@@ -102,8 +109,16 @@ def match_optimization_patterns(
                 raise GraphError(f"a matching function gives a GraphOptMatch, a NearMiss or None, found {result!r}")
     place = {node: position for position, node in enumerate(order)}
     preferred = strategy(tuple(found), graph, search.replacement) if found else ()
+    if not isinstance(preferred, Iterable):
+        raise GraphError(f"a strategy gave {preferred!r}; return the matches to apply, the most preferred first")
     kept = sorted(without_overlap(preferred, found), key=lambda match: place[match.root])
     return kept, {match.root: match for match in kept}
+
+
+def add_place(error: Exception, place: str) -> None:
+    """Note the rule and the place in an error that a function of a rule raised; Plica's own say where."""
+    if not isinstance(error, PlicaError):
+        error.add_note(place)
 
 
 def _accepted(
@@ -118,6 +133,12 @@ def _accepted(
         )
     if pattern.is_output and not any(node is one for one in graph.outputs):
         return None
+    lacking = [name for name in pattern.by_name if name not in result.nodes]
+    if lacking:
+        raise GraphError(
+            f"the matching function matched {pattern.root.name} at {node} without saying which node {lacking[0]!r} is; "
+            "`nodes` has the node of each entry by its name"
+        )
     match = GraphOptMatch(pattern, result.nodes, result.inputs, result.sub_matches, graph, number)
     condition = search.conditions[number] if number < len(search.conditions) else None
     reason = None if condition is None else condition(match)

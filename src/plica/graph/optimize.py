@@ -26,7 +26,7 @@ from typing import Any, Generic
 
 from plica.errors import GraphError
 from plica.graph.bind import exposed, inputs_may_fit, pattern_matcher
-from plica.graph.match import Condition, MatchFunction, Neighbours, Search, match_optimization_patterns
+from plica.graph.match import Condition, MatchFunction, Neighbours, Search, add_place, match_optimization_patterns
 from plica.graph.order import consumers, topological_order
 from plica.graph.pattern import Pattern
 from plica.graph.strategy import OptMatchStrategy, Strategy
@@ -141,6 +141,7 @@ def optimize_graph(
         begins.__getitem__,
         None if on_near_miss is None else tell,
         replacement,
+        [rule.name for rule in rules],
     )
     matches, by_root = match_optimization_patterns(
         begins,
@@ -163,7 +164,11 @@ def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunctio
 
     def safe(node: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours) -> Any:
         found = match_function(node, pattern, inputs, readers)
-        problem = exposed(found, graph, readers) if isinstance(found, GraphOptMatch) else None
+        problem = None
+        if (
+            isinstance(found, GraphOptMatch) and found.nodes.keys() >= pattern.by_name.keys()
+        ):  # the search refuses others
+            problem = exposed(found, graph, readers)
         return found if problem is None else NearMiss(node, problem.why, problem.detail)
 
     return safe
@@ -203,7 +208,11 @@ def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -
 
 def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
     """What the rule puts in place of a match, checked."""
-    replacement = rule.replacement(match)
+    try:
+        replacement = rule.replacement(match)
+    except Exception as error:
+        add_place(error, f"in rule {rule.name} at {match.graph.describe(match.root)}")
+        raise
     if not isinstance(replacement, Replacement):
         raise GraphError(
             f"rule {rule.name} at {match.graph.describe(match.root)}: it gave {replacement!r}; return "
@@ -280,7 +289,7 @@ class _Assembly(Generic[Node]):
         replacement = self.applied[match].replacement
         new = dict.fromkeys(node for node, _ in replacement.nodes)
         for node in new:
-            if node in self.taken and self.owner.get(node) is not match:
+            if node in self.taken and self.owner.get(node) is not match and not self.graph.is_value(node):
                 raise GraphError(made_before(self.applied[match], node))
         self.taken.update(new)
         for node, inputs in replacement.nodes:

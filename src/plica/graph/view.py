@@ -12,6 +12,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, final
 
+from plica.errors import GraphError
 from plica.graph.pattern import Entry, Pattern
 
 Node = TypeVar("Node", bound=Hashable)
@@ -53,6 +54,7 @@ class GraphView(Generic[Node]):
         sub_graph: `sub_graph(node, name)`: a small graph that the node carries, None where it carries none of the name.
         describe: What messages call a node.
         context: What rules may know beside the graph, such as the algebra; whatever the caller gives.
+        is_value: Whether a node is a value, such as a number, which may stand in several places.
     """
 
     nodes: tuple[Node, ...]
@@ -65,6 +67,7 @@ class GraphView(Generic[Node]):
     sub_graph: Callable[[Node, str], "GraphView[Any] | None"] | None = None
     describe: Callable[[Node], str] = str
     context: Any = None
+    is_value: Callable[[Node], bool] = lambda _: False
 
 
 def _nowhere() -> GraphView[Any]:
@@ -111,9 +114,19 @@ class GraphOptMatch(Generic[Node]):
         return self.graph.context
 
     def __getitem__(self, name: str) -> Any:
-        """The node of an entry or of an input; the tuple of nodes of a variadic input, without its star."""
+        """The node of an entry or of an input; the tuple of nodes of a variadic input, without its star.
+
+        Raises:
+            GraphError: The pattern has no such name.
+        """
         if name in self.nodes:
             return self.nodes[name]
+        if name not in self.inputs:
+            inputs = ", ".join(one.removeprefix("*") for one in self.pattern.inputs) or "nothing"
+            raise GraphError(
+                f"a match of pattern {self.pattern.root.name} was asked for {name!r}; its entries are "
+                f"{', '.join(self.pattern.by_name)}, its inputs {inputs} (asked for without a star)"
+            )
         return self.inputs[name][0] if f"*{name}" not in self.pattern.inputs else self.inputs[name]
 
 

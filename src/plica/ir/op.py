@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plica.errors import UnsupportedError, VerifyError
 from plica.ir.ranges import ANYTHING, Range, RangeRule
-from plica.ir.sizes import Dim
+from plica.ir.sizes import Dim, is_nonnegative_by_cases
 from plica.ir.types import ArrayType
 
 Array = NDArray[Any]
@@ -126,6 +126,8 @@ class Op:
         agreed: Whether results for NaN, infinities and zeros are the same in every backend.
         derivative: What its derivative is.
         view: Whose entries its results are: an operation on each entry may as well be applied to those.
+        nonnegative: Which sizes must be at least 0 for results to have the sizes of their types, from the types of the
+            operands and the parameters. What is not known of them is checked when it runs, whoever reads the results.
 
     A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """
@@ -145,6 +147,7 @@ class Op:
     agreed: bool = True
     derivative: Derivative = Derivative.OF_VALUES
     view: View = View.NONE
+    nonnegative: Callable[..., Iterable[Dim]] = lambda *_, **__: ()
 
     def types(
         self, inputs: Iterable[ArrayType], params: Mapping[str, Any], sizes: Sequence[Dim | None] = ()
@@ -163,6 +166,10 @@ class Op:
         if isinstance(self.range, tuple):
             return self.range
         return self.range(*(ANYTHING if one is None else one for one in inputs), **params)
+
+    def checks_sizes(self, inputs: Iterable[ArrayType], params: Mapping[str, Any]) -> bool:
+        """Whether it may be found when it runs that its results cannot have the sizes of their types."""
+        return not all(map(is_nonnegative_by_cases, self.nonnegative(*inputs, **params)))
 
     def _misfit(
         self, operands: tuple[Any, ...], params: Mapping[str, Any], error: TypeError

@@ -2,7 +2,8 @@
 
 A range is a pair `(low, high)` of floats in their total order, in which -0.0 lies below 0.0. So `(0.0, inf)` also says
 that no entry is the zero of negative sign, and `(-0.0, inf)` leaves it possible. It says nothing of NaN, which may be
-anywhere. In an array of fewer digits the bounds are right to a rounding; what they say of zero is exact.
+anywhere. In an array of fewer digits the bounds are right to a rounding; what they say of zero is exact, down to half
+precision.
 
 Where numbers may be complex there is no range, but None. Integers have `ANYTHING`: their arithmetic wraps around.
 
@@ -16,7 +17,7 @@ result. They take the parameters of an operation, and few read them.
 """
 
 from collections.abc import Callable
-from math import copysign, inf, isnan
+from math import copysign, frexp, inf, isinf, isnan
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,11 @@ def excludes_negative(found: Range | None) -> bool:
 
 def excludes_negative_zero(found: Range | None) -> bool:
     """Whether -0.0 is not among the numbers."""
-    return found is not None and (_order(found[0]) >= _order(0.0) or found[1] < 0)
+    return found is not None and (_order(found[0]) >= _order(0.0) or found[1] <= -_LEAST)
+
+
+_LEAST = 2.0**-24
+"""A negative number nearer to zero may be -0.0 in an array of fewer digits."""
 
 
 def _order(number: float) -> tuple[float, float]:
@@ -87,7 +92,23 @@ def negated(x: Range) -> Range:
 
 def plus(x: Range, y: Range) -> Range:
     """The sum: it is -0.0 only where both are."""
-    return _checked(x[0] + y[0], x[1] + y[1])
+    return _checked(x[0] + y[0] - _slack(x[0], y[0]), x[1] + y[1] + _slack(x[1], y[1]))
+
+
+def _slack(x: float, y: float) -> float:
+    """How far from x + y the sum may lie where digits are few, if x and y cancel: its sign may be another then."""
+    if x * y >= 0 or (_is_short(x) and _is_short(y)):
+        return 0.0
+    return max(abs(x), abs(y)) * 2.0**-_DIGITS
+
+
+_DIGITS = 7
+
+
+def _is_short(number: float) -> bool:
+    """Whether a number is itself in half precision too."""
+    mantissa, exponent = frexp(number)
+    return isinf(number) or ((mantissa * 2**_DIGITS).is_integer() and -12 <= exponent <= 16)
 
 
 def minus(x: Range, y: Range) -> Range:

@@ -78,19 +78,22 @@ class DShapedArray:
 
 
 ArrayType = ShapedArray | DShapedArray
+_TOO_MANY = 2**63
 
 
 def array_type(shape: Iterable[Dim], dtype: DType) -> ArrayType:
     """The type of arrays of `shape` and `dtype`.
 
     Raises:
-        ShapeError: A size is negative.
+        ShapeError: A size is negative, or more than can be counted.
     """
     dims = tuple(shape)
     static = tuple(dim for dim in dims if not isinstance(dim, Size))
     for dim in static:
         if dim < 0:
             raise ShapeError(f"a shape has the negative size {dim}: {_text(dims, dtype)}.")
+        if dim >= _TOO_MANY:
+            raise ShapeError(f"a shape has the size {dim}, but sizes are below 2**63: {_text(dims, dtype)}.")
     return ShapedArray(static, dtype) if len(static) == len(dims) else DShapedArray(dims, dtype)
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
-from plica.lower.fold.groups import FoldedCircuit, FoldedLayer, Rows
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.fold.settings import Rows
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.optimize.ranges import never_negative

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from numpy.typing import NDArray
 
-from plica.errors import GraphError
+from plica.errors import GraphError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import TensorParameter, dereferenced
@@ -54,6 +54,9 @@ class Pointer:
         leaf: The leaf.
         folds: Which of its folds, in the order in which they are read; one may come more than once.
 
+    Raises:
+        GraphError: There is no fold, or one that the leaf does not have; they are counted from 0, and not from the end.
+
     >>> from plica.symbolic.initializers import NormalInitializer
     >>> tensors = [TensorParameter(2, initializer=NormalInitializer()) for _ in range(4)]
     >>> owners = owners_of([Leaf(tuple(tensors))])
@@ -66,6 +69,14 @@ class Pointer:
 
     leaf: Leaf
     folds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        number = len(self.leaf.members)
+        if not self.folds or any(not 0 <= fold < number for fold in self.folds):
+            raise GraphError(
+                f"a pointer to the folds {tuple(self.folds)} of a leaf that has {number}; give at least one of them, "
+                f"counted from 0 to {number - 1}"
+            )
 
     @staticmethod
     def to(tensors: Iterable[TensorParameter], owners: "Owners") -> "Pointer":
@@ -107,7 +118,16 @@ class Pointer:
         return tuple(self.leaf.members[fold] for fold in self.folds)
 
     def view(self, array: Any) -> Any:
-        """Its folds of the leaf's array `(F, *shape)`: a view, and a copy of folds that are not evenly spaced."""
+        """Its folds of the leaf's array `(F, *shape)`: a view, and a copy of folds that are not evenly spaced.
+
+        Raises:
+            ShapeError: The array has other folds than the leaf.
+        """
+        if len(array) != len(self.leaf.members):
+            raise ShapeError(
+                f"a pointer into a leaf of {len(self.leaf.members)} folds was given an array of {len(array)}; give the "
+                "array of all folds"
+            )
         if self.folds == tuple(range(len(self.leaf.members))):
             return array
         steps = {after - before for before, after in itertools.pairwise(self.folds)} or {1}

@@ -6,7 +6,7 @@ node once however many layers share it.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import exp, inf, log
+from math import exp, inf, log, nan
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
-from plica.lower.logs import exp_form, is_better, log_form
+from plica.lower.logs import as_it_is, exp_form, is_better, log_form, right_logs
 from plica.lower.optimize.ranges import known_range, underflow
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
@@ -30,7 +30,7 @@ from plica.passes.algebra import Fired
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.layers import InputRow, Layer, with_sub_layers
-from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter
+from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter, exponential
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
 from plica.tracing import namespace as xp
 from plica.tracing.places import user_line
@@ -38,6 +38,7 @@ from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer, literal
 
 Others = Callable[[], list[Parameter]]
+Form = Callable[[Parameter], Parameter]
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class LoweringScope:
     _names: dict[str, str] = field(init=False)
     _values: ParameterValues = field(init=False)
     _constants: dict[str, Tracer] = field(default_factory=dict)
-    _derived: dict[tuple[Any, bool], Parameter] = field(default_factory=dict)
+    _derived: dict[tuple[Any, Form], Parameter] = field(default_factory=dict)
     _joint: Joint = field(init=False)
 
     def __post_init__(self) -> None:
@@ -171,29 +172,40 @@ class LoweringScope:
 
     def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool, others: Others) -> Weight:
         """Parameters of ordinary numbers, or of logarithms, in both forms."""
-        derived = [self._derive(one, from_logs) for one in parameters]
-        linear, logs = (derived, parameters) if from_logs else (parameters, derived)
 
-        def derived_others() -> list[Parameter]:
-            return [self._derive(one, from_logs) for one in others()]
+        def formed(form: Form, given: list[Parameter]) -> list[Parameter]:
+            return [self._derive(one, form) for one in given]
 
-        more_linear, more_logs = (derived_others, others) if from_logs else (others, derived_others)
-        fills = (fill, fill) if fill is None else (exp(fill), fill) if from_logs else (fill, _log(fill))
-        better = from_logs or any(map(is_better, logs, linear))
-        return Weight(
-            lambda: self._padded(linear, fills[0], more_linear),
-            (lambda: self._padded(logs, fills[1], more_logs)) if better else None,
-            from_logs,
-            (lambda: self._logs(logs, more_logs)) if better else None,
-            max(known_range(one.output, one.node_inputs)[1] for one in linear),
-            max(underflow(one.output, one.node_inputs) for one in linear),
-        )
+        to_linear, to_logs = (exp_form, right_logs) if from_logs else (as_it_is, log_form)
+        linear, logs = formed(to_linear, parameters), formed(to_logs, parameters)
+        fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
+        most = max(known_range(one.output, one.node_inputs)[1] for one in linear)
+        lost = max(1.0, *(underflow(one.output, one.node_inputs) for one in linear))
+        better = from_logs or any(map(is_better, logs))
+        # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
+        unbounded, lost = lost == inf, 1.0 if lost == inf else lost
 
-    def _derive(self, parameter: Parameter, from_logs: bool) -> Parameter:
-        """The other form of a parameter, made once."""
-        key = (parameter.output, from_logs)  # layers may make the same parameter anew whenever they are asked
+        def more_logs() -> list[Parameter]:
+            return formed(to_logs, others())
+
+        def in_logs() -> Tracer:
+            return self._padded(logs, fills[1], more_logs)
+
+        def in_linear() -> Tracer:
+            if better and unbounded and not self.semiring.negative:
+                numbers: Tracer = exponential(xp, in_logs())
+                return numbers
+            return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
+
+        if not better:
+            return Weight(in_linear, most=most, lost=lost)
+        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, lost)
+
+    def _derive(self, parameter: Parameter, form: Form) -> Parameter:
+        """A form of a parameter, made once."""
+        key = (parameter.output, form)  # layers may make the same parameter anew whenever they are asked
         if key not in self._derived:
-            self._derived[key] = (exp_form if from_logs else log_form)(parameter)
+            self._derived[key] = form(parameter)
         return self._derived[key]
 
     def _logs(self, logs: list[Parameter], others: Others) -> Logs:
@@ -255,7 +267,16 @@ class LoweringScope:
 
 
 def _log(number: float) -> float:
-    return log(number) if number else -inf
+    """The logarithm: of what is negative none, as in every Program."""
+    return log(number) if number > 0 else nan if number else -inf
+
+
+def _exp(number: float) -> float:
+    """The exponential: infinite where it is too large for a float."""
+    try:
+        return exp(number)
+    except OverflowError:
+        return inf
 
 
 def _as_name(key: str) -> str:

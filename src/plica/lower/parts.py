@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from plica.ir.dtypes import DType
-from plica.lower.fold.groups import FoldedCircuit, Rows, single_groups
+from plica.lower.fold.groups import FoldedCircuit, single_groups
+from plica.lower.fold.settings import Rows
 from plica.lower.leaves import Owners, leaf_keys
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import inner_value
@@ -94,26 +95,26 @@ class ParameterPart:
     """A parameter alone.
 
     Args:
-        circuit: Of a `Given` that has it.
+        folded: A `Given` that has it.
     """
 
-    circuit: Circuit
+    folded: FoldedCircuit
 
     @staticmethod
     def of(parameter: Parameter) -> "ParameterPart":
         """The part for a parameter."""
         layer = Given(Scope([0]), 1, {"value": parameter})
-        return ParameterPart(Circuit([layer], {}, [layer]))
+        return ParameterPart(single_groups(Circuit([layer], {}, [layer])))
 
     @property
     def keys(self) -> dict[TensorParameter, str]:
         """What a state dict calls the tensors: `value`, or `value.0`, `value.1` where there are several."""
-        return _own_keys(self.circuit)
+        return _own_keys(self.folded.circuit)
 
     def lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:  # noqa: ARG002 (it has no inputs)
         """The Program without inputs that returns each output as `(1, *shape)`."""
-        scope = LoweringScope(single_groups(self.circuit), SUM_PRODUCT, dtype, owners)
-        (layer,) = self.circuit.layers
+        scope = LoweringScope(self.folded, SUM_PRODUCT, dtype, owners)
+        (layer,) = self.folded.circuit.layers
         with scope.trace.active(), scope.builder.at("parameter"):
             results = scope.outputs(layer.params["value"])
         return Lowered(scope.build(results), tuple(scope.captured), (), scope.parameter_info, scope.fired)

@@ -67,10 +67,11 @@ class RuledOperation(ParameterOp):
         """The result of the row, checked to have the shape of the operation."""
         result = self.row.evaluate(xp, self.original, *arrays)
         expected = (arrays[0].shape[0], *self.shape)
-        if tuple(result.shape) != expected:
+        if not hasattr(result, "shape") or tuple(result.shape) != expected:
+            found = tuple(result.shape) if hasattr(result, "shape") else repr(result)
             raise ShapeError(
                 f"the OperationRow for {type(self.original).__name__}: expected a result of shape {expected}, the "
-                f"fold axis first, found {tuple(result.shape)}; `evaluate` computes each fold as the operation does"
+                f"fold axis first, found {found}; `evaluate` computes each fold as the operation does"
             )
         return result
 

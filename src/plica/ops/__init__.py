@@ -11,6 +11,7 @@ from plica.ops.factorizations import FACTORIZATIONS
 from plica.ops.fourier import FOURIER
 from plica.ops.indexing import INDEXING
 from plica.ops.linalg import LINALG
+from plica.ops.packing import PACKING
 from plica.ops.random import RANDOM
 from plica.ops.reduce import REDUCE
 from plica.ops.search import SEARCH
@@ -26,6 +27,7 @@ __all__ = [
     "INDEXING",
     "LINALG",
     "OPS",
+    "PACKING",
     "RANDOM",
     "REDUCE",
     "SEARCH",
@@ -35,5 +37,17 @@ __all__ = [
 ]
 
 OPS = op_table(
-    CONTROL, ELEMENTWISE, REDUCE, SHAPE, SORTING, INDEXING, UPDATE, SEARCH, LINALG, FACTORIZATIONS, FOURIER, RANDOM
+    CONTROL,
+    ELEMENTWISE,
+    REDUCE,
+    SHAPE,
+    PACKING,
+    SORTING,
+    INDEXING,
+    UPDATE,
+    SEARCH,
+    LINALG,
+    FACTORIZATIONS,
+    FOURIER,
+    RANDOM,
 )

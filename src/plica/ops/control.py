@@ -252,6 +252,10 @@ def _assert_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
     return array_type(shape, x.dtype)
 
 
+def _differences(x: ArrayType, *, shape: tuple[Dim, ...]) -> list[Dim]:
+    return [one for wanted, dim in zip(shape, x.shape, strict=True) for one in (wanted - dim, dim - wanted)]
+
+
 def _assert(x: Array, *, shape: tuple[int, ...]) -> Array:
     if x.shape != tuple(shape):
         raise InputError(
@@ -335,7 +339,15 @@ CONTROL = (
     Op("for_loop", _for_type, _for, _for_samples, regions=True, repeats=True),
     Op("while_loop", _while_type, _while, _while_samples, regions=True, repeats=True),
     Op("cond", _cond_type, _cond, _cond_samples, regions=True),
-    Op("scan", _scan_type, _scan, _scan_samples, regions=True, repeats=True),
+    Op(
+        "scan",
+        _scan_type,
+        _scan,
+        _scan_samples,
+        regions=True,
+        repeats=True,
+        nonnegative=lambda *_, length, **__: (length,),
+    ),
     Op("call", _call_type, _call, _call_samples, regions=True),
     Op(
         "assert_shape",
@@ -345,5 +357,6 @@ CONTROL = (
         memory=Memory.VIEW,
         range=as_first,
         view=View.MOVED,
+        nonnegative=_differences,
     ),
 )

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from plica.ir.program import Equation, Operand, Program, Var
-from plica.ir.sizes import Size
+from plica.ir.program import Equation, Literal, Operand, Program, Var
+from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.regions import regions_of
 
 
@@ -65,10 +65,35 @@ def implicit_operand(equation: Equation, place: int) -> Operand:
     return equation.inputs[implicit_operands(equation)[place]]
 
 
+def kept_sizes(equation: Equation) -> list[tuple[Var, Operand]]:
+    """The sizes that a loop takes and gives back unchanged: the body's inputs and the operands."""
+    body: Program = equation.params["body"]
+    sizes = zip(body.inputs[: body.num_implicit_inputs], body.outputs, strict=False)
+    return [(var, implicit_operand(equation, place)) for place, (var, result) in enumerate(sizes) if var is result]
+
+
 def bounds_of(equation: Equation) -> tuple[Operand, ...]:
     """The lower bound, the upper bound and the step of a `for_loop`."""
     start = implicit_operands(equation).stop
     return equation.inputs[start : start + 3]
+
+
+def known_in_turns(equation: Equation) -> list[Dim]:
+    """What is not negative in each iteration of a `for_loop` that counts upwards, in terms of the body's variables."""
+    if equation.op.name != "for_loop":
+        return []
+    lower, upper, step = bounds_of(equation)
+    by = as_size(step)
+    if not isinstance(by, int) or by <= 0:
+        return []
+    body: Program = equation.params["body"]
+    captured = zip(body.consts, equation.inputs, strict=False)
+    inside = {outer: inner for inner, outer in (*captured, *kept_sizes(equation))}
+    first, last = (
+        as_size(inside.get(one, one)) if one in inside or isinstance(one, Literal) else None for one in (lower, upper)
+    )
+    index = Size.of(body.arguments[0])
+    return [*([] if first is None else [index - first]), *([] if last is None else [last - 1 - index])]
 
 
 def handed_over(equation: Equation) -> Iterator[tuple[Var, Operand]]:

@@ -25,7 +25,7 @@ from plica.ir.op import Array, Op, sample
 from plica.ir.ranges import Range
 from plica.ir.sizes import Dim
 from plica.ir.types import SCALAR_SIZE, ArrayType, array_type
-from plica.ops.rules import require_equal_sizes
+from plica.ops.rules import given_shape, require_equal_sizes
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 """Table 2 of the paper: rotations of the rounds in groups of four, which alternate."""
@@ -210,7 +210,13 @@ _ONES = np.asarray([WORD, WORD])
 
 RANDOM = (
     Op("random_key", _key_type, _key, lambda: [sample(seed) for seed in (0, 42, -1, 3 << 40, -(1 << 63))]),
-    Op("random_split", _split_type, _split, lambda: [sample(_KEY, num=3), sample(_ONES, num=0)]),
+    Op(
+        "random_split",
+        _split_type,
+        _split,
+        lambda: [sample(_KEY, num=3), sample(_ONES, num=0)],
+        nonnegative=lambda _, *, num: (num,),
+    ),
     Op("random_fold_in", _fold_in_type, _fold_in, lambda: [sample(_KEY, data) for data in (0, 1, -1, 7 << 40)]),
     Op(
         "random_bits",
@@ -220,6 +226,7 @@ RANDOM = (
             *(sample(_KEY, shape=(3, 5), width=width) for width in (1, 8, 31, 32, 33, 63, 64)),
             *(sample(_ONES, shape=shape, width=width) for shape in ((), (0, 3), (1,)) for width in (32, 64)),
         ],
+        nonnegative=given_shape,
     ),
     Op(
         "random_uniform",
@@ -231,6 +238,13 @@ RANDOM = (
             for dtype, digits in (*DIGITS.items(), (DType.FLOAT64, 24))
         ],
         range=lambda *_, interval, **__: _RANGES[interval],
+        nonnegative=given_shape,
     ),
-    Op("random_permutation", _permutation_type, _permutation, lambda: [sample(_KEY, size=7), sample(_KEY, size=0)]),
+    Op(
+        "random_permutation",
+        _permutation_type,
+        _permutation,
+        lambda: [sample(_KEY, size=7), sample(_KEY, size=0)],
+        nonnegative=lambda _, *, size: (size,),
+    ),
 )

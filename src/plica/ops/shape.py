@@ -11,8 +11,15 @@ from plica.ir.op import ALWAYS, Memory, Op, Sample, View, sample
 from plica.ir.ranges import as_first, either, or_zero
 from plica.ir.sizes import Dim, Size, floor_divide, product, total
 from plica.ir.types import ArrayType, array_type
-from plica.ops.rules import normal_axes, normal_axis, require_equal_sizes, require_operands, require_same_dtype
-from plica.ops.slices import checked_slice, slice_size
+from plica.ops.rules import (
+    given_shape,
+    normal_axes,
+    normal_axis,
+    require_equal_sizes,
+    require_operands,
+    require_same_dtype,
+)
+from plica.ops.slices import checked_slice, slice_bounds, slice_size
 
 _X = np.arange(6.0, dtype="float32").reshape(2, 3)
 
@@ -202,6 +209,7 @@ SHAPE = (
         range=as_first,
         never_raises=ALWAYS,
         view=View.MOVED,
+        nonnegative=given_shape,
     ),
     Op(
         "permute_dims",
@@ -221,6 +229,7 @@ SHAPE = (
         memory=Memory.VIEW,
         range=as_first,
         view=View.MOVED,
+        nonnegative=given_shape,
     ),
     Op(
         "expand_dims",
@@ -316,6 +325,7 @@ SHAPE = (
         memory=Memory.VIEW,
         range=as_first,
         view=View.SELECTED,
+        nonnegative=slice_bounds,
     ),
     Op(
         "full",
@@ -325,11 +335,13 @@ SHAPE = (
         range=as_first,
         view=View.MOVED,
         memory=Memory.EITHER,
+        nonnegative=given_shape,
     ),
     Op(
         "arange",
         _arange_type,
         lambda *, size, dtype: np.arange(size, dtype=dtype.value),
         lambda: [sample(size=4, dtype=DType.INT64), sample(size=0, dtype=DType.FLOAT32)],
+        nonnegative=lambda *, size, dtype: (size,),  # noqa: ARG005 - whatever the dtype
     ),
 )

@@ -16,18 +16,15 @@ def slice_size(x: ArrayType, axis: int, start: Dim, stop: Dim, step: Dim) -> Dim
     Raises:
         BoundsError: The slice does not lie within the axis.
     """
-    size = x.shape[normal_axis(axis, len(x.shape))]
-    impossible = (
-        _is_negative(start) or _is_negative(stop - start) or _is_negative(size - stop) or _is_negative(step - 1)
-    )
-    if impossible:
+    if any(isinstance(one, int) and one < 0 for one in slice_bounds(x, axis=axis, start=start, stop=stop, step=step)):
         raise BoundsError(f"slice {slice_text(start, stop, step)} does not lie within axis {axis} of {x}.")
     return stop - start if step == 1 else floor_divide(stop - start + step - 1, step)
 
 
-def _is_negative(size: Dim) -> bool:
-    """Whether `size` is known to be below 0."""
-    return isinstance(size, int) and size < 0
+def slice_bounds(x: ArrayType, *, axis: int, start: Dim, stop: Dim, step: Dim) -> tuple[Dim, ...]:
+    """What is at least 0 for a slice that lies within its axis."""
+    size = x.shape[normal_axis(axis, len(x.shape))]
+    return start, stop - start, size - stop, step - 1
 
 
 def checked_slice(axis: int, size: int, start: int, stop: int, step: int) -> slice:

@@ -126,6 +126,7 @@ def program_view(program: Program, context: Any = None) -> OperationView:
         config=_config,
         describe=lambda one: f"{one.op.name} {one.outputs[0]}" if isinstance(one, Equation) else str(one),
         context=context,
+        is_value=lambda one: not isinstance(one, Equation),
         make=_made,
         type=type_of,
         range=from_inputs(inputs, _range),

@@ -1,5 +1,7 @@
 """Dead code elimination, also of what loops carry and stack, and branches and calls return, that nothing reads.
 
+What checks sizes stays, read or not: other sizes may be computed from those of its result, which it alone makes true.
+
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
 >>> def unused(x):
@@ -15,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from plica.ir.program import Operand, Program, Var, size_variables
+from plica.ir.program import Equation, Operand, Program, Var, nested, size_variables
 from plica.ops import OPS
 from plica.passes.dead_results import without_dead_results
 
@@ -28,26 +30,22 @@ def eliminate_dead_code(program: Program) -> Program:
     needed: dict[Var, None] = {}
     _need(needed, program.outputs)
     kept = []
-    checked = _checked(program)
     for equation in reversed(program.equations):
-        if OPS[equation.op.name].pure and not any(var in needed for var in equation.outputs):
+        is_read = any(var in needed for var in equation.outputs)
+        if not is_read and OPS[equation.op.name].pure and not checks_sizes(equation):
             continue
-        equation = without_dead_results(equation, needed, eliminate_dead_code, checked)
+        equation = without_dead_results(equation, needed, eliminate_dead_code)
         kept.append(equation)
         _need(needed, equation.inputs)
         _need_sizes(needed, (tuple(equation.params.values()), *(var.type for var in equation.outputs)))
     return replace(program, equations=tuple(reversed(kept)))
 
 
-def _checked(program: Program) -> dict[Var, None]:
-    """The arrays whose sizes may be found wrong while they are computed; none where no scan reads rows."""
-    found: dict[Var, None] = {}
-    if all(equation.op.name != "scan" for equation in program.equations):
-        return found
-    for equation in program.equations:
-        if not OPS[equation.op.name].never_raises or any(one in found for one in equation.inputs):
-            found.update(dict.fromkeys(equation.outputs))
-    return found
+def checks_sizes(equation: Equation) -> bool:
+    """Whether it may be found when it runs, here or in a nested Program, that the sizes in types are other ones."""
+    if OPS[equation.op.name].checks_sizes([one.type for one in equation.inputs], equation.params):
+        return True
+    return any(checks_sizes(one) for program in nested(equation.params) for one in program.equations)
 
 
 def _need(needed: dict[Var, None], operands: Iterable[Operand]) -> None:

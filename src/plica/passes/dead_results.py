@@ -27,21 +27,18 @@ from plica.ops.regions import read_by, regions_of, with_regions, without_unread
 Clean = Callable[[Program], Program]
 
 
-def without_dead_results(
-    equation: Equation, needed: Container[Var], clean: Clean, checked: Container[Operand]
-) -> Equation:
+def without_dead_results(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
     """The equation without results that nothing reads, and what they alone need in its nested Programs.
 
     Args:
         equation: Any equation.
         needed: The variables that are read after it, sizes in types among them.
         clean: Takes dead code out of a Program.
-        checked: Arrays that a scan goes on reading: that they can be made tells that their length is what it takes.
     """
     if all(var in needed for var in explicit_outputs(equation)) if regions_of(equation) else True:
         return equation
     if "body" in equation.params:
-        return _shorter_loop(equation, needed, clean, checked)
+        return _shorter_loop(equation, needed, clean)
     return _fewer(equation, needed, clean)
 
 
@@ -96,7 +93,7 @@ class _Alive:
     stacks: frozenset[int]
 
 
-def _shorter_loop(equation: Equation, needed: Container[Var], clean: Clean, checked: Container[Operand]) -> Equation:
+def _shorter_loop(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
     body: Program = equation.params["body"]
     count = equation.params["num_implicit_outputs"]
     carried, rows = list(carries(equation)), scanned(equation) if equation.op.name == "scan" else []
@@ -104,7 +101,7 @@ def _shorter_loop(equation: Equation, needed: Container[Var], clean: Clean, chec
     alive = _Alive(
         frozenset(place for place in range(count) if outputs[place] in needed),
         frozenset(place for place, (_, _, _, output) in enumerate(carried) if output in needed),
-        frozenset(place for place, (_, array) in enumerate(rows) if array in checked),
+        frozenset(),
         frozenset(place for place, var in enumerate(outputs[count + len(carried) :]) if var in needed),
     )
     while True:

@@ -45,8 +45,10 @@ def inner_variables(program: Program, applied: Sequence[Applied[Any]]) -> dict[E
 
 def _computed(applied: Applied[Any], node: Node, inputs: list[ArrayType]) -> ArrayType:
     """The type of a new node, from the row of its operation."""
-    if not isinstance(node, Equation):
+    if isinstance(node, Var | Literal):
         return type_of(node)
+    if not isinstance(node, Equation):
+        raise GraphError(f"{_place(applied)}: it made {node!r}, which is no equation; view_of(match).make makes them")
     row = OPS.get(node.op.name)
     if row is None or row.regions:
         raise GraphError(

@@ -11,29 +11,26 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.domains import Domain
-from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.layers import InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.layers.base import check_layer
 from plica.symbolic.scope import Scope
+from plica.symbolic.structure import (
+    StructuralProperties,
+    are_compatible,
+    check_smooth_and_decomposable,
+    first_not_decomposable,
+    first_not_smooth,
+    multiplies_variables,
+    splits_alike,
+)
 
-# For each scope of a product, the ways in which products of that scope split it, in order of appearance.
-Splits: TypeAlias = dict[Scope, dict[frozenset[Scope], None]]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class StructuralProperties:
-    """What a circuit's structure allows; each is defined at the property of `Circuit` of that name."""
-
-    smooth: bool
-    decomposable: bool
-    structured_decomposable: bool
-    omni_compatible: bool
+__all__ = ["Circuit", "CircuitOperation", "StructuralProperties", "StructuralPropertyError", "are_compatible"]
 
 
 @final
@@ -145,6 +142,11 @@ class Circuit:
         return Circuit(self._live, {layer: self._inputs[layer] for layer in self._live}, self._outputs)
 
     @property
+    def live_layers(self) -> tuple[Layer, ...]:
+        """The layers that the outputs depend on, each after its inputs."""
+        return self._live
+
+    @property
     def input_layers(self) -> Listing[InputLayer]:
         """The layers that read variables, in order."""
         return Listing(layer for layer in self._layers if isinstance(layer, InputLayer))
@@ -163,19 +165,6 @@ class Circuit:
     def product_layers(self) -> Listing[ProductLayer]:
         """The product layers, in order."""
         return Listing(layer for layer in self._layers if isinstance(layer, ProductLayer))
-
-    @cached_property
-    def _multiplying(self) -> tuple[Layer, ...]:
-        """The live layers that multiply their inputs: products, and what the optimizer makes of a product and a sum."""
-        products = (layer for layer in self._live if isinstance(layer, ProductLayer))
-        fused = (layer for layer in self._live if isinstance(layer, FusedLayer) and layer.arity > 1)
-        return (*products, *fused)
-
-    @cached_property
-    def _summing(self) -> tuple[Layer, ...]:
-        """The live layers that add their inputs, sum layers of a class of one's own among them."""
-        inner = (layer for layer in self._live if isinstance(layer, InnerLayer))
-        return tuple(layer for layer in inner if not isinstance(layer, ProductLayer | FusedLayer))
 
     @property
     def layers_inputs(self) -> dict[Layer, tuple[Layer, ...]]:
@@ -231,32 +220,22 @@ class Circuit:
     @cached_property
     def is_smooth(self) -> bool:
         """Whether the inputs of every sum layer have one scope."""
-        return self._first_not_smooth is None
+        return first_not_smooth(self) is None
 
     @cached_property
     def is_decomposable(self) -> bool:
         """Whether the inputs of every product layer have scopes without a common variable."""
-        return self._first_not_decomposable is None
+        return first_not_decomposable(self) is None
 
     @cached_property
     def is_structured_decomposable(self) -> bool:
         """Smooth, decomposable, and products of one scope all split it into the same scopes."""
-        splits = product_splits(self, self.scope)
-        return self.is_smooth and self.is_decomposable and all(len(ways) == 1 for ways in splits.values())
+        return self.is_smooth and self.is_decomposable and splits_alike(self)
 
     @cached_property
     def is_omni_compatible(self) -> bool:
         """Smooth, decomposable, and every product multiplies single variables (nested products count as one)."""
-        return (
-            self.is_smooth
-            and self.is_decomposable
-            and all(layer.num_variables <= 1 for layer in self._live if isinstance(layer, InputLayer))
-            and all(
-                isinstance(child, ProductLayer) or len(self._scopes[child]) <= 1
-                for layer in self._multiplying
-                for child in self._inputs[layer]
-            )
-        )
+        return self.is_smooth and self.is_decomposable and multiplies_variables(self)
 
     @cached_property
     def properties(self) -> StructuralProperties:
@@ -277,38 +256,7 @@ class Circuit:
         Raises:
             StructuralPropertyError: Naming the first layer that offends and the scopes of its inputs.
         """
-        layer = self._first_not_smooth
-        if layer is not None:
-            raise StructuralPropertyError(
-                f"{what} needs a smooth circuit, but {self.layer_name(layer)} sums inputs of different scopes: "
-                f"{self._input_scopes(layer)}. Multiply each input by input layers over the variables that it lacks."
-            )
-        layer = self._first_not_decomposable
-        if layer is not None:
-            raise StructuralPropertyError(
-                f"{what} needs a decomposable circuit, but {self.layer_name(layer)} multiplies inputs that share "
-                f"variables: {self._input_scopes(layer)}. Give the inputs of a product scopes that are "
-                "disjoint."
-            )
-
-    @cached_property
-    def _first_not_smooth(self) -> Layer | None:
-        for layer in self._summing:
-            first, *rest = (self._scopes[child] for child in self._inputs[layer])
-            if any(scope is not first and scope != first for scope in rest):
-                return layer
-        return None
-
-    @cached_property
-    def _first_not_decomposable(self) -> Layer | None:
-        for layer in self._multiplying:
-            if sum(len(self._scopes[child]) for child in self._inputs[layer]) != len(self._scopes[layer]):
-                return layer
-        return None
-
-    def _input_scopes(self, layer: Layer) -> str:
-        shown = [f"{self.layer_name(child)} has scope {self._scopes[child]!s}" for child in self._inputs[layer]]
-        return "; ".join(shown if len(shown) <= 6 else [*shown[:5], f"... {len(shown) - 5} more"])
+        check_smooth_and_decomposable(self, what)
 
     def _check_layer(self, layer: Layer) -> None:
         inputs = self._inputs[layer]
@@ -372,35 +320,6 @@ class Circuit:
             f"Circuit({len(self._layers)} layers, {self.num_variables} variables, {len(self._outputs)} output(s) of "
             f"{self._outputs[0].num_output_units} unit(s))"
         )
-
-
-def are_compatible(first: Circuit, second: Circuit) -> bool:
-    """Whether the product of two circuits is again a circuit of their structure.
-
-    Both are smooth and decomposable, and products with one scope, restricted to the common variables, split it alike; a
-    circuit that is omni-compatible goes with any other.
-
-    Source: Vergari et al., "A Compositional Atlas of Tractable Circuit Operations", 2021, definition 4.
-    """
-    if not all(circuit.is_smooth and circuit.is_decomposable for circuit in (first, second)):
-        return False
-    if first.is_omni_compatible or second.is_omni_compatible:
-        return True
-    common = first.scope & second.scope
-    splits, others = product_splits(first, common), product_splits(second, common)
-    shared = [scope for scope in splits if scope in others]
-    return splits.keys() == others.keys() and all(len(splits[scope] | others[scope]) == 1 for scope in shared)
-
-
-def product_splits(circuit: Circuit, variables: Scope) -> Splits:
-    """How the products of a circuit split their scopes, restricted to some variables; a split into one part is none."""
-    splits: Splits = {}
-    for layer in circuit._multiplying:
-        parts = [circuit.layer_scope(child) & variables for child in circuit.layer_inputs(layer)]
-        split = frozenset(part for part in parts if part)
-        if len(split) > 1:
-            splits.setdefault(circuit.layer_scope(layer) & variables, {})[split] = None
-    return splits
 
 
 def _check_listed(

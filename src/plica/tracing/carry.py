@@ -8,7 +8,7 @@ from typing import Any
 
 from plica.errors import DTypeError, ShapeError
 from plica.ir.program import Operand, Var
-from plica.ir.sizes import Dim, Size, same, substitute
+from plica.ir.sizes import Dim, Size, substitute
 from plica.tracing.inner_sizes import Equalities, outside
 from plica.tracing.namespace.operands import cast, result_dtype
 from plica.tracing.nested import Expanded, Region, Retry, Traced, build_region
@@ -110,26 +110,32 @@ class _Solver:
         kept = set(self._uses)
         while True:
             sizes = self._sizes(kept)
-            lost = {entry for entry in kept if any(not self._stays(use, entry, sizes) for use in self._uses[entry])}
+            lost = {entry for entry in kept if any(not self._stays(use, sizes) for use in self._uses[entry])}
             if not lost:
                 break
             kept -= lost
         changed = {entry: self._new_size(entry, kept) for entry in sorted(set(self._uses) - kept)}
-        self._check_numbers(self._sizes(kept))
+        self._check_others(self._sizes(kept))
         return changed
 
     def _sizes(self, kept: set[int]) -> dict[Var, Dim]:
         return {self._body.implicit[entry]: self._expanded.sizes[entry] for entry in sorted(kept)}
 
+    def _before(self, use: _Axis) -> Dim:
+        return self._expanded.inputs[use[0]].dims[use[1]]
+
+    def _given(self, place: int) -> tuple[Dim, ...]:
+        """The sizes of an argument in terms of the body."""
+        return self._body.arguments[len(self._body.function.leading) + place].dims
+
     def _dim(self, use: _Axis) -> Dim:
         return self._results[use[0]].dims[use[1]]
 
-    def _stays(self, use: _Axis, entry: int, sizes: Mapping[Var, Dim]) -> bool:
+    def _stays(self, use: _Axis, sizes: Mapping[Var, Dim]) -> bool:
         """Whether a result has the size of the argument, if the sizes that stay are those outside."""
-        own, first = Size.of(self._body.implicit[entry]), self._expanded.sizes[entry]
-        dim = self._dim(use)
+        dim, first = self._dim(use), self._before(use)
         normal = self._equal.normal(dim)
-        if normal == self._equal.normal(own):
+        if normal == self._equal.normal(self._given(use[0])[use[1]]):
             return True
         return first in (outside(self._body.scope, sizes, dim), outside(self._body.scope, sizes, normal))
 
@@ -148,7 +154,7 @@ class _Solver:
             )
         for use in uses[1:]:
             if self._known(self._dim(use), kept) != self._known(first, kept):
-                stays = [one for one in uses if self._stays(one, entry, self._sizes(kept | {entry}))]
+                stays = [one for one in uses if self._stays(one, self._sizes(kept | {entry}))]
                 moved = next(one for one in uses if one not in stays) if stays else uses[0]
                 other = stays[0] if stays else use
                 became = "keeps it" if stays else f"becomes {self._shown(self._dim(other))}"
@@ -175,34 +181,35 @@ class _Solver:
         return dim if known is None else known
 
     def _refusal(self, use: _Axis, why: str) -> ShapeError:
-        place, axis = use
-        result = self._results[place]
-        before, after = self._expanded.inputs[place].dims[axis], self._shown(result.dims[axis])
-        name = _argument(self._body, place)
-        return resized(self._body.function.place, name, axis, before, f"{after} (made at {result.line})", why)
+        result, name = self._results[use[0]], _argument(self._body, use[0])
+        after = f"{self._shown(self._dim(use))} (made at {result.line})"
+        return resized(self._body.function.place, name, use[1], self._before(use), after, why)
 
-    def _check_numbers(self, sizes: Mapping[Var, Dim]) -> None:
-        """Axes whose size is a number keep it; with `preserve_dimensions=False` they are opened where they do not.
+    def _check_others(self, sizes: Mapping[Var, Dim]) -> None:
+        """Sizes that are no inputs stay: numbers, and those that were taken to. Where they do not, they are opened.
 
         Raises:
             Retry: Some are to be opened.
-            ShapeError: One changes.
+            ShapeError: A number changes, and sizes are shared.
         """
-        opened = []
+        opened: set[_Axis] = set()
         for place in range(self._strategy.num_carries):
             for axis, entry in enumerate(self._expanded.entries(place)):
-                before, after = self._expanded.inputs[place].dims[axis], self._dim((place, axis))
-                if entry is not None or same(before, after):
-                    continue
-                known = outside(self._body.scope, sizes, after)
-                if known == before:
+                use = place, axis
+                if entry is not None or self._stays(use, sizes):
                     continue
                 if not self._strategy.shared:
-                    opened.append((place, axis))
+                    opened.add(use)
+                elif isinstance(self._before(use), int):
+                    raise self._refusal(use, "a size that is a number stays what it is. To let it change")
                 else:
-                    raise self._refusal((place, axis), "a size that is a number stays what it is. To let it change")
+                    opened |= self._sharing(self._before(use))
         if opened:
             raise Retry(opened=frozenset(opened))
+
+    def _sharing(self, size: Dim) -> set[_Axis]:
+        inputs = enumerate(self._expanded.inputs)
+        return {(place, axis) for place, one in inputs for axis, dim in enumerate(one.dims) if dim == size}
 
     def outputs(self, changed: Mapping[int, Dim]) -> tuple[list[Operand], list[Operand]]:
         """The explicit and the implicit outputs of the body; results get the very sizes that their types need."""
@@ -212,9 +219,8 @@ class _Solver:
         for place, result in enumerate(self._results):
             operand = result.operand
             if place < self._strategy.num_carries and result.ndim:
-                before = self._body.arguments[len(self._body.function.leading) + place].dims
-                entries = self._expanded.entries(place)
-                wanted = [dim if entry is None else sizes[entry] for entry, dim in zip(entries, before, strict=True)]
+                entries, given = self._expanded.entries(place), self._given(place)
+                wanted = [dim if entry is None else sizes[entry] for entry, dim in zip(entries, given, strict=True)]
                 operand = builder.assert_dims(operand, wanted)
             results.append(operand)
         return results, [builder.size_operand(size) for size in sizes]

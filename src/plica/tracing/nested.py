@@ -103,7 +103,7 @@ class Region:
 
 @dataclass(slots=True)
 class Retry(Exception):  # noqa: N818 - no error: the inputs are taken otherwise, and the functions are traced again
-    """Raised by a strategy that needs inputs of other types: casts, or axes whose sizes are to be inputs."""
+    """Raised by a strategy that needs inputs of other types: casts, or axes whose sizes change and are to be inputs."""
 
     casts: Mapping[int, Tracer] = field(default_factory=dict)
     opened: frozenset[tuple[int, int]] = frozenset()
@@ -179,8 +179,8 @@ class _Attempt:
 
     Args:
         inputs: The inputs, cast where a first attempt asked for it.
-        opened: Axes whose size is a number, and an implicit input all the same.
-        are_outer: Whether all sizes are taken to stay what they are outside: tried where fresh ones are refused.
+        opened: Axes that are known to change: their sizes are implicit inputs, be they numbers.
+        are_outer: Whether all other sizes are taken to stay what they are outside: tried where fresh ones are refused.
     """
 
     inputs: list[Tracer]
@@ -222,8 +222,8 @@ def expand_args(
     Args:
         inputs: Tracers of one scope.
         shared: Whether a size that several axes have becomes one implicit input, or one for each use.
-        opened: Axes (input, axis) whose size is a number, and is an implicit input all the same.
-        are_outer: Whether sizes are no inputs, but those of the enclosing scope.
+        opened: Axes (input, axis) whose sizes are inputs whatever they are; each has its own if it is a number.
+        are_outer: Whether all other sizes are no inputs, but those of the enclosing scope.
     """
     sizes: list[Dim] = []
     places: dict[Dim, int] = {}
@@ -234,10 +234,9 @@ def expand_args(
             if (isinstance(dim, int) or are_outer) and (place, axis) not in opened:
                 dims.append(dim)
                 continue
-            is_new = not shared or (place, axis) in opened or dim not in places
+            is_new = not shared or isinstance(dim, int) or dim not in places
             if is_new:
                 sizes.append(dim)
-            if is_new and (place, axis) not in opened:
                 places[dim] = len(sizes) - 1
             dims.append(Size.of(DBIdx(len(sizes) - 1 if is_new else places[dim])))
         types.append(array_type(dims, one.dtype))

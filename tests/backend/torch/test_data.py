@@ -26,6 +26,7 @@ from plica.symbolic.scope import Scope
 from tests.harness.circuits import CIRCUITS, chain, coin, constant, data, product_then_sum, several_sizes
 from tests.harness.layers import ROWS, ExponentialLayer, GeometricLayer, MarginalTableLayer, TableLayer
 from tests.harness.oracle import keys
+from tests.harness.own_layers import PAIRS_IN_PART, PairLayer
 
 SMALL = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 nan = float("nan")
@@ -195,6 +196,17 @@ def test_one_missing_variable_is_refused_where_a_layer_cannot_sum_it_out(
     found = unchecked(circuit, x, monkeypatch).flatten()
     np.testing.assert_allclose(found[:3], [1e-3, 1.0, 0.1 * 0.4], rtol=1e-12)
     assert found[3:].isnan().all()
+
+
+def test_a_missing_variable_of_several_is_refused_where_the_algebra_does_not_sum() -> None:
+    compiler = TorchCompiler("max-product")
+    compiler.add_layer_rule(PAIRS_IN_PART)
+    circuit = compiler.compile(chain(PairLayer(Scope([0, 1]), 1, 2, parameter([[0.1, 0.2, 0.3, 0.4]]))))
+    assert circuit(torch.full((1, 2), nan)).item() == pytest.approx(0.4)
+    with pytest.raises(
+        InputError, match="use another semiring: `partial` in a row sums, which the algebra max-product"
+    ):
+        circuit(torch.tensor([[0, nan]]))
 
 
 LIVE = coin([0], 1, 5)

@@ -3,6 +3,10 @@
 What runs there takes the ways of a GPU, makes every array on the device of the data, and never waits for a value.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 
@@ -12,6 +16,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
 from plica.ir.program import size_variables
 from plica.ops import FACTORIZATIONS, OPS
+from plica.queries import mpe, sample
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.circuits import data
 from tests.harness.programs import one_equation, run_torch, to_torch
@@ -53,6 +58,15 @@ def test_what_looks_at_a_number_is_found() -> None:
     result = compiled(torch.zeros(2, 3, dtype=torch.int64, device=META))
     with pytest.raises(RuntimeError, match="meta"):
         bool(result.isnan().any())
+
+
+@pytest.mark.parametrize(
+    "ask", [sample, partial(sample, seed=0), lambda circuit: mpe(circuit, torch.full((1, 3), torch.nan))]
+)
+def test_queries_without_numbers_are_refused(ask: Callable[[Any], Any]) -> None:
+    compiled = TorchCompiler().compile(CASES["hadamard"]()).to(META)
+    with pytest.raises(UnsupportedError, match=r"the device meta, where tensors have no numbers; .*load_state_dict"):
+        ask(compiled)
 
 
 def waits_by_nature(case: Case) -> bool:

@@ -20,12 +20,17 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import (
+    ClampParameter,
     ConstantParameter,
     ExpParameter,
     HadamardParameter,
+    IndexParameter,
+    KroneckerParameter,
     LogSoftmaxParameter,
     Parameter,
+    SigmoidParameter,
     SoftmaxParameter,
+    SoftplusParameter,
     SumParameter,
     TensorParameter,
     mixing_weight_factory,
@@ -164,7 +169,54 @@ def sum_of_softmaxes() -> Circuit:
     return chain(CategoricalLayer([0], 2, num_categories=2, probs=constant(np.eye(2))), SumLayer(2, 2, weight=weight))
 
 
+STEEP = [[0.0, -200.0], [-190.0, 0.0]]
+"""Logits whose softmax has two entries that are 0 in float32."""
+
+
+def over_states(*weights: Parameter) -> Circuit:
+    """Sums with these weights over two states."""
+    sums = [SumLayer(2, 2, weight=weight) for weight in weights]
+    return chain(CategoricalLayer([0], 2, num_categories=2, probs=constant(np.eye(2))), *sums)
+
+
+def product(*factors: Any, kind: Any = HadamardParameter) -> Parameter:
+    first, second = map(Parameter.from_input, factors)
+    return Parameter.from_binary(kind(first.shape, second.shape), first, second)
+
+
+def of_entries(op: Any, numbers_: Any = STEEP, **settings: Any) -> Parameter:
+    return Parameter.from_unary(op(np.shape(numbers_), **settings), tensor(numbers_))
+
+
+def of_numbers() -> Circuit:
+    """Numbers that nothing bounds, and a softmax that underflows: Hadamard and Kronecker products."""
+    numbers_, column = tensor([[3.0, 0.5], [1e30, 2.0]]), tensor([[-3.0], [-1e20]])
+    beside = product(column, product(tensor([[-1.0, -0.5]]), of_logits([[0.0, -120.0]])), kind=KroneckerParameter)
+    return over_states(product(numbers_, of_logits(STEEP)), beside)
+
+
+def unbounded_factor() -> Circuit:
+    """A weight of exp(-20) that is 0 in float32: one factor underflows, and nothing bounds the other."""
+    return over_states(
+        product(of_entries(ExpParameter, [[1.0, 80.0], [80.0, 1.0]]), of_logits([[0.0, -110], [-100, 0]]))
+    )
+
+
+def moved() -> Circuit:
+    """Entries of a product of numbers of any sign, in other places."""
+    weight = product(tensor([[-1e-30, -2.0], [3.0, 1e-20]]), tensor([[-1e-30, -1.0], [0.5, 1e-25]]))
+    return over_states(Parameter.from_unary(IndexParameter((2, 2), indices=[1, 0]), weight))
+
+
 CASES: dict[str, Callable[[], Circuit]] = {
+    "numbers times a softmax": of_numbers,
+    "an exponential times a softmax": unbounded_factor,
+    "products of any sign, moved": moved,
+    "sigmoids": lambda: over_states(of_entries(SigmoidParameter)),
+    "softplus": lambda: over_states(of_entries(SoftplusParameter)),
+    "a softmax under a clamp": lambda: over_states(
+        Parameter.from_unary(ClampParameter((2, 2), vmin=-1.0, vmax=0.5), of_logits(STEEP))
+    ),
     "a sum of softmaxes": sum_of_softmaxes,
     "a softmax times a large number": large_factor,
     "sums of sums": merged,
@@ -193,7 +245,32 @@ def test_what_underflows_in_linear_space(
     assert np.isfinite(expected).all()
     np.testing.assert_allclose(found.detach(), expected, rtol=1e-5, atol=1e-5)
     found.sum().backward()
-    assert all(np.isfinite(slope).all() for slope in gradients(compiled).values())
+    slopes = gradients(compiled)
+    wide = TorchCompiler(dtype=torch.float64, optimize=False).compile(circuit)
+    wide.load_state_dict({key: value.double() for key, value in compiled.state_dict().items()})
+    wide(torch.from_numpy(x)).sum().backward()
+    for key, slope in gradients(wide).items():
+        np.testing.assert_allclose(slopes[key], slope, rtol=1e-4, atol=1e-4 * np.abs(slope).max() + 1e-30)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("scaled_first", [True, False])
+def test_exponentials_that_overflow_where_nobody_reads_them(
+    dtype: torch.dtype, scaled_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state that no row has; and sums whose weights are computed as one with others that do not overflow."""
+    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    inputs = CategoricalLayer([0], 2, num_categories=2, probs=of_entries(ExpParameter, [[1000.0, 1.0], [2.0, 3.0]]))
+    far = SumLayer(2, 2, weight=of_entries(ExpParameter, [[1000.0, 2.0], [900.0, 1.0]]))
+    near = SumLayer(2, 2, weight=of_entries(ExpParameter, [[1.0, 2.0], [0.5, -1.0]]))
+    compiled = TorchCompiler(dtype=dtype).compile(chain(inputs, near, far, SumLayer(2, 1)))
+    compiled(torch.tensor([[1], [1]])).sum().backward()
+    slopes = gradients(compiled)
+    assert all(np.isfinite(slope).all() for slope in slopes.values())
+    # far: all of the first output, 1 for each row, comes of its first entry
+    np.testing.assert_allclose(slopes["2.weight"], [[2.0, 0.0], [0.0, 0.0]], atol=1e-5)
+    assert not slopes["0.probs"][:, 0].any()
+    np.testing.assert_allclose(slopes["0.probs"][:, 1].sum(), 2.0, rtol=1e-5)
 
 
 def test_states_whose_probabilities_underflow_are_summed_out_drawn_and_chosen() -> None:
@@ -232,6 +309,29 @@ def test_infinite_data_and_means_leave_the_gradients_of_others(
     together = gradients(compiled)
     compiled.zero_grad()
     compiled(x[[0, 3]]).sum().backward()
+    for key, slope in gradients(compiled).items():
+        assert np.isfinite(together[key]).all(), key
+        np.testing.assert_allclose(together[key], slope, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("scaled_first", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_data_too_far_for_the_dtype_leaves_the_gradients_of_others(
+    scaled_first: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The distance in spreads overflows, or its square does; spreads are such that infinity is just as far."""
+    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    largest = torch.finfo(dtype).max
+    layer = GaussianLayer([0], 3, mean=tensor([0.0, 1.0, np.inf]), stddev=tensor([1e-3, 1.0, largest**0.3]))
+    compiled = TorchCompiler(dtype=dtype).compile(chain(layer, SumLayer(3, 1)))
+    far = torch.tensor([[largest], [-largest], [np.inf], [-np.inf], [largest**0.9]], dtype=dtype)
+    near = torch.tensor([[0.5], [1.0]], dtype=dtype)
+    found = compiled(torch.cat([near, far])).flatten()
+    assert found.isneginf().tolist() == [False] * 2 + [True] * 5
+    torch.nan_to_num(found, neginf=0.0).sum().backward()
+    together = gradients(compiled)
+    compiled.zero_grad()
+    compiled(near).sum().backward()
     for key, slope in gradients(compiled).items():
         assert np.isfinite(together[key]).all(), key
         np.testing.assert_allclose(together[key], slope, rtol=1e-4, atol=1e-6)

@@ -264,3 +264,13 @@ def test_pointers_fold_to_one_leaf_alone() -> None:
         Pointer.join([first, other])
     with pytest.raises(GraphError, match="no leaf holds the tensor"):
         Pointer.to(leaves[1].members, {})
+
+
+@pytest.mark.parametrize("folds", [(), (3,), (-1,), (0, 3), (-2, -1)])
+def test_a_pointer_to_folds_that_the_leaf_lacks_is_refused(folds: tuple[int, ...]) -> None:
+    """Slices would give no entries, or fewer, without a word."""
+    leaf = Leaf(tuple(TensorParameter(2, initializer=NormalInitializer()) for _ in range(3)))
+    with pytest.raises(GraphError, match="of a leaf that has 3; give at least one of them, counted from 0 to 2"):
+        Pointer(leaf, folds)
+    with pytest.raises(ShapeError, match="a leaf of 3 folds was given an array of 2"):
+        Pointer(leaf, (0, 1)).view(torch.zeros(2, 2))

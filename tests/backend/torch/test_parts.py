@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from plica import PipelineContext
 from plica.backend.torch.parts import TorchLayer
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from plica.lower.optimize import DEFAULT_RULES
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import (
@@ -33,6 +34,7 @@ from plica.symbolic.parameters import (
 )
 from tests.harness.own_layers import NEIGHBOURS, NeighbourSum
 from tests.harness.own_leaves import LowRank
+from tests.harness.own_rules import SQUARED, operations
 
 
 def leaf(*shape: int, **settings: Any) -> TensorParameter:
@@ -193,6 +195,60 @@ def test_an_initializer_alone_fills_in_place() -> None:
         fill(torch.empty(()))
 
 
+ODD_TENSORS: dict[str, Any] = {
+    "without entries": lambda: torch.empty(3, 0),
+    "of no axis": lambda: torch.empty(()),
+    "transposed": lambda: torch.empty(4, 3).T,
+    "every other entry": lambda: torch.empty(4, 6)[:, ::2],
+    "of 16 bits": lambda: torch.empty(2, 3, dtype=torch.float16),
+    "of 16 bits, the other kind": lambda: torch.empty(2, 3, dtype=torch.bfloat16),
+    "complex": lambda: torch.empty(2, 3, dtype=torch.complex64),
+    "that learns": lambda: torch.nn.Parameter(torch.empty(2, 3)),
+}
+
+
+@pytest.mark.parametrize("case", ODD_TENSORS)
+def test_an_initializer_fills_odd_tensors(case: str) -> None:
+    """With the draws that a plain tensor of the shape gets, in the order of its entries."""
+    tensor = ODD_TENSORS[case]()
+    filled = PipelineContext().compile_initializer(NormalInitializer(1.0, 2.0))(tensor, seed=3)
+    assert filled is tensor
+    draws = torch.as_tensor(np.random.default_rng(3).normal(1.0, 2.0, tuple(tensor.shape)))
+    torch.testing.assert_close(tensor.detach(), draws.to(tensor.dtype))
+
+
+def test_an_initializer_fills_what_holds_its_numbers() -> None:
+    context = PipelineContext()
+    whole = context.compile_initializer(ConstantTensorInitializer(3))
+    assert whole(torch.empty(2, dtype=torch.int32)).tolist() == [3, 3]
+    assert whole(torch.empty(2, dtype=torch.float16)).tolist() == [3.0, 3.0]
+    assert context.compile_initializer(ConstantTensorInitializer(2.0))(torch.empty(1, dtype=torch.int64)).item() == 2
+    assert whole(torch.empty(2, device="meta")).shape == (2,)
+
+
+def test_narrower_inputs_are_taken_in_the_dtype_of_the_parameters() -> None:
+    alone = PipelineContext(dtype="float64").compile_layer(SumLayer(3, 2))
+    x = torch.rand(1, 4, 3).log()
+    assert torch.equal(alone(x), alone(x.double()))
+    product = PipelineContext().compile_layer(HadamardLayer(3, 2))
+    assert product(x.double(), x.double()).dtype == torch.float64
+
+
+def test_rules_on_programs_are_those_of_the_context() -> None:
+    """In a layer that is compiled alone, and in a parameter, as in a circuit."""
+    layer = NeighbourSum(3, 1, Parameter.from_input(leaf(3, 2)))
+    square = HadamardParameter((3,), (3,))
+    one = leaf(3)
+    parameter = Parameter.from_binary(square, one, one)
+    for optimize in (True, False):
+        context = PipelineContext(rules=DEFAULT_RULES.adding(programs=[SQUARED]), optimize=optimize)
+        context.add_layer_compilation_rule(NEIGHBOURS)
+        for part in (context.compile_layer(layer), context.compile_parameter(parameter)):
+            assert ("square" in operations(part)) == optimize
+        value = next(context.compile_parameter(parameter).parameters())
+        torch.testing.assert_close(context.compile_parameter(parameter)(), value * value)
+
+
 def test_a_draw_of_another_shape_is_refused() -> None:
     context = PipelineContext()
     context.add_initializer_compilation_rule(InitializerRow(Ramp, lambda _, __, shape: np.ones((1, *shape))))
@@ -236,6 +292,41 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
         lambda ctx: ctx.compile_layer(SumLayer(3, 2))(torch.zeros(1, 2, 3, dtype=torch.int64)),
         DTypeError,
         "inputs must be floats of one dtype, found torch.int64",
+    ),
+    "floats of more bits": (
+        lambda ctx: ctx.compile_layer(SumLayer(3, 2))(torch.zeros(1, 2, 3, dtype=torch.float64)),
+        DTypeError,
+        r"the parameters are torch.float32, and the inputs torch.float64; convert the layer with .to\(torch.float64\)",
+    ),
+    "numpy arrays": (
+        lambda ctx: ctx.compile_layer(HadamardLayer(3, 2))(np.zeros((1, 2, 3)), np.zeros((1, 2, 3))),
+        DTypeError,
+        "inputs must be torch tensors, found ndarray, ndarray; use torch.as_tensor",
+    ),
+    "nothing to fill": (
+        lambda ctx: ctx.compile_initializer(NormalInitializer())(np.zeros(3)),
+        DTypeError,
+        "an initializer fills a torch tensor, found ndarray",
+    ),
+    "fractions into integers": (
+        lambda ctx: ctx.compile_initializer(NormalInitializer())(torch.zeros(3, dtype=torch.int64)),
+        DTypeError,
+        "draws of NormalInitializer are float64, which a tensor of torch.int64 does not hold",
+    ),
+    "fractions into truths": (
+        lambda ctx: ctx.compile_initializer(ConstantTensorInitializer(0.5))(torch.zeros(3, dtype=torch.bool)),
+        DTypeError,
+        "draws of ConstantTensorInitializer are float64, which a tensor of torch.bool does not hold",
+    ),
+    "complex numbers into floats": (
+        lambda ctx: ctx.compile_initializer(ConstantTensorInitializer(1j))(torch.zeros(3)),
+        DTypeError,
+        "draws of ConstantTensorInitializer are complex128, which a tensor of torch.float32 does not hold",
+    ),
+    "one place of memory for several entries": (
+        lambda ctx: ctx.compile_initializer(NormalInitializer())(torch.zeros(1, 3).expand(4, 3)),
+        InputError,
+        "the tensor cannot be filled in place .*more than one element",
     ),
 }
 

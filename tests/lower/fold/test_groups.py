@@ -315,3 +315,16 @@ def test_settings_that_put_unlike_layers_together_are_refused() -> None:
     circuit = Circuit([*inputs, *sealed, *ends], {**edges, ends[0]: [sealed[0]], ends[1]: [sealed[1]]}, ends)
     with pytest.raises(GraphError, match=r"Sealed.* are in one group, but their numbers of inputs and units differ: "):
         fold_circuit(circuit)
+
+
+class Listed(Sealed):
+    """A layer whose settings are a list."""
+
+    def fold_settings(self) -> Any:
+        return [self.seal]
+
+
+def test_settings_that_are_no_key_are_refused() -> None:
+    leaf, listed = coin([0], 2), Listed(2)
+    with pytest.raises(GraphError, match=r"the settings by which Listed.* folds are no key .*return a tuple"):
+        fold_circuit(Circuit([leaf, listed], {listed: [leaf]}, [listed]))

@@ -1,5 +1,6 @@
 """Layers of unequal lengths in one group: what is padded, and where a group of its own costs less."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,8 +16,9 @@ from plica.errors import InputError, ShapeError
 from plica.lower.fold.explain import explain_folds
 from plica.lower.fold.groups import fold_circuit
 from plica.lower.fold.settings import GROUP, fold_settings_of
+from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, InputLayer
+from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer, InputLayer
 from tests.harness.circuits import coin, product_then_sum
 from tests.harness.folding import check_folding
 from tests.harness.layer_cases import references
@@ -29,6 +31,7 @@ from tests.harness.layer_cases.unequal import (
     TABLE_ROW,
     HistogramLayer,
     PolynomialLayer,
+    TableLayer,
     histogram,
     histogram_reference,
     polynomial,
@@ -36,6 +39,7 @@ from tests.harness.layer_cases.unequal import (
     table,
 )
 
+CATEGORICAL_ROW: Any = LAYER_ROWS[CategoricalLayer]
 Builder = Callable[[Sequence[int], int], InputLayer]
 REFERENCES: dict[Any, Any] = {
     **references([*CASES, *HOLDING]),
@@ -50,6 +54,10 @@ UNEQUAL: dict[str, tuple[Callable[[int], Any], Any]] = {
     "polynomials": (polynomial, POLYNOMIAL_ROW),
     "held categoricals": (weighed, WEIGHED_ROW),
 }
+
+
+def categorical_of(size: int) -> Builder:
+    return lambda scope, units: coin(scope, units, size)
 
 
 def product_of(builders: Sequence[Builder], units: int = 2) -> Circuit:
@@ -140,16 +148,63 @@ def test_no_layer_with_the_longest_of_all_parameters_is_no_group() -> None:
     assert first != second
 
 
-def test_what_no_row_pads_is_refused_in_one_group() -> None:
-    """`fold_settings` of a layer's own puts unequal lengths together, and its row says nothing of padding."""
+@pytest.mark.parametrize(
+    ("builders", "row"),
+    [
+        ([table(2), table(5), table(5)], replace(TABLE_ROW, padding={})),
+        ([categorical_of(size) for size in (2, 5, 5)], replace(CATEGORICAL_ROW, padding={})),
+        ([weighed(2), weighed(5), weighed(5)], replace(CATEGORICAL_ROW, padding={})),
+    ],
+    ids=["a row of one's own", "a row in place of Plica's", "a row of what is held"],
+)
+def test_what_no_row_pads_stays_apart(builders: list[Builder], row: Any) -> None:
+    """The class says that its row pads, and the row of this context does not."""
+    circuit = product_of(builders)
+    rules = CompilationRules()
+    rules.layers.add(WEIGHED_ROW)
+    rules.layers.add(row, override=True)
+    compiled = TorchCompiler(compilation_rules=rules).compile(circuit)
+    assert [group.num_folds for group in compiled.layers if group.kind == "input"] == [1, 2]
+    assert compiled(torch.zeros(2, 3, dtype=torch.int64)).isfinite().all()
+    assert "2 groups; they differ in " in explain_folds(compiled.folded)
+
+
+class Lumped(TableLayer):
+    """Tables that fold with those of all lengths, whatever their row says."""
+
+    @property
+    def padded(self) -> dict[str, str]:
+        return {}
+
+    def fold_settings(self) -> Any:
+        return "alike"
+
+
+def test_settings_that_put_unequal_lengths_together_are_refused() -> None:
     inputs = [table(size)([place], 2) for place, size in enumerate((2, 3))]
-    circuit = product_then_sum(HadamardLayer(2, 2), inputs)
+    lumped = [Lumped(one.scope, 2, one.num_states, one.weight) for one in inputs]
     compiler = TorchCompiler()
-    compiler.add_layer_rule(replace(TABLE_ROW, padding={}))
+    compiler.add_layer_rule(replace(TABLE_ROW, layer=Lumped, padding={}))
     with pytest.raises(
-        ShapeError, match=r"group 0: 2 like Table.*\(2, 2\) and \(2, 3\); layers fold .* `padding` names"
+        ShapeError, match=r"group 0: 2 like Lumped.*\(2, 2\) and \(2, 3\); layers fold .* `padding` names"
     ):
-        compiler.compile(circuit)
+        compiler.compile(product_then_sum(HadamardLayer(2, 2), lumped))
+
+
+@pytest.mark.parametrize("fill", [-1.0, math.inf, math.nan, 1e5])
+@pytest.mark.parametrize("builder", [table, categorical_of], ids=["weights", "logarithms of weights"])
+def test_weights_are_padded_with_any_number(builder: Any, fill: float) -> None:
+    """No state of the data reads it: that its logarithm is none, or its exponential infinite, does not matter."""
+    circuit = product_of([builder(2), builder(5)])
+    x = torch.as_tensor(np.nan_to_num(data(circuit))).to(torch.int64)
+    row = TABLE_ROW if builder is table else CATEGORICAL_ROW
+    compiled = []
+    for padding in (row.padding, dict.fromkeys(row.padding, fill)):
+        rules = CompilationRules()
+        rules.layers.add(replace(row, padding=padding), override=True)
+        compiled.append(TorchCompiler("sum-product", dtype="float64", compilation_rules=rules).compile(circuit))
+    compiled[1].load_state_dict(compiled[0].state_dict())
+    torch.testing.assert_close(compiled[0](x), compiled[1](x))
 
 
 def test_states_that_are_filled_in_are_refused() -> None:

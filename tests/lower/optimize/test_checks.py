@@ -49,6 +49,7 @@ BAD: Any = [
     ("shatter", rule(Pattern(Entry("a", "multiply", ("x", "y")))), "to be 'multiply', .* name classes of layers"),
     ("fuse", rule(Pattern(Entry("a", HadamardLayer(2, 2), ("x",)))), "to be HadamardLayer"),
     ("fuse", rule(HADAMARD, laws={"associative"}), "'associative' is no law; there are Law.ASSOCIATIVE_SUM"),
+    ("fuse", rule(HADAMARD, laws=Law.ONE), "its laws are <Law.ONE: '1 a = a'>; give a set of them"),
     ("programs", rule(TIMES_ITSELF, laws={Law.IDEMPOTENT_SUM}), r"needs a \+ a = a, which does not hold for ordinary"),
     ("parameters", rule(Pattern.chain(ExpParameter), laws={Law.SELECTIVE_SUM}), "does not hold for ordinary numbers"),
 ]
@@ -94,7 +95,7 @@ WRONG: Any = [
     (
         "programs",
         wrong(lambda match: made(match, "isnan", "x"), TIMES_ITSELF),
-        r"multiply s:f32\[2,b,2\]: its replacement has type bool\[2,b,2\], but stands in place of f32\[2,b,2\]",
+        r"multiply \w+:f32\[2,b,2\]: its replacement has type bool\[2,b,2\], but stands in place of f32\[2,b,2\]",
     ),
     ("programs", wrong(bare("squre"), TIMES_ITSELF), "no rule can make the operation 'squre'"),
     ("programs", wrong(bare("call"), TIMES_ITSELF), "no rule can make the operation 'call'"),
@@ -117,6 +118,21 @@ WRONG: Any = [
     ),
     (
         "fuse",
+        wrong(lambda match: Replacement.by(match["x"]), HADAMARD),
+        r"has \{0\} as its scope, and what was there \{0, 1\}",
+    ),
+    (
+        "fuse",
+        wrong(lambda match: Replacement.chain((match["x"], match["y"]), SoftmaxParameter((2,))), HADAMARD),
+        r"it made SoftmaxParameter\(.*, which is no layer",
+    ),
+    (
+        "programs",
+        wrong(lambda _: Replacement.chain((), 3.0), TIMES_ITSELF),
+        "it made 3.0, which is no equation",
+    ),
+    (
+        "fuse",
         wrong(lambda match: match["x"], HADAMARD),
         r"it gave GaussianLayer\(.*\); return Replacement.chain\(inputs",
     ),
@@ -135,6 +151,10 @@ def test_a_replacement_that_does_not_fit_is_refused_by_the_name_of_its_rule(
     ("make", "message"),
     [
         (lambda match: Replacement.chain((match["x"],), SoftmaxParameter((7,))), r"reads shapes \(\(7,\),\), and gave"),
+        (
+            lambda match: Replacement.chain((match["x"],), HadamardLayer(2, 1)),
+            r"it made Hada.*, which is no node of a p",
+        ),
         (lambda _: Replacement.chain((), normal((3,)).output), r"has \(3,\) as its shape, and what was there \(1, 2\)"),
     ],
 )
@@ -142,6 +162,21 @@ def test_a_replacement_of_parameters_of_other_shapes_is_refused(make: Any, messa
     bad = wrong(make, Pattern(Entry("s", SoftmaxParameter, ("x",))))
     with pytest.raises(GraphError, match=f"rule wrong at SoftmaxParameter.*{message}"):
         optimize_circuit(gaussians(), Rules(parameters=(bad,)))
+
+
+def test_an_operation_that_parameters_do_not_have_is_refused() -> None:
+    bad = wrong(lambda match: made(match, "sin", "x"), Pattern(Entry("s", "softmax", ("x",))))
+    with pytest.raises(GraphError, match="cannot make 'sin' of parameters; they make conj, exp"):
+        optimize_circuit(gaussians(), Rules(parameters=(bad,)))
+
+
+def test_what_is_no_rule_is_refused() -> None:
+    bad: Any = "mine"
+    with pytest.raises(GraphError, match="table 'fuse' has rules, found 'mine'"):
+        Rules(fuse=(bad,))
+    alone: Any = SQUARED
+    with pytest.raises(GraphError, match=r"as a list: adding\(programs=\[...\]\)"):
+        DEFAULT_RULES.adding(programs=alone)
 
 
 def test_operations_tell_what_patterns_may_ask_of_them() -> None:

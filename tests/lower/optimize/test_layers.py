@@ -22,7 +22,8 @@ from plica.symbolic.parameters import (
 from plica.symbolic.semirings import SUM_PRODUCT
 from tests.harness.circuits import chain, coin, constant, product_then_sum
 from tests.harness.rewrites import assert_same, fired, kinds, missed, only
-from tests.harness.rule_cases import fixed, inputs, kronecker, of, shared_blocks, sum_over
+from tests.harness.rule_cases.case import fixed, kronecker, of
+from tests.harness.rule_cases.circuits import inputs, shared_blocks, sum_over
 
 SEMIRINGS = pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
 

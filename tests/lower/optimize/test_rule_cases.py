@@ -10,7 +10,8 @@ from plica.lower.optimize import DEFAULT_RULES, Rules, optimize_circuit
 from plica.symbolic.semirings import SEMIRINGS, Semiring
 from tests.harness.circuits import data
 from tests.harness.rewrites import assert_same, fired, missed, only
-from tests.harness.rule_cases import BOTH, RULE_CASES, RuleCase
+from tests.harness.rule_cases import RULE_CASES
+from tests.harness.rule_cases.case import BOTH, RuleCase
 
 FIRES = [case for case in RULE_CASES if not case.near]
 STAYS = [case for case in RULE_CASES if case.near]

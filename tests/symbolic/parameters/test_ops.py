@@ -19,10 +19,13 @@ from plica.symbolic.parameters import (
     IndexParameter,
     KroneckerParameter,
     KroneckerSumParameter,
+    LogAbsParameter,
     LogAddExpParameter,
     LogMatMulExpParameter,
     LogParameter,
+    LogSigmoidParameter,
     LogSoftmaxParameter,
+    LogSoftplusParameter,
     MatMulParameter,
     MixingWeightParameter,
     OuterProductParameter,
@@ -33,6 +36,7 @@ from plica.symbolic.parameters import (
     ReduceSumParameter,
     ScaledSigmoidParameter,
     SigmoidParameter,
+    SignedLogParameter,
     SoftmaxParameter,
     SoftplusParameter,
     SquareParameter,
@@ -73,6 +77,10 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (OuterSumParameter((2, 3), (4, 3), axis=-2), outer(np.add, -2)),
     (ExpParameter((2, 3)), np.exp),
     (LogParameter((2, 3)), np.log),
+    (LogAbsParameter((2, 3)), lambda x: np.log(np.abs(x))),
+    (LogSigmoidParameter((2, 3)), lambda x: -np.log1p(np.exp(-x))),
+    (LogSoftplusParameter((2, 3)), lambda x: np.log(np.log1p(np.exp(x)))),
+    (SignedLogParameter((2, 3), (2, 3)), lambda x, size: np.where(np.signbit(x), np.nan, size)),
     (SquareParameter((2, 3)), np.square),
     (SoftplusParameter((2, 3)), lambda x: np.log1p(np.exp(x))),
     (ConjugateParameter((2, 3)), np.conj),
@@ -134,6 +142,20 @@ def test_values_lie_in_the_range_that_the_operation_states(op: ParameterOp, refe
 
 def _bound(op: ParameterOp):
     return lambda *arrays: op.evaluate(namespace, *arrays)
+
+
+def test_the_logarithm_of_a_negative_product_that_underflowed_is_nan(run_rule) -> None:
+    number, size = np.array([[-0.0, -0.0, 0.0, -2.0, 2.0]]), np.array([[-200.0, -np.inf, -200.0, 0.5, 0.5]])
+    found = run_rule(_bound(SignedLogParameter((5,), (5,))), number, size)
+    np.testing.assert_array_equal(found, [[np.nan, -np.inf, -200.0, np.nan, 0.5]])
+
+
+def test_logarithms_that_do_not_underflow(run_rule) -> None:
+    x = np.array([[-1000.0, -50.0, -1.0, 0.0, 30.0, 1000.0]])
+    found = [run_rule(_bound(op((6,))), x) for op in (LogSigmoidParameter, LogSoftplusParameter)]
+    softplus = np.log(np.logaddexp(x[0, 1:], 0))
+    np.testing.assert_allclose(found[0], -np.logaddexp(-x, 0), rtol=1e-15)
+    np.testing.assert_allclose(found[1], [[-1000.0, *softplus]], rtol=1e-12)
 
 
 def test_conjugates_of_complex_numbers(run_rule) -> None:

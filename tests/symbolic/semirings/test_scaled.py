@@ -108,7 +108,7 @@ def value(arrays: Sequence[Any], place: int) -> tuple[Any, ...]:
 
 def normalized(table: Any) -> Weight:
     """The weight that a log-softmax is: no number above 1."""
-    return Weight(lambda: xp.softmax(table), lambda: xp.log_softmax(table), from_logs=True, most=1.0)
+    return Weight(lambda: xp.softmax(table), lambda: xp.log_softmax(table), most=1.0)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,16 @@ from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Leaf, Pointer, leaf_keys, owners_of
-from plica.lower.optimize import DEFAULT_RULES, Optimized, Provenance, RuleContext, Rules, optimize_circuit
+from plica.lower.optimize import (
+    DEFAULT_RULES,
+    Optimized,
+    Provenance,
+    RuleContext,
+    Rules,
+    check_rules,
+    optimize_circuit,
+    program_rewriting,
+)
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver
@@ -64,9 +73,7 @@ class CompiledCircuitsMap:
 
     def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
         """Where a symbolic layer is computed in each circuit that has it; KeyError if there is none."""
-        having = [
-            compiled for circuit, compiled in self._compiled.items() if any(layer is one for one in circuit.layers)
-        ]
+        having = [one for one in self._compiled.values() if one.layer_map.has(layer)]
         if not having:
             raise KeyError(layer)
         return {compiled: compiled.get_compiled_layers(layer) for compiled in having}
@@ -152,18 +159,21 @@ class TorchCompiler:
 
     def _optimized(self, circuit: Circuit, shared: list[Tensor]) -> Optimized:
         """The circuit after the rules; where a limit ended them the user is told which still fired."""
-        device = shared[0].device if shared else torch.get_default_device()
         optimized = optimize_circuit(
             circuit,
             self.rules,
             self.max_steps,
-            context=RuleContext(self.semiring, as_dtype(self._real(shared)), str(device)),
+            context=self._context(shared),
             strategy=self.strategy,
             overridden=self.compilation_rules.overridden_layers,
         )
         if optimized.report.limit is not None:
             warn_of_limit(optimized.report.limit)
         return optimized
+
+    def _context(self, shared: list[Tensor]) -> RuleContext:
+        device = shared[0].device if shared else torch.get_default_device()
+        return RuleContext(self.semiring, as_dtype(self._real(shared)), str(device))
 
     def _shared(self, tensors: Iterable[TensorParameter]) -> list[Tensor]:
         """What exists already of some symbolic tensors."""
@@ -220,6 +230,9 @@ class TorchCompiler:
 
     def _part(self, kind: Callable[[Any, torch.dtype, Drawing], Part], part: LayerPart | ParameterPart) -> Part:
         shared = self._shared(part.keys)
+        if self.optimize:
+            rewriting = program_rewriting(self.rules, self.strategy, self.max_steps, self._context(shared))
+            part = replace(part, folded=replace(part.folded, rewriting=rewriting))
         compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own)
         self._adopt(compiled, compiled.dtype, shared)
         return compiled
@@ -289,10 +302,7 @@ class TorchCompiler:
 
 def _check_how(rules: Any, strategy: Any, max_steps: Any) -> None:
     """Refuse what rules could not be applied by, before any circuit is compiled."""
-    if not isinstance(rules, Rules):
-        raise DTypeError(
-            f"rules must be tables, found {rules!r}; give DEFAULT_RULES.adding(fuse=[...]), or Rules(...)."
-        )
+    check_rules(rules)
     if not callable(strategy):
         raise DTypeError(f"strategy must be a function, found {strategy!r}; OptMatchStrategy and cost_guided are some.")
     if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 0:

@@ -15,7 +15,7 @@ from plica.ir.dtypes import as_dtype
 from plica.lower.data import column_domains, input_width, lower_check, reads_whole
 from plica.lower.fold.groups import FoldedCircuit
 from plica.symbolic.layers import InputRow
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import Reduction, Semiring
 
 _WIDER = {torch.bfloat16: torch.float32}  # dtypes that Programs do not have
 
@@ -122,10 +122,16 @@ class DataCheck:
             if reads_whole(layer, found, self._semiring) and 0 < len(missing) < layer.num_variables:
                 raise InputError(
                     f"row {row}: variable {missing[0]} is missing, but {circuit.layer_name(layer)} sums out all of its "
-                    f"variables {layer.scope!s} or none; give the value, make all of them missing, or write "
-                    f"`partial` in the row of {type(layer).__name__}."
+                    f"variables {layer.scope!s} or none; give the value, make all of them missing, or "
+                    + self._more_advice(type(layer).__name__)
                 )
         raise AssertionError("the Program of the check found a layer")
+
+    def _more_advice(self, layer: str) -> str:
+        algebra = self._semiring.algebra
+        if algebra.reduction is Reduction.INTEGRATE:
+            return f"write `partial` in the row of {layer}."
+        return f"use another semiring: `partial` in a row sums, which the algebra {algebra.name} does not."
 
 
 def _shown(value: Any) -> str:

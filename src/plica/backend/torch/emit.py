@@ -5,7 +5,7 @@ with `linecache`, so that tracebacks show its lines.
 """
 
 import linecache
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from plica.backend.torch import kernels
+from plica.backend.torch.bounds import Bounds
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.operations import ROWS
 from plica.backend.torch.operations.call import (
@@ -24,18 +25,23 @@ from plica.backend.torch.operations.call import (
     shape_source,
     size_source,
 )
-from plica.backend.torch.operations.indexing import in_place, is_python_index
+from plica.backend.torch.operations.indexing import in_place, is_python_index, written
+from plica.backend.torch.operations.subscripts import not_negative, parts_read, slices, subscript, unproven
 from plica.backend.torch.operations.unsigned import UNSIGNED
 from plica.backend.torch.plan import Plan
+from plica.backend.torch.reading import Chain, joined_reads, sizes_read
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
+from plica.ir.sizes import Dim
 from plica.ops.places import (
     bounds_of,
     call_inputs,
     carries,
     explicit_outputs,
     implicit_operand,
+    kept_sizes,
+    known_in_turns,
     scanned,
     size_places,
 )
@@ -44,6 +50,7 @@ from plica.passes.ownership import Owned, owned
 
 _NUMBERS = count()
 _INDENT = "    "
+_KEPT = 8  # how many of the first and of the last facts about bounds are kept in a block
 _DIVISIONS = ("//", ")%(", " % ", "torch.div(", "torch.remainder(")  # in lines that may divide integers by zero
 
 
@@ -84,7 +91,7 @@ def source(
     leaves = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     plan = Plan.of(program, numbers, constants)
     named = plan.program
-    emitter = _Emitter(plan, dict(zip(named.consts, leaves, strict=True)), owned(named))
+    emitter = _Emitter(plan, dict(zip(named.consts, leaves, strict=True)), owned(named), Bounds(plan))
     return "\n".join(emitter.function(name, is_checked)) + "\n"
 
 
@@ -112,11 +119,13 @@ class _Emitter:
         plan: What is needed, and which scalars are Python numbers.
         leaves: The text that reads each const of the whole Program.
         owned: What may be written over where no gradient is asked for.
+        bounds: The bounds of slices that have names.
     """
 
     plan: Plan
     leaves: Mapping[Var, str]
     owned: Owned
+    bounds: Bounds
 
     def function(self, name: str, is_checked: bool) -> Iterator[str]:
         program = self.plan.program
@@ -178,22 +187,35 @@ class _Emitter:
 
     # Blocks
 
-    def _block(self, program: Program, indent: str, sizes: Iterable[Operand] = ()) -> Iterator[str]:
-        """The equations of a Program; its inputs have their values, and `sizes` are read after it."""
+    def _block(
+        self, program: Program, indent: str, sizes: Iterable[Operand] = (), known: Iterable[Dim] = ()
+    ) -> Iterator[str]:
+        """The equations of a Program; its inputs have their values.
+
+        Args:
+            program: The Program.
+            indent: What its lines begin with.
+            sizes: What is read after it.
+            known: Sizes that are not negative.
+        """
         equations = [equation for equation in program.equations if equation in self.plan.live]
         dying = self._last_uses(equations, (*program.results, *sizes))
         loaded: dict[Operand, None] = {}
+        known = list(known)
         place = ""
-        for equation, dead in zip(equations, dying, strict=True):
+        for chain, dead in joined_reads(equations, dying, self.plan):
+            equation = chain[-1]
             if equation.source != place:
                 place = equation.source
                 yield f"{indent}# {place or 'the whole circuit'}"
-            for operand in (*equation.inputs, *size_variables(tuple(equation.params.values()))):
+            for operand in (one for each in chain for one in (*each.inputs, *sizes_read(each))):
                 if operand in self.leaves and operand not in loaded:
                     assert isinstance(operand, Var), "leaves are variables"
                     loaded[operand] = None
                     yield f"{indent}{operand.name} = {self._leaf(operand)}"
-            yield from self._equation(equation, indent)
+            for one in chain:
+                yield from self._bounds(one, known, indent)
+            yield from self._equation(chain, indent)
             names = dict.fromkeys(var.name for var in dead)
             if names:
                 yield f"{indent}del {', '.join(names)}"
@@ -207,7 +229,7 @@ class _Emitter:
             if equation.op.name in _CONTROL:
                 made = tuple(var for var in made if var in self.plan.reads or var in self.plan.sizes)
             own.update(dict.fromkeys(made))
-            sizes = list(size_variables(tuple(equation.params.values())))
+            sizes = list(sizes_read(equation))
             if equation.op.name == "scan":  # the shapes of stacks of no rows
                 sizes += (one for var in made for one in size_variables(var.type))
             last.update(dict.fromkeys((*equation.inputs, *made, *sizes), index))
@@ -217,7 +239,21 @@ class _Emitter:
                 dying[index].append(var)
         return dying
 
-    def _equation(self, equation: Equation, indent: str) -> Iterator[str]:
+    def _bounds(self, equation: Equation, known: list[Dim], indent: str) -> Iterator[str]:
+        """Compares the bounds of slices, but for what is `known`, which what is compared is added to."""
+        if equation.op.name == "update" and not (self._is_in_place(equation) and written(self._as_call(equation))):
+            return  # a kernel compares them
+        for axis, size, bounds in slices(equation):
+            condition = unproven(size, bounds, known, self.bounds.text)
+            if condition:
+                numbers = ", ".join(map(self.bounds.text, (size, *bounds)))
+                yield f"{indent}if not ({condition}):"
+                yield f"{indent}{_INDENT}kernels.refuse_slice({axis}, {numbers})"
+                known += not_negative(size, *bounds)
+                del known[_KEPT:-_KEPT]  # so that the work is linear in the text
+
+    def _equation(self, chain: Chain, indent: str) -> Iterator[str]:
+        equation = chain[-1]
         control = _CONTROL.get(equation.op.name)
         if control is not None:
             yield from control(self, equation, indent)
@@ -226,11 +262,12 @@ class _Emitter:
         results = ", ".join(var.name for var in equation.outputs)
         if self._is_in_place(equation):
             yield f"{indent}if in_place:"
-            written = in_place(self._as_call(equation), results, is_copied=self.owned.written[equation])
-            yield from (f"{indent}{_INDENT}{line}" for line in written)
+            is_copied = self.owned.written[equation]
+            lines = in_place(self._as_call(equation), results, self.bounds.text, is_copied=is_copied)
+            yield from (f"{indent}{_INDENT}{line}" for line in lines)
             yield f"{indent}else:"
             indent += _INDENT
-        yield f"{indent}{results} = {self._expression(equation)}"
+        yield f"{indent}{results} = {self._expression(chain)}"
         if len(equation.outputs) > 1:
             for var in equation.outputs:
                 if var in self.plan.sizes:
@@ -250,18 +287,26 @@ class _Emitter:
                 if self.plan.is_host(output) and not self.plan.is_host(inner):
                     yield f"{indent}{output.name} = {self.plan.dtype_of_size(output)}({output.name})"
 
-    def _expression(self, equation: Equation) -> str:
-        plan = self.plan
+    def _expression(self, chain: Chain) -> str:
+        plan, equation = self.plan, chain[-1]
         row = plan.row(equation)
         if row is not None:
             return row.format(*map(self._host, equation.inputs))
         found = ROWS.get(equation.op.name)
         if found is None:
             raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
-        text = found.text(self._as_call(equation))
+        if equation.op.name == "slice" or len(chain) > 1:
+            text = self._part(chain)
+        else:
+            text = found.text(self._as_call(equation))
         if len(equation.outputs) == 1 and equation.outputs[0] in plan.sizes:
             return f"{plan.dtype_of_size(equation.outputs[0])}({text})"
         return text
+
+    def _part(self, chain: Chain) -> str:
+        parts = parts_read(chain, self._text)
+        assert parts is not None, "equations are joined where they are one subscript"
+        return f"{self._text(chain[0].inputs[0])}[{subscript(parts, self.bounds.text)}]"
 
     def _as_call(self, equation: Equation) -> Call:
         hosts = frozenset(place for place, one in enumerate(equation.inputs) if self.plan.is_host(one))
@@ -302,9 +347,12 @@ class _Emitter:
     def _may_overflow(self, var: Var) -> bool:
         return self.plan.is_host(var) and var.type.dtype == "int64"
 
-    def _sizes(self, program: Program, arrays: Mapping[Var, str], indent: str) -> Iterator[str]:
-        """The sizes of a region's inputs, read off the arrays that it is given."""
-        sizes = tuple(var for var in program.inputs[: program.num_implicit_inputs] if var in self.plan.reads)
+    def _sizes(
+        self, program: Program, arrays: Mapping[Var, str], indent: str, kept: Container[str] = ()
+    ) -> Iterator[str]:
+        """The sizes of a region's inputs, read off the arrays that it is given; the names `kept` have theirs."""
+        needed = (var for var in program.inputs[: program.num_implicit_inputs] if var in self.plan.reads)
+        sizes = tuple(var for var in needed if var.name not in kept)
         assigned = {var: text for var, text in arrays.items() if var in self.plan.reads}
         yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, assigned))
 
@@ -319,7 +367,6 @@ class _Emitter:
 
     def _for(self, equation: Equation, indent: str) -> Iterator[str]:
         body: Program = equation.params["body"]
-        carried = list(carries(equation))
         lower, upper, step = bounds_of(equation)
         first, last, by = (self._host(one) for one in (lower, upper, step))
         counted = (
@@ -327,12 +374,14 @@ class _Emitter:
         )
         if by == "1":
             counted = f"range({last})" if first == "0" else f"range({first}, {last})"
-        yield from self._literals(equation, indent)
         yield from self._starts(equation, indent)
         yield f"{indent}for {body.arguments[0].name} in {counted}:"
-        yield from self._loop_body(body, carried, indent + _INDENT)
+        yield from self._loop_body(equation, indent + _INDENT)
 
     def _starts(self, equation: Equation, indent: str) -> Iterator[str]:
+        """What stands before a loop, whose body is to be written next."""
+        yield from self._literals(equation, indent)
+        yield from (f"{indent}{name} = {text}" for name, text in self.bounds.enter(equation))
         copied = self.owned.copied.get(equation, ())
         for place, (inner, first, _, output) in enumerate(carries(equation)):
             if inner in self.plan.reads or output in self.plan.reads:
@@ -342,34 +391,30 @@ class _Emitter:
                 if text != inner.name:
                     yield f"{indent}{inner.name} = {text}"
 
-    def _loop_body(
-        self,
-        body: Program,
-        carried: list[tuple[Var, Operand, Operand, Var]],
-        indent: str,
-        extra: Iterable[str] = (),
-    ) -> Iterator[str]:
-        lines = list(self._sizes(body, {var: var.name for var in body.arguments}, indent))
-        lines += self._block(body, indent)
+    def _loop_body(self, equation: Equation, indent: str, extra: Iterable[str] = ()) -> Iterator[str]:
+        body: Program = equation.params["body"]
+        lines = list(self._sizes(body, {var: var.name for var in body.arguments}, indent, self._kept(equation)))
+        lines += self._block(body, indent, known=known_in_turns(equation))
         lines += extra
-        lines += self._assign([(inner, result) for inner, _, result, _ in carried], indent, wrapped=True)
+        self.bounds.leave(equation)
+        lines += self._assign([(inner, result) for inner, _, result, _ in carries(equation)], indent, wrapped=True)
         yield from lines or [f"{indent}pass"]
+
+    def _kept(self, equation: Equation) -> list[str]:
+        return [inner.name for inner, outer in kept_sizes(equation) if isinstance(outer, Var)]
 
     def _while(self, equation: Equation, indent: str) -> Iterator[str]:
         cond: Program = equation.params["cond"]
-        body: Program = equation.params["body"]
-        carried = list(carries(equation))
         inner = indent + _INDENT
-        yield from self._literals(equation, indent)
         yield from self._starts(equation, indent)
-        asked = list(self._sizes(cond, {var: var.name for var in cond.arguments}, inner))
+        asked = list(self._sizes(cond, {var: var.name for var in cond.arguments}, inner, self._kept(equation)))
         asked += self._block(cond, inner)
         (holds,) = cond.results
         yield f"{indent}while True:"
         yield from asked
         yield f"{inner}if not {self._text(holds)}:"
         yield f"{inner}{_INDENT}break"
-        yield from self._loop_body(body, carried, inner)
+        yield from self._loop_body(equation, inner)
 
     def _cond(self, equation: Equation, indent: str) -> Iterator[str]:
         branches: tuple[Program, ...] = equation.params["branches"]
@@ -385,11 +430,10 @@ class _Emitter:
 
     def _scan(self, equation: Equation, indent: str) -> Iterator[str]:
         params, body = equation.params, equation.params["body"]
-        carried, rows = list(carries(equation)), scanned(equation)
+        rows = scanned(equation)
         stacks = explicit_outputs(equation)[params["num_carries"] :]
         made = list(zip(stacks, body.results[params["num_carries"] :], strict=True))
         made = [(stack, result) for stack, result in made if stack in self.plan.reads]
-        yield from self._literals(equation, indent)
         yield from self._starts(equation, indent)
         yield from (f"{indent}{stack.name} = []" for stack, _ in made)
         arrays = [f"{self._tensor(array)}.unbind(0)" for _, array in rows]
@@ -406,7 +450,7 @@ class _Emitter:
         converted = [f"{inner}{row.name} = int({row.name})" for row, _ in rows if row in self.plan.sizes]
         appended = (f"{inner}{stack.name}.append({self._tensor(result)})" for stack, result in made)
         yield from converted
-        yield from self._loop_body(body, carried, inner, appended)
+        yield from self._loop_body(equation, inner, appended)
         for stack, _ in made:
             shape, dtype = shape_source(stack.type.shape), dtype_source(stack.type.dtype)
             reverse = "[::-1]" if params["reverse"] else ""

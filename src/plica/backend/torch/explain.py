@@ -71,12 +71,15 @@ def explain_layer(circuit: TorchCircuit, layer: Layer) -> str:
 def _described(circuit: TorchCircuit, layer: Layer) -> Iterator[str]:
     described = circuit.symbolic
     resolved = circuit.layer_map.resolved(layer)
-    yield f"described: {described.layer_name(layer)}"
-    for what, others in (("reads", described.layer_inputs(layer)), ("read by", described.layer_outputs(layer))):
-        names = list(dict.fromkeys(map(described.layer_name, others)))
-        if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            yield f"  {what} {', '.join(names[:_NAMED])}{more}"
+    yield f"described: {_name(circuit, layer)}"
+    for holder, held_as in circuit.layer_map.holders(layer):
+        yield f"  {held_as!r} of {described.layer_name(holder)}, whose row computes it"
+    if circuit.layer_map.is_node(layer):
+        for what, others in (("reads", described.layer_inputs(layer)), ("read by", described.layer_outputs(layer))):
+            names = list(dict.fromkeys(map(described.layer_name, others)))
+            if names:
+                more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+                yield f"  {what} {', '.join(names[:_NAMED])}{more}"
     for name, parameter in layer.all_params.items():
         yield f"  {name}: {parameter!r}"
         if resolved.all_params[name] is not parameter:
@@ -107,4 +110,9 @@ def _folded(circuit: TorchCircuit, layer: Layer, found: CompiledLayer) -> Iterat
     yield f"folded: fold {found.fold} of {group.num_folds} in group {found.group}, {group!r}"
     others = [one for one in circuit.get_symbolic_layers(found.group, found.fold) if one is not layer]
     if others:
-        yield f"  there together with {', '.join(map(circuit.symbolic.layer_name, others))}"
+        yield f"  there together with {', '.join(_name(circuit, one) for one in others)}"
+
+
+def _name(circuit: TorchCircuit, layer: Layer) -> str:
+    """What a layer of the circuit as it was described is called; one that another holds has no number."""
+    return circuit.symbolic.layer_name(layer) if circuit.layer_map.is_node(layer) else repr(layer)

@@ -19,6 +19,7 @@ from plica.errors import InputError
 from plica.ir.program import Bound
 from plica.ir.types import ShapedArray
 from plica.passes.clean import clean
+from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference
 
 Converter = Callable[[Any], Any]
@@ -32,10 +33,13 @@ class TorchFunction:
         bound: The Program and what it captures; references are read at each call.
         name: What the generated function is called.
         numbers: The places of arguments that are described as Python numbers.
+        rewriting: How the Program is rewritten, where that is not as by default.
     """
 
-    def __init__(self, bound: Bound, name: str, numbers: frozenset[int] = frozenset()) -> None:
-        self.program = clean(bound.program)
+    def __init__(
+        self, bound: Bound, name: str, numbers: frozenset[int] = frozenset(), rewriting: Rewriting | None = None
+    ) -> None:
+        self.program = clean(bound.program, rewriting or Rewriting())
         self._name = name if name.isidentifier() and name not in RESERVED else "function"  # a lambda has no name
         self._run = emit(self.program, self._name, is_checked=True, numbers=numbers)
         self._described = numbers
@@ -43,8 +47,8 @@ class TorchFunction:
         leaves = dict(named)
         self._tensors = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Tensor)}
         self._read = {key: leaf for key, leaf in leaves.items() if not isinstance(leaf, Tensor)}
-        self._shapes = [
-            (attribute_of(var.name), var, var.type.shape)
+        self._types = [
+            (attribute_of(var.name), var, var.type.shape, getattr(torch, var.type.dtype.value))
             for var in self.program.consts
             if isinstance(var.type, ShapedArray)
         ]
@@ -109,12 +113,14 @@ class TorchFunction:
 
     def _captured(self, device: torch.device | None) -> SimpleNamespace:
         leaves = self._leaves(device)
-        for key, var, shape in self._shapes:
-            found = getattr(leaves, key).shape
-            if found != shape:
+        for key, var, shape, dtype in self._types:
+            found = getattr(leaves, key)
+            if found.shape != shape or found.dtype != dtype:
+                now = f"shape {tuple(found.shape)}" if found.shape != shape else f"dtype {found.dtype}"
+                what = now.partition(" ")[0]
                 raise InputError(
-                    f"the captured array {var.name} has shape {tuple(found)} now, but was compiled as {var!r}; give it "
-                    "that shape again, or compile the function anew."
+                    f"the captured array {var.name} has {now} now, but was compiled as {var!r}; give it that {what} "
+                    "again, or compile the function anew."
                 )
         return leaves
 

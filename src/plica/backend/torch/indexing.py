@@ -8,7 +8,7 @@ import linecache
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import torch
 from torch import Tensor
@@ -38,16 +38,13 @@ def index(x: Tensor, axis: int, place: int | Tensor) -> Tensor:
     return x.select(axis, _checked(host, axis, x.shape[axis]))
 
 
-def slice_axis(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
-    """A view of the elements from `start` to `stop` along `axis`.
+def refuse_slice(axis: int, size: int, start: int, stop: int, step: int = 1) -> NoReturn:
+    """Refuse a slice that does not lie within its axis.
 
     Raises:
-        BoundsError: Not 0 <= start <= stop <= size, or the step is not positive.
+        BoundsError: Always.
     """
-    if not 0 <= start <= stop <= x.shape[axis] or step < 1:
-        raise BoundsError(_located(beyond_message(axis, x.shape[axis], start, stop, step)))
-    part = x.narrow(axis, start, stop - start)
-    return part if step == 1 else part[(slice(None),) * axis + (slice(None, None, step),)]
+    raise BoundsError(_located(beyond_message(axis, size, start, stop, step)))
 
 
 def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
@@ -62,15 +59,15 @@ def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
             _check(indices, axes, moved.shape)
             raise
     (axis,), (place,) = axes, indices
-    found = _selected(x, axis, place.reshape(-1))
     if axis == 0 and place.ndim == 1:
-        return found
+        return _selected(x, axis, place)
+    found = _selected(x, axis, place.reshape(-1))
     return found.movedim(axis, 0).reshape(*place.shape, *x.shape[:axis], *x.shape[axis + 1 :])
 
 
 def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
     """Rows of `x`; several times as fast as indexing by a tensor, forward and backward, where no index is negative."""
-    if places.device.type != "cpu":
+    if not places.is_cpu:
         return x.index_select(axis, _wrapped(places, x.shape[axis]))
     if x.numel():
         try:
@@ -98,15 +95,16 @@ def update(
     x: Tensor, values: Tensor, mode: str, at: Sequence[Place], *indices: int | Tensor, in_place: bool = False
 ) -> Tensor:
     """`x` with other elements at `at`; see `plica.ops.update`. A copy, or with `in_place` the tensor `x` itself."""
-    simple = len(indices) == 1 and all(place in (None, "at") for place in at)
-    if mode == "add" and simple:
-        (rows,) = indices
-        if isinstance(rows, Tensor) and rows.ndim == 1:
-            return _rows_added(x, at.index("at"), rows, values, in_place=in_place)
-    if mode == "set" and simple and isinstance(indices[0], int) and not in_place:
-        axis = at.index("at")
-        place = _checked(indices[0], axis, x.shape[axis])
-        return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, place)
+    if len(indices) == 1 and at.count(None) == len(at) - 1:
+        (place,), axis = indices, at.index("at")
+        if mode == "add" and isinstance(place, Tensor) and place.ndim == 1:
+            return _rows_added(x, axis, place, values, in_place=in_place)
+        # Mapped by vmap, torch's select_scatter has wrong gradients.
+        if mode == "set" and isinstance(place, int) and not in_place and not _transforms_active():
+            place = _checked(place, axis, x.shape[axis])
+            return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, place)
+    if _transforms_active():
+        x = _mapped_like(x, values, *indices)
     result = x if in_place else x.clone(memory_format=torch.contiguous_format)
     part, places, axes = _part(result, at, indices)
     if not places:
@@ -126,11 +124,24 @@ def update(
     return result
 
 
+def _mapped_like(x: Tensor, values: Tensor, *indices: int | Tensor) -> Tensor:
+    """`x`, over the axes too that vmap maps the others over: what is written to must have them."""
+    arrays = [one for one in (values, *indices) if isinstance(one, Tensor)]
+    if not all(one.numel() for one in arrays):
+        return x
+    never = torch.zeros((), dtype=torch.bool, device=x.device)
+    for one in arrays:
+        never = never & one.detach().flatten()[0].bool()
+    return torch.where(never, values.flatten()[0], x)
+
+
 def _rows_added(x: Tensor, axis: int, rows: Tensor, values: Tensor, *, in_place: bool) -> Tensor:
     add = x.index_add_ if in_place else x.index_add
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-    given = values.expand(rows.shape[0], *rest).movedim(0, axis)
-    if rows.device.type != "cpu":
+    shape = (*rows.shape, *rest)
+    given = values if values.shape == shape else values.expand(shape)
+    given = given.movedim(0, axis) if axis else given
+    if not rows.is_cpu:
         return add(axis, _wrapped(rows, x.shape[axis]), given)
     if given.numel():
         try:
@@ -146,7 +157,7 @@ def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tu
     moved, places, axes, axis = [], [], [], 0
     for number, place in enumerate(at):
         if isinstance(place, tuple):
-            x = slice_axis(x, axis, *place)
+            x = _slice(x, axis, *place)
         elif place is not None:
             host = _on_host(next(rest))
             if not isinstance(host, Tensor):
@@ -156,7 +167,15 @@ def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tu
             places.append(host)
             axes.append(number)
         axis += 1
-    return (x.movedim(moved, list(range(len(moved)))) if moved else x), places, axes
+    first = list(range(len(moved)))
+    return (x if moved == first else x.movedim(moved, first)), places, axes
+
+
+def _slice(x: Tensor, axis: int, start: int, stop: int, step: int) -> Tensor:
+    size = x.shape[axis]
+    if not 0 <= start <= stop <= size or step < 1:
+        refuse_slice(axis, size, start, stop, step)
+    return x[(slice(None),) * axis + (slice(start, stop, step),)]
 
 
 def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) -> Tensor:
@@ -173,7 +192,7 @@ def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) 
 
 def _on_host(place: int | Tensor) -> int | Tensor:
     """A number where reading it waits for no device."""
-    return int(place) if isinstance(place, Tensor) and place.ndim == 0 and place.device.type == "cpu" else place
+    return int(place) if isinstance(place, Tensor) and place.ndim == 0 and place.is_cpu else place
 
 
 def _checked(place: int, axis: int, size: int) -> int:
@@ -194,7 +213,7 @@ def _from_front(places: Tensor, axis: int, size: int) -> Tensor:
     Raises:
         BoundsError: One does not lie within the axis; on the CPU alone.
     """
-    if places.device.type == "cpu" and places.numel():
+    if places.is_cpu and places.numel():
         low, high = torch.aminmax(places)
         for bound in (int(low), int(high)):
             _checked(bound, axis, size)

@@ -13,8 +13,9 @@ from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
-from plica.backend.torch.indexing import gather, index, may_write, nonzero, slice_axis, told, unique, update
+from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
+from plica.ops.packing import pack, unpack
 
 __all__ = [
     "assert_shape",
@@ -30,21 +31,23 @@ __all__ = [
     "lookup",
     "may_write",
     "nonzero",
+    "pack",
     "random",
     "refuse_size",
+    "refuse_slice",
     "rescale",
     "round",
     "safe_log",
     "search_cumulative",
     "searchsorted",
     "sign",
-    "slice_axis",
     "steps",
     "told",
     "total",
     "transform",
     "tucker",
     "unique",
+    "unpack",
     "update",
     "wrap",
 ]

@@ -11,9 +11,10 @@ from weakref import WeakSet
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from plica.errors import ShapeError
+from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.program import Program
 from plica.lower.leaves import Constant, Leaf
 from plica.symbolic.dtypes import DataType
@@ -298,6 +299,8 @@ def fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generato
 
     Raises:
         ShapeError: The row draws another shape than that of the tensor.
+        DTypeError: The tensor would lose the fractions or imaginary parts of the draws.
+        InputError: It cannot be written to.
     """
     return _fill(tensor, initializer, generator, drawing)
 
@@ -311,4 +314,22 @@ def _fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generat
             "array of the shape that it is given"
         )
     wide = draw.astype(np.float64) if draw.dtype.kind == "u" else draw  # torch has not all of numpy's
-    return tensor.copy_(torch.from_numpy(wide))
+    if not _holds(tensor.dtype, wide):
+        raise DTypeError(
+            f"draws of {type(initializer).__name__} are {wide.dtype}, which a tensor of {tensor.dtype} does not hold; "
+            "take a tensor of another dtype, or another initializer"
+        )
+    try:
+        return tensor.copy_(torch.as_tensor(wide))
+    except RuntimeError as error:  # memory that entries share, sparse tensors, those of inference mode
+        raise InputError(f"the tensor cannot be filled in place ({error}); fill torch.empty(...) instead") from error
+
+
+def _holds(dtype: torch.dtype, draw: NDArray[Any]) -> bool:
+    """Whether numbers keep their fractions and imaginary parts in a dtype, but for roundings."""
+    if draw.dtype.kind == "c" and not dtype.is_complex:
+        return not draw.imag.any() and _holds(dtype, draw.real)
+    if dtype.is_floating_point or dtype.is_complex:
+        return True
+    low, high = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    return bool(((draw == np.trunc(draw)) & (draw >= low) & (draw <= high)).all())

@@ -5,7 +5,7 @@ from itertools import count
 from keyword import kwlist
 
 from plica.ir.program import Program, Var, nested, rename
-from plica.ops.places import carries
+from plica.ops.places import carries, kept_sizes
 from plica.ops.regions import regions_of
 
 _USED = ("torch", "kernels", "leaves", "device", "in_place", "error", "inf", "nan", "_")
@@ -18,10 +18,10 @@ RESERVED = frozenset({*kwlist, *_USED, *_BUILTINS, *_ERRORS})
 def with_python_names(program: Program) -> Program:
     """The Program with one Python name for every value, those of nested Programs too.
 
-    A captured variable is called what it captures, and what a loop carries is called as the loop's result.
+    A captured variable is called what it captures, so is a size that a loop never changes, and what a loop carries is
+    called as the loop's result.
     """
-    variables = list(_variables(program))
-    taken = {var.name for var in variables}
+    taken = {var.name for var in variables(program)}
     if taken.isdisjoint(RESERVED) and not any(regions_of(equation) for equation in program.equations):
         return program
     program = rename(
@@ -51,6 +51,9 @@ def with_python_names(program: Program) -> Program:
             if equation.op.name in ("for_loop", "while_loop", "scan"):
                 for inner, _, _, output in carries(equation):
                     names[inner] = names[output]
+                for inner, outer in kept_sizes(equation):
+                    if isinstance(outer, Var):
+                        names[inner] = names[outer]
                 if equation.op.name == "while_loop":
                     body, cond = equation.params["body"], equation.params["cond"]
                     for var in body.inputs:
@@ -63,10 +66,11 @@ def with_python_names(program: Program) -> Program:
     return rename(program, names.__getitem__)
 
 
-def _variables(program: Program) -> Iterator[Var]:
+def variables(program: Program) -> Iterator[Var]:
+    """The variables of a Program and of those nested in it; repeats possible."""
     yield from program.consts
     yield from program.inputs
     for equation in program.equations:
         yield from equation.outputs
         for one in nested(equation.params):
-            yield from _variables(one)
+            yield from variables(one)

@@ -124,16 +124,18 @@ class TorchLayer(TorchPart):
         """The units of the layer.
 
         Args:
-            x: The units of each input, `(1, B, I)` with a fold axis ahead.
+            x: The units of each input, `(1, B, I)` with a fold axis ahead. Where the layer has parameters, floats of
+                fewer bits are taken as theirs.
 
         Shapes: (1, B, O).
         Values: In the semiring, as those of `x`.
 
         Raises:
             ShapeError: Another number of inputs than the layer's arity, or another shape.
+            DTypeError: They are no tensors of one dtype, or floats of more bits than the parameters.
             UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
-        self._check(x)
+        x = self._taken(x)
         if self._weights is None:
             self._weights = WeightCheck(self._part.folded, self._part.semiring, self.lowered(self.dtype).weights)
         if x[0].device.type == "cpu":  # looking at weights waits for other devices
@@ -141,8 +143,12 @@ class TorchLayer(TorchPart):
         found: Tensor = self.run(x[0].dtype, *x)
         return found
 
-    def _check(self, x: tuple[Tensor, ...]) -> None:
+    def _taken(self, x: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The inputs in the dtype of the parameters, checked."""
         layer = self._part.layer
+        if not all(isinstance(one, Tensor) for one in x):
+            found = ", ".join(type(one).__name__ for one in x)
+            raise DTypeError(f"{layer!r}: inputs must be torch tensors, found {found}; use torch.as_tensor.")
         shapes = [tuple(one.shape) for one in x]
         expected = (1, shapes[0][1] if shapes and len(shapes[0]) == 3 else "B", layer.num_input_units)
         if len(x) != layer.arity or any(shape != expected for shape in shapes):
@@ -154,6 +160,14 @@ class TorchLayer(TorchPart):
             raise DTypeError(
                 f"{layer!r}: inputs must be floats of one dtype, found {', '.join(str(one.dtype) for one in x)}."
             )
+        if not layer.all_params or not x[0].is_floating_point() or x[0].dtype == self.dtype:
+            return x
+        if torch.promote_types(x[0].dtype, self.dtype) != self.dtype:
+            raise DTypeError(
+                f"{layer!r}: the parameters are {self.dtype}, and the inputs {x[0].dtype}; convert the layer with "
+                f".to({x[0].dtype}), or the inputs with .to({self.dtype})."
+            )
+        return tuple(one.to(self.dtype) for one in x)
 
 
 @final
@@ -202,7 +216,11 @@ class TorchInitializer:
 
         Raises:
             ShapeError: The initializer does not fill such a shape.
+            DTypeError: It is no tensor, or of a dtype that does not hold the draws.
+            InputError: It cannot be written to in place.
         """
+        if not isinstance(tensor, Tensor):
+            raise DTypeError(f"an initializer fills a torch tensor, found {type(tensor).__name__}; use torch.empty.")
         shape = tuple(tensor.shape)
         if not self.initializer.allows_shape(shape):
             raise ShapeError(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from plica.backend.torch.names import with_python_names
 from plica.backend.torch.operations import ROWS
+from plica.backend.torch.operations.subscripts import sizes_compared
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, size_variables
 from plica.ir.sizes import Size
 from plica.ops.places import (
@@ -19,9 +20,11 @@ from plica.ops.places import (
     handed_over,
     implicit_operand,
     implicit_operands,
+    kept_sizes,
     returning,
 )
 from plica.ops.regions import regions_of
+from plica.passes.dead_code import checks_sizes
 
 _CASTS = {"int64": "int({})", "bool": "bool({})", "float32": "float({})", "float64": "float({})"}
 _CONSTANT_CASTS = {"int": "{}", "float": "float({})", "complex": "complex({})"}
@@ -105,11 +108,11 @@ class Plan:
     # What is needed
 
     def need(self, program: Program) -> None:
-        """Mark the equations that the explicit results need, and the variables whose values sizes need."""
+        """Mark the equations that the explicit results need or that check sizes, and the variables that sizes need."""
         for one in program.results:
             self._read(one)
         for equation in reversed(program.equations):
-            if any(var in self.reads or var in self.sizes for var in equation.outputs):
+            if any(var in self.reads or var in self.sizes for var in equation.outputs) or checks_sizes(equation):
                 self.live[equation] = None
                 self._need_operands(equation)
 
@@ -131,6 +134,8 @@ class Plan:
         plain = {name: value for name, value in equation.params.items() if not any(nested({name: value}))}
         for var in size_variables(tuple(plain.values())):
             self._need_size(var)
+        for var in sizes_compared(equation):
+            self._need_size(var)
         for place, _ in self.unread_sizes(equation):
             if "body" in equation.params:
                 self._need_size(implicit_operand(equation, place))
@@ -149,6 +154,9 @@ class Plan:
                 self.sizes.update({again: None} if asked in self.sizes else {})
         if "body" in equation.params:
             self.reads.update((inner, None) for inner, _, _, output in carries(equation) if output in self.reads)
+            for inner, outer in kept_sizes(equation):
+                if inner in self.reads or inner in self.sizes:
+                    self._need_size(outer)
         implicit = implicit_operands(equation)
         for place, operand in enumerate(equation.inputs):
             if place not in implicit:

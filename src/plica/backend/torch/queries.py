@@ -25,7 +25,7 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import attribute_of
-from plica.errors import InputError, StructuralPropertyError
+from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.lower.fold.groups import fold_circuit, single_groups
@@ -156,7 +156,11 @@ def answer(
         x: Data; row number r belongs to the rows that come out from `r * times` on.
         times: How many rows come out for each row of data.
         generator: Where random numbers come from.
+
+    Raises:
+        UnsupportedError: The circuit is on the meta device.
     """
+    _device(circuit, query)
     asked = query_of(circuit, query, None if x is None else x.dtype)
     parts = []
     for start, stop in _parts(size, asked.rows_at_once()):
@@ -168,6 +172,17 @@ def answer(
     return Answer(torch.cat([part.rows for part in parts]), torch.cat([part.terms for part in parts], 1), log_value)
 
 
+def _device(circuit: TorchCircuit, query: Query) -> torch.device:
+    """Where a circuit's tensors are, if there are numbers."""
+    device = circuit.leaves.device
+    if device.type == "meta":
+        raise UnsupportedError(
+            f"{query.name}: the circuit is on the device meta, where tensors have no numbers; give it some, as "
+            "circuit.to_empty(device='cpu') and load_state_dict do."
+        )
+    return device
+
+
 def _parts(size: int, at_once: int) -> Iterator[tuple[int, int]]:
     yield from ((start, min(start + at_once, size)) for start in range(0, max(size, 1), at_once))
 
@@ -175,7 +190,7 @@ def _parts(size: int, at_once: int) -> Iterator[tuple[int, int]]:
 def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None) -> Tensor:
     """See `plica.queries.sample`."""
     number = _count("n", n)
-    device = circuit.leaves.device
+    device = _device(circuit, SAMPLING)
     generator = None if seed is None else torch.Generator(device).manual_seed(seed)
     if given is None:
         found = answer(circuit, SAMPLING, number, generator=generator)

@@ -14,7 +14,7 @@ True
 """
 
 from plica.ir.sizes.divisions import floor_divide, remainder
-from plica.ir.sizes.functions import SIZE_FUNCTIONS, is_nonnegative, opaque
+from plica.ir.sizes.functions import SIZE_FUNCTIONS, is_nonnegative, is_nonnegative_by_cases, opaque
 from plica.ir.sizes.polynomials import (
     Atom,
     Dim,
@@ -46,6 +46,7 @@ __all__ = [
     "halves",
     "is_light",
     "is_nonnegative",
+    "is_nonnegative_by_cases",
     "opaque",
     "product",
     "remainder",

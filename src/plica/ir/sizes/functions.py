@@ -55,6 +55,19 @@ def is_nonnegative(size: Dim) -> bool:
     return all(factor >= 0 and all(_atom_is_nonnegative(atom) for atom, _ in term) for term, factor in size.terms)
 
 
+def is_nonnegative_by_cases(size: Dim) -> bool:
+    """The same of more sizes: `r - max(p, 0)` is the smaller of `r - p` and `r`, and `r + max(p, 0)` the greater."""
+    if isinstance(size, int) or is_nonnegative(size):
+        return is_nonnegative(size)
+    for term, factor in sorted(size.ordered, key=lambda one: one[1] > 0):  # the smaller ones first: they lose nothing
+        atom, power = term[0] if len(term) == 1 else (None, 0)
+        if isinstance(atom, Opaque) and atom.function == "max" and power == 1:
+            rest = size - factor * Size.of(atom)
+            ways = (is_nonnegative_by_cases(rest + factor * one) for one in atom.arguments)
+            return all(ways) if factor < 0 else any(ways)
+    return False
+
+
 def _atom_is_nonnegative(atom: Atom) -> bool:
     if not isinstance(atom, Opaque):
         return bool(getattr(atom, "is_size", False))

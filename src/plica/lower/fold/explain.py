@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.fold.settings import own_settings_of
+from plica.lower.fold.settings import Rows, own_settings_of
 from plica.symbolic.layers import InputLayer, Layer, held_layers
 from plica.symbolic.parameters import Parameter
 
@@ -39,11 +39,11 @@ def _apart(folded: FoldedCircuit) -> Iterator[str]:
         kinds.setdefault(type(group.representative), []).append(group)
     for kind, groups in kinds.items():
         if len(groups) > 1:
-            yield f"  {kind.__name__}: {len(groups)} groups; {'; '.join(_reasons(groups))}"
+            yield f"  {kind.__name__}: {len(groups)} groups; {'; '.join(_reasons(groups, folded.rows))}"
 
 
-def _reasons(groups: list[FoldedLayer]) -> Iterator[str]:
-    settings = {own_settings_of(group.representative) for group in groups}
+def _reasons(groups: list[FoldedLayer], rows: Rows) -> Iterator[str]:
+    settings = {own_settings_of(group.representative, rows) for group in groups}
     if len(settings) < len(groups):
         inputs = isinstance(groups[0].representative, InputLayer)
         why = "of lengths that cost more to fill up than a group does" if inputs else "but read one another's results"

@@ -16,7 +16,7 @@ from typing import Any
 
 from plica.errors import GraphError, UnsupportedError
 from plica.graph.fold import FoldIndex, FoldIndexInfo, Groups, InFoldIdx, build_folded_graph, order_folds, schedule
-from plica.lower.fold.settings import fold_settings_of, padded_lengths
+from plica.lower.fold.settings import Rows, fold_settings_of, padded_lengths
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
@@ -29,8 +29,6 @@ from plica.symbolic.layers import (
     ProductLayer,
 )
 from plica.symbolic.scope import Scope
-
-Rows = Mapping[type[Layer], LayerRow]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +141,7 @@ class FoldedCircuit:
 def fold_circuit(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
     """The circuit with layers of equal `fold_settings` computed together where their inputs allow it."""
     layers = circuit.live.layers
-    settings = fold_settings_of(layers)
+    settings = fold_settings_of(layers, rows or {})
     groups = schedule(layers, circuit.layer_inputs, settings.__getitem__)
     ordering = order_folds(groups, circuit.outputs, circuit.layer_inputs)
     return _folded(circuit, described, rows, ordering, settings, folds=True)
@@ -166,7 +164,7 @@ def fold_again(folded: FoldedCircuit) -> FoldedCircuit:
     (3 x CategoricalLayer(scope={0}, 4), 1 x HadamardLayer(arity=3, 4 -> 4))
     """
     groups = folded.groups
-    settings = fold_settings_of(group.representative for group in groups)
+    settings = fold_settings_of((group.representative for group in groups), folded.rows)
     reads = {group: [[(groups[one], fold) for one, fold in place] for place in group.in_fold_idx] for group in groups}
     inputs = {group: tuple(dict.fromkeys(one for place in reads[group] for one, _ in place)) for group in groups}
     outputs = tuple(groups[number] for number, _ in folded.out_fold_idx)

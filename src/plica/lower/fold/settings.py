@@ -1,8 +1,10 @@
 """What layers of one group have in common, and which layers of unequal sizes are worth one group.
 
 Where rows pad their parameters, layers of unequal lengths may be one group: shorter parameters are filled up to the
-longest. The cost rule: a group costs as much as `GROUP` numbers of parameters, and every number that is filled in costs
-one. Of all ways to split the layers by length into groups, the cheapest is taken.
+longest. What a row does not pad has one length in a group, whatever the class of the layer would allow.
+
+The cost rule: a group costs as much as `GROUP` numbers of parameters, and every number that is filled in costs one. Of
+all ways to split the layers by length into groups, the cheapest is taken.
 
 >>> from plica.symbolic.layers import CategoricalLayer
 >>> sizes = [2, 3, 100, 90_000]
@@ -12,10 +14,11 @@ one. Of all ways to split the layers by length into groups, the cheapest is take
 [True, True, True, False]
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf, prod
 
-from plica.symbolic.layers import Layer
+from plica.graph.fold import group_foldable, own_settings
+from plica.symbolic.layers import LAYER_ROWS, InputRow, Layer, LayerRow
 
 GROUP = 2**14
 """The numbers of parameters that cost as much as one more group: its operations begin, and its values are joined."""
@@ -23,22 +26,39 @@ GROUP = 2**14
 Lengths = tuple[int, ...]  # of the last axes of padded parameters
 
 
-def fold_settings_of(layers: Iterable[Layer]) -> dict[Layer, Hashable]:
-    """For each layer the key that it shares with the layers that it may be computed with."""
-    alike: dict[Hashable, dict[Layer, Lengths]] = {}
-    for layer in layers:
-        alike.setdefault(own_settings_of(layer), {})[layer] = padded_lengths(layer)
+Rows = Mapping[type[Layer], LayerRow]
+_NO_ROWS: Rows = {}
+
+
+def fold_settings_of(layers: Iterable[Layer], rows: Rows = _NO_ROWS) -> dict[Layer, Hashable]:
+    """For each layer the key that it shares with the layers that it may be computed with.
+
+    Args:
+        layers: The layers.
+        rows: The rows of layers that are not Plica's own: what a row does not pad is of one length in a group.
+    """
+    alike = group_foldable(layers, lambda layer: own_settings_of(layer, rows))
     found: dict[Layer, Hashable] = {}
-    for settings, lengths in alike.items():
+    for number, group in enumerate(alike):
+        lengths = {layer: padded_lengths(layer) for layer in group}
         part_of = _parts(lengths)
-        found.update((layer, (settings, part_of[length])) for layer, length in lengths.items())
+        found.update((layer, (number, part_of[length])) for layer, length in lengths.items())
     return found
 
 
-def own_settings_of(layer: Layer) -> Hashable:
+def own_settings_of(layer: Layer, rows: Rows = _NO_ROWS) -> Hashable:
     """The type of a layer and what its `fold_settings()` says, and the same of the layers that it holds."""
-    held = tuple((name, own_settings_of(one)) for name, one in layer.sub_layers.items())
-    return type(layer), layer.fold_settings(), held
+    held = tuple((name, own_settings_of(one, rows)) for name, one in layer.sub_layers.items())
+    return own_settings(layer), _unpadded(layer, rows), held
+
+
+def _unpadded(layer: Layer, rows: Rows) -> Hashable:
+    """The shapes of the parameters that a layer would have padded and its row does not pad."""
+    if not layer.padded:
+        return ()
+    row = rows.get(type(layer)) or LAYER_ROWS.get(type(layer))
+    padding = row.padding if isinstance(row, InputRow) else layer.padded
+    return tuple(one.shapes for name, one in layer.evaluated_params.items() if name in layer.padded.keys() - padding)
 
 
 def padded_lengths(layer: Layer) -> Lengths:

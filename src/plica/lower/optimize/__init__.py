@@ -11,7 +11,14 @@
 """
 
 from plica.lower.optimize.context import RuleContext
-from plica.lower.optimize.pipeline import DEFAULT_RULES, Optimized, Rules, optimize_circuit
+from plica.lower.optimize.pipeline import (
+    DEFAULT_RULES,
+    Optimized,
+    Rules,
+    check_rules,
+    optimize_circuit,
+    program_rewriting,
+)
 from plica.lower.optimize.provenance import Provenance, Step
 from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
 from plica.lower.optimize.strategy import cost_guided
@@ -27,6 +34,8 @@ __all__ = [
     "RuleContext",
     "Rules",
     "Step",
+    "check_rules",
     "cost_guided",
     "optimize_circuit",
+    "program_rewriting",
 ]

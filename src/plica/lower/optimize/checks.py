@@ -1,6 +1,6 @@
 """What is checked of rules, built-in ones and those of users alike: in which table they stand, and what they make."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -11,8 +11,9 @@ from plica.graph.optimize import Applied, Rule
 from plica.graph.pattern import Entry
 from plica.ops import OPS
 from plica.passes.forms import operation_form
-from plica.symbolic.layers import Layer
+from plica.symbolic.layers import InputLayer, Layer
 from plica.symbolic.parameters import ParameterNode
+from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SUM_PRODUCT, Law
 
 
@@ -47,6 +48,8 @@ def check_rule(name: str, rule: Rule) -> None:
     Raises:
         GraphError: The pattern names what graphs of the table do not have, or the laws are none that there are.
     """
+    if not isinstance(rule, Rule):
+        raise GraphError(f"the table {name!r} has rules, found {rule!r}; construct a plica.graph.optimize.Rule")
     problem = next(_problems(TABLES[name], rule), None)
     if problem is not None:
         raise GraphError(f"rule {rule.name} in the table {name!r}: {problem}")
@@ -54,6 +57,9 @@ def check_rule(name: str, rule: Rule) -> None:
 
 def _problems(table: _Table, rule: Rule) -> Iterator[str]:
     laws = rule.laws if rule.laws is not None else ()
+    if not isinstance(laws, Iterable):
+        yield f"its laws are {laws!r}; give a set of them"
+        return
     for law in laws:
         if not isinstance(law, Law):
             yield f"{law!r} is no law; there are {', '.join(f'Law.{one.name}' for one in Law)}"
@@ -86,18 +92,26 @@ def _kind_problems(table: _Table, entry: Entry, kind: Hashable, where: str = "in
         yield f"its pattern wants {entry.name!r} to be {shown}, but {where} patterns name {table.kinds}"
 
 
-def check_layers(applied: Applied[Layer]) -> None:
-    """Refuse new layers whose numbers of inputs or units do not fit.
+def check_layers(applied: Applied[Layer], scopes: dict[Layer, Scope]) -> None:
+    """Refuse new layers whose numbers of inputs or units do not fit, or that read other variables.
+
+    Args:
+        applied: What was done.
+        scopes: Those of the layers before, to which those of the new layers are added.
 
     Raises:
         GraphError: They do not.
     """
     for layer, inputs in applied.replacement.nodes:
+        if not isinstance(layer, Layer):
+            raise GraphError(f"{_place(applied)}: it made {layer!r}, which is no layer")
+        scopes[layer] = layer.scope if isinstance(layer, InputLayer) else Scope.union(*map(scopes.__getitem__, inputs))
         found = [one.num_output_units for one in inputs]
         wanted = [layer.num_input_units] * layer.arity
         if found != wanted:
             raise GraphError(f"{_place(applied)}: it made {layer!r}, which reads {wanted} units, and gave it {found}")
     _check_output(applied, lambda layer: layer.num_output_units, "unit(s)")
+    _check_output(applied, scopes.__getitem__, "as its scope")
 
 
 def check_parameters(applied: Applied[Any]) -> None:
@@ -107,6 +121,8 @@ def check_parameters(applied: Applied[Any]) -> None:
         GraphError: They do not.
     """
     for node, inputs in applied.replacement.nodes:
+        if not isinstance(node, ParameterNode):
+            raise GraphError(f"{_place(applied)}: it made {node!r}, which is no node of a parameter")
         wanted = getattr(node, "in_shapes", ())
         found = tuple(one.shape for one in inputs)
         if found != wanted:

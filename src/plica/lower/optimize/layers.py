@@ -6,8 +6,8 @@ they are gone before anything is fused with them.
 
 >>> [rule.name for rule in SHATTER_RULES]
 ['identity-sum', 'one-factor', 'kronecker-sum', 'kronecker-tensor-dot']
->>> [rule.name for rule in FUSE_RULES][:5]
-['hadamard-hadamard', 'sum-sum', 'sum-of-2-sums', 'sum-of-3-sums', 'sum-of-4-sums']
+>>> [rule.name for rule in FUSE_RULES][:4]
+['hadamard-hadamard', 'sum-sum', 'sum-of-2-sums', 'sum-of-3-sums']
 """
 
 from typing import Any
@@ -95,15 +95,21 @@ def _hadamards(match: Match) -> New:
 _KRONECKER = Pattern(Entry("kronecker", KroneckerParameter, ("first", "second")), is_output=True)
 
 
+SUMS = range(2, 9)
+"""How many sums one sum may have as its inputs for all to become one: a pattern names each input that it looks into."""
+
+
 def _sum_of_sums(arity: int) -> Rule:
     """V (W x, U y) -> [V_1 W, V_2 U] (x, y), of some arity."""
     names = [f"inner{place}" for place in range(arity)]
-    letters = ", ".join(f"W_{place + 1} x_{place + 1}" for place in range(arity))
-    inputs = ", ".join(f"x_{place + 1}" for place in range(arity))
-    weights = ", ".join(f"V_{place + 1} W_{place + 1}" for place in range(arity))
+
+    def row(term: str) -> str:
+        shown = [term.replace("n", str(place + 1)) for place in range(arity)]
+        return ", ".join(shown if arity < 4 else [shown[0], "..", shown[-1]])
+
     return Rule(
         f"sum-of-{arity}-sums",
-        f"V ({letters}) -> [{weights}] ({inputs})",
+        f"V ({row('W_n x_n')}) -> [{row('V_n W_n')}] ({row('x_n')})",
         Pattern(
             Entry("outer", SumLayer, tuple(names), facts={"mixing": False}),
             *(Entry(name, SumLayer, (f"*inputs{place}",), facts={"mixing": False}) for place, name in enumerate(names)),
@@ -182,7 +188,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         laws=_MATRIX_PRODUCT | {Law.WEIGHTS_ADD},
     ),
     # V (W x, U y) -> [V_1 W, V_2 U] (x, y)   where that is less work
-    *(_sum_of_sums(arity) for arity in (2, 3, 4)),
+    *map(_sum_of_sums, SUMS),
     # W (a (x) b (x) ..., z, ..) -> Tucker(W_1; a, b, ...) + W' (z, ..)   beside other inputs where that is less work
     Rule(
         "tucker",

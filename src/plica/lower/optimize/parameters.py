@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.errors import GraphError
 from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
 from plica.graph.share import alike
@@ -103,6 +104,9 @@ _DTYPES = {DataType.INTEGER: DType.INT64, DataType.REAL: DType.FLOAT64, DataType
 
 
 def _made(_: Any, operation: str, inputs: Sequence[Any], settings: Mapping[str, Any]) -> ParameterOp:
+    if operation not in OPERATIONS:
+        shown = ", ".join(OPERATIONS)
+        raise GraphError(f"rules cannot make {operation!r} of parameters; they make {shown}, or construct nodes")
     return OPERATIONS[operation](*(one.shape for one in inputs), **settings)
 
 

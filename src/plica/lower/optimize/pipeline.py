@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plica.errors import GraphError
+from plica.errors import DTypeError, GraphError
 from plica.graph.limits import MAX_STEPS, limit_reached
 from plica.graph.optimize import Applied, Rule, made_before, optimize_graph
 from plica.graph.strategy import OptMatchStrategy, Strategy
@@ -34,7 +34,7 @@ from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import Parameter
-from plica.symbolic.semirings import LSE_SUM, Law, Semiring
+from plica.symbolic.semirings import LSE_SUM, SUM_PRODUCT, Law, Semiring
 
 _SHARE = ("share", "f(x), f(x) -> f(x) once")
 
@@ -71,6 +71,9 @@ class Rules:
         unknown = [name for name in tables if name not in TABLES]
         if unknown:
             raise GraphError(f"there is no table {unknown[0]!r}; there are {', '.join(TABLES)}")
+        for name, rules in tables.items():
+            if not isinstance(rules, Iterable):
+                raise GraphError(f"rules are added as a list: adding({name}=[...]); found {rules!r}")
         return replace(self, **{name: (*rules, *getattr(self, name)) for name, rules in tables.items()})
 
     def under(self, laws: Iterable[Law]) -> "tuple[Rules, dict[str, tuple[str, ...]]]":
@@ -105,6 +108,18 @@ class Rules:
 
 
 DEFAULT_RULES = Rules(PARAMETER_RULES, SHATTER_RULES, FUSE_RULES, ALGEBRA)
+
+
+def check_rules(rules: Any) -> None:
+    """Refuse what is no tables.
+
+    Raises:
+        DTypeError: It is something else.
+    """
+    if not isinstance(rules, Rules):
+        raise DTypeError(
+            f"rules must be tables, found {rules!r}; give DEFAULT_RULES.adding(fuse=[...]), or Rules(...)."
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,14 +179,20 @@ def optimize_circuit(
     _check_leaves(circuit, result, report)
     missing = [LeftOut.by_laws(rule, context.algebra.name, laws) for rule, laws in left_out.items()]
     missing += [LeftOut.by_row(rule, kind) for rule, kind in fitting.items()]
-    rewriting = _rewriting(rules, strategy, max_steps, context)
+    rewriting = program_rewriting(rules, strategy, max_steps, context)
     return Optimized(result, replace(report, left_out=tuple(missing)), loop.provenance(), rewriting)
 
 
-def _rewriting(rules: Rules, strategy: Strategy, max_steps: int, context: RuleContext) -> Rewriting | None:
+def program_rewriting(
+    rules: Rules,
+    strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
+    max_steps: int = MAX_STEPS,
+    context: RuleContext | None = None,
+) -> Rewriting | None:
+    """How Programs are rewritten by the table for them; None where that is as by default."""
     how = (rules.programs, strategy, max_steps)
     by_default = (DEFAULT_RULES.programs, OptMatchStrategy.LARGEST_MATCH, MAX_STEPS)
-    return None if how == by_default else Rewriting(*how, context)
+    return None if how == by_default else Rewriting(*how, context or RuleContext(SUM_PRODUCT))
 
 
 def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
@@ -206,6 +227,7 @@ class _Loop:
         self._nodes: tuple[Layer, ...] = circuit.layers
         self._inputs = circuit.layers_inputs
         self._outputs: tuple[Layer, ...] = circuit.outputs
+        self._scopes = {layer: circuit.layer_scope(layer) for layer in circuit.layers}
         self._names: dict[Layer, str] = {}
         self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}
@@ -267,7 +289,7 @@ class _Loop:
         if result is None:
             return
         for applied in result.applied:
-            check_layers(applied)
+            check_layers(applied, self._scopes)
             self._count_layers(stage, applied)
             self._remember(stage, applied, result.exit_points[applied.match])
         self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
@@ -300,7 +322,7 @@ class _Loop:
             new = {name: self._parameter(layer, parameter) for name, parameter in layer.all_params.items()}
             if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
                 moved[layer] = layer.with_params(new)
-                self._names[moved[layer]] = self._name(layer)
+                self._names[moved[layer]], self._scopes[moved[layer]] = self._name(layer), self._scopes[layer]
                 rules = {rule: None for one in layer.all_params.values() for rule in self._rewritings.get(one, ())}
                 new_layer = moved[layer]
                 self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)

@@ -7,7 +7,6 @@
 """
 
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,17 +70,34 @@ def never_negative(node: Any, inputs: Inputs) -> bool:
 def underflow(node: Any, inputs: Inputs) -> float:
     """How many smallest normal numbers an entry of `node` may lack because it or what it is made of underflowed.
 
-    One for the entry itself; a product adds what its factors lack times the largest that the other can be. Factors
-    without a known bound count as 1. Entries that are chosen or joined lack what they lacked before.
+    One for the entry itself; a product adds what its factors lack times the largest that the other can be, which is
+    infinite where nothing bounds it. Entries that are chosen or joined lack what they lacked before, leaves nothing.
     """
     known = numbers(inputs)
 
     def lacking(one: Any, found: list[float]) -> float:
-        terms = one.terms() if found else 0
+        if not found:
+            return 0.0 if _is_exact(one) else 1.0
+        terms: int = one.terms()
         if not terms:
-            return max(found, default=1.0)
-        most = [abs((known(child).range or ANYTHING)[1]) for child in inputs(one)]
-        each = found[0] * most[1] + found[1] * most[0] + 1.0
-        return terms * each if each < inf else 1.0
+            return max(1.0, *found)
+        most = [max(map(abs, known(child).range or ANYTHING)) for child in inputs(one)]
+        return terms * (_times(found[0], most[1]) + _times(found[1], most[0]) + 1.0)
 
     return from_inputs(inputs, lacking)(node)
+
+
+def _is_exact(leaf: Any) -> bool:
+    """Whether a leaf is what its tensor holds, or a constant of numbers that are no smaller than the normal ones."""
+    target = dereferenced(leaf)
+    if type(target) is not ConstantParameter:
+        return True
+    value = np.abs(np.asarray(target.value))
+    return not ((value > 0) & (value < _LEAST)).any()
+
+
+def _times(lacking: float, most: float) -> float:
+    return lacking * most if lacking and most else 0.0
+
+
+_LEAST = float(np.finfo(np.float32).tiny)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from plica.errors import ShapeError
 from plica.ir.program import Equation, Program
 from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
@@ -10,6 +11,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
 from plica.symbolic.semirings import Value
 from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
 
 
 def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
@@ -32,9 +34,27 @@ def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value
     layer = group.representative
     row = scope.folded.row(layer)
     assert not isinstance(row, InputRow), "input rows belong to input layers"
-    value = row.body(xp, scope.semiring, layer, scope.parameters(group), inputs)
+    value = _checked(scope, group, row.body(xp, scope.semiring, layer, scope.parameters(group), inputs))
     # sums of what is in range stay there; products need not
     return scope.semiring.normalize(xp, value) if isinstance(row, ProductRow | FusedRow) else value
+
+
+def _checked(scope: LoweringScope, group: FoldedLayer, value: Value) -> Value:
+    """What a row has returned, which is a value of the semiring with the units of the layer.
+
+    Raises:
+        ShapeError: It is not.
+    """
+    folds, units = group.num_folds, group.representative.num_output_units
+    first = value[0] if isinstance(value, tuple) and value else None
+    if isinstance(first, Tracer) and first.ndim == 3 and (first.dims[0], first.dims[2]) == (folds, units):
+        return value
+    found = f"a value of {first.aval}" if isinstance(first, Tracer) else f"{type(value).__name__} {value!r}"
+    raise ShapeError(
+        f"{scope.builder.source}: the {type(scope.folded.row(group.representative)).__name__} of "
+        f"{group.layer_class.__name__} gave {found}; expected a value of the semiring, a tuple of arrays, of shape "
+        f"({folds}, B, {units}): folds, rows of data and units"
+    )
 
 
 def describe(circuit: Circuit, number: int, group: FoldedLayer) -> str:
@@ -54,6 +74,7 @@ def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, val
     if isinstance(row, InputRow):
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         params = scope.parameters(group)
-        return row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
+        found = row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
+        return _checked(scope, group, found)
     inputs = [scope.read(values, [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)]
     return inner_value(scope, group, inputs)

@@ -157,6 +157,11 @@ def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
     return xp.expand_dims(xp.argmax(_table(layer, params).log(xp), axis=-1), axis=-1)  # (F, K, 1)
 
 
+def _categories(num_values: int) -> dict[str, int]:
+    """The settings for data of some number of values."""
+    return {"num_categories": num_values}
+
+
 ROW = InputRow(
     CategoricalLayer,
     body=_body,
@@ -165,7 +170,5 @@ ROW = InputRow(
     maximum=_maximum,
     mode=_mode,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
-    distribution=Distribution(
-        "categorical", CategoricalLayer, ("logits", "probs"), lambda num_values: {"num_categories": num_values}
-    ),
+    distribution=Distribution("categorical", CategoricalLayer, ("logits", "probs"), _categories),
 )

@@ -111,11 +111,13 @@ def positive_normal(shape: Shape) -> Parameter:
 
 def _body(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     mean, stddev = (xp.expand_dims(params[name], axis=1) for name in ("mean", "stddev"))  # (F, 1, K)
-    # An infinite distance would send NaN to the gradients of all rows; one whose square overflows sends zeros.
-    far = float(np.finfo(str(mean.dtype)).max) ** 0.75
-    x, mean = xp.astype(x, mean.dtype), xp.where(xp.isinf(mean), -far, mean)
+    # A distance that is infinite in spreads would send NaN to the gradients of all rows. It is cut where its square
+    # overflows; beyond, `clip` has slope 0.
+    largest = float(np.finfo(str(mean.dtype)).max)
+    reach = xp.stop_gradient(xp.clip(stddev * (2.0 * math.sqrt(largest)), max=largest))
+    distance = xp.clip(xp.clip(xp.astype(x, mean.dtype), -largest, largest) - mean, -reach, reach)
     # log N(x | m, s) = -((x - m) / s)^2 / 2 - log s - log(2 pi) / 2
-    standard = (xp.where(xp.isinf(x), far, x) - mean) / stddev
+    standard = distance / stddev
     return semiring.from_log(xp, standard * standard * -0.5 + _log_peak(xp, params))
 
 

@@ -6,11 +6,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, log, nan
 from typing import Any, ClassVar, final
 
+import numpy as np
+
 from plica.errors import InputError, ShapeError
-from plica.ir.ranges import Range, between
+from plica.ir.ranges import ANYTHING, Range, between
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound
 
 
@@ -72,6 +74,27 @@ class HadamardParameter(BinaryOp):
         return xp.multiply(arrays[0], arrays[1])
 
 
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedLogParameter(BinaryOp):
+    """The logarithm of numbers from themselves, which tell their sign, and from `log|x|`, right where they underflow.
+
+    A product that underflows keeps its sign: -0.0 of a size that is not 0 is a negative number.
+    """
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, number, size: size  # noqa: ARG005
+
+    def infer_shape(self) -> Shape:
+        """The shape of either."""
+        return _same_shape(self)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """`log|x|`, and NaN where x is negative."""
+        number, size = arrays
+        negative = xp.logical_and(xp.signbit(number), xp.greater(size, -inf))
+        return xp.where(negative, nan, size)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EntrywiseOp(UnaryOp):
     """An operation whose result has the shape of its input."""
@@ -79,6 +102,25 @@ class EntrywiseOp(UnaryOp):
     def infer_shape(self) -> Shape:
         """The shape of the input."""
         return self.in_shape
+
+
+def exponential(xp: Namespace, x: Array) -> Array:
+    """exp(x), whose derivative is taken to be 0 where it overflows.
+
+    Such a number is infinite, and who reads it takes its logarithm; 0 times infinity, the derivative of the exponential
+    where nobody reads it, would be NaN.
+    """
+    if str(x.dtype) not in _LARGEST:
+        return xp.exp(x)
+    most = _LARGEST[str(x.dtype)]
+    return xp.where(xp.greater(x, most), inf, xp.exp(xp.clip(x, max=most)))
+
+
+_LARGEST = {
+    one.dtype.name: log(float(one.max)) * (1 - 4 * float(one.eps))
+    for one in map(np.finfo, ("float16", "float32", "float64"))
+}
+"""Numbers whose exponential is finite however it is rounded, of each dtype almost the largest."""
 
 
 @final
@@ -90,7 +132,7 @@ class ExpParameter(EntrywiseOp):
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """exp(x)."""
-        return xp.exp(arrays[0])
+        return exponential(xp, arrays[0])
 
 
 @final
@@ -103,6 +145,18 @@ class LogParameter(EntrywiseOp):
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """log(x)."""
         return xp.safe_log(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogAbsParameter(EntrywiseOp):
+    """The natural logarithm of the size of real numbers: -inf at zero, where its derivative is taken to be 0."""
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, x: ANYTHING  # noqa: ARG005
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log|x|."""
+        return xp.safe_log(xp.abs(arrays[0]))
 
 
 @final
@@ -131,6 +185,20 @@ class SoftplusParameter(EntrywiseOp):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
+class LogSoftplusParameter(EntrywiseOp):
+    """The logarithm of `log(1 + exp(x))`, right where that underflows."""
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, x: ANYTHING  # noqa: ARG005
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The logarithm; x itself where exp(x) is below the precision of 1, for log(1 + y) = y (1 - y/2 + ...)."""
+        (x,) = arrays
+        least = log(float(np.finfo(str(x.dtype)).eps))
+        return xp.where(xp.less(x, least), x, xp.log(xp.softplus(xp.clip(x, least))))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
 class SigmoidParameter(EntrywiseOp):
     """1 / (1 + exp(-x)), between 0 and 1."""
 
@@ -139,6 +207,18 @@ class SigmoidParameter(EntrywiseOp):
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """1 / (1 + exp(-x))."""
         return xp.sigmoid(arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogSigmoidParameter(EntrywiseOp):
+    """The logarithm of `1 / (1 + exp(-x))`, right where that underflows."""
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, x: (-inf, 0.0)  # noqa: ARG005
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """-log(1 + exp(-x))."""
+        return -xp.softplus(-arrays[0])
 
 
 @final

@@ -6,7 +6,8 @@ whole activations disappear. What underflow may lose is bounded as it happens:
 
 * every mantissa is within `e` of its exact value (rounding aside), and neither is more than `c + e`;
 * a mantissa below the smallest normal number t loses at most t, so inputs start with `e = t`;
-* a weight has lost at most l t, where l is 1 for most and more for products of weights (`Weight.lost`);
+* a weight has lost at most l t, where l is 1 for most and more for products of weights (`Weight.lost`); where nothing
+  bounds l, the weight is the exponential of its logarithm, and l is 1;
 * a product has `e = e1 (c2 + e2) + e2 (c1 + e1) + t`, a sum of I terms with weights of row sums up to R has
   `e = R e + I t (1 + l (c + e))`;
 * dividing by a power of two p just above the largest mantissa, which `normalize` does, gives `e / p + t`.
@@ -72,7 +73,8 @@ def _from_weight(xp: Namespace, weight: Weight) -> Value:
         cap = xp.full((mantissa.shape[0], 1, 1), max(weight.most, 1.0), dtype=mantissa.dtype)
         mantissa, scale, bound, _ = _lift(xp, mantissa, cap)
         return mantissa, scale, bound * max(weight.lost, 1.0), cap
-    return _from_log(xp, weight.log(xp)) if weight.from_logs else _from_linear(xp, weight.linear)
+    # exp(100) is infinite in float32, and sends NaN to its own gradient even from a state that no row has
+    return _from_linear(xp, weight.linear) if weight.in_logs is None else _from_log(xp, weight.log(xp))
 
 
 def _to_log(xp: Namespace, value: Value) -> Array:

@@ -45,7 +45,6 @@ class Weight:
         in_linear: Computes them as ordinary numbers.
         in_logs: Computes their logarithms, right where the ordinary number underflows; None where these are the
             logarithms of the ordinary numbers.
-        from_logs: Whether the parameter holds logarithms, so that the ordinary numbers are derived from them.
         exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
             the ordinary numbers.
         most: No number is larger.
@@ -54,7 +53,6 @@ class Weight:
 
     in_linear: Callable[[], Array]
     in_logs: Callable[[], Array] | None = None
-    from_logs: bool = False
     exact: Callable[[], Logs] | None = None
     most: float = inf
     lost: float = 1.0
@@ -140,7 +138,7 @@ class Params(Mapping[str, Array]):
 
         def weight(name: str, logs: bool) -> Weight:
             array = arrays[name]
-            return Weight(lambda: xp.exp(array), lambda: array, from_logs=True) if logs else Weight.of(array)
+            return Weight(lambda: xp.exp(array), lambda: array) if logs else Weight.of(array)
 
         return Params(tuple(arrays), arrays.__getitem__, weight)
 

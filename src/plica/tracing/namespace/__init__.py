@@ -19,6 +19,7 @@ from plica.tracing.namespace import (
     fft,
     indexing,
     linalg,
+    packing,
     random,
     reductions,
     repeating,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from plica.tracing.namespace.dtypes import *  # noqa: F403
     from plica.tracing.namespace.elementwise import *  # noqa: F403
     from plica.tracing.namespace.indexing import *  # noqa: F403
+    from plica.tracing.namespace.packing import *  # noqa: F403
     from plica.tracing.namespace.reductions import *  # noqa: F403
     from plica.tracing.namespace.repeating import *  # noqa: F403
     from plica.tracing.namespace.sets import *  # noqa: F403
@@ -49,6 +51,7 @@ _MODULES: tuple[ModuleType, ...] = (
     shapes,
     creation,
     repeating,
+    packing,
     sorting,
     dtypes,
     indexing,

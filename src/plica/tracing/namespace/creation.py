@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from plica.errors import ShapeError, TraceError, UnsupportedError
+from plica.errors import ShapeError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.sizes import Dim, Size, floor_divide, opaque
 from plica.ops.rules import real_dtype
 from plica.tracing.namespace.elementwise import FUNCTIONS, astype, where
+from plica.tracing.namespace.literals import array_of_numbers
 from plica.tracing.namespace.operands import (
     Array,
     as_dim,
@@ -46,18 +45,17 @@ def asarray(obj: Array, /, *, dtype: object = None, device: object = None, copy:
     is captured by reference, and lists of numbers alone are constants.
     """
     _no_device(device)
-    value = _as_array(obj)
+    value = _as_array(obj, dtype)
     return astype(value, value.dtype if dtype is None else dtype)
 
 
-def _as_array(obj: Any) -> Tracer:
+def _as_array(obj: Any, dtype: object) -> Tracer:
     if isinstance(obj, list | tuple):
         if _holds_arrays(obj):
-            return stack([_as_array(one) for one in obj])
-        constant = np.asarray(obj)
-        if constant.dtype.kind not in "biufc":
-            raise TraceError(f"{user_line()}: asarray needs numbers and arrays, found {obj!r}.")
-        return scope_of().capture(constant)
+            return stack([_as_array(one, None) for one in obj])
+        return scope_of().capture(array_of_numbers(obj, dtype))
+    if is_number(obj) and dtype is not None:
+        return Tracer(literal(array_of_numbers(obj, dtype).item(), as_dtype(dtype)), scope_of())
     return as_tracer("asarray", obj)
 
 

@@ -15,7 +15,7 @@ from plica.ir.program import Literal
 from plica.ir.sizes import SIZE_ARITHMETIC, SIZE_COMPARISONS, Dim, Size, as_size
 from plica.tracing.places import user_line
 from plica.tracing.scope import record, scope_of
-from plica.tracing.tracer import Tracer, default_dtype, literal
+from plica.tracing.tracer import Tracer, call_traced, default_dtype, literal
 
 Number = bool | int | float | complex
 Array: TypeAlias = Any  # what functions compute with: an array of any library, a tracer or a number
@@ -43,7 +43,7 @@ def as_tracer(name: str, value: Any) -> Tracer:
     if isinstance(value, Tracer):
         return scope_of(value).receive(value)
     if is_number(value):
-        return Tracer(literal(value, default_dtype(value)), scope_of(), weak=True)
+        return Tracer(call_traced(literal, name, (value, default_dtype(value)), {}), scope_of(), weak=True)
     if isinstance(value, Size):
         return Tracer(value, scope_of(), weak=True)
     if isinstance(value, np.generic):

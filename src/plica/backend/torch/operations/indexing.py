@@ -1,8 +1,10 @@
 """Rows of reading and writing at indices, and of searches."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from plica.backend.torch.operations.call import Call, Row, Unsigned, bounds_source, indices
+from plica.backend.torch.operations.subscripts import Part, parts_written, subscript
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
 from plica.ops.update import AT
@@ -24,38 +26,43 @@ def is_python_index(call: Call) -> bool:
     """Whether an equation reads or writes `x[i]` for Python numbers `i`, as Python writes it: faster than a kernel."""
     if call.equation.op.name == "index":
         return call.is_host(1)
-    return call.equation.op.name == "update" and _key(call) is not None
+    return call.equation.op.name == "update" and AT in call.params["index"] and written(call) is not None
 
 
-# How an update is written in Python.
-_ASSIGNED = {"set": "=", "add": "+=", "multiply": "*="}
+# How the part that is updated is written over.
+_WRITTEN = {
+    "set": "{} = {}",
+    "add": "{}.add_({})",
+    "multiply": "{}.mul_({})",
+    "min": "{}.clamp_max_({})",
+    "max": "{}.clamp_min_({})",
+}
 
 
-def _key(call: Call) -> str | None:
-    """What an update writes to in brackets, where that is whole axes and Python numbers alone."""
-    at = call.params["index"]
-    is_known = AT in at and all(map(call.is_host, range(2, len(call.inputs))))
-    if call.params["mode"] not in _ASSIGNED or not is_known:
+def written(call: Call) -> list[Part] | None:
+    """The parts that an update writes to, where they are whole axes, slices and Python numbers; else None."""
+    if not all(map(call.is_host, range(2, len(call.inputs)))):
         return None
-    rest = iter(call.inputs[2:])
-    return ", ".join(":" if place is None else next(rest) for place in at) if set(at) <= {None, AT} else None
+    return parts_written(call.equation, call.inputs[2:])
 
 
-def in_place(call: Call, result: str, *, is_copied: bool) -> list[str]:
+def in_place(call: Call, result: str, text: Callable[[Dim], str], *, is_copied: bool) -> list[str]:
     """Lines that write over the array which is updated, and call it `result`.
 
     Args:
         call: The update.
         result: The name.
+        text: The text of a bound.
         is_copied: Whether the values lie in that array too.
     """
     x, values = call.inputs[:2]
-    if is_copied:
+    parts = written(call)
+    is_one = parts is not None and all(isinstance(part, str) for part in parts)
+    if is_copied and not is_one:  # one element is the value itself, or lies apart from it
         values = f"{values}.clone()"
-    key = _key(call)
-    if key is None:
+    if parts is None:
         return [f"{result} = {_update(replace(call, inputs=(x, values, *call.inputs[2:])), ', in_place=True')}"]
-    return [f"{x}[{key}] {_ASSIGNED[call.params['mode']]} {values}", f"{result} = {x}"]
+    return [_WRITTEN[call.params["mode"]].format(f"{x}[{subscript(parts, text)}]", values), f"{result} = {x}"]
 
 
 def _index(call: Call) -> str:
@@ -73,8 +80,8 @@ def _rank(call: Call) -> int:
 
 def _update(call: Call, setting: str = "") -> str:
     places = "".join(f", {_scalar(call, place)}" for place in range(2, len(call.inputs)))
-    at = ", ".join(_place_source(place) for place in call.params["index"])
-    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, [{at}]{places}{setting})"
+    at = "".join(f"{_place_source(place)}, " for place in call.params["index"])
+    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, ({at}){places}{setting})"
 
 
 def _place_source(place: str | tuple[Dim, ...] | None) -> str:

@@ -11,18 +11,13 @@ from plica.backend.torch.operations.call import (
     shape_source,
     size_source,
 )
-from plica.ir.sizes import Size
+from plica.backend.torch.operations.subscripts import parts_read, subscript
 
 
 def _slice(call: Call) -> str:
-    axis, start, stop, step = (call.params[name] for name in ("axis", "start", "stop", "step"))
-    axis %= len(call.equation.inputs[0].type.shape)
-    if any(isinstance(bound, Size) for bound in (start, stop, step, call.equation.inputs[0].type.shape[axis])):
-        bounds = ", ".join(map(size_source, (start, stop) if step == 1 else (start, stop, step)))
-        return f"kernels.slice_axis({call.tensor(0)}, {axis}, {bounds})"
-    if step == 1:
-        return f"{call.tensor(0)}.narrow({axis}, {start}, {stop - start})"
-    return f"{call.tensor(0)}[{':, ' * axis}{start}:{stop}:{step}]"
+    parts = parts_read([call.equation], str)
+    assert parts is not None, "one slice is a subscript"
+    return f"{call.tensor(0)}[{subscript(parts)}]"
 
 
 def _full(call: Call) -> str:

@@ -1,0 +1,241 @@
+"""`fold_constants`: a Program whose constants are processed once, in front of one that runs at each call.
+
+>>> import plica, plica.numpy as pnp
+>>> def scaled(x, w):
+...     return x @ pnp.permute_dims(w, (1, 0))
+>>> program = plica.trace(scaled, plica.spec(("b", 4)), plica.spec((3, 4)))
+>>> folded = plica.fold_constants(program, run_time=("w",))
+>>> print(folded.entry)
+{ lambda ; {b:i64[]} x:f32[b,4] a:f32[4,3] . let
+    c:f32[b,3] = matmul x a
+  in (c,) }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plica.errors import DTypeError, InputError
+from plica.frontend.arguments import dtype_of, shape_of
+from plica.frontend.executors import Run
+from plica.frontend.folded_function import FoldedFunction
+from plica.ir.program import Bound, Program, Var
+from plica.ir.sizes import single_atom
+from plica.passes.constants.fold import Folding, fold
+from plica.passes.constants.origins import print_origins
+from plica.passes.constants.policy import FoldPolicy
+from plica.passes.constants.report import FoldReport
+from plica.passes.rewriting import Rewriting
+from plica.tracing.control import parameter_names
+from plica.tracing.trees import flatten
+
+_FORMS = {"runtime": False, "split": True}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoldedProgram:
+    """A Program and what its constants became.
+
+    Args:
+        program: The Program as it was given.
+        leaves: What it captures, by name, where that is known.
+        compile_time: The constants that are known now, by name.
+        run_time: The names of the others.
+        form: "runtime" or "split".
+        folding: What the passes made.
+    """
+
+    program: Program
+    leaves: Mapping[str, Any]
+    compile_time: Mapping[str, Any]
+    run_time: tuple[str, ...]
+    form: str
+    folding: Folding
+
+    @property
+    def compiletime_fold(self) -> Program | None:
+        """What may run now; None in the form "runtime", and where there is nothing to do."""
+        return self.folding.split.compiletime_fold
+
+    @property
+    def runtime_fold(self) -> Program | None:
+        """What runs at the first call; None where there is nothing to do."""
+        return self.folding.split.runtime_fold
+
+    @property
+    def entry(self) -> Program:
+        """What runs at each call."""
+        return self.folding.split.entry
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of the values that are kept between calls: the last arguments of `entry`, in this order."""
+        return tuple(var.name for var in self.folding.split.kept)
+
+    @property
+    def arguments(self) -> dict[str, str | None]:
+        """For each argument of the Program the name of that of `entry`; None for one that is folded away."""
+        staying = {var.name for var in self.entry.arguments}
+        return {var.name: var.name if var.name in staying else None for var in self.program.arguments}
+
+    def report(self) -> FoldReport:
+        """What became of each constant value, and why."""
+        return self.folding.report
+
+    def compile(self, backend: str = "torch", rewriting: Rewriting | None = None) -> FoldedFunction:
+        """The function of the arguments that folds the constants at its first call, and again where they change.
+
+        Args:
+            backend: "torch" or "interpreter".
+            rewriting: How Programs are rewritten, where that is not as by default.
+        """
+        constants = [var.name for var in self.program.arguments if var.name in (*self.compile_time, *self.run_time)]
+        known = {**self.leaves, **self.compile_time}
+        return FoldedFunction(self.program, self.folding, constants, known, backend, rewriting)
+
+    def marked(self) -> str:
+        """The text of the Program, with the origin of each value behind its line."""
+        return print_origins(self.folding.program, self.folding.origins)
+
+
+def fold_constants(
+    program: Program | Bound,
+    *,
+    compile_time: Mapping[str, Any] | None = None,
+    run_time: Sequence[str] = (),
+    form: str = "runtime",
+    policy: FoldPolicy | None = None,
+) -> FoldedProgram:
+    """Split a Program into the processing of its constants, which runs once, and the rest.
+
+    Literals are constants, and so is what the Program captures. The order of the arguments never changes: `entry` takes
+    those that it reads and those that are not constant, and then the values that are kept.
+
+    Args:
+        program: The Program, alone or with what it captures.
+        compile_time: Arguments, and captured arrays, whose values are known now, by name.
+        run_time: The names of arguments that have one value for all calls.
+        form: "runtime": one Program, `runtime_fold`, folds all constants. "split": what is known now is folded by
+            `compiletime_fold`, and the rest by `runtime_fold`, which may be given results of the former.
+        policy: How much memory that may take.
+
+    Raises:
+        InputError: The Program has no argument of a name, one is named twice, or an array has another shape.
+        DTypeError: An array has another dtype.
+    """
+    leaves: dict[str, Any] = {}
+    if isinstance(program, Bound):
+        leaves = {var.name: leaf for var, leaf in zip(program.program.consts, program.leaves, strict=True)}
+        program = program.program
+    known = dict(compile_time or {})
+    _check_names(program, [*known, *run_time])
+    if form not in _FORMS:
+        raise InputError(f"fold_constants: the form is {form!r}; give 'runtime' or 'split'.")
+    sizes = _sizes(program, known)
+    folding = fold(program, tuple(known), tuple(run_time), sizes=sizes, policy=policy, is_two=_FORMS[form])
+    return FoldedProgram(program, leaves, known, tuple(run_time), form, folding)
+
+
+def _check_names(program: Program, names: Sequence[str]) -> None:
+    there = [var.name for var in (*program.consts, *program.arguments)]
+    for place, name in enumerate(names):
+        if name not in there:
+            raise InputError(
+                f"fold_constants: the program has no argument {name!r}; it has {', '.join(there) or 'none'}."
+            )
+        if name in names[:place]:
+            raise InputError(f"fold_constants: {name!r} is named twice; it is known now or at run time, not both.")
+
+
+def _sizes(program: Program, known: Mapping[str, Any]) -> dict[Any, int]:
+    """The sizes that known arrays tell, which are checked.
+
+    Raises:
+        InputError: A shape does not fit.
+        DTypeError: A dtype does not fit.
+    """
+    sizes: dict[Any, int] = {}
+    for var in (*program.consts, *program.arguments):
+        if var.name in known:
+            _check(var, known[var.name], sizes)
+    return sizes
+
+
+def _check(var: Var, array: Any, sizes: dict[Any, int]) -> None:
+    shape = shape_of(array)
+    if dtype_of(array) != var.type.dtype and (shape or hasattr(array, "dtype")):
+        raise DTypeError(
+            f"fold_constants: {var.name} is {dtype_of(array).value}, but the program expects {var!r}; use astype."
+        )
+    fits = len(shape) == len(var.type.shape)
+    for dim, found in zip(var.type.shape, shape, strict=False):
+        atom = None if isinstance(dim, int) else single_atom(dim)
+        wanted = dim if isinstance(dim, int) else sizes.setdefault(atom, found) if atom is not None else found
+        fits = fits and wanted == found
+    if not fits:
+        raise InputError(f"fold_constants: {var.name} has shape {shape}, but the program expects {var!r}.")
+
+
+# Decorated functions
+
+
+@dataclass(frozen=True, slots=True)
+class _FoldedExecutor:
+    """A folded Program as what runs a compiled function.
+
+    Args:
+        function: The folded Program.
+        names: The names of its arguments, in order.
+    """
+
+    function: FoldedFunction
+    names: tuple[str, ...]
+
+    @property
+    def code(self) -> str:
+        """What runs at each call, as text."""
+        return self.function.code
+
+    def specialize(self, leaves: Sequence[Any]) -> Run:
+        """The function of any leaves: it looks at their kinds itself."""
+        del leaves
+        return lambda found: self.function.run(dict(zip(self.names, found, strict=True)))
+
+
+def folded_executor(
+    bound: Bound, names: Sequence[str], backend: str, policy: FoldPolicy | None, rewriting: Rewriting | None
+) -> _FoldedExecutor:
+    """What runs a Program some of whose arguments are constant.
+
+    Args:
+        bound: The Program and what it captures, which is constant too.
+        names: The names of constant arguments.
+        backend: "torch" or "interpreter".
+        policy: How much memory folding may take.
+        rewriting: How Programs are rewritten, where that is not as by default.
+    """
+    folded = fold_constants(bound, run_time=names, policy=policy)
+    return _FoldedExecutor(folded.compile(backend, rewriting), tuple(var.name for var in bound.program.arguments))
+
+
+def constant_names(fn: Any, constants: Sequence[str], trees: Sequence[Any], program: Program) -> list[str]:
+    """The names in a Program of the leaves of constant arguments.
+
+    Args:
+        fn: The function.
+        constants: The names of its constant arguments.
+        trees: Its positional arguments.
+        program: The Program that it was traced to.
+
+    Raises:
+        InputError: The function has no argument of a name.
+    """
+    names = parameter_names(fn)[: len(trees)]
+    for name in constants:
+        if name not in names:
+            there = ", ".join(names) or "none"
+            raise InputError(f"jit: the function has no argument {name!r} by place; it has {there}.")
+    owners = [name for name, tree in zip(names, trees, strict=False) for _ in flatten(tree)[0]]
+    return [var.name for name, var in zip(owners, program.arguments, strict=False) if name in constants]

@@ -1,0 +1,123 @@
+"""Packing: axes cut into tiles, which become the last axes, so that a kernel reads each tile from one place.
+
+    pack(x)[o, i] = x[o * inner_tiles + i]      on the axes inner_dims_pos, the outer axes in the order outer_dims_perm
+
+Axis k of the outer part is axis `outer_dims_perm[k]` of `x`; axis k of the inner part are the places within a tile of
+axis `inner_dims_pos[k]`, `inner_tiles[k]` of them. Tiles fill their axes: the function of the namespace pads first.
+
+>>> import numpy as np
+>>> pack(np.arange(6), outer_dims_perm=(0,), inner_dims_pos=(0,), inner_tiles=(2,)).tolist()
+[[0, 1], [2, 3], [4, 5]]
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.errors import InputError, ShapeError
+from plica.ir.op import Memory, Op, Sample, View, sample
+from plica.ir.ranges import as_first
+from plica.ir.sizes import Dim, floor_divide, remainder
+from plica.ir.types import ArrayType, array_type
+
+Axes = tuple[int, ...]
+
+
+def _check(rank: int, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> None:
+    if sorted(outer_dims_perm) != list(range(rank)):
+        raise ShapeError(f"outer_dims_perm {outer_dims_perm} is no permutation of {rank} axes.")
+    if len(inner_dims_pos) != len(inner_tiles):
+        raise ShapeError(f"{len(inner_dims_pos)} axes {inner_dims_pos} are cut into {len(inner_tiles)} tile(s).")
+    if len(set(inner_dims_pos)) != len(inner_dims_pos) or not all(0 <= axis < rank for axis in inner_dims_pos):
+        raise ShapeError(f"inner_dims_pos {inner_dims_pos} names an axis twice, or one that {rank} axes do not have.")
+    if any(tile < 1 for tile in inner_tiles):
+        raise ShapeError(f"a tile has one entry or more, found {inner_tiles}.")
+
+
+def _pack_type(x: ArrayType, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> ArrayType:
+    _check(len(x.shape), outer_dims_perm, inner_dims_pos, inner_tiles)
+    outer = list(x.shape)
+    for axis, tile in zip(inner_dims_pos, inner_tiles, strict=True):
+        if isinstance(rest := remainder(outer[axis], tile), int) and rest:
+            raise ShapeError(_misfit(axis, x.shape[axis], tile))
+        outer[axis] = floor_divide(outer[axis], tile)
+    return array_type((*(outer[axis] for axis in outer_dims_perm), *inner_tiles), x.dtype)
+
+
+def _misfit(axis: int, size: Dim, tile: int) -> str:
+    return f"axis {axis} of size {size} is not filled by tiles of {tile}; give a padding_value."
+
+
+def _unpack_type(x: ArrayType, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> ArrayType:
+    rank = len(x.shape) - len(inner_tiles)
+    _check(rank, outer_dims_perm, inner_dims_pos, inner_tiles)
+    if x.shape[rank:] != inner_tiles:
+        raise ShapeError(f"{x} does not end with tiles of {inner_tiles}.")
+    dims = [x.shape[outer_dims_perm.index(axis)] for axis in range(rank)]
+    for axis, tile in zip(inner_dims_pos, inner_tiles, strict=True):
+        dims[axis] = dims[axis] * tile
+    return array_type(dims, x.dtype)
+
+
+def pack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Any:
+    """The tiles of an array, as a view of it where that can be: of numpy or of torch.
+
+    Raises:
+        InputError: Tiles do not fill an axis.
+    """
+    tile_of = dict(zip(inner_dims_pos, inner_tiles, strict=True))
+    shape: list[int] = []
+    outer: list[int] = []
+    inner: dict[int, int] = {}
+    for axis, size in enumerate(x.shape):
+        outer.append(len(shape))
+        tile = tile_of.get(axis, 1)
+        if size % tile:
+            raise InputError(_misfit(axis, size, tile))
+        shape.append(size // tile)
+        if axis in tile_of:
+            inner[axis] = len(shape)
+            shape.append(tile)
+    return _permuted(x.reshape(shape), [*(outer[axis] for axis in outer_dims_perm), *map(inner.get, inner_dims_pos)])
+
+
+def unpack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Any:
+    """The array that the tiles are of."""
+    rank = len(x.shape) - len(inner_tiles)
+    axes: list[int] = []
+    shape: list[int] = []
+    for axis in range(rank):
+        place = outer_dims_perm.index(axis)
+        axes.append(place)
+        shape.append(x.shape[place])
+        if axis in inner_dims_pos:
+            axes.append(rank + inner_dims_pos.index(axis))
+            shape[-1] *= x.shape[axes[-1]]
+    return _permuted(x, axes).reshape(shape)
+
+
+def _permuted(x: Any, axes: Sequence[Any]) -> Any:
+    return np.transpose(x, axes) if isinstance(x, np.ndarray | np.generic) else x.permute(tuple(axes))
+
+
+def _pack_samples() -> list[Sample]:
+    matrix = np.arange(24.0, dtype="float32").reshape(4, 6)
+    cube = np.arange(48).reshape(2, 4, 6)
+    return [
+        sample(matrix, outer_dims_perm=(1, 0), inner_dims_pos=(1, 0), inner_tiles=(3, 2)),
+        sample(matrix[0], outer_dims_perm=(0,), inner_dims_pos=(0,), inner_tiles=(2,)),
+        sample(cube, outer_dims_perm=(2, 0, 1), inner_dims_pos=(1,), inner_tiles=(4,)),
+        sample(matrix[:, :0], outer_dims_perm=(0, 1), inner_dims_pos=(1,), inner_tiles=(3,)),
+        sample(matrix, outer_dims_perm=(1, 0), inner_dims_pos=(), inner_tiles=()),
+    ]
+
+
+def _unpack_samples() -> list[Sample]:
+    return [sample(pack(*one.inputs, **one.params), **one.params) for one in _pack_samples()]
+
+
+PACKING = (
+    Op("pack", _pack_type, pack, _pack_samples, memory=Memory.EITHER, range=as_first, view=View.MOVED),
+    Op("unpack", _unpack_type, unpack, _unpack_samples, memory=Memory.EITHER, range=as_first, view=View.MOVED),
+)

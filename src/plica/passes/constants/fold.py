@@ -1,0 +1,253 @@
+r"""`fold`: a Program into what runs once and what runs at each call, in steps that can be looked at.
+
+    hoist, remove dead code, share equations    so that constant work is seen, and stands there once
+    postpone                                    what expands constants, below elementwise operations
+    origins                                     which values are constant, and where they come from
+    facts                                       their bits, their work, why one may not be kept
+    cut                                         what is kept between calls
+    split                                       the Programs
+
+>>> from plica.ir.types import spec
+>>> from plica.tracing.trace import trace
+>>> program = trace(lambda x, w: x * (w + 1), spec(3), spec(3))
+>>> folding = fold(program, run_time=("w",))
+>>> print(folding.split.runtime_fold, folding.split.entry, sep="\n")
+{ lambda ; w:f32[3] . let
+    a:f32[3] = add w 1.0:f32[]
+  in (a,) }
+{ lambda ; x:f32[3] a:f32[3] . let
+    b:f32[3] = multiply x a
+  in (b,) }
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from plica.ir.op import Memory
+from plica.ir.program import Equation, Operand, Program, Var, size_variables
+from plica.ir.sizes import Size
+from plica.ops import OPS
+from plica.passes.constants.cut import Choice, Operation, Problem, choose
+from plica.passes.constants.facts import Fact, Sizes, bits_of, facts_of, work_of
+from plica.passes.constants.origins import Origins, find_origins
+from plica.passes.constants.policy import FoldPolicy
+from plica.passes.constants.postpone import postpone
+from plica.passes.constants.report import Fate, FoldReport, ValueReport
+from plica.passes.constants.split import Parts, Split, components, needed_by, split
+from plica.passes.cse import share_equations
+from plica.passes.dead_code import eliminate_dead_code
+from plica.passes.hoist import hoist
+from plica.passes.memory import plan_memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Folding:
+    """What folding made of a Program.
+
+    Args:
+        program: The Program as it was folded: without dead code and repeated equations.
+        origins: Where its values come from.
+        split: The Programs.
+        components: The folding of all constants in parts that share no computed value.
+        report: What became of each constant value.
+        policy: What was asked for.
+    """
+
+    program: Program
+    origins: Origins
+    split: Split
+    components: tuple[Program, ...]
+    report: FoldReport
+    policy: FoldPolicy
+
+
+def fold(
+    program: Program,
+    compile_time: Collection[str] = (),
+    run_time: Collection[str] = (),
+    *,
+    sizes: Sizes | None = None,
+    policy: FoldPolicy | None = None,
+    is_two: bool = False,
+) -> Folding:
+    """A Program in two or three: the folding of constants, and the rest.
+
+    Args:
+        program: The Program.
+        compile_time: The names of arguments and consts whose values are known when the Program is compiled.
+        run_time: The names of those that have one value for all calls. So do consts that are not named.
+        sizes: The implicit sizes that are known.
+        policy: What may be kept.
+        is_two: Whether what is known when the Program is compiled is folded by a Program of its own.
+    """
+    policy = FoldPolicy() if policy is None else policy
+    captured = [var.name for var in program.consts if var.name not in compile_time]
+    program = share_equations(eliminate_dead_code(hoist(program, from_calls=True)))
+    origins = find_origins(program, compile_time, (*run_time, *captured))
+    postponed = postpone(program, origins.foldable(program), widen=policy.widen)
+    program = eliminate_dead_code(share_equations(postponed.program))
+    origins = find_origins(program, compile_time, (*run_time, *captured))
+    return _Folder(program, origins, {} if sizes is None else sizes, policy, is_two, postponed.moved).run()
+
+
+class _Folder:
+    """The steps after the analysis."""
+
+    def __init__(
+        self,
+        program: Program,
+        origins: Origins,
+        sizes: Sizes,
+        policy: FoldPolicy,
+        is_two: bool,
+        postponed: Mapping[Var, None],
+    ) -> None:
+        self.program, self.origins, self.sizes, self.policy, self.is_two = program, origins, sizes, policy, is_two
+        self.postponed = postponed
+        self.sources = [var for var in (*program.consts, *program.inputs) if origins.of[var].is_constant]
+        self.foldable = list(origins.foldable(program))
+        self.facts = facts_of(self.sources, self.foldable, sizes, policy)
+        self.work = [work_of(one, sizes) for one in self.foldable]
+
+    def run(self) -> Folding:
+        limit = None if self.policy.max_growth is None else 8 * self.policy.max_growth
+        problem = self._problem()
+        choice = choose(problem, limit, None if self.policy.max_peak is None else self._fits)
+        made = self._split(choice)
+        parts = tuple(components(self._parts(choice), made.kept))
+        report = self._report(choice, made, parts)
+        return Folding(self.program, self.origins, made, parts, report, self.policy)
+
+    def _problem(self) -> Problem:
+        """The cut in numbers; sources and results are numbered in order."""
+        values = [*self.sources, *(var for one in self.foldable for var in one.outputs)]
+        number = {var: place for place, var in enumerate(values)}
+        operations = [
+            Operation(
+                tuple(number[var] for var in needed_by((one,), ()) if var in number and var not in one.outputs),
+                tuple(number[var] for var in one.outputs),
+                work,
+            )
+            for one, work in zip(self.foldable, self.work, strict=True)
+        ]
+        inside = dict.fromkeys(self.foldable)
+        rest = [one for one in self.program.equations if one not in inside]
+        outside = {**needed_by(rest, self.program.outputs), **dict.fromkeys(self._sized())}
+        read = {**outside, **needed_by(self.foldable, ())}
+        bits = [self._bits(var) if var in read else 0 for var in values]
+        return Problem(operations, bits, range(len(self.sources)), [number[var] for var in outside if var in number])
+
+    def _bits(self, var: Var) -> int | None:
+        """The bits that it takes to keep a value; None where it may not be kept. Sizes of arguments take none."""
+        if var in self.program.inputs[: self.program.num_implicit_inputs]:
+            return 0
+        fact = self.facts[var]
+        return None if fact.obstacle else fact.bits or 0
+
+    def _sized(self) -> Iterator[Var]:
+        """The constants that alone tell a size in the type of an argument that is not constant."""
+        varying = [var for var in self.program.arguments if not self.origins.of[var].is_constant]
+        for size in dict.fromkeys(one for var in varying for one in size_variables(var.type)):
+            if not any(Size.of(size) in var.type.shape for var in varying):
+                yield next(var for var in self.program.arguments if Size.of(size) in var.type.shape)
+
+    def _parts(self, choice: Choice) -> Parts:
+        runs = dict.fromkeys(self.foldable[place] for place in choice.runs)
+        known = dict.fromkeys(var for var, origin in self.origins.of.items() if origin.is_known)
+        return Parts(self.program, dict.fromkeys(self.sources), known, self.foldable, runs)
+
+    def _split(self, choice: Choice) -> Split:
+        return split(self._parts(choice), is_two=self.is_two)
+
+    def _fits(self, choice: Choice) -> bool:
+        """Whether folding stays below the limit for what is alive at once."""
+        assert self.policy.max_peak is not None, "asked only where there is a limit"
+        made = self._split(choice)
+        return self._peak(made, components(self._parts(choice), made.kept)) <= self.policy.max_peak
+
+    def _peak(self, made: Split, parts: Sequence[Program]) -> int:
+        """The most bytes at once while folding, by the two Programs or by components; what one keeps is there later."""
+        two = [one for one in (made.compiletime_fold, made.runtime_fold) if one is not None]
+        return max(self._peak_of(two), self._peak_of(parts))
+
+    def _peak_of(self, programs: Sequence[Program]) -> int:
+        rows = max(self.sizes.values(), default=0)
+        before = peak = 0
+        for one in programs:
+            peak = max(peak, before + plan_memory(one, rows).peak + self._views(one))
+            before += self._bytes(one.results)
+        return peak
+
+    def _views(self, program: Program) -> int:
+        """The bytes of results that are views, which become arrays of their own."""
+        views = dict.fromkeys(
+            var for one in program.equations if OPS[one.op.name].memory is Memory.VIEW for var in one.outputs
+        )
+        return self._bytes([one for one in program.results if one in views])
+
+    def _bytes(self, operands: Sequence[Operand]) -> int:
+        return sum((bits_of(one.type, self.sizes) or 0) // 8 for one in operands)
+
+    # The report
+
+    def _report(self, choice: Choice, made: Split, parts: Sequence[Program]) -> FoldReport:
+        fates = self._fates(choice, made)
+        values = tuple(
+            ValueReport(var.name, str(var.type), equation.op.name, *fates[var], equation.source)
+            for equation in self.program.equations
+            for var in equation.outputs
+            if var in fates
+        )
+        implicit = dict.fromkeys(self.program.inputs[: self.program.num_implicit_inputs])
+        given = [var for var in self.sources if var not in implicit]
+        staying = [*made.entry.consts, *(var for var in made.entry.arguments if var in self.facts)]
+        is_known = all(self.facts[var].bits is not None for var in (*self.sources, *made.kept))
+        before, peak = self._bytes(given), self._peak(made, parts)
+        after = self._bytes([var for var in staying if var not in implicit])
+        work = sum(self.work)
+        left = sum(self.work[place] for place in choice.runs)
+        if not is_known:
+            return FoldReport(values, None, None, None, work, left)
+        return FoldReport(values, before, after, peak, work, left)
+
+    def _fates(self, choice: Choice, made: Split) -> Mapping[Var, tuple[Fate, str]]:
+        fates: dict[Var, tuple[Fate, str]] = {}
+        kept = dict.fromkeys(made.kept)
+        runs = dict.fromkeys(choice.runs)
+        for place, equation in enumerate(self.foldable):
+            for var in equation.outputs:
+                fates[var] = self._fate(self.facts[var], is_kept=var in kept, is_run=place in runs)
+                if place in runs and var in self.postponed:
+                    fates[var] = (Fate.POSTPONED, f"{equation.op.name} stands below the elementwise operations now")
+        for equation in self.program.equations:
+            for var in equation.outputs:
+                if var not in fates and self._is_nearly(equation, var):
+                    fates[var] = (Fate.REFUSED, self._why_not(equation))
+        return fates
+
+    def _fate(self, fact: Fact, *, is_kept: bool, is_run: bool) -> tuple[Fate, str]:
+        if is_run and fact.obstacle:
+            return Fate.REFUSED, fact.obstacle
+        if is_run:
+            return Fate.CUT, f"computed at each call: keeping its {_bytes_text(fact)} would exceed the policy's limits"
+        if is_kept:
+            return Fate.FOLDED, f"kept, {_bytes_text(fact)}"
+        return Fate.FOLDED, "only other folded values read it"
+
+    def _is_nearly(self, equation: Equation, var: Var) -> bool:
+        """Whether a value would be constant, were it not for its own operation."""
+        read = needed_by((equation,), ())
+        if self.origins.of[var].is_constant:
+            return True
+        return equation in self.origins.impure and all(
+            one in equation.outputs or self.origins.of[one].is_constant for one in read
+        )
+
+    def _why_not(self, equation: Equation) -> str:
+        if equation in self.origins.impure:
+            return f"{equation.op.name} is not pure"
+        return f"{equation.op.name} as a whole reads values that are not constant"
+
+
+def _bytes_text(fact: Fact) -> str:
+    return "unknown number of bytes" if fact.bits is None else f"{fact.bits // 8} bytes"

@@ -1,0 +1,41 @@
+"""`FoldPolicy`: how much memory constants may take.
+
+>>> FoldPolicy().max_growth == SMALL
+True
+"""
+
+from dataclasses import dataclass
+
+from plica.errors import InputError
+
+SMALL = 2**20
+"""By default folding makes what is kept between calls at most one MiB larger than the sources that it replaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldPolicy:
+    """How much memory constants may take.
+
+    Args:
+        max_growth: By how many bytes what is kept between calls may exceed all sources; None for no limit.
+        max_peak: How many bytes may be alive at once while folding, besides the sources; None for no limit.
+        widen: Whether values may be kept in a wider dtype than the source that holds the same numbers, as float32
+            for weights of int8.
+        check: How a change of a constant is noticed: "version", by what the library counts, and by the entries of
+            small arrays; "checksum", by the entries of all, which are read at each call.
+
+    Raises:
+        InputError: A limit is negative, or there is no such check.
+    """
+
+    max_growth: int | None = SMALL
+    max_peak: int | None = None
+    widen: bool = False
+    check: str = "version"
+
+    def __post_init__(self) -> None:
+        for name, limit in (("max_growth", self.max_growth), ("max_peak", self.max_peak)):
+            if limit is not None and limit < 0:
+                raise InputError(f"FoldPolicy: {name} is {limit} bytes; give 0 or more, or None for no limit.")
+        if self.check not in ("version", "checksum"):
+            raise InputError(f"FoldPolicy: check is {self.check!r}; give 'version' or 'checksum'.")

@@ -1,0 +1,225 @@
+r"""Operations that expand constants move below elementwise operations, which can then be folded at the smaller size.
+
+    f(expand(a))            -> expand(f(a))           expand: broadcast_to, full, and views of what they make, so that
+    f(expand(a), b)         -> expand(f(a, b))        tile and repeat are meant too; b: a scalar, or expanded alike
+    view(widen(a))          -> widen(view(a))         widen: a cast to a wider dtype, and elementwise operations of it
+                                                      and scalars; where nothing else reads widen(a)
+
+Blocked are operations whose result at one place depends on another place, that may raise an error, or that read what is
+not constant. What else reads an expanded value goes on reading it.
+
+>>> import plica.tracing.namespace as xp
+>>> from plica.ir.types import spec
+>>> from plica.passes.dead_code import eliminate_dead_code
+>>> from plica.tracing.trace import trace
+>>> program = trace(lambda w: xp.exp(xp.broadcast_to(w, (5, 3)) * 2), spec(3))
+>>> print(eliminate_dead_code(postpone(program, dict.fromkeys(program.equations)).program))
+{ lambda ; w:f32[3] . let
+    d:f32[3] = multiply w 2.0:f32[]
+    e:f32[3] = exp d
+    c:f32[5,3] = broadcast_to[shape=(5,3)] e
+  in (c,) }
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plica.errors import PlicaError
+from plica.ir.builder import Names
+from plica.ir.op import View
+from plica.ir.program import Equation, Operand, Program, Var
+from plica.ir.types import SCALAR_SIZE, ArrayType
+from plica.ops import ELEMENTWISE, OPS
+
+_EACH = frozenset(row.name for row in ELEMENTWISE)
+_EXPANDS = ("broadcast_to", "full")
+_MOST = 8  # steps that are done again behind one operation, so that the pass stays linear
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """What the pass made.
+
+    Args:
+        program: The Program; what nothing reads any more is still there.
+        moved: The values that are made by an operation that was moved.
+    """
+
+    program: Program
+    moved: Mapping[Var, None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A value as what equations, each of one array, make of another one.
+
+    Args:
+        core: What the first equation reads.
+        steps: The equations in order.
+    """
+
+    core: Operand
+    steps: tuple[Equation, ...]
+
+
+def postpone(program: Program, foldable: Mapping[Equation, None], *, widen: bool = False) -> Postponed:
+    """The Program with expanding operations of constants below elementwise ones.
+
+    Args:
+        program: The Program.
+        foldable: The equations that read constants alone and are pure.
+        widen: Whether constants may be kept in wider dtypes, so that casts need not move.
+    """
+    return _Pass(program, foldable, widen).run()
+
+
+class _Pass:
+    """The Program under construction."""
+
+    def __init__(self, program: Program, foldable: Mapping[Equation, None], widen: bool) -> None:
+        self.program, self.foldable, self.widen = program, foldable, widen
+        self.expanded: dict[Operand, _Chain] = {}
+        self.widened: dict[Operand, _Chain] = {}
+        self.moved: dict[Var, None] = {}
+        self.equations: list[Equation] = []
+        self.names = Names()
+        made = (var for one in program.equations for var in one.outputs)
+        for var in (*program.consts, *program.inputs, *made):
+            self.names.fresh(var.name)
+        self.num_readers: dict[Operand, int] = {}
+        for one in (*(one for equation in program.equations for one in equation.inputs), *program.outputs):
+            self.num_readers[one] = self.num_readers.get(one, 0) + 1
+
+    def run(self) -> Postponed:
+        """Each equation as it is, or in other terms."""
+        for equation in self.program.equations:
+            if equation not in self.foldable or len(equation.outputs) != 1 or equation.outputs[0].type == SCALAR_SIZE:
+                self.equations.append(equation)
+            elif equation.op.name in _EACH:
+                self._each(equation)
+            else:
+                self._view(equation)
+        return Postponed(replace(self.program, equations=tuple(self.equations)), self.moved)
+
+    def _append(self, equation: Equation, inputs: Sequence[Operand], output: Var | None = None) -> Var:
+        """An equation at other operands; without `output`, its result is a new variable."""
+        if output is None:
+            (type_,) = OPS[equation.op.name].types([one.type for one in inputs], equation.params)
+            output = Var(self.names.fresh(), type_)
+        self.equations.append(replace(equation, inputs=tuple(inputs), outputs=(output,)))
+        return output
+
+    def _again(self, steps: Sequence[Equation], core: Operand, output: Var) -> None:
+        """Steps done again from another core on; the last one makes `output`."""
+        value = core
+        for step in steps[:-1]:
+            value = self._append(step, (value, *step.inputs[1:]))
+        self._append(steps[-1], (value, *steps[-1].inputs[1:]), output)
+
+    # Views, those that expand among them
+
+    def _view(self, equation: Equation) -> None:
+        row, (output,) = OPS[equation.op.name], equation.outputs
+        first = equation.inputs[0] if equation.inputs else None
+        if first is None or row.view not in (View.MOVED, View.SELECTED) or len(equation.inputs) > 1:
+            self.equations.append(equation)
+            return
+        chain = self.widened.get(first)
+        if chain is not None and row.name not in _EXPANDS and self.num_readers[first] == 1:
+            self._below(equation, chain)
+            return
+        self.equations.append(equation)
+        before = self.expanded.get(first, _Chain(first, ()))
+        if row.name in _EXPANDS and all(step.op.name in _EXPANDS for step in before.steps):
+            self.expanded[output] = _Chain(before.core, (equation,))  # a broadcast of a broadcast is one
+        elif (row.name in _EXPANDS or before.steps) and len(before.steps) < _MOST and row.view is View.MOVED:
+            self.expanded[output] = _Chain(before.core, (*before.steps, equation))
+
+    def _below(self, equation: Equation, chain: _Chain) -> None:
+        """A view of a widened value: of the narrow one, and then widened."""
+        (output,) = equation.outputs
+        core = self._append(equation, (chain.core,))
+        steps = []
+        value: Operand = core
+        for place, step in enumerate(chain.steps):
+            inputs = tuple(value if one.type.shape else one for one in step.inputs)
+            value = self._append(step, inputs, output if place == len(chain.steps) - 1 else None)
+            steps.append(self.equations[-1])
+        self.widened[output] = _Chain(core, tuple(steps))
+
+    # Elementwise operations
+
+    def _each(self, equation: Equation) -> None:
+        is_movable = any(one in self.expanded for one in equation.inputs) and self._never_raises(equation)
+        if is_movable and (self._alike(equation) or self._broadcast(equation)):
+            return
+        self.equations.append(equation)
+        self._note_widened(equation)
+
+    def _never_raises(self, equation: Equation) -> bool:
+        """Whether it raises nowhere: at the smaller size it runs even where the larger one has no entry."""
+        return equation.outputs[0].type.dtype.kind in OPS[equation.op.name].never_raises
+
+    def _note_widened(self, equation: Equation) -> None:
+        """Note a cast to a wider dtype, and what is elementwise behind one with scalars alone beside it."""
+        (output,) = equation.outputs
+        arrays = [one for one in equation.inputs if one.type.shape]
+        if self.widen or len(arrays) != 1 or arrays[0].type.shape != output.type.shape:
+            return
+        before = self.widened.get(arrays[0], _Chain(arrays[0], ()))
+        is_wider = _bits(output.type) > _bits(before.core.type)
+        if is_wider and (before.steps or equation.op.name == "astype") and len(before.steps) < _MOST:
+            self.widened[output] = _Chain(before.core, (*before.steps, equation))
+
+    def _alike(self, equation: Equation) -> bool:
+        """Whether all arrays were expanded in the same way, so that this can be done once, afterwards."""
+        chains = [self.expanded.get(one) for one in equation.inputs if one.type.shape]
+        known = [chain for chain in chains if chain is not None]
+        if len(known) != len(chains) or any(_way(chain) != _way(known[0]) for chain in known):
+            return False
+        cores = [self.expanded[one].core if one.type.shape else one for one in equation.inputs]
+        if any(chain.core.type.shape != known[0].core.type.shape for chain in known):
+            return False
+        (output,) = equation.outputs
+        core = self._append(equation, cores)
+        self._again(known[0].steps, core, output)
+        self.expanded[output] = _Chain(core, known[0].steps)
+        self.moved[output] = None
+        return True
+
+    def _broadcast(self, equation: Equation) -> bool:
+        """Whether all that is expanded is broadcast, so that the operation may be applied to what is broadcast."""
+        chains = [self.expanded.get(one, _Chain(one, ())) for one in equation.inputs]
+        if any(step.op.name not in _EXPANDS for chain in chains for step in chain.steps):
+            return False
+        cores = [chain.core for chain in chains]
+        (output,) = equation.outputs
+        try:
+            (type_,) = OPS[equation.op.name].types([one.type for one in cores], equation.params)
+        except PlicaError:  # whether the sizes meet is not known before the run
+            return False
+        if type_ == output.type:
+            self._append(equation, cores, output)
+            return True
+        step = next(step for chain in chains for step in chain.steps)
+        core = self._append(equation, cores)
+        broadcast = replace(
+            step,
+            op=replace(step.op, name="broadcast_to"),
+            inputs=(core,),
+            outputs=(output,),
+            params={"shape": output.type.shape},
+        )
+        self.equations.append(broadcast)
+        self.expanded[output] = _Chain(core, (broadcast,))
+        self.moved[output] = None
+        return True
+
+
+def _way(chain: _Chain) -> tuple[tuple[str, str], ...]:
+    """How a chain expands, whatever it expands."""
+    return tuple((step.op.name, repr(sorted(step.params.items()))) for step in chain.steps)
+
+
+def _bits(type_: ArrayType) -> int:
+    return 8 * type_.dtype.numpy.itemsize

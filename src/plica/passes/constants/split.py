@@ -1,0 +1,205 @@
+"""A Program split into what runs once and what runs at each call.
+
+    original(x, c) == entry(x, *fold(c))
+
+`entry` takes the arguments that are not constant and the constants that it reads itself, in the order of the original,
+and then the values that are kept, in order of definition. All have the names that they had: that is the map from the
+old arguments to the new ones. `fold` takes the constants that it reads, and returns what is kept, each value once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plica.ir.program import Equation, Operand, Program, Var, size_variables
+from plica.ir.sizes import Size
+from plica.passes.constants.facts import is_size_arithmetic
+from plica.passes.constants.origins import reads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """The Programs that a Program was split into; None where there is nothing to do.
+
+    Args:
+        compiletime_fold: What runs when the values of compile-time constants are known.
+        runtime_fold: What runs at the first call.
+        entry: What runs at each call.
+        kept: The values that are kept between calls, the last arguments of `entry` in this order.
+    """
+
+    compiletime_fold: Program | None
+    runtime_fold: Program | None
+    entry: Program
+    kept: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a Program is split into.
+
+    Args:
+        program: The Program.
+        constants: The consts, arguments and implicit sizes that are constant.
+        known: Those of them, and the results, that are known when the Program is compiled.
+        foldable: The equations that may run once, in order.
+        runs: Those of them that run at each call.
+    """
+
+    program: Program
+    constants: Mapping[Var, None]
+    known: Mapping[Var, None]
+    foldable: Sequence[Equation]
+    runs: Mapping[Equation, None]
+
+
+def entry_equations(parts: Parts) -> list[Equation]:
+    """What runs at each call: what is not constant, and what runs again."""
+    once = dict.fromkeys(one for one in parts.foldable if one not in parts.runs)
+    return [one for one in parts.program.equations if one not in once]
+
+
+def needed_by(equations: Iterable[Equation], outputs: Iterable[Operand]) -> dict[Var, None]:
+    """The variables that equations and results read, sizes in types among them."""
+    found: dict[Var, None] = {}
+    for equation in equations:
+        found.update((one, None) for one in reads(equation) if isinstance(one, Var))
+        for var in (*equation.inputs, *equation.outputs):
+            found.update(dict.fromkeys(size_variables(var.type)))
+    for operand in outputs:
+        if isinstance(operand, Var):
+            found[operand] = None
+        found.update(dict.fromkeys(size_variables(operand.type)))
+    return found
+
+
+def split(parts: Parts, *, is_two: bool) -> Split:
+    """The Programs; with `is_two`, what is known when the Program is compiled has one of its own.
+
+    Assumes:
+        What `entry` reads of the results of other equations may be kept.
+    """
+    program = parts.program
+    equations = entry_equations(parts)
+    made = dict.fromkeys(var for one in equations for var in one.outputs)
+    needed = needed_by(equations, program.outputs)
+    results = dict.fromkeys(var for one in parts.foldable for var in one.outputs)
+    kept = [var for var in results if var in needed and var not in made]
+    entry, kept = _entry(parts, equations, needed, kept)
+    if not is_two:
+        return Split(None, _fold(parts, kept, {}), entry, tuple(kept))
+    early = [var for var in kept if var in parts.known]
+    late = [var for var in kept if var not in parts.known]
+    handed = _handed(parts, late)
+    first = _fold(parts, list(dict.fromkeys((*early, *(var for var in results if var in handed)))), {})
+    return Split(first, _fold(parts, late, handed), entry, tuple(kept))
+
+
+def _entry(
+    parts: Parts, equations: Sequence[Equation], needed: Mapping[Var, None], kept: Sequence[Var]
+) -> tuple[Program, list[Var]]:
+    """The Program of each call, and what it is given beside its arguments.
+
+    A size is read off an argument that has an axis of this size alone. A constant size that no argument has is kept as
+    a number, unless the type of an argument has it: then the constant that has it stays.
+    """
+    program = parts.program
+    consts = tuple(var for var in program.consts if var in needed or var not in parts.constants)
+    staying = [var for var in program.arguments if var in needed or var not in parts.constants]
+    while missing := _missing(parts, staying, kept):
+        having = [var for var in program.arguments if Size.of(missing[0]) in var.type.shape]
+        staying = [var for var in program.arguments if var in (*staying, having[0])]
+    arrays = (*staying, *kept)
+    axes = dict.fromkeys(dim for var in arrays for dim in var.type.shape)
+    in_types = dict.fromkeys(size for var in arrays for size in size_variables(var.type))
+    read = {**needed, **in_types}
+    sizes = [var for var in program.inputs[: program.num_implicit_inputs] if var in read]
+    numbers = [var for var in sizes if Size.of(var) not in axes]
+    implicit = [var for var in sizes if Size.of(var) in axes]
+    implicit += [var for var in in_types if var not in sizes and var not in consts]
+    explicit = [var for var in staying if var not in implicit]
+    kept = [*numbers, *(var for var in kept if var not in implicit)]
+    inputs = (*implicit, *explicit, *kept)
+    outputs = program.num_implicit_outputs
+    return Program(consts, inputs, tuple(equations), program.outputs, len(implicit), outputs), kept
+
+
+def _missing(parts: Parts, staying: Sequence[Var], kept: Sequence[Var]) -> list[Var]:
+    """The sizes in the types of arguments that could be read off none of them."""
+    implicit = parts.program.inputs[: parts.program.num_implicit_inputs]
+    axes = dict.fromkeys(dim for var in (*staying, *kept) for dim in var.type.shape)
+    in_types = dict.fromkeys(size for var in (*staying, *kept) for size in size_variables(var.type))
+    return [var for var in implicit if var in in_types and Size.of(var) not in axes]
+
+
+def components(parts: Parts, kept: Sequence[Var]) -> list[Program]:
+    """The folding of all constants in parts that share no computed value: each computes some of what is kept."""
+    leader: dict[Var, Var] = {var: var for one in parts.foldable for var in one.outputs}
+
+    def find(var: Var) -> Var:
+        while leader[var] is not var:
+            leader[var] = leader[leader[var]]
+            var = leader[var]
+        return var
+
+    needed = needed_by((), kept)
+    for equation in reversed(parts.foldable):
+        if any(var in needed for var in equation.outputs):
+            read = needed_by((equation,), ())
+            needed.update(read)
+            for one in (*equation.outputs, *read):
+                if one in leader:
+                    leader[find(one)] = find(equation.outputs[0])
+    equations: dict[Var, list[Equation]] = {}
+    for equation in parts.foldable:
+        equations.setdefault(find(equation.outputs[0]), []).append(equation)
+    groups: dict[Var, list[Var]] = {}
+    for var in kept:
+        groups.setdefault(find(var) if var in leader else var, []).append(var)
+    found = (_fold(replace(parts, foldable=equations.get(root, ())), group, {}) for root, group in groups.items())
+    return [program for program in found if program is not None]
+
+
+def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:
+    """What the folding at the first call is given by the folding before it."""
+    found: dict[Var, None] = {}
+    needed = needed_by((), late)
+    for equation in reversed(parts.foldable):
+        wanted = [var for var in equation.outputs if var in needed]
+        if not wanted:
+            continue
+        if all(var in parts.known for var in equation.outputs) and not is_size_arithmetic(equation):
+            found.update(dict.fromkeys(wanted))
+        else:
+            needed.update(needed_by((equation,), ()))
+    return found
+
+
+def _fold(parts: Parts, results: Sequence[Var], handed: Mapping[Var, None]) -> Program | None:
+    """The Program that makes `results` of constants and what is `handed` to it; None where there is nothing to do."""
+    if not results:
+        return None
+    program = parts.program
+    needed = needed_by((), results)
+    equations = []
+    for equation in reversed(parts.foldable):
+        if any(var in needed and var not in handed for var in equation.outputs):
+            equations.append(equation)
+            needed.update(needed_by((equation,), ()))
+    equations.reverse()
+    consts = tuple(var for var in program.consts if var in needed)
+    given = [var for var in handed if var in needed]
+    arguments = [var for var in program.arguments if var in needed and var in parts.constants]
+    for size in program.inputs[: program.num_implicit_inputs]:
+        if size in needed and not any(Size.of(size) in var.type.shape for var in (*arguments, *given)):
+            having = [var for var in program.arguments if var in parts.constants]
+            source = next(var for var in having if Size.of(size) in var.type.shape)
+            arguments = [var for var in program.arguments if var in (*arguments, source)]
+    inside = dict.fromkeys(var for one in equations for var in one.outputs)
+    in_types = dict.fromkeys(size for var in (*arguments, *given) for size in size_variables(var.type))
+    sizes = [var for var in program.inputs[: program.num_implicit_inputs] if var in needed or var in in_types]
+    sizes += [var for var in in_types if var not in sizes and var not in consts]
+    arguments = [var for var in arguments if var not in sizes]
+    given = [var for var in given if var not in sizes]
+    implicit = dict.fromkeys(size for var in results for size in size_variables(var.type) if size in inside)
+    inputs = (*sizes, *arguments, *given)
+    return Program(consts, inputs, tuple(equations), (*implicit, *results), len(sizes), len(implicit))

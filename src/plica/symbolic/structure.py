@@ -1,0 +1,134 @@
+"""What the structure of a circuit allows: whether it is smooth and decomposable, and what goes with what.
+
+>>> from plica.symbolic.circuit import Circuit
+>>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer
+>>> x, y = (CategoricalLayer([v], 4, num_categories=2) for v in range(2))
+>>> product = HadamardLayer(4)
+>>> circuit = Circuit([x, y, product], {product: [x, y]}, [product])
+>>> first_not_decomposable(circuit) is None, are_compatible(circuit, circuit)
+(True, True)
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from plica.errors import StructuralPropertyError
+from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
+from plica.symbolic.scope import Scope
+
+if TYPE_CHECKING:
+    from plica.symbolic.circuit import Circuit
+
+# For each scope of a product, the ways in which products of that scope split it, in order of appearance.
+Splits: TypeAlias = dict[Scope, dict[frozenset[Scope], None]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StructuralProperties:
+    """What a circuit's structure allows; each is defined at the property of `Circuit` of that name."""
+
+    smooth: bool
+    decomposable: bool
+    structured_decomposable: bool
+    omni_compatible: bool
+
+
+def first_not_smooth(circuit: "Circuit") -> Layer | None:
+    """The first layer that sums inputs of several scopes."""
+    for layer in _summing(circuit):
+        first, *rest = (circuit.layer_scope(child) for child in circuit.layer_inputs(layer))
+        if any(scope is not first and scope != first for scope in rest):
+            return layer
+    return None
+
+
+def first_not_decomposable(circuit: "Circuit") -> Layer | None:
+    """The first layer that multiplies inputs with a common variable."""
+    for layer in _multiplying(circuit):
+        variables = sum(len(circuit.layer_scope(child)) for child in circuit.layer_inputs(layer))
+        if variables != len(circuit.layer_scope(layer)):
+            return layer
+    return None
+
+
+def splits_alike(circuit: "Circuit") -> bool:
+    """Whether products of one scope all split it into the same scopes."""
+    return all(len(ways) == 1 for ways in product_splits(circuit, circuit.scope).values())
+
+
+def multiplies_variables(circuit: "Circuit") -> bool:
+    """Whether every product multiplies single variables (nested products count as one)."""
+    return all(layer.num_variables <= 1 for layer in circuit.live_layers if isinstance(layer, InputLayer)) and all(
+        isinstance(child, ProductLayer) or len(circuit.layer_scope(child)) <= 1
+        for layer in _multiplying(circuit)
+        for child in circuit.layer_inputs(layer)
+    )
+
+
+def check_smooth_and_decomposable(circuit: "Circuit", what: str) -> None:
+    """See `Circuit.check_smooth_and_decomposable`; what `is_smooth` and `is_decomposable` remember is asked first."""
+    if circuit.is_smooth and circuit.is_decomposable:
+        return
+    layer = first_not_smooth(circuit)
+    if layer is not None:
+        raise StructuralPropertyError(
+            f"{what} needs a smooth circuit, but {circuit.layer_name(layer)} sums inputs of different scopes: "
+            f"{_input_scopes(circuit, layer)}. Multiply each input by input layers over the variables that it lacks."
+        )
+    layer = first_not_decomposable(circuit)
+    if layer is not None:
+        raise StructuralPropertyError(
+            f"{what} needs a decomposable circuit, but {circuit.layer_name(layer)} multiplies inputs that share "
+            f"variables: {_input_scopes(circuit, layer)}. Give the inputs of a product scopes that are "
+            "disjoint."
+        )
+
+
+def are_compatible(first: "Circuit", second: "Circuit") -> bool:
+    """Whether the product of two circuits is again a circuit of their structure.
+
+    Both are smooth and decomposable, and products with one scope, restricted to the common variables, split it alike; a
+    circuit that is omni-compatible goes with any other.
+
+    Source: Vergari et al., "A Compositional Atlas of Tractable Circuit Operations", 2021, definition 4.
+    """
+    if not all(circuit.is_smooth and circuit.is_decomposable for circuit in (first, second)):
+        return False
+    if first.is_omni_compatible or second.is_omni_compatible:
+        return True
+    common = first.scope & second.scope
+    splits, others = product_splits(first, common), product_splits(second, common)
+    shared = [scope for scope in splits if scope in others]
+    return splits.keys() == others.keys() and all(len(splits[scope] | others[scope]) == 1 for scope in shared)
+
+
+def product_splits(circuit: "Circuit", variables: Scope) -> Splits:
+    """How the products of a circuit split their scopes, restricted to some variables; a split into one part is none."""
+    splits: Splits = {}
+    for layer in _multiplying(circuit):
+        parts = [circuit.layer_scope(child) & variables for child in circuit.layer_inputs(layer)]
+        split = frozenset(part for part in parts if part)
+        if len(split) > 1:
+            splits.setdefault(circuit.layer_scope(layer) & variables, {})[split] = None
+    return splits
+
+
+def _multiplying(circuit: "Circuit") -> tuple[Layer, ...]:
+    """The live layers that multiply their inputs: products, and what the optimizer makes of a product and a sum."""
+    live = circuit.live_layers
+    products = (layer for layer in live if isinstance(layer, ProductLayer))
+    fused = (layer for layer in live if isinstance(layer, FusedLayer) and layer.arity > 1)
+    return (*products, *fused)
+
+
+def _summing(circuit: "Circuit") -> tuple[Layer, ...]:
+    """The live layers that add their inputs, sum layers of a class of one's own among them."""
+    inner = (layer for layer in circuit.live_layers if isinstance(layer, InnerLayer))
+    return tuple(layer for layer in inner if not isinstance(layer, ProductLayer | FusedLayer))
+
+
+def _input_scopes(circuit: "Circuit", layer: Layer) -> str:
+    inputs = circuit.layer_inputs(layer)
+    shown = [f"{circuit.layer_name(child)} has scope {circuit.layer_scope(child)!s}" for child in inputs]
+    return "; ".join(shown if len(shown) <= 6 else [*shown[:5], f"... {len(shown) - 5} more"])

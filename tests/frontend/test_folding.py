@@ -1,0 +1,61 @@
+"""`plica.fold_constants`: names and arrays are checked, the map of arguments, both forms, what a Program captures."""
+
+import numpy as np
+import pytest
+import torch
+
+import plica
+import plica.numpy as pnp
+from plica.errors import DTypeError, InputError
+
+
+def _scaled(x, w, b):
+    return x @ pnp.permute_dims(w, (1, 0)) + b * 2.0
+
+
+PROGRAM = plica.trace(_scaled, plica.spec(("n", 4)), plica.spec(("m", 4)), plica.spec(("m",)))
+W = np.ones((3, 4), "float32")
+
+
+def test_arguments_are_mapped_by_name() -> None:
+    folded = plica.fold_constants(PROGRAM, compile_time={"w": W}, run_time=("b",))
+    assert folded.arguments == {"x": "x", "w": None, "b": None}
+    assert [var.name for var in folded.entry.arguments] == ["x", *folded.kept]
+    assert len(folded.kept) == 2
+    assert folded.report().after == 3 * 4 * 4 + 3 * 4, "the array tells the size m"
+    assert "w: compile-time" in folded.marked()
+
+
+def test_the_forms_are_one_or_two_foldings() -> None:
+    one = plica.fold_constants(PROGRAM, compile_time={"w": W}, run_time=("b",))
+    two = plica.fold_constants(PROGRAM, compile_time={"w": W}, run_time=("b",), form="split")
+    assert one.compiletime_fold is None
+    assert [var.name for var in two.compiletime_fold.arguments] == ["w"]
+    assert [var.name for var in two.runtime_fold.arguments] == ["b"]
+    assert one.entry == two.entry
+
+
+def test_what_a_program_captures_is_constant() -> None:
+    weight = torch.randn(3)
+    bound = plica.jit(lambda x: x * pnp.softmax(pnp.asarray(weight)), abstracted_axes=(("n",),))
+    bound(torch.ones(3))
+    folded = plica.fold_constants(bound.bound)
+    assert [one.op.name for one in folded.runtime_fold.equations] == ["softmax"]
+    assert len(folded.runtime_fold.consts) == 1
+    assert not folded.entry.consts
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"run_time": ("v",)}, InputError, "the program has no argument 'v'; it has x, w, b"),
+        ({"compile_time": {"w": W}, "run_time": ("w",)}, InputError, "'w' is named twice"),
+        ({"compile_time": {"w": W[:, :3]}}, InputError, r"w has shape \(3, 3\), but the program expects w:f32\[m,4\]"),
+        ({"compile_time": {"w": W, "b": W[0]}}, InputError, r"b has shape \(4,\), but the program expects b:f32\[m\]"),
+        ({"compile_time": {"w": W.astype("float64")}}, DTypeError, "w is float64, but the program expects"),
+        ({"form": "three"}, InputError, "the form is 'three'; give 'runtime' or 'split'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, error, message) -> None:
+    with pytest.raises(error, match=message):
+        plica.fold_constants(PROGRAM, **options)

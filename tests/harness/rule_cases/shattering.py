@@ -1,0 +1,67 @@
+"""Where rules on Kronecker weights fire, and near misses."""
+
+from plica.symbolic.parameters import (
+    SoftmaxParameter,
+    normal,
+    softmax_normal,
+)
+from tests.harness.rule_cases.case import LINEAR, RuleCase, S, kronecker, of, weighted
+from tests.harness.rule_cases.circuits import dot, shared_blocks
+
+NEGATIVE = "a factor of the weight may be negative"
+SHATTERING = (
+    RuleCase("kronecker-sum", "wide", lambda: weighted(kronecker(softmax_normal((2, 3)), softmax_normal((4, 2))))),
+    RuleCase("kronecker-sum", "square", lambda: weighted(kronecker(softmax_normal((5, 2)), softmax_normal((2, 5))))),
+    RuleCase("kronecker-sum", "signed", lambda: weighted(kronecker(normal(S), normal((4, 2)))), semirings=LINEAR),
+    RuleCase("kronecker-sum", "two inputs, whole blocks", lambda: shared_blocks(2, (4, 2), (3, 5))),
+    RuleCase("kronecker-sum", "two inputs, whole blocks that narrow", lambda: shared_blocks(2, (2, 6), (2, 5))),
+    RuleCase("kronecker-sum", "three inputs, a block each", lambda: shared_blocks(3, (4, 3), (4, 5))),
+    RuleCase("kronecker-sum", "two inputs, one block of both", lambda: shared_blocks(2, (4, 1), (4, 6))),
+    RuleCase("kronecker-sum", "four inputs, two blocks", lambda: shared_blocks(4, (4, 2), (4, 6))),
+    RuleCase(
+        "kronecker-sum",
+        "two inputs, one of a block and a half",
+        lambda: shared_blocks(2, (4, 3), (4, 2)),
+        True,
+        "no factor is that of an input",
+    ),
+    RuleCase(
+        "kronecker-sum",
+        "signed, in logarithms",
+        lambda: weighted(kronecker(normal(S), normal((4, 2)))),
+        True,
+        NEGATIVE,
+        ("lse-sum",),
+    ),
+    RuleCase(
+        "kronecker-sum",
+        "a factor of one number",
+        lambda: weighted(kronecker(softmax_normal((1, 1)), softmax_normal(S))),
+        True,
+        "two contractions cost no less",
+    ),
+    RuleCase(
+        "kronecker-sum",
+        "within a softmax",
+        lambda: weighted(of(kronecker(normal(S), normal((4, 2))), SoftmaxParameter((8, 6)))),
+        True,
+    ),
+    RuleCase("kronecker-tensor-dot", "two factors", lambda: dot(softmax_normal(S), softmax_normal((3, 2)))),
+    RuleCase("kronecker-tensor-dot", "signed", lambda: dot(normal(S), normal((3, 2))), semirings=LINEAR),
+    RuleCase(
+        "kronecker-tensor-dot",
+        "signed, in logarithms",
+        lambda: dot(normal(S), normal((3, 2))),
+        True,
+        NEGATIVE,
+        ("lse-sum",),
+    ),
+    RuleCase(
+        "kronecker-tensor-dot",
+        "a factor of one number",
+        lambda: dot(softmax_normal((1, 1)), softmax_normal(S)),
+        True,
+        "two contractions cost no less",
+    ),
+    RuleCase("kronecker-tensor-dot", "no product", lambda: dot(softmax_normal(S)), True),
+)
