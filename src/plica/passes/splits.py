@@ -19,10 +19,9 @@ from plica.ir.builder import Names
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ir.sizes import Size
 from plica.ir.types import array_type
-from plica.ops import OPS
 from plica.passes.replaced import names_of
 
-_SPLIT = OpRef(OPS["split"])
+_SPLIT = OpRef("split")
 
 
 def split_slices(program: Program) -> Program:
