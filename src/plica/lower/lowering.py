@@ -136,8 +136,8 @@ class LoweringScope:
                 return self._values.evaluate_outputs(parameters)
             return self._padded(parameters, padding.get(name), self._others(group, name))
 
-        def weight(name: str, logs: bool) -> Weight:
-            if not logs and not self.semiring.negative:
+        def weight(name: str, logs: bool, checked: bool) -> Weight:
+            if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
             return self._weight(self._named(group, name), padding.get(name), logs, self._others(group, name))
 
