@@ -1,4 +1,4 @@
-"""Normal densities of spreads near the ends of float32: values and gradients beside a float64 recursion in logarithms."""
+"""Normal densities of spreads near the ends of float32, beside a float64 recursion in logarithms."""
 
 import math
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def slopes(means: list[float], logs: list[float], rows: list[float], form: str =
     found = compiled(torch.tensor(rows)[:, None]).flatten()
     found[found.isfinite()].sum().backward()
     held = [compiler.tensor_of(one) for one in (mean, leaf)]
-    return [found.detach(), *(one.grad[fold] for one, fold in held)]
+    return [found.detach(), *(one.grad[fold] for one, fold in held if one.grad is not None)]
 
 
 def expected(means: list[float], logs: list[float], rows: list[float], form: str = "exp") -> list[Tensor]:
@@ -65,3 +65,17 @@ def test_a_large_gradient_that_float32_holds() -> None:
     case = [0.0], [-35.0], [0.8]
     for found, wanted in zip(slopes(*case), expected(*case), strict=True):
         torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=0.0)
+
+
+@PATHS
+def test_gradients_too_large_for_float32_are_no_nan(scaled_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows on both sides of a mean, each of whose gradients is infinite, and a row that another unit explains."""
+    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    case = [0.0, 40.0], [-47.0, -46.5], [0.02, -0.01, np.nextafter(np.float32(40), np.float32(41)).item()]
+    (values, mean, log), (wanted_values, wanted_mean, wanted_log) = slopes(*case), expected(*case)
+    assert wanted_mean[0].abs() > torch.finfo(torch.float32).max
+    torch.testing.assert_close(values.double(), wanted_values, rtol=1e-5, atol=0.0)
+    assert not mean[0].isnan()
+    assert mean[0].sign() == wanted_mean[0].sign()
+    torch.testing.assert_close(mean[1].double(), wanted_mean[1], rtol=1e-5, atol=0.0)
+    torch.testing.assert_close(log.double(), wanted_log, rtol=1e-5, atol=0.0)

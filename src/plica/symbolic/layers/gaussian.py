@@ -110,16 +110,11 @@ def positive_normal(shape: Shape) -> Parameter:
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
-    # log N(x | m, s) = -((x - m) / s)^2 / 2 - log s - log(2 pi) / 2
-    mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], params.log(xp, "stddev")))
-    # What meets the derivative 0 of a row or a unit that does not count must be finite, since 0 * inf is NaN. So 1 / s
-    # is cut near the largest number, and a distance where the square of its spreads overflows; beyond, `clip` has slope 0.
-    # 1 / s is computed from log s: the derivative of the quotient, 1 / s^2, leaves float32 long before s does.
-    largest = float(np.finfo(str(mean.dtype)).max)
-    reach = xp.clip(xp.exp(xp.stop_gradient(log_stddev) + math.log(2.0 * math.sqrt(largest))), max=largest)
-    distance = xp.clip(xp.clip(xp.astype(x, mean.dtype), -largest, largest) - mean, -reach, reach)
-    standard = distance * xp.exp(xp.clip(-log_stddev, max=math.log(largest) - 0.5))
-    return semiring.from_log(xp, standard * standard * -0.5 + _log_peak(xp, params))
+    mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], params.log(xp, "stddev")))  # (F, 1, K)
+    density = xp.log_normal(xp.astype(x, mean.dtype), mean, log_stddev)
+    if "log_partition" in params:
+        density = density + xp.expand_dims(params["log_partition"], axis=1)
+    return semiring.from_log(xp, density)
 
 
 def _log_peak(xp: Namespace, params: Params) -> Array:
