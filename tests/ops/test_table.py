@@ -102,6 +102,8 @@ REFUSED: Any = (
     ("matmul", (_X,), {}, VerifyError, "missing a required argument"),
     ("softmax", (_X,), {"axis": 0, "keepdims": True}, VerifyError, "unexpected keyword argument .keepdims"),
     ("logaddexp", (), {}, VerifyError, "at least 1"),
+    ("log_normal", (_X, _X), {}, VerifyError, "takes 3 operand"),
+    ("log_normal", (_I, _I, _I), {}, DTypeError, "found int64, expected float"),
     ("where", (_X, _X, _X), {}, DTypeError, "condition of where is float32"),
     ("where", (array_type((3,), BOOL), _X, _I), {}, ShapeError, "do not broadcast"),
     ("max", (array_type((0, 2), F32),), {"axis": (0,), "keepdims": False}, ShapeError, "axis of size 0"),

@@ -411,6 +411,9 @@ def log_einsum_exp(equation: Any, values: Any, weight: Any, logs: Any = None, fo
 def log_matmul_exp(x: Any, weight: Any, logs: Any = None, form: Any = 'log', lost: Any = 1.0) -> Any:
     """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative."""
 
+def log_normal(x: Any, mean: Any, log_stddev: Any, /) -> Any:
+    """The logarithm of the normal density at `x`, of a mean and the logarithm of a standard deviation."""
+
 def log_softmax(x: Any, /, *, axis: Any = -1) -> Any:
     """The logarithm of `softmax`, finite for finite `x`."""
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from plica.graph.order import from_inputs, topological_order
 from plica.ir.ranges import excludes_negative
-from plica.lower.optimize.ranges import never_negative, numbers
+from plica.lower.optimize.ranges import known_range, never_negative, numbers
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
     ClampParameter,
@@ -122,6 +122,12 @@ def is_better(logs: Parameter) -> bool:
     return any(map(_is_other, moved))
 
 
+def is_ordinary(parameter: Parameter) -> bool:
+    """Whether the logarithm of the number itself is right: it does not underflow, and no exponential overflows."""
+    least, _ = known_range(parameter.output, parameter.node_inputs)
+    return least >= _LEAST and not any(isinstance(node, ExpParameter) for node in parameter.nodes)
+
+
 def _is_other(logs: Any) -> bool:
     """Whether a node computes other logarithms than of a number that is there."""
     if isinstance(logs, ConstantParameter):
@@ -130,7 +136,8 @@ def _is_other(logs: Any) -> bool:
     return not isinstance(logs, (LogParameter, *_MOVED))
 
 
-_SMALL = log(1e-30)  # constants below are computed in logarithms: they, or what multiplies them, may leave float32
+_LEAST = 1e-30
+_SMALL = log(_LEAST)  # constants below are computed in logarithms: they, or what multiplies them, may leave float32
 
 
 class _Logs:

@@ -22,7 +22,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
-from plica.lower.logs import as_it_is, exp_form, is_better, log_form, right_logs
+from plica.lower.logs import as_it_is, exp_form, is_better, is_ordinary, log_form, right_logs
 from plica.lower.optimize.ranges import known_range, underflow
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
@@ -136,10 +136,13 @@ class LoweringScope:
                 return self._values.evaluate_outputs(parameters)
             return self._padded(parameters, padding.get(name), self._others(group, name))
 
-        def weight(name: str, logs: bool) -> Weight:
-            if not logs and not self.semiring.negative:
+        def weight(name: str, logs: bool, checked: bool) -> Weight:
+            if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
-            return self._weight(self._named(group, name), padding.get(name), logs, self._others(group, name))
+            parameters, others = self._named(group, name), self._others(group, name)
+            if not logs and not checked and all(map(is_ordinary, parameters)):
+                return Weight(lambda: self._padded(parameters, padding.get(name), others))
+            return self._weight(parameters, padding.get(name), logs, others)
 
         params = Params(tuple(group.representative.all_evaluated_params), array, weight)
         return with_sub_layers(params, group.representative, self.folded.row)

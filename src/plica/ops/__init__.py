@@ -6,6 +6,7 @@
 
 from plica.ir.op import op_table
 from plica.ops.control import CONTROL
+from plica.ops.densities import DENSITIES
 from plica.ops.elementwise import ELEMENTWISE
 from plica.ops.factorizations import FACTORIZATIONS
 from plica.ops.fourier import FOURIER
@@ -21,6 +22,7 @@ from plica.ops.update import UPDATE
 
 __all__ = [
     "CONTROL",
+    "DENSITIES",
     "ELEMENTWISE",
     "FACTORIZATIONS",
     "FOURIER",
@@ -39,6 +41,7 @@ __all__ = [
 OPS = op_table(
     CONTROL,
     ELEMENTWISE,
+    DENSITIES,
     REDUCE,
     SHAPE,
     PACKING,

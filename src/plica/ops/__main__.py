@@ -5,6 +5,7 @@ import inspect
 from plica.ir.op import Op, Unsupported
 from plica.ir.ranges import ANYTHING
 from plica.ops import (
+    DENSITIES,
     ELEMENTWISE,
     FACTORIZATIONS,
     FOURIER,
@@ -21,6 +22,7 @@ from plica.ops import (
 
 GROUPS = {
     "elementwise": ELEMENTWISE,
+    "densities": DENSITIES,
     "reductions": REDUCE,
     "shapes": SHAPE,
     "packing": PACKING,

@@ -54,6 +54,12 @@ EXAMPLES = [
     Example("maximum", "f", lambda x: pnp.maximum(0.0, x), lambda x: np.maximum(x, 0)),
     Example("positive", "f", lambda x: +x, lambda x: x),
     Example("logaddexp", "fff", lambda x, y, z: pnp.logaddexp(x, y, z), lambda x, y, z: x + np.float32(np.log(3))),
+    Example(
+        "log_normal",
+        "fff",
+        lambda x, y, z: pnp.log_normal(x, y, z),
+        lambda x, y, z: -x - np.float32(np.log(np.sqrt(2 * np.pi))),
+    ),
     # parts of complex numbers
     *examples("angle", "x"),
     *examples("angle", "f"),

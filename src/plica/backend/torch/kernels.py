@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plica.backend.torch import linalg, random
 from plica.backend.torch.contract import einsum, tucker
+from plica.backend.torch.densities import log_normal
 from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
@@ -25,6 +26,7 @@ __all__ = [
     "linalg",
     "log_einsum_exp",
     "log_matmul_exp",
+    "log_normal",
     "log_tucker",
     "logaddexp",
     "logsumexp",

@@ -110,20 +110,16 @@ def positive_normal(shape: Shape) -> Parameter:
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
-    mean, stddev = (xp.expand_dims(params[name], axis=1) for name in ("mean", "stddev"))  # (F, 1, K)
-    # A distance that is infinite in spreads would send NaN to the gradients of all rows. It is cut where its square
-    # overflows; beyond, `clip` has slope 0.
-    largest = float(np.finfo(str(mean.dtype)).max)
-    reach = xp.stop_gradient(xp.clip(stddev * (2.0 * math.sqrt(largest)), max=largest))
-    distance = xp.clip(xp.clip(xp.astype(x, mean.dtype), -largest, largest) - mean, -reach, reach)
-    # log N(x | m, s) = -((x - m) / s)^2 / 2 - log s - log(2 pi) / 2
-    standard = distance / stddev
-    return semiring.from_log(xp, standard * standard * -0.5 + _log_peak(xp, params))
+    mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], params.log(xp, "stddev")))  # (F, 1, K)
+    density = xp.log_normal(xp.astype(x, mean.dtype), mean, log_stddev)
+    if "log_partition" in params:
+        density = density + xp.expand_dims(params["log_partition"], axis=1)
+    return semiring.from_log(xp, density)
 
 
 def _log_peak(xp: Namespace, params: Params) -> Array:
     """The logarithm of the density at its mean, `(F, 1, K)`."""
-    peak = -xp.log(params["stddev"]) - 0.5 * math.log(2.0 * math.pi)
+    peak = -params.log(xp, "stddev") - 0.5 * math.log(2.0 * math.pi)
     return xp.expand_dims(peak + params["log_partition"] if "log_partition" in params else peak, axis=1)
 
 

@@ -116,7 +116,8 @@ class Params(Mapping[str, Array]):
     Args:
         names: Their names.
         array: Computes the parameter of a name.
-        weight: The parameter of a name as a weight; the second argument tells whether it holds logarithms.
+        weight: The parameter of a name as a weight; the further arguments tell whether it holds logarithms, and whether
+            it is refused where it becomes negative and the semiring cannot carry that.
         sub_layers: What the layer holds, by name (see `plica.symbolic.layers.rows.SubLayer`).
     """
 
@@ -124,7 +125,7 @@ class Params(Mapping[str, Array]):
         self,
         names: tuple[str, ...],
         array: Callable[[str], Array],
-        weight: Callable[[str, bool], Weight],
+        weight: Callable[[str, bool, bool], Weight],
         sub_layers: Mapping[str, Any] | None = None,
     ) -> None:
         self._names = names
@@ -136,7 +137,7 @@ class Params(Mapping[str, Array]):
     def of(xp: Namespace, arrays: Mapping[str, Array]) -> Params:
         """Parameters that are evaluated already."""
 
-        def weight(name: str, logs: bool) -> Weight:
+        def weight(name: str, logs: bool, checked: bool) -> Weight:  # noqa: ARG001
             array = arrays[name]
             return Weight(lambda: xp.exp(array), lambda: array) if logs else Weight.of(array)
 
@@ -146,7 +147,7 @@ class Params(Mapping[str, Array]):
         """The parameters whose names begin with `name` and a dot, by the rest of their names."""
         start = f"{name}."
         names = tuple(one.removeprefix(start) for one in self._names if one.startswith(start))
-        return Params(names, lambda one: self._array(start + one), lambda one, logs: self._weight(start + one, logs))
+        return Params(names, lambda one: self._array(start + one), lambda one, *how: self._weight(start + one, *how))
 
     def holding(self, sub_layers: Mapping[str, Any]) -> Params:
         """The same parameters of a layer that holds others."""
@@ -165,8 +166,12 @@ class Params(Mapping[str, Array]):
 
     def weight(self, name: str) -> Weight:
         """A parameter of ordinary numbers, for a semiring."""
-        return self._weight(name, False)
+        return self._weight(name, False, True)
 
     def exp_weight(self, name: str) -> Weight:
         """A parameter of logarithms, for a semiring."""
-        return self._weight(name, True)
+        return self._weight(name, True, False)
+
+    def log(self, xp: Namespace, name: str) -> Array:
+        """The logarithms of a parameter that is no weight: right where it underflows, NaN where it is negative."""
+        return self._weight(name, False, False).log(xp)

@@ -94,6 +94,15 @@ def logaddexp(x1: Array, x2: Array, /, *others: Array) -> Tracer:
     return elementwise("logaddexp", *_floats("logaddexp", (x1, x2, *others)))  # type: ignore[no-any-return]
 
 
+def log_normal(x: Array, mean: Array, log_stddev: Array, /) -> Tracer:
+    """The logarithm of the normal density at `x`, of a mean and the logarithm of a standard deviation.
+
+    Its gradients are finite wherever they are numbers that the dtype holds, also for deviations that the dtype does
+    not hold; where the density itself is 0 in the dtype, those of `x` and `mean` are 0.
+    """
+    return elementwise("log_normal", *_floats("log_normal", (x, mean, log_stddev)))  # type: ignore[no-any-return]
+
+
 def pow(x1: Array, x2: Array, /) -> Tracer:  # noqa: A001 - the standard's name
     """`x1` to the power `x2`; a size to a small power is a size.
 

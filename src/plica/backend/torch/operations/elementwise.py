@@ -83,6 +83,7 @@ ELEMENTWISE: dict[str, Row] = {
     "log10": Row(function("torch.log10")),
     "log1p": Row(function("torch.log1p")),
     "log2": Row(function("torch.log2")),
+    "log_normal": Row(function("kernels.log_normal")),
     "logaddexp": Row(function("kernels.logaddexp")),
     "logical_and": Row(function("torch.logical_and"), host="{} and {}"),
     "logical_not": Row(function("torch.logical_not"), host="not {}"),
