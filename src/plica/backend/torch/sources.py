@@ -7,7 +7,7 @@ from torch import Tensor, no_grad
 from torch.nn import Parameter
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-__all__ = ["no_grad", "owned", "state_of", "wants_gradient"]
+__all__ = ["no_grad", "owned", "state_of", "steps", "wants_gradient"]
 
 _STEPS = [0]  # how often any optimizer has made a step
 
@@ -17,6 +17,12 @@ def _count_step(*_: object) -> None:
 
 
 register_optimizer_step_post_hook(_count_step)
+
+
+def steps() -> int:
+    """How often any optimizer has made a step."""
+    return _STEPS[0]
+
 
 SMALL = 2**16
 """A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
