@@ -201,10 +201,9 @@ class TorchCircuit(nn.Module):
         self._specialize(key)
         if not self.training and not any(map(is_abstract, x)):
             lowered = self._lowered[key]
-            folded = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
-            if folded is not None:
-                run, values = folded
-                return run(self.leaves, *x, *values)
+            ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
+            if ready is not None:
+                return ready(*x)
         return self._runs[key](self.leaves, *x)
 
     def train(self, mode: bool = True) -> TorchCircuit:

@@ -26,7 +26,25 @@ from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.passes.constants.split import needed_by
 
-Folded = tuple[Callable[..., Any], Sequence[Tensor]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """What runs at each call: `run(leaves, *arguments, *values)`.
+
+    Args:
+        run: The generated function.
+        leaves: What has the tensors that it still reads.
+        values: What is kept.
+    """
+
+    run: Callable[..., Any]
+    leaves: Any
+    values: tuple[Tensor, ...]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results of the Program."""
+        return self.run(self.leaves, *arguments, *self.values)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -72,11 +90,17 @@ class _Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """The values of a Program at one time; never changed, so that a call sees all of one."""
+    """What calls run with until a tensor changes; never changed itself, so that a call sees all of one.
+
+    Args:
+        watch: The tensors.
+        buffers: The kept values.
+        ready: What runs.
+    """
 
     watch: Watch
     buffers: tuple[_Buffer, ...]
-    values: tuple[Tensor, ...]
+    ready: Ready
 
 
 @final
@@ -99,7 +123,7 @@ class _FoldedProgram:
     ) -> None:
         split = fold(program, policy=policy, is_held=True).split
         self.entry = split.entry
-        self.run = emit(split.entry, "folded")
+        self._run = emit(split.entry, "folded")
         behind = {
             var.name: one.digest if isinstance(one, Constant) else places[one]
             for var, one in zip(program.consts, captured, strict=True)
@@ -108,18 +132,19 @@ class _FoldedProgram:
         self._kept: _Kept | None = None
         self._lock = Lock()
 
-    def values(self, watch: Watch, leaves: Any) -> Sequence[Tensor]:
-        """The kept values of the tensors that are watched."""
+    def ready(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
+        """What runs with the tensors that are watched."""
         kept = self._kept
         if kept is None or kept.watch is not watch:
-            kept = self._folded(watch, leaves)
-        return kept.values
+            kept = self._folded(watch, reads)
+        return kept.ready
 
-    def _folded(self, watch: Watch, leaves: Any) -> _Kept:
+    def _folded(self, watch: Watch, reads: Callable[[], Any]) -> _Kept:
         with self._lock:
             kept = self._kept
             if kept is not None and kept.watch is watch:
                 return kept
+            leaves = reads()
             keys = [step.key(watch, leaves.device) for step in self._steps]
             wanted = dict.fromkeys(keys)
             still = [] if kept is None else [one for one in kept.buffers if one.key in wanted]
@@ -131,8 +156,9 @@ class _FoldedProgram:
             if leaves.device.type == "cuda":  # another stream may read them next
                 torch.cuda.current_stream(leaves.device).synchronize()
             del still
-            self._kept = _Kept(watch, tuple(buffers), tuple(one.value for one in buffers))
-            return self._kept
+            ready = Ready(self._run, leaves, tuple(one.value for one in buffers))
+            self._kept = kept = _Kept(watch, tuple(buffers), ready)
+            return kept
 
     def forget(self) -> None:
         """Keep nothing."""
@@ -222,15 +248,15 @@ class CircuitConstants:
         captured: Sequence[Leaf | Constant],
         leaves: Leaves,
         reads: Callable[[], Any] | None = None,
-    ) -> Folded | None:
-        """What runs at each call, `run(leaves, *arguments, *values)`, and the values; None where it runs unfolded.
+    ) -> Ready | None:
+        """What runs at each call; None where the Program has to run unfolded.
 
         Args:
             key: What tells the Program from the others of the circuit.
             program: The Program.
             captured: What stands behind each of its consts.
             leaves: The tensors of the circuit.
-            reads: Makes the tensors by the names of the Program's consts, where these are not those of the circuit.
+            reads: Makes what has the tensors as attributes named like the Program's consts, where that is not `leaves`.
         """
         tensors = leaves.tensors()
         if torch.is_grad_enabled() and any([one.requires_grad for one in tensors]):
@@ -249,7 +275,7 @@ class CircuitConstants:
             places = {leaf: place for place, leaf in enumerate(leaves.held())}
             found = _FoldedProgram(program, captured, places, self._policy_for(program))
             found = self._programs.setdefault(key, found)
-        return found.run, found.values(watch, leaves if reads is None else reads())
+        return found.ready(watch, (lambda: leaves) if reads is None else reads)
 
     def _policy_for(self, program: Program) -> FoldPolicy:
         if self.policy is not None:
