@@ -207,7 +207,7 @@ class TorchCircuit(nn.Module):
         return self._runs[key](self.leaves, *x)
 
     def train(self, mode: bool = True) -> TorchCircuit:
-        """Set the mode. In eval mode what depends on the tensors alone is computed once, where no gradient is asked for.
+        """Set the mode: in eval mode what depends on tensors alone is computed once, unless gradients are asked for.
 
         Args:
             mode: Whether to train; either way what was kept is forgotten.

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from threading import Lock
 from typing import Any, final
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
 from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.program import Equation, Program, Var
 from plica.lower.leaves import Constant, Leaf
+from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.passes.constants.split import needed_by
-
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +160,11 @@ class _FoldedProgram:
             self._kept = kept = _Kept(watch, tuple(buffers), ready)
             return kept
 
+    def buffers(self) -> Sequence[_Buffer]:
+        """What is kept."""
+        kept = self._kept
+        return () if kept is None else kept.buffers
+
     def forget(self) -> None:
         """Keep nothing."""
         self._kept = None
@@ -231,6 +236,14 @@ class CircuitConstants:
         self._programs: dict[Hashable, _FoldedProgram] = {}
         self._watch: Watch | None = None
 
+    @property
+    def num_bytes(self) -> int:
+        """The bytes that are kept beside the tensors of the circuit, those that other circuits share among them."""
+        kept = [one for program in tuple(self._programs.values()) for one in program.buffers()]
+        held = [] if self._watch is None else self._watch.tensors
+        own = {one.value.untyped_storage().data_ptr(): one.value.untyped_storage().nbytes() for one in kept}
+        return sum(own.values()) - sum(own.get(one.untyped_storage().data_ptr(), 0) for one in held)
+
     def forget(self) -> None:
         """Keep no values."""
         self._watch = None
@@ -258,10 +271,10 @@ class CircuitConstants:
             leaves: The tensors of the circuit.
             reads: Makes what has the tensors as attributes named like the Program's consts, where that is not `leaves`.
         """
-        tensors = leaves.tensors()
-        if torch.is_grad_enabled() and any([one.requires_grad for one in tensors]):
+        if _is_recorded(leaves.device):
             return None
-        if torch.compiler.is_compiling() or torch.jit.is_tracing() or _is_recorded(leaves.device):
+        tensors = leaves.tensors()
+        if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
             return None
         watch = self._watch
         if watch is None or not watch.is_current(tensors, leaves.epoch):
@@ -280,10 +293,15 @@ class CircuitConstants:
     def _policy_for(self, program: Program) -> FoldPolicy:
         if self.policy is not None:
             return self.policy
-        size = sum(prod(var.type.shape) * var.type.dtype.numpy.itemsize for var in program.consts)  # type: ignore[misc]
+        size = sum((bits_of(var.type, {}) or 0) // 8 for var in program.consts)
         return replace(FoldPolicy(), max_growth=size + SMALL, widen=True)
 
 
 def _is_recorded(device: torch.device) -> bool:
-    """Whether calls are recorded in a graph, which reads the memory that it has seen."""
-    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    """Whether calls become part of a graph, which would read what is kept now for ever, or have forward derivatives."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or forward_ad._current_level >= 0
+        or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())
+    )

@@ -73,7 +73,7 @@ class Watch:
             and all(map(is_, tensors, self.tensors))
             and list(map(_version, self._counting)) == self._versions
             and list(map(Tensor.data_ptr, tensors)) == self._pointers
-            and all([read() == entries for read, entries in self._entries])
+            and all(read() == entries for read, entries in self._entries)
         )
 
     def state(self, place: int) -> Hashable:

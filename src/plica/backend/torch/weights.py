@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -38,6 +38,10 @@ class WeightCheck:
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
         self._constants: tuple[str, ...] = ()
         self._seen: Watch | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is generated is made again, and what was seen belongs to the tensors of the original
+        return {**self.__dict__, "_run": None, "_read": {}, "_constants": (), "_seen": None}
 
     def check(self, leaves: Leaves) -> None:
         """Raise where a weight is negative. This waits for the device.
@@ -82,4 +86,3 @@ class WeightCheck:
         layers = [(layer, name) for group, name in self._weights for layer in group.members]
         layer, name = layers[place]
         refuse_weight(self._folded.circuit, layer, name, self._semiring, value)
-
