@@ -5,9 +5,11 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
 from torch.autograd import forward_ad
 
 import plica
@@ -444,3 +446,58 @@ def test_a_captured_array_is_released_too() -> None:
     assert run(x).tolist() == [1.0] * 3
     with pytest.raises(InputError, match="the whole program is needed again, but w was released"):
         plica.jit(lambda x: run(x))(x)
+
+
+# Any sequence of these
+
+
+def _moved(one):
+    new = one.detach().clone() * 0.5
+    one.data = torch.empty(0)
+    one.data = new
+
+
+def _stepped(one):
+    parameter = torch.nn.Parameter(one.detach())
+    parameter.grad = torch.ones_like(parameter)
+    torch.optim.SGD([parameter], lr=0.1, fused=True).step()
+
+
+STEPS = {
+    "mul_": lambda one: one.mul_(1.5),
+    "view": lambda one: one[1].add_(0.5),
+    "transposed": lambda one: one.T.mul_(0.75),
+    "data": lambda one: setattr(one, "data", one.detach() * 1.25),
+    "storage": _moved,
+    "inference": _in_inference_mode,
+    "step": _stepped,
+    "nothing": torch.Tensor.numel,
+}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("vwu"), st.sampled_from(list(STEPS)), st.sampled_from(("leave", "give", "update", "clone"))
+        ),
+        max_size=8,
+    ),
+    st.sampled_from((None, 0, 70, 130)),
+    st.booleans(),
+)
+def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit, release) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("plica.backend.torch.sources.SMALL", 0)
+        x, arrays = _four(9), {name: _four(place) for place, name in enumerate("vwu")}
+        folded = plica.fold_constants(TWO, compile_time={"v": arrays["v"]}, run_time=("w", "u"), form="split")
+        run = folded.compile(cache=plica.FoldCache(limit), release_sources=release)
+        run(x, w=arrays["w"], u=arrays["u"])
+        for name, write, how in steps:
+            if how == "clone":
+                arrays[name] = arrays[name].clone()
+            STEPS[write](arrays[name])
+            if how == "update":
+                run.update(**{name: arrays[name]})
+            given_ = {name: arrays[name]} if how in ("give", "clone") else {}
+            assert torch.allclose(run(x, **given_), _value(x, **arrays), atol=1e-5, equal_nan=True)
