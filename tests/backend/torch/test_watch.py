@@ -98,3 +98,13 @@ def test_looking_costs_few_calls() -> None:
     tensors = [torch.nn.Parameter(torch.zeros(200, 200)) for _ in range(20)]
     watch = Watch(tensors, 0)
     assert count_calls(lambda: watch.is_current(tensors, 0)) < 60  # one for the pointer of each, no frames
+
+
+def test_a_step_of_another_model_changes_nothing() -> None:
+    own, other = (torch.nn.Parameter(torch.randn(200, 200)) for _ in range(2))
+    watch = Watch([own], 0)
+    for one, expected in ((other, True), (own, False)):
+        one.grad = torch.ones_like(one)
+        torch.optim.SGD([one], 0.1, fused=True).step()
+        assert watch.is_current([own], 0) is expected
+        assert watch.is_current([own], 0) is expected

@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
+from plica.backend.torch.sources import folding
 from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.program import Equation, Program, Var
 from plica.lower.leaves import Constant, Leaf
@@ -150,7 +151,7 @@ class _FoldedProgram:
             still = [] if kept is None else [one for one in kept.buffers if one.key in wanted]
             self._kept = kept = None  # what has changed goes before the new is made
             buffers: list[_Buffer] = []
-            with torch.inference_mode(False), torch.no_grad(), torch.autocast(leaves.device.type, enabled=False):
+            with folding():
                 for step, key in zip(self._steps, keys, strict=True):
                     buffers.append(_shared(key, step, leaves, buffers, watch))
             if leaves.device.type == "cuda":  # another stream may read them next

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.logs import is_abstract
-from plica.backend.torch.sources import SMALL, state_of, steps
+from plica.backend.torch.sources import SMALL, epochs_of, events, state_of
 
 _version = attrgetter("_version")
 _PLAIN = (Tensor, nn.Parameter)
@@ -52,7 +52,7 @@ class Watch:
     def __init__(self, tensors: Sequence[Tensor], epoch: int, *, checksum: bool = False) -> None:
         self.tensors = tuple(tensors)
         self._epoch, self._checksum = epoch, checksum
-        self._steps = steps()
+        self._events, self._epochs = events(), epochs_of(tensors)
         self._memory = [tensor.detach() for tensor in tensors]
         self._pointers = list(map(Tensor.data_ptr, tensors))
         self._counting = [tensor for tensor in tensors if not tensor.is_inference()]
@@ -68,13 +68,22 @@ class Watch:
         """Whether these are the same tensors, as they were."""
         return (
             epoch == self._epoch
-            and steps() == self._steps
             and len(tensors) == len(self.tensors)
             and all(map(is_, tensors, self.tensors))
             and list(map(_version, self._counting)) == self._versions
             and list(map(Tensor.data_ptr, tensors)) == self._pointers
             and all(read() == entries for read, entries in self._entries)
+            and self._is_untouched()
         )
+
+    def _is_untouched(self) -> bool:
+        """Whether no event was about the memory of a tensor; those about other memory are passed over once."""
+        seen = events()
+        if seen != self._events:
+            if epochs_of(self.tensors) != self._epochs:
+                return False
+            self._events = seen
+        return True
 
     def state(self, place: int) -> Hashable:
         """What differs once one of the tensors has changed, or is another one."""
