@@ -24,12 +24,11 @@ from plica.frontend.constant_shapes import described, of_arguments
 from plica.frontend.epochs import Component, Epoch, Epochs
 from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter
 from plica.frontend.released import released_error
-from plica.ir.op import Memory
-from plica.ir.program import Bound, Program, Var, nested
+from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
-from plica.ops import OPS
 from plica.passes.constants.fold import Folding
+from plica.passes.constants.split import escaping
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
@@ -93,7 +92,7 @@ class FoldedFunction:
             cache=SHARED if cache is None else cache,
             released=released,
         )
-        self._escaping = _escaping(entry, folding.split.kept)
+        self._escaping = escaping(entry, folding.split.kept)
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
         self._whole: Any = None
         self._checks = self._size_checks()
@@ -270,13 +269,3 @@ class FoldedFunction:
                 f"update: {unknown[0]!r} is no constant; there are {', '.join(self._constants) or 'none'}."
             )
         self._epochs.update(constants)
-
-
-def _escaping(entry: Program, kept: Sequence[Var]) -> list[int]:
-    """The places of results that may lie in the memory of a value that is kept."""
-    inside = dict.fromkeys(kept)
-    for equation in entry.equations:
-        is_view = OPS[equation.op.name].memory in (Memory.VIEW, Memory.EITHER) or any(nested(equation.params))
-        if is_view and any(one in inside for one in equation.inputs):
-            inside.update(dict.fromkeys(equation.outputs))
-    return [place for place, one in enumerate(entry.results) if one in inside]

@@ -16,10 +16,11 @@ from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.pipeline import PipelineContext
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import KroneckerParameter, Parameter, SoftmaxParameter, normal
-from tests.harness.circuits import CIRCUITS, chain, data, tensor
+from tests.harness.circuits import CIRCUITS, chain, coin, data, product_then_sum, tensor
 from tests.harness.eval_circuits import ParameterOperations, X, edges, image, operations, unfolded
+from tests.harness.layer_cases.holding import OBSERVED_ROW, observed
 from tests.harness.oracle import gradients
 
 FLOATS = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -249,6 +250,20 @@ def test_state_dicts_and_copies_have_nothing_of_what_is_kept() -> None:
                 one.mul_(2.0)
             assert torch.equal(other(X), unfolded(other))
             assert torch.equal(circuit(X), expected)
+
+
+def test_a_result_is_the_callers_to_write_to() -> None:
+    inputs = [observed(coin([place], 2), 1) for place in range(2)]
+    compiler = TorchCompiler(dtype="float64")
+    compiler.add_layer_rule(OBSERVED_ROW)
+    circuit = compiler.compile(product_then_sum(HadamardLayer(2, 2), inputs)).eval()
+    with torch.no_grad():
+        expected = circuit.train()().clone()
+        for _ in range(3):
+            found = circuit.eval()()
+            assert torch.equal(found, expected)
+            assert torch.equal(circuit().mul_(7.0), 7.0 * expected)
+            assert torch.equal(circuit(), expected)
 
 
 # Ways to call

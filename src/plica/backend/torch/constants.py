@@ -19,14 +19,14 @@ from torch.autograd import forward_ad
 
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
-from plica.backend.torch.sources import folding
+from plica.backend.torch.sources import apart, folding
 from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.program import Equation, Program, Var
 from plica.lower.leaves import Constant, Leaf
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import SMALL, FoldPolicy
-from plica.passes.constants.split import needed_by
+from plica.passes.constants.split import escaping, needed_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,15 +37,22 @@ class Ready:
         run: The generated function.
         leaves: What has the tensors that it still reads.
         values: What is kept.
+        escaping: The places of results that may lie in the memory of a value: the caller gets copies.
     """
 
     run: Callable[..., Any]
     leaves: Any
     values: tuple[Tensor, ...]
+    escaping: Sequence[int] = ()
 
     def __call__(self, *arguments: Any) -> Any:
         """The results of the Program."""
-        return self.run(self.leaves, *arguments, *self.values)
+        made = self.run(self.leaves, *arguments, *self.values)
+        if not self.escaping:
+            return made
+        if not isinstance(made, tuple):
+            return apart(made, self.values)
+        return tuple(apart(one, self.values) if place in self.escaping else one for place, one in enumerate(made))
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -125,6 +132,7 @@ class _FoldedProgram:
         split = fold(program, policy=policy, is_held=True).split
         self.entry = split.entry
         self._run = emit(split.entry, "folded")
+        self._escaping = escaping(split.entry, split.kept)
         behind = {
             var.name: one.digest if isinstance(one, Constant) else places[one]
             for var, one in zip(program.consts, captured, strict=True)
@@ -157,7 +165,7 @@ class _FoldedProgram:
             if leaves.device.type == "cuda":  # another stream may read them next
                 torch.cuda.current_stream(leaves.device).synchronize()
             del still
-            ready = Ready(self._run, leaves, tuple(one.value for one in buffers))
+            ready = Ready(self._run, leaves, tuple(one.value for one in buffers), self._escaping)
             self._kept = kept = _Kept(watch, tuple(buffers), ready)
             return kept
 
