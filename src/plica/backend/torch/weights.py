@@ -39,9 +39,13 @@ class WeightCheck:
         self._constants: tuple[str, ...] = ()
         self._seen: Watch | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        # what is generated is made again, and what was seen belongs to the tensors of the original
-        return {**self.__dict__, "_run": None, "_read": {}, "_constants": (), "_seen": None}
+    def __deepcopy__(self, memo: dict[int, Any]) -> WeightCheck:
+        """One for copied tensors: what it was made of is immutable, and what was seen belongs to the original."""
+        del memo
+        return WeightCheck(self._folded, self._semiring, self._weights)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WeightCheck, (self._folded, self._semiring, self._weights)  # what is generated is made again
 
     def check(self, leaves: Leaves) -> None:
         """Raise where a weight is negative. This waits for the device.
