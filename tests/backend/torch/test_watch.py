@@ -7,10 +7,6 @@ from plica.backend.torch.watch import Watch, can_watch
 from tests.harness.work import count_calls
 
 
-def _small(tensor):
-    tensor.data.add_(1.0)  # torch counts no version
-
-
 def _memory(tensor):
     tensor.data = tensor.data.clone()
 
