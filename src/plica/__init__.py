@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from plica.frontend.buffers import FoldCache
     from plica.frontend.contexts import PipelineContext, compile  # noqa: A004 - the word of the field
     from plica.frontend.control import cond, for_loop, scan, while_loop
     from plica.frontend.folding import FoldedProgram, fold_constants
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Circuit",
+    "FoldCache",
     "FoldPolicy",
     "FoldedProgram",
     "PipelineContext",
@@ -44,6 +46,7 @@ _MODULES = {
     "plica.frontend.programs": ("interpret", "parse", "trace", "verify"),
     "plica.frontend.control": ("cond", "for_loop", "scan", "while_loop"),
     "plica.frontend.jit": ("jit",),
+    "plica.frontend.buffers": ("FoldCache",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
     "plica.passes.constants.policy": ("FoldPolicy",),
     "plica.ir.types": ("spec",),

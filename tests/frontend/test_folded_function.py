@@ -10,6 +10,7 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.errors import InputError
+from plica.frontend.buffers import SHARED
 from tests.harness.programs import assert_same
 
 
@@ -29,6 +30,11 @@ def _arrays(seed=0):
         "b1": draw.normal(size=5).astype("float32"),
         "w2": draw.normal(size=(5, 3)).astype("float32"),
     }
+
+
+def _kept(run):
+    """The values that a function keeps."""
+    return [value for part in run._epochs.latest.parts for value in part.buffers.values.values()]
 
 
 def _expected(given):
@@ -122,7 +128,7 @@ def test_what_is_kept_is_no_view_of_a_constant_or_of_something_larger() -> None:
     run = plica.fold_constants(program, run_time=("w",)).compile()
     x, w = torch.ones(2, 4), torch.randn(5, 4)
     run(x, w=w)
-    storages = {one.untyped_storage().data_ptr() for one in run._epoch.values.values()}
+    storages = {one.untyped_storage().data_ptr() for one in _kept(run)}
     assert w.untyped_storage().data_ptr() not in storages
     assert run.num_bytes == 5 * 4 * 4 + 4
 
@@ -134,21 +140,19 @@ def test_two_programs_of_one_model_share_what_they_fold() -> None:
     runs[0](**given)
     runs[1](**{**given, "x": torch.ones(7, 4)})
     assert [run.num_folds for run in runs] == [3, 0]
-    first, second = ([one.data_ptr() for one in run._epoch.values.values()] for run in runs)
+    first, second = ([one.data_ptr() for one in _kept(run)] for run in runs)
     assert first == second
 
 
 def test_what_was_shared_is_dropped_with_its_last_user() -> None:
-    from plica.frontend.buffers import _SHARED
-
     gc.collect()
-    before = len(_SHARED)
+    before = len(SHARED)
     run = plica.fold_constants(MLP, run_time=("w1", "b1", "w2")).compile()
     run(**_arrays(7))
-    assert len(_SHARED) == before + 3
+    assert len(SHARED) == before + 3
     del run
     gc.collect()
-    assert len(_SHARED) == before
+    assert len(SHARED) == before
 
 
 # Threads
@@ -184,7 +188,7 @@ def test_many_first_callers_cause_one_fold() -> None:
 def test_an_error_reaches_all_who_wait_and_the_next_call_tries_again(monkeypatch) -> None:
     given = _arrays()
     run = plica.fold_constants(MLP, run_time=("w1", "b1", "w2")).compile()
-    folded, waiting = run._folded, threading.Event()
+    folded, waiting = run._epochs._folded, threading.Event()
     attempts = []
 
     def failing(sources):
@@ -192,7 +196,7 @@ def test_an_error_reaches_all_who_wait_and_the_next_call_tries_again(monkeypatch
         waiting.wait(5)
         raise MemoryError("no room")
 
-    monkeypatch.setattr(run, "_folded", failing)
+    monkeypatch.setattr(run._epochs, "_folded", failing)
 
     def call(place):
         if place == 0:
@@ -202,7 +206,7 @@ def test_an_error_reaches_all_who_wait_and_the_next_call_tries_again(monkeypatch
     found = _together(6, call)
     assert all(isinstance(one, MemoryError) for one in found)
     assert len(attempts) == 1
-    monkeypatch.setattr(run, "_folded", folded)
+    monkeypatch.setattr(run._epochs, "_folded", folded)
     assert_same(run(**given), _expected(given))
 
 

@@ -1,7 +1,7 @@
 """What folding keeps between calls: values, the constants that they were made of, and what says that these changed.
 
-Programs of one model share what they keep: it is found by the text of the folding, which does not depend on names, and
-by the identity and state of its constants. What no function uses any more goes.
+Programs of one model share what they keep in a `FoldCache`: it is found by the text of the folding, which does not
+depend on names, and by the identity and state of its constants. What no function uses any more goes.
 
 >>> import numpy as np
 >>> array = np.zeros(3)
@@ -11,15 +11,17 @@ by the identity and state of its constants. What no function uses any more goes.
 False
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
 import array_api_compat
 import numpy as np
 
+from plica.errors import InputError
 from plica.frontend.arguments import is_array
 from plica.frontend.executors import torch_function
 
@@ -27,34 +29,108 @@ SMALL = 2**16
 """An array of fewer bytes is told from another one by its entries; reading these takes microseconds."""
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Buffers:
-    """What one component keeps.
+    """What one component keeps, until it is evicted.
 
     Args:
         values: The kept values by name.
-        sources: What they were made of, which stays alive so that no other array takes its place in memory.
-        states: What the sources were then.
+        sources: What they were made of, or pins it: it stays alive so that nothing else takes its identity.
+        work: What it takes to make them.
+
+    Attributes:
+        values: The kept values; None once they were evicted.
+        num_bytes: Their bytes.
+        rank: What is evicted first has the least.
     """
 
-    values: Mapping[str, Any]
-    sources: tuple[Any, ...]
-    states: tuple[Hashable, ...]
+    __slots__ = ("__weakref__", "_sources", "num_bytes", "rank", "values", "work")
+
+    def __init__(self, values: Mapping[str, Any], sources: Sequence[Any], work: int) -> None:
+        self.values: Mapping[str, Any] | None = values
+        self.num_bytes = sum(one.nbytes for one in values.values() if is_array(one))
+        self.work, self.rank = work, 0.0
+        self._sources = tuple(sources)
 
 
-_SHARED: WeakValueDictionary[Hashable, Buffers] = WeakValueDictionary()
-_SHARED_LOCK = Lock()
+class FoldCache:
+    """Folded values that functions share, below a limit.
+
+    Above the limit those go that save the least work for each byte and were not used for the longest; the next call
+    that needs them folds them again. By default functions share one cache without a limit; a function that is given a
+    cache of its own shares with none.
+
+    Args:
+        max_bytes: How many bytes may be kept; None for no limit.
+
+    Attributes:
+        num_evictions: How often values were evicted.
+
+    Source:
+        GreedyDual-Size: Cao and Irani, Cost-aware WWW proxy caching algorithms, 1997.
+
+    Raises:
+        InputError: The limit is negative.
+    """
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        if max_bytes is not None and max_bytes < 0:
+            raise InputError(f"FoldCache: max_bytes is {max_bytes}; give 0 or more, or None for no limit.")
+        self.max_bytes = max_bytes
+        self.num_evictions = 0
+        self._found: WeakValueDictionary[Hashable, Buffers] = WeakValueDictionary()
+        self._age = 0.0  # the rank of what was evicted last
+        self._lock = RLock()  # collecting garbage may call back while it is held
+
+    def __len__(self) -> int:
+        return len(self._kept())
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of all values that are kept."""
+        return sum(one.num_bytes for one in self._kept())
+
+    def get(self, key: Hashable, fold: Callable[[], Buffers]) -> tuple[Buffers, Mapping[str, Any]]:
+        """What is kept under a key, and its values; where there is nothing, what `fold` makes."""
+        with self._lock:
+            found = self._found.get(key)
+        values = None if found is None else self.take(found)
+        if found is None or values is None:
+            made = fold()
+            values = made.values
+            assert values is not None, "nothing evicts what is not in the cache yet"
+            with self._lock:
+                found = self._found.setdefault(key, made)
+                if found.values is None:
+                    found.values = values
+                values = found.values
+                self.take(found)
+                self._evict()
+        return found, values
+
+    def take(self, one: Buffers) -> Mapping[str, Any] | None:
+        """The values of buffers, which count as used now; None where they were evicted."""
+        if self.max_bytes is not None:
+            one.rank = self._age + one.work / max(1, one.num_bytes)
+        return one.values
+
+    def _kept(self) -> list[Buffers]:
+        with self._lock:
+            return [one for one in list(self._found.values()) if one.values is not None]
+
+    def _evict(self) -> None:
+        if self.max_bytes is None:
+            return
+        kept = sorted(self._kept(), key=lambda one: one.rank, reverse=True)
+        total = sum(one.num_bytes for one in kept)
+        while total > self.max_bytes:
+            last = kept.pop()
+            total -= last.num_bytes
+            last.values, self._age = None, last.rank
+            self.num_evictions += 1
 
 
-def shared(key: Hashable, fold: Callable[[], Buffers]) -> Buffers:
-    """What is kept under a key; where there is nothing yet, what `fold` makes."""
-    with _SHARED_LOCK:
-        found = _SHARED.get(key)
-    if found is None:
-        found = fold()
-        with _SHARED_LOCK:
-            found = _SHARED.setdefault(key, found)
-    return found
+SHARED = FoldCache()
+"""The cache of functions that were given none."""
 
 
 def state_of(array: Any, *, checksum: bool) -> Hashable:
@@ -66,16 +142,22 @@ def state_of(array: Any, *, checksum: bool) -> Hashable:
         return (type(array), repr(array))
     found = np.asarray(array)
     place = (found.__array_interface__["data"][0], found.shape, found.strides, found.dtype)
-    return (*place, hash(found.tobytes())) if checksum or found.nbytes < SMALL else place
+    is_read = checksum or found.nbytes < SMALL or not isinstance(array, np.ndarray)  # that may be a copy
+    return (*place[1:], hash(found.tobytes())) if is_read else place
+
+
+def pin(source: Any) -> object:
+    """What keeps the identity of a source's memory from being given to another one, where the source does not."""
+    return torch_function("pin")(source) if array_api_compat.is_torch_array(source) else None
 
 
 def is_same(first: Any, second: Any) -> bool:
-    """Whether two constants are one array, or equal numbers."""
-    return first is second or (not is_array(first) and type(first) is type(second) and bool(first == second))
+    """Whether two constants are one array, or equal numbers; 0.0 and -0.0 differ, NaN and NaN do not."""
+    return first is second or (not is_array(first) and type(first) is type(second) and repr(first) == repr(second))
 
 
 def wants_gradient(arrays: Iterable[Any]) -> bool:
-    """Whether gradients are recorded now, and one of the arrays asks for them."""
+    """Whether derivatives are asked for now of one of the arrays."""
     tensors = [one for one in arrays if array_api_compat.is_torch_array(one)]
     return bool(tensors) and bool(torch_function("wants_gradient")(tensors))
 
@@ -85,7 +167,15 @@ def owned(value: Any, sources: Sequence[Any]) -> Any:
     if array_api_compat.is_torch_array(value):
         return torch_function("owned")(value, sources)
     found = np.asarray(value)
-    is_shared = found.base is not None or any(
-        np.shares_memory(found, one) for one in sources if isinstance(one, np.ndarray)
-    )
-    return found.copy(order="K") if is_shared else found
+    return found.copy(order="K") if found.base is not None or _is_shared(found, sources) else found
+
+
+def apart(value: Any, kept: Sequence[Any]) -> Any:
+    """An array that shares memory with nothing that is kept, so that whoever has it may write to it."""
+    if array_api_compat.is_torch_array(value):
+        return torch_function("apart")(value, kept)
+    return value.copy() if isinstance(value, np.ndarray) and _is_shared(value, kept) else value
+
+
+def _is_shared(found: Any, others: Sequence[Any]) -> bool:
+    return any(np.may_share_memory(found, one) for one in others if isinstance(one, np.ndarray))

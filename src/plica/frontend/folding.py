@@ -19,6 +19,7 @@ from typing import Any
 
 from plica.errors import DTypeError, InputError
 from plica.frontend.arguments import dtype_of, shape_of
+from plica.frontend.buffers import FoldCache
 from plica.frontend.executors import Run
 from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program, Var
@@ -84,16 +85,33 @@ class FoldedProgram:
         """What became of each constant value, and why."""
         return self.folding.report
 
-    def compile(self, backend: str = "torch", rewriting: Rewriting | None = None) -> FoldedFunction:
+    def compile(
+        self,
+        backend: str = "torch",
+        rewriting: Rewriting | None = None,
+        *,
+        cache: FoldCache | None = None,
+        release_sources: bool = False,
+    ) -> FoldedFunction:
         """The function of the arguments that folds the constants at its first call, and again where they change.
+
+        In the form "split" what is kept of arrays that are known is folded now already.
 
         Args:
             backend: "torch" or "interpreter".
             rewriting: How Programs are rewritten, where that is not as by default.
+            cache: Where values are kept; by default where other functions keep theirs too.
+            release_sources: Whether constants that are only folded are let go then. What else holds them, this object
+                and modules, must let them go too. Where an update or a gradient needs one again, that is an error.
         """
         constants = [var.name for var in self.program.arguments if var.name in (*self.compile_time, *self.run_time)]
         known = {**self.leaves, **self.compile_time}
-        return FoldedFunction(self.program, self.folding, constants, known, backend, rewriting)
+        function = FoldedFunction(
+            self.program, self.folding, constants, known, backend, rewriting, cache, release_sources=release_sources
+        )
+        if _FORMS[self.form]:
+            function.fold_known()
+        return function
 
     def marked(self) -> str:
         """The text of the Program, with the origin of each value behind its line."""

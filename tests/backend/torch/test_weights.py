@@ -1,5 +1,6 @@
 """Learned weights that become negative where the semiring has no negative numbers: refused on every path."""
 
+import copy
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -140,3 +141,16 @@ def test_what_layers_of_ones_own_call_a_weight_may_be_negative() -> None:
     context = PipelineContext()
     context.add_layer_compilation_rule(InputRow(Slope, _slope, _no_integral, unsupported("no sampler")))
     assert context.compile(Circuit([layer], {}, [layer]))(torch.tensor([[3]])).item() == -6.0
+
+
+def test_a_layer_is_copied_after_its_weights_were_checked() -> None:
+    layer = TorchCompiler().compile_layer(SumLayer(2, 1, weight=tensor([[0.5, 2.0]])))
+    x = torch.zeros(1, 3, 2)
+    expected = layer(x)
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(other(x), expected)
+        with torch.no_grad():
+            next(other.parameters()).fill_(-1.0)
+        with pytest.raises(UnsupportedError, match="carries"):
+            other(x)
+    assert torch.equal(layer(x), expected)

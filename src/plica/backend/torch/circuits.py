@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor, nn
 
+from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.explain import explain, explain_layer
@@ -24,6 +25,7 @@ from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimize import Report
 from plica.lower.queries.score import Lowered, lower_score
+from plica.passes.constants.policy import FoldPolicy
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
@@ -49,6 +51,7 @@ class TorchCircuit(nn.Module):
         report: What optimizing did, if it was asked for.
         layer_map: Where each layer as it was described is computed.
         drawing: The rows of the context for initializers.
+        policy: How much memory may take what is computed from the tensors once, in eval mode.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class TorchCircuit(nn.Module):
         report: Report | None,
         layer_map: LayerMap,
         drawing: Drawing,
+        policy: FoldPolicy | None = None,
     ) -> None:
         super().__init__()
         self.leaves = Leaves()
@@ -73,6 +77,7 @@ class TorchCircuit(nn.Module):
         self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
+        self.constants = CircuitConstants(policy)
         self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
         unfold_states(self)
 
@@ -194,7 +199,22 @@ class TorchCircuit(nn.Module):
     def _run(self, semiring: Semiring, *x: Tensor) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
         self._specialize(key)
+        if not self.training and not any(map(is_abstract, x)):
+            lowered = self._lowered[key]
+            ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
+            if ready is not None:
+                return ready(*x)
         return self._runs[key](self.leaves, *x)
+
+    def train(self, mode: bool = True) -> TorchCircuit:
+        """Set the mode: in eval mode what depends on tensors alone is computed once, unless gradients are asked for.
+
+        Args:
+            mode: Whether to train; either way what was kept is forgotten.
+        """
+        super().train(mode)
+        self.constants.forget()
+        return self
 
     def check(self, x: Tensor) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
@@ -258,6 +278,7 @@ class TorchCircuit(nn.Module):
             "_lowered": {},
             "_weights": None,
             "queries": {},
+            "constants": self.constants.renewed(),
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:

@@ -33,6 +33,7 @@ from plica.lower.optimize import (
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver
+from plica.passes.constants.policy import FoldPolicy
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer
 from plica.symbolic.layers import InnerLayer, InputLayer, Layer, LayerRow
@@ -92,6 +93,8 @@ class TorchCompiler:
         strategy: Which of the matches of rules that overlap is applied.
         max_steps: How many times to go through the tables at most, and over a Program.
         compilation_rules: How layers, parameters and initializers are compiled; Plica's own rules by default.
+        policy: How much memory circuits in eval mode may take for what they compute from their tensors once; by
+            default, for each Program, as much as the tensors that it reads, and one MiB.
 
     Raises:
         UnsupportedError: There is no such semiring, or `dtype` is not floating.
@@ -109,6 +112,7 @@ class TorchCompiler:
         strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
         max_steps: int = MAX_STEPS,
         compilation_rules: CompilationRules | None = None,
+        policy: FoldPolicy | None = None,
     ) -> None:
         self.semiring = Semiring.from_name(semiring) if isinstance(semiring, str) else semiring
         self.fold = fold
@@ -117,6 +121,7 @@ class TorchCompiler:
         self.rules = rules
         self.strategy = strategy
         self.max_steps = max_steps
+        self.policy = policy
         self.circuits = CompiledCircuitsMap()
         self._dtype = None if dtype is None else _real_dtype(dtype)
         self._owners: dict[TensorParameter, Leaf] = {}
@@ -153,7 +158,7 @@ class TorchCompiler:
         layer_map = LayerMap(circuit, folded, Provenance() if optimized is None else optimized.provenance)
         report = None if optimized is None else optimized.report
         drawing = self.compilation_rules.initializers.own
-        compiled = TorchCircuit(folded, self.semiring, self._real(shared), report, layer_map, drawing)
+        compiled = TorchCircuit(folded, self.semiring, self._real(shared), report, layer_map, drawing, self.policy)
         self._adopt(compiled, compiled.usual_input(), shared)
         return compiled
 

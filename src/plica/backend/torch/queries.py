@@ -16,6 +16,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple, final
 
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.constants import Ready
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import attribute_of
 from plica.errors import InputError, StructuralPropertyError, UnsupportedError
@@ -82,6 +84,7 @@ class TorchQuery:
             owners=owners_of(leaf for leaf, _ in circuit.leaves.items()),
         )
         self._run = emit(self.lowered.program, query.chooser.column)
+        self._key = (query.name, input_dtype, circuit.dtype)
 
     def rows_at_once(self) -> int:
         """How many rows the memory is enough for."""
@@ -97,17 +100,23 @@ class TorchQuery:
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
-        leaves = self.leaves(circuit)
         arguments = [] if x is None else [x]
         if self._query.chooser.draws:
-            arguments.insert(0, self._uniforms(size, leaves.device, generator))
-        *answer, invalid = self._run(leaves, *arguments)
+            arguments.insert(0, self._uniforms(size, circuit.leaves.device, generator))
+        ready = None if circuit.training else self._ready(circuit)
+        *answer, invalid = self._run(self.leaves(circuit), *arguments) if ready is None else ready(*arguments)
         if bool(invalid):
             raise StructuralPropertyError(
                 f"{self._query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
                 "square the circuit or keep its weights positive (softmax, for instance)."
             )
         return Answer(*answer)
+
+    def _ready(self, circuit: TorchCircuit) -> Ready | None:
+        """What runs once the circuit's tensors are folded, where they may be."""
+        return circuit.constants.of(
+            self._key, self.lowered.program, self.lowered.captured, circuit.leaves, partial(self.leaves, circuit)
+        )
 
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
         """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""

@@ -1,59 +1,163 @@
 """Constants in torch: what says that one has changed, whether gradients are asked for, and buffers of their own."""
 
-from collections.abc import Hashable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
 
 import torch
-from torch import Tensor, no_grad
-from torch.nn import Parameter
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn import Module
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-__all__ = ["no_grad", "owned", "state_of", "wants_gradient"]
-
-_STEPS = [0]  # how often any optimizer has made a step
-
-
-def _count_step(*_: object) -> None:
-    _STEPS[0] += 1
-
-
-register_optimizer_step_post_hook(_count_step)
+__all__ = ["apart", "epochs_of", "events", "folding", "owned", "pin", "state_of", "wants_gradient"]
 
 SMALL = 2**16
 """A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
 
 
+class _Epochs:
+    """How often a memory may have been written to without torch counting it.
+
+    Attributes:
+        of_storage: The number of the last event that stamped a storage.
+        floor: That of the last event that may have written to any.
+    """
+
+    MOST = 2**16
+
+    def __init__(self) -> None:
+        self.count = self.floor = 0
+        self.of_storage: dict[int, int] = {}
+
+    def raise_(self, tensors: Iterable[Any]) -> None:
+        """Stamp the memory of tensors."""
+        self.count += 1
+        try:
+            self.of_storage.update((one.untyped_storage()._cdata, self.count) for one in tensors if one is not None)
+        except (NotImplementedError, RuntimeError):  # a tensor that has no storage of its own
+            self.floor = self.count
+        if len(self.of_storage) > self.MOST:
+            self.floor = self.count
+            self.of_storage.clear()
+
+    def of(self, storage: int) -> int:
+        """The epoch of a storage."""
+        return max(self.floor, self.of_storage.get(storage, 0))
+
+
+_EPOCHS = _Epochs()
+
+
+def events() -> int:
+    """How many events have raised an epoch: where there was none, no epoch is another one."""
+    return _EPOCHS.count
+
+
+def epochs_of(tensors: Iterable[Tensor]) -> list[int]:
+    """The epochs of the memory of tensors."""
+    return [_EPOCHS.of(one.untyped_storage()._cdata) for one in tensors]
+
+
+def _stepped(optimizer: Optimizer, *_: object) -> None:
+    _EPOCHS.raise_(one for group in optimizer.param_groups for one in group["params"])
+
+
+register_optimizer_step_post_hook(_stepped)
+
+
+def _noticed(train: Callable[..., Any]) -> Callable[..., Any]:
+    """`Module.train`, which `eval` calls too and which runs for each module in a tree; torch has no hook for it."""
+
+    @wraps(train)
+    def noticed(self: Module, mode: bool = True) -> Any:
+        if self.training != mode:
+            _EPOCHS.raise_((*self._parameters.values(), *self._buffers.values()))
+        return train(self, mode)
+
+    return noticed
+
+
+Module.train = _noticed(Module.train)  # type: ignore[method-assign]
+
+
 def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
     """What differs once a tensor has changed.
 
-    Small tensors on the CPU, and inference tensors, which count no versions, are told by their entries. Parameters may
-    have changed after each step of any optimizer: fused ones write without counting. Other writes to a large tensor
-    that torch does not count (through `.data`, or through a numpy array of its memory) are not seen, unless all
-    tensors are told by their entries.
+    Small tensors on the CPU, and inference tensors, which count no versions, are told by their entries; others by their
+    memory, its version, and an epoch that a step of any optimizer raises for its parameters, and a change between
+    training and evaluation for those of a module. Other writes to a large tensor that torch does not count (through
+    `.data`, or through a numpy array of its memory) are not seen, unless all tensors are told by their entries.
 
     Args:
         tensor: The tensor.
         checksum: Whether it is told by its entries however large it is.
+
+    Assumes:
+        The memory is pinned, so that no other one has its number later.
     """
-    place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+    storage = tensor.untyped_storage()._cdata
+    place = (storage, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
     is_small = tensor.device.type == "cpu" and tensor.nbytes < SMALL
-    version = None if tensor.is_inference() else tensor._version
-    if checksum or is_small or version is None:
+    if checksum or is_small or tensor.is_inference():
         flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-        return (*place, version, hash(flat.view(torch.uint8).numpy().tobytes()))
-    return (*place, version, _STEPS[0] if tensor.requires_grad or isinstance(tensor, Parameter) else None)
+        return (*place, hash(flat.view(torch.uint8).numpy().tobytes()))
+    return (*place, tensor._version, _EPOCHS.of(storage))
 
 
-def wants_gradient(tensors: Sequence[object]) -> bool:
-    """Whether gradients are recorded now, and one of the tensors asks for them."""
-    return torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in tensors)
+def pin(tensor: Tensor) -> object:
+    """What keeps the number of a tensor's storage from being given to another one; its memory may go."""
+    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+
+
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def wants_gradient(tensors: Sequence[Tensor]) -> bool:
+    """Whether derivatives of one of the tensors are asked for now, or a transform maps over it."""
+    if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
+        return True
+    if _transforms_active() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+        return True
+    is_forward = getattr(forward_ad, "_current_level", 0) >= 0
+    return is_forward and any(
+        forward_ad.unpack_dual(one).tangent is not None  # type: ignore[no-untyped-call]
+        for one in tensors
+    )
+
+
+@contextmanager
+def folding() -> Iterator[None]:
+    """Where constants are folded: later callers may train where the first does not, and none asked for other dtypes."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.no_grad())
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+def _storages(arrays: Iterable[object]) -> list[int]:
+    found = [one.untyped_storage().data_ptr() for one in arrays if isinstance(one, Tensor)]
+    return found + [one.__array_interface__["data"][0] for one in arrays if hasattr(one, "__array_interface__")]
 
 
 def owned(tensor: Tensor, sources: Sequence[object]) -> Tensor:
     """A tensor without gradients that shares memory with no source, and keeps no more memory alive than it has."""
     found = tensor.detach()
     storage = found.untyped_storage()
-    taken = [one.untyped_storage().data_ptr() for one in sources if isinstance(one, Tensor)]
-    taken += [one.__array_interface__["data"][0] for one in sources if hasattr(one, "__array_interface__")]
-    if storage.nbytes() != found.nbytes or storage.data_ptr() in taken:
+    if storage.nbytes() != found.nbytes or storage.data_ptr() in _storages(sources):
         return found.clone()
     return found
+
+
+def apart(tensor: Tensor, kept: Sequence[object]) -> Tensor:
+    """A tensor that shares memory with nothing that is kept."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return tensor
+    return tensor.clone() if tensor.untyped_storage().data_ptr() in _storages(kept) else tensor

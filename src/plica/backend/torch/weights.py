@@ -12,6 +12,7 @@ from torch import Tensor
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves, attribute_of
 from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.dtypes import as_dtype
 from plica.lower.checks import lower_least, refuse_weight
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
@@ -36,7 +37,15 @@ class WeightCheck:
         self._run: Callable[[SimpleNamespace], Tensor] | None = None
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
         self._constants: tuple[str, ...] = ()
-        self._seen: tuple[Any, ...] | None = None
+        self._seen: Watch | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WeightCheck:
+        """One for copied tensors: what it was made of is immutable, and what was seen belongs to the original."""
+        del memo
+        return WeightCheck(self._folded, self._semiring, self._weights)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WeightCheck, (self._folded, self._semiring, self._weights)  # what is generated is made again
 
     def check(self, leaves: Leaves) -> None:
         """Raise where a weight is negative. This waits for the device.
@@ -48,11 +57,11 @@ class WeightCheck:
             return
         run = self._function(leaves)
         tensors = [getattr(leaves, name) for name in self._read.values()]
+        if self._seen is not None and self._seen.is_current(tensors, leaves.epoch):
+            return
         if any(is_abstract(tensor) or tensor.is_meta for tensor in tensors):
             return
-        seen = tuple(map(_version, tensors))
-        if seen == self._seen and None not in seen:
-            return
+        seen = Watch(tensors, leaves.epoch) if all(map(can_watch, tensors)) else None
         with torch.no_grad():
             constants = {name: getattr(leaves, name) for name in self._constants}
             named = dict(zip(self._read, tensors, strict=True))
@@ -81,8 +90,3 @@ class WeightCheck:
         layers = [(layer, name) for group, name in self._weights for layer in group.members]
         layer, name = layers[place]
         refuse_weight(self._folded.circuit, layer, name, self._semiring, value)
-
-
-def _version(tensor: Tensor) -> tuple[int, int] | None:
-    """What changes whenever a tensor does; None for one that does not say."""
-    return None if tensor.is_inference() else (id(tensor), tensor._version)

@@ -69,6 +69,7 @@ def fold(
     sizes: Sizes | None = None,
     policy: FoldPolicy | None = None,
     is_two: bool = False,
+    is_held: bool = False,
 ) -> Folding:
     """A Program in two or three: the folding of constants, and the rest.
 
@@ -79,6 +80,8 @@ def fold(
         sizes: The implicit sizes that are known.
         policy: What may be kept.
         is_two: Whether what is known when the Program is compiled is folded by a Program of its own.
+        is_held: Whether something else holds the sources, so that they stay in memory whatever is kept: then all that
+            is kept counts as growth, but for views of them, which take no memory.
     """
     policy = FoldPolicy() if policy is None else policy
     captured = [var.name for var in program.consts if var.name not in compile_time]
@@ -87,7 +90,7 @@ def fold(
     postponed = postpone(program, origins.foldable(program), widen=policy.widen)
     program = eliminate_dead_code(share_equations(postponed.program))
     origins = find_origins(program, compile_time, (*run_time, *captured))
-    return _Folder(program, origins, {} if sizes is None else sizes, policy, is_two, postponed.moved).run()
+    return _Folder(program, origins, {} if sizes is None else sizes, policy, is_two, is_held, postponed.moved).run()
 
 
 class _Folder:
@@ -100,6 +103,7 @@ class _Folder:
         sizes: Sizes,
         policy: FoldPolicy,
         is_two: bool,
+        is_held: bool,
         postponed: Mapping[Var, None],
     ) -> None:
         self.program, self.origins, self.sizes, self.policy, self.is_two = program, origins, sizes, policy, is_two
@@ -108,6 +112,7 @@ class _Folder:
         self.foldable = list(origins.foldable(program))
         self.facts = facts_of(self.sources, self.foldable, sizes, policy)
         self.work = [work_of(one, sizes) for one in self.foldable]
+        self.free = self._free() if is_held else {}
 
     def run(self) -> Folding:
         limit = None if self.policy.max_growth is None else 8 * self.policy.max_growth
@@ -139,10 +144,18 @@ class _Folder:
 
     def _bits(self, var: Var) -> int | None:
         """The bits that it takes to keep a value; None where it may not be kept. Sizes of arguments take none."""
-        if var in self.program.inputs[: self.program.num_implicit_inputs]:
+        if var in self.free or var in self.program.inputs[: self.program.num_implicit_inputs]:
             return 0
         fact = self.facts[var]
         return None if fact.obstacle else fact.bits or 0
+
+    def _free(self) -> dict[Var, None]:
+        """Sources that stay in memory anyway, and views of them."""
+        found = dict.fromkeys(self.sources)
+        for one in self.foldable:
+            if OPS[one.op.name].memory is Memory.VIEW and all(operand in found for operand in one.inputs):
+                found.update((var, None) for var in one.outputs if not self.facts[var].obstacle)
+        return found
 
     def _sized(self) -> Iterator[Var]:
         """The constants that alone tell a size in the type of an argument that is not constant."""

@@ -10,8 +10,10 @@ old arguments to the new ones. `fold` takes the constants that it reads, and ret
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from plica.ir.program import Equation, Operand, Program, Var, size_variables
+from plica.ir.op import Memory
+from plica.ir.program import Equation, Operand, Program, Var, nested, size_variables
 from plica.ir.sizes import Size
+from plica.ops import OPS
 from plica.passes.constants.facts import is_size_arithmetic
 from plica.passes.constants.origins import reads
 
@@ -157,6 +159,16 @@ def components(parts: Parts, kept: Sequence[Var]) -> list[Program]:
         groups.setdefault(find(var) if var in leader else var, []).append(var)
     found = (_fold(replace(parts, foldable=equations.get(root, ())), group, {}) for root, group in groups.items())
     return [program for program in found if program is not None]
+
+
+def escaping(entry: Program, kept: Sequence[Var]) -> list[int]:
+    """The places of results that may lie in the memory of a value that is kept."""
+    inside = dict.fromkeys(kept)
+    for equation in entry.equations:
+        is_view = OPS[equation.op.name].memory in (Memory.VIEW, Memory.EITHER) or any(nested(equation.params))
+        if is_view and any(one in inside for one in equation.inputs):
+            inside.update(dict.fromkeys(equation.outputs))
+    return [place for place, one in enumerate(entry.results) if one in inside]
 
 
 def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:

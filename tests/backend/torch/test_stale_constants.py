@@ -1,0 +1,230 @@
+"""What a circuit keeps in eval mode is never stale, whatever changes its tensors, and many threads compute it once."""
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from plica.backend.torch import constants
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import UnsupportedError
+from plica.passes.constants.policy import FoldPolicy
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, SumLayer
+from tests.harness.circuits import chain, tensor
+from tests.harness.eval_circuits import X, edges, image, large, operations, unfolded
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+def _step(make):
+    def change(circuit) -> None:
+        for one in circuit.parameters():
+            one.grad = torch.randn_like(one)
+        make(circuit.parameters()).step()
+
+    return change
+
+
+def _move(circuit) -> None:
+    for one in circuit.parameters():
+        one.data = one.data * 2
+
+
+def _replace(circuit) -> None:
+    for name, one in list(circuit.leaves.named_parameters()):
+        setattr(circuit.leaves, name, torch.nn.Parameter(one.detach() * 2))
+
+
+def _write_small(circuit) -> None:
+    for one in circuit.parameters():
+        if one.nbytes < 2**16:
+            one.data.mul_(2.0)
+
+
+def _write_all(circuit) -> None:
+    for one in circuit.parameters():
+        one.data.mul_(2.0)
+    circuit.eval()
+
+
+def _other_state(circuit):
+    return {key: value * 2 for key, value in circuit.state_dict().items()}
+
+
+def _vector(circuit) -> None:
+    vector = torch.nn.utils.parameters_to_vector(circuit.parameters())
+    torch.nn.utils.vector_to_parameters(vector * 2, circuit.parameters())
+
+
+CHANGES = {
+    "in place": lambda circuit: [one.mul_(2.0) for one in circuit.parameters()],
+    "a fold": lambda circuit: [one[0].zero_() for one in circuit.parameters()],
+    **{
+        f"{kind.__name__}, {how}": _step(lambda found, kind=kind, how=how: kind(found, 0.1, **{how: True}))
+        for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad)
+        for how in ("fused", "foreach")
+    },
+    "load_state_dict": lambda circuit: circuit.load_state_dict(_other_state(circuit)),
+    "load_state_dict, assign": lambda circuit: circuit.load_state_dict(_other_state(circuit), assign=True),
+    "double": lambda circuit: circuit.double(),
+    "there and back": lambda circuit: [one.mul_(2.0) for one in circuit.double().parameters()] and circuit.float(),
+    "reset": lambda circuit: circuit.reset_parameters(seed=3),
+    "train and eval": lambda circuit: circuit.train().eval(),
+    "entries of small tensors": _write_small,
+    "entries of all, and eval": _write_all,
+    "other memory": _move,
+    "other parameters": _replace,
+    "a vector": _vector,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_seen_by_the_next_call(name) -> None:
+    circuit = TorchCompiler().compile(large()).eval()
+    with torch.no_grad():
+        before = circuit(X)
+        CHANGES[name](circuit)
+        after = circuit(X)
+        assert torch.equal(after, unfolded(circuit))
+        assert operations(circuit, X) == 0
+    assert name == "train and eval" or not torch.equal(before.to(after.dtype), after)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_seen_by_another_circuit_with_the_same_tensors(name) -> None:
+    compiler = TorchCompiler()
+    one = compiler.compile(large()).eval()
+    other = compiler.compile(Circuit(one.symbolic.layers, edges(one.symbolic), one.symbolic.outputs[:1])).eval()
+    with torch.no_grad():
+        one(X), other(X)
+        CHANGES[name](one)
+        assert torch.equal(other(X), unfolded(other))
+        assert torch.equal(one(X), unfolded(one))
+
+
+def test_a_large_tensor_is_read_where_the_policy_says_so() -> None:
+    circuit = TorchCompiler(policy=FoldPolicy(max_growth=None, check="checksum")).compile(large()).eval()
+    with torch.no_grad():
+        circuit(X)
+        for one in circuit.parameters():
+            one.data.mul_(2.0)
+        assert torch.equal(circuit(X), unfolded(circuit))
+
+
+def test_a_tensor_of_inference_mode() -> None:
+    circuit = TorchCompiler().compile(large()).eval()
+    with torch.inference_mode():
+        circuit.load_state_dict(_other_state(circuit), assign=True)
+        circuit(X)
+        for one in circuit.parameters():
+            one.mul_(2.0)
+        assert torch.equal(circuit(X), unfolded(circuit))
+
+
+def test_other_tensors_for_one_call() -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    other = {name: one.detach() * 2 for name, one in circuit.named_parameters()}
+    with torch.no_grad():
+        expected = circuit(X), torch.func.functional_call(copy.deepcopy(circuit).train(), other, (X,))
+        for _ in range(2):
+            assert torch.equal(torch.func.functional_call(circuit, other, (X,)), expected[1])
+            assert torch.equal(circuit(X), expected[0])
+
+
+def test_changing_one_tensor_computes_what_depends_on_it() -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    changed = []
+    with torch.no_grad():
+        circuit(X)
+        (program,) = circuit.constants._programs.values()
+        for one in circuit.leaves.tensors():
+            before = program.buffers()
+            one.mul_(2.0)
+            circuit(X)
+            pairs = zip(before, program.buffers(), strict=True)
+            changed.append(sum(value is not other for value, other in pairs))
+    assert min(changed) > 0
+    assert len(changed) > 3
+    assert sum(changed) == len(program.buffers()), "each depends on one tensor"
+
+
+def test_many_threads_call_first_and_while_weights_are_replaced() -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    states = [circuit.state_dict(), {key: value * 2 for key, value in circuit.state_dict().items()}]
+    states[0] = {key: value.clone() for key, value in states[0].items()}
+    allowed = []
+    for state in states:
+        circuit.load_state_dict(state)
+        allowed.append(unfolded(circuit))
+    errors: list[str] = []
+
+    def call() -> None:
+        for _ in range(20):
+            with torch.no_grad():
+                found = circuit(X)
+            if not found.isfinite().all():
+                errors.append(str(found))
+
+    threads = [threading.Thread(target=call) for _ in range(16)]
+    for one in threads:
+        one.start()
+    for number in range(20):
+        circuit.load_state_dict(states[number % 2])
+    for one in threads:
+        one.join()
+    assert not errors
+    with torch.no_grad():
+        assert torch.equal(circuit(X), allowed[1])
+
+
+def test_threads_that_call_first_fold_once(monkeypatch) -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    made = []
+    own = constants._own
+    monkeypatch.setattr(constants, "_own", lambda value, watch: (made.append(1), own(value, watch))[1])
+    with torch.no_grad():
+        threads = [threading.Thread(target=torch.no_grad()(circuit), args=(X,)) for _ in range(16)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    (program,) = circuit.constants._programs.values()
+    assert len(made) == len(program.buffers())
+
+
+def test_an_error_while_folding_is_told_and_the_next_call_tries_again(monkeypatch) -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    own = constants._own
+
+    def fail(value, watch):  # noqa: ARG001
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(constants, "_own", fail)
+    with torch.no_grad():
+        for _ in range(2):
+            with pytest.raises(MemoryError, match="no room"):
+                circuit(X)
+        monkeypatch.setattr(constants, "_own", own)
+        assert torch.equal(circuit(X), unfolded(circuit))
+
+
+def test_a_fused_step_to_a_negative_weight_is_refused() -> None:
+    weight = tensor(np.full((1, 20000), 0.5))  # of more than 64 KiB
+    circuit = TorchCompiler().compile(
+        chain(CategoricalLayer([0], 20000, num_categories=2), SumLayer(20000, 1, weight=weight))
+    )
+    x = torch.zeros(1, 1, dtype=torch.int64)
+    optimizer = torch.optim.SGD(circuit.parameters(), 1.0, fused=True)
+    circuit(x)
+    for one in circuit.parameters():
+        one.grad = torch.ones_like(one)
+    optimizer.step()
+    for mode in (True, False):
+        with torch.no_grad(), pytest.raises(UnsupportedError, match="carries"):
+            circuit.train(mode)(x)

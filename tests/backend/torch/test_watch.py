@@ -1,0 +1,106 @@
+"""Tensors that are watched: whatever changes them is noticed, and looking at them is a few calls."""
+
+import pytest
+import torch
+
+from plica.backend.torch.watch import Watch, can_watch
+from tests.harness.work import count_calls
+
+
+def _memory(tensor):
+    tensor.data = tensor.data.clone()
+
+
+WRITES = {
+    "in place": lambda one: one.detach().add_(1.0),
+    "entries of a small one": lambda one: one.data.fill_(2.0),
+    "through numpy": lambda one: one.detach().numpy().__setitem__(0, 5.0),
+    "other memory": _memory,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_write_is_noticed(name: str, place: int) -> None:
+    tensors = [torch.nn.Parameter(torch.randn(3)), torch.randn(2, 4)[:, ::2]]
+    watch = Watch(tensors, 0)
+    assert watch.is_current(tensors, 0)
+    state = watch.state(place)
+    with torch.no_grad():
+        WRITES[name](tensors[place])
+    assert not watch.is_current(tensors, 0)
+    assert Watch(tensors, 0).state(place) != state
+    assert Watch(tensors, 0).state(1 - place) == watch.state(1 - place)
+
+
+def test_memory_that_is_given_back_is_not_taken_for_the_same() -> None:
+    tensor = torch.nn.Parameter(torch.randn(300, 300))
+    watch = Watch([tensor], 0)
+    for _ in range(5):
+        tensor.data = tensor.data * 2
+        assert not watch.is_current([tensor], 0)
+
+
+def test_other_tensors_are_others_and_so_is_another_epoch() -> None:
+    tensors = [torch.zeros(3), torch.ones(3)]
+    watch = Watch(tensors, 3)
+    assert not watch.is_current(tensors, 4)
+    assert not watch.is_current(tensors[:1], 3)
+    assert not watch.is_current([tensors[0], torch.ones(3)], 3)
+    assert Watch(tensors, 4).state(0) != watch.state(0)
+
+
+@pytest.mark.parametrize("size", [4, 2**17])
+def test_tensors_of_inference_mode_are_told_by_their_entries(size: int) -> None:
+    with torch.inference_mode():
+        tensor = torch.zeros(size)
+        watch = Watch([tensor], 0)
+        assert watch.is_current([tensor], 0)
+        tensor.add_(1.0)
+        assert not watch.is_current([tensor], 0)
+
+
+@pytest.mark.parametrize("strides", ["dense", "transposed"])
+def test_a_checksum_reads_all_entries(strides: str) -> None:
+    tensor = torch.randn(200, 200, dtype=torch.complex64)
+    tensor = tensor if strides == "dense" else tensor.T.conj()
+    watch, other = Watch([tensor], 0, checksum=True), Watch([tensor], 0)
+    tensor.data[3, 4] = 0.0
+    assert not watch.is_current([tensor], 0)
+    assert other.is_current([tensor], 0), "the limit that is documented"
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0)])
+def test_tensors_of_any_shape(shape: tuple[int, ...]) -> None:
+    tensor = torch.zeros(shape)
+    watch = Watch([tensor], 0)
+    assert watch.is_current([tensor], 0)
+    tensor.add_(1.0)
+    assert not watch.is_current([tensor], 0)
+
+
+def test_what_has_no_numbers_is_not_watched() -> None:
+    assert can_watch(torch.zeros(2))
+    assert can_watch(torch.nn.Parameter(torch.zeros(2)))
+    assert not can_watch(torch.zeros(2, device="meta"))
+    torch.func.grad(lambda x: (_refuse(x), x.sum())[1])(torch.zeros(2))
+
+
+def _refuse(x):
+    assert not can_watch(x)
+
+
+def test_looking_costs_few_calls() -> None:
+    tensors = [torch.nn.Parameter(torch.zeros(200, 200)) for _ in range(20)]
+    watch = Watch(tensors, 0)
+    assert count_calls(lambda: watch.is_current(tensors, 0)) < 60  # one for the pointer of each, no frames
+
+
+def test_a_step_of_another_model_changes_nothing() -> None:
+    own, other = (torch.nn.Parameter(torch.randn(200, 200)) for _ in range(2))
+    watch = Watch([own], 0)
+    for one, expected in ((other, True), (own, False)):
+        one.grad = torch.ones_like(one)
+        torch.optim.SGD([one], 0.1, fused=True).step()
+        assert watch.is_current([own], 0) is expected
+        assert watch.is_current([own], 0) is expected
