@@ -1,5 +1,7 @@
 """What is kept is shared, evicted by cost above a limit, and folded again when it is needed."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -28,6 +30,10 @@ def _folded(cache):
     return plica.fold_constants(PROGRAM, run_time=("v", "w")).compile(cache=cache)
 
 
+def _itself(one):
+    return one
+
+
 def _kept(work, num_bytes):
     return Buffers({"0": np.zeros(num_bytes, "uint8")}, (), work)
 
@@ -36,7 +42,7 @@ def test_what_saves_the_least_work_for_each_byte_is_evicted_first() -> None:
     cache = plica.FoldCache(100)
     made = [_kept(work, num_bytes) for work, num_bytes in ((1000, 50), (10, 30), (400, 40))]
     for place, one in enumerate(made):
-        cache.get(place, lambda one=one: one)
+        cache.get(place, partial(_itself, one))
     assert [one.values is None for one in made] == [False, True, False]
     assert cache.num_bytes == 90
     assert cache.num_evictions == 1
@@ -49,7 +55,7 @@ def test_what_was_not_used_for_the_longest_goes_in_the_end_whatever_it_cost() ->
     cache.get("dear", lambda: dear)
     rows = [_kept(100, 50) for _ in range(6)]
     for place, one in enumerate(rows):
-        cache.get(place, lambda one=one: one)
+        cache.get(place, partial(_itself, one))
     assert dear.values is None
 
 

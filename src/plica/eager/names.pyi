@@ -60,6 +60,8 @@ def atan2(x1: Any, x2: Any, /) -> Any:
 def atanh(x: Any, /) -> Any:
     """`atanh` of each element: float, complex; operands are promoted and broadcast."""
 
+bfloat16: DType
+
 def bitwise_and(x1: Any, x2: Any, /) -> Any:
     """`bitwise_and` of each element: bool, int; operands are promoted and broadcast."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -26,7 +27,7 @@ from plica.passes.constants.facts import work_of
 from plica.tracing.scope import Reference
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Component:
     """A part of the folding that shares no computed value with others.
 
@@ -38,10 +39,15 @@ class Component:
     program: Program
     executor: Any
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The names of the constants that it is made of."""
         return [var.name for var in (*self.program.consts, *self.program.arguments)]
+
+    @cached_property
+    def kept(self) -> list[str]:
+        """The names of the values that it makes."""
+        return [var.name for var in self.program.results if isinstance(var, Var)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,20 +71,17 @@ class Epoch:
 
     Args:
         sources: The constants by name; weak references to what was released.
+        shown: The constants, and arrays like those that were released.
         given: What had been given for them then.
         parts: What each component keeps.
         sizes: The values of sizes that constants have.
     """
 
     sources: Mapping[str, Any]
+    shown: Mapping[str, Any]
     given: Mapping[str, Any]
     parts: tuple[_Part, ...]
     sizes: Mapping[Var, int]
-
-    @property
-    def shown(self) -> Mapping[str, Any]:
-        """The constants, and arrays like those that were released."""
-        return {name: stand_in(one) for name, one in self.sources.items()}
 
 
 @dataclass(slots=True)
@@ -280,7 +283,7 @@ class Epochs:
             values = self._cache.take(part.buffers)
             if values is None:
                 return None
-            found.update(_named(component.program, values))
+            found.update(zip(component.kept, values.values(), strict=True))
         return found
 
     # Folding
@@ -294,10 +297,11 @@ class Epochs:
         for component, old in zip(self._components, before, strict=True):
             part, values = self._part(component, old, sources)
             parts.append(part)
-            found.update(_named(component.program, values))
+            found.update(zip(component.kept, values.values(), strict=True))
         kept = {name: self._let_go(name, one) for name, one in sources.items()}
         given = {name: sources[name] for name in self._constants if name not in self._released}
-        return Epoch(kept, given, tuple(parts), sizes), found
+        shown = {name: stand_in(one) for name, one in kept.items()}
+        return Epoch(kept, shown, given, tuple(parts), sizes), found
 
     def _part(
         self, component: Component, old: _Part | None, sources: Mapping[str, Any]
@@ -344,8 +348,3 @@ class Epochs:
                 str(place): int(value) if operand.type == SCALAR_SIZE else owned(value, own)
                 for place, (operand, value) in enumerate(zip(program.results, listed, strict=True))
             }
-
-
-def _named(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Kept values under the names that they have in this Program."""
-    return dict(zip((var.name for var in program.results if isinstance(var, Var)), values.values(), strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import array_api_compat
@@ -67,6 +68,7 @@ def result_converter(leaves: Sequence[Any], backend: str) -> Any:
     return array_api_compat.array_namespace(arrays[0]).from_dlpack
 
 
+@cache
 def torch_function(name: str) -> Any:
     """A function that says of tensors what folding needs to know; torch is imported when it is first called."""
     return getattr(importlib.import_module("plica.backend.torch.sources"), name)

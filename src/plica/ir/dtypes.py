@@ -12,11 +12,15 @@ plica.numpy.float32
 from enum import Enum
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - with it numpy knows the name bfloat16
 import numpy as np
 
 from plica.errors import DTypeError
 
-_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
+_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex", "V": "float"}  # V: bfloat16
+
+
+_SHORT = {"bool": "bool", "bfloat16": "bf16"}
 
 
 class DType(Enum):
@@ -41,6 +45,7 @@ class DType(Enum):
     UINT16 = "uint16"
     UINT32 = "uint32"
     UINT64 = "uint64"
+    BFLOAT16 = "bfloat16"
     FLOAT16 = "float16"
     FLOAT32 = "float32"
     FLOAT64 = "float64"
@@ -51,7 +56,7 @@ class DType(Enum):
         self.numpy: np.dtype[Any] = np.dtype(name)
         self.dtype = self.numpy
         self.kind = _KINDS[self.numpy.kind]
-        self.short = name if name == "bool" else f"{self.numpy.kind}{8 * self.numpy.itemsize}"
+        self.short = _SHORT.get(name, f"{self.numpy.kind}{8 * self.numpy.itemsize}")
         self._hash = hash(self.numpy)
 
     def __eq__(self, other: object) -> bool:
@@ -111,10 +116,13 @@ def promote(first: DType, second: DType) -> DType:
     """The type in which two arrays meet.
 
     Within a kind the standard's table holds; across kinds the higher kind wins at its own width (an integer never
-    widens a float), and a float that meets a complex keeps the wider of the two precisions.
+    widens a float), and a float that meets a complex keeps the wider of the two precisions. Neither of bfloat16 and
+    float16 has the numbers of the other: they meet in float32.
     """
     if first == second:
         return first
+    if {first, second} == {DType.BFLOAT16, DType.FLOAT16}:
+        return DType.FLOAT32
     if first.kind == second.kind or {first.kind, second.kind} == {"float", "complex"}:
         return as_dtype(np.promote_types(first.value, second.value))
     return max(first, second, key=lambda dtype: _KIND_ORDER.index(dtype.kind))

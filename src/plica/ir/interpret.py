@@ -13,7 +13,7 @@ from plica.ir.signature import bind_sizes, check_leaf
 from plica.ir.sizes import Size, evaluate
 from plica.ir.types import SCALAR_SIZE
 
-_WIDE = {"float16": "float64", "float32": "float64", "complex64": "complex128"}
+_WIDE = {"bfloat16": "float64", "float16": "float64", "float32": "float64", "complex64": "complex128"}
 _AXES = ("size", "length", "num")  # parameters that become the size of one axis
 
 
@@ -81,7 +81,7 @@ def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise:
                 lambda program, *given: _run(program, table, given[0], given[1], precise), *inputs, **params
             )
         else:
-            results = row.reference(*inputs, **params)
+            results = row.reference(*(inputs if row.of_dtype else map(_computed, inputs)), **params)
     except InputError as error:
         if not equation.source or equation.source in str(error):
             raise
@@ -105,7 +105,14 @@ def _resolve(value: Any, values: Mapping[Var, Array], precise: bool) -> Any:
         return tuple(_resolve(entry, values, precise) for entry in value)
     if precise and isinstance(value, DType):
         return DType(_WIDE.get(value.value, value.value))
+    if value is DType.BFLOAT16:
+        return DType.FLOAT32
     return value
+
+
+def _computed(value: Array) -> Array:
+    """An array that numpy computes with; the result is rounded once, as backends do."""
+    return value.astype("float32") if value.dtype == DType.BFLOAT16.numpy else value
 
 
 def _native(value: Array) -> Array:

@@ -125,6 +125,8 @@ class Op:
         tolerance: By how many times two implementations may differ more than by a few units in the last place.
         agreed: Whether results for NaN, infinities and zeros are the same in every backend.
         derivative: What its derivative is.
+        of_dtype: Whether results depend on the dtype of the operands beside rounding, so that the reference is given no
+            wider ones.
         view: Whose entries its results are: an operation on each entry may as well be applied to those.
         nonnegative: Which sizes must be at least 0 for results to have the sizes of their types, from the types of the
             operands and the parameters. What is not known of them is checked when it runs, whoever reads the results.
@@ -146,6 +148,7 @@ class Op:
     tolerance: float = 1.0
     agreed: bool = True
     derivative: Derivative = Derivative.OF_VALUES
+    of_dtype: bool = False
     view: View = View.NONE
     nonnegative: Callable[..., Iterable[Dim]] = lambda *_, **__: ()
 

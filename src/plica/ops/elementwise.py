@@ -103,6 +103,7 @@ class _Row(NamedTuple):
     tolerance: float = 1.0
     agreed: bool = True
     derivative: Derivative = Derivative.OF_VALUES
+    of_dtype: bool = False
 
 
 def _elementwise(row: _Row, arity: int, result: DType | None = None) -> Op:
@@ -209,7 +210,7 @@ _BINARY = (
     _Row("maximum", np.maximum, REAL, "any", larger, derivative=_KINKS),
     _Row("minimum", np.minimum, REAL, "any", smaller, derivative=_KINKS),
     _Row("multiply", np.multiply, NUMERIC, "any", combined),
-    _Row("nextafter", np.nextafter, ("float",), "any", derivative=_KINKS),
+    _Row("nextafter", np.nextafter, ("float",), "any", derivative=_KINKS, of_dtype=True),
     _Row("subtract", np.subtract, NUMERIC, "any", minus),
     # divisions by the integer 0 and negative powers of integers are errors
     _Row(

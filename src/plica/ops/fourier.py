@@ -28,7 +28,7 @@ def _type_rule(kind: str, last: Callable[[Dim], Dim], dtype: Callable[[DType], D
             raise ShapeError(f"a transform of {x} has at least one point along each axis, found sizes {sizes}.")
         if norm not in NORMS:
             raise ShapeError(f"there is no normalization {norm!r}; there are {', '.join(NORMS)}.")
-        if x.dtype == DType.FLOAT16:
+        if x.dtype in (DType.FLOAT16, DType.BFLOAT16):
             raise ShapeError(f"there is no transform of {x}; convert it to float32 with astype.")
         shape = list(x.shape)
         for place, size in zip(places, sizes, strict=True):

@@ -39,9 +39,9 @@ def test_the_seeds_example() -> None:
     def chain(arg2):
         packed = pnp.pack(arg2, outer_dims_perm=(0,), inner_dims_pos=(0,), inner_tiles=(32,))
         expanded = pnp.broadcast_to(pnp.expand_dims(pnp.expand_dims(packed, axis=0), axis=2), (2, 8, 32, 32))
-        return pnp.astype(pnp.astype(expanded, "float32") * 2.0, "float16")
+        return pnp.astype(pnp.astype(expanded, "float32") * 2.0, "bfloat16")
 
-    after = _run(chain, plica.spec((256,), "float16"))
+    after = _run(chain, plica.spec((256,), "bfloat16"))
     assert _ops(after) == [
         ("pack", (8, 32)),
         ("expand_dims", (1, 8, 32)),
@@ -52,7 +52,7 @@ def test_the_seeds_example() -> None:
         ("broadcast_to", (2, 8, 32, 32)),
     ]
     program = plica.trace(
-        lambda x, arg2: x + chain(arg2), plica.spec((2, 8, 32, 32), "float16"), plica.spec((256,), "float16")
+        lambda x, arg2: x + chain(arg2), plica.spec((2, 8, 32, 32), "bfloat16"), plica.spec((256,), "bfloat16")
     )
     folding = fold(program, run_time=("arg2",))
     assert [one.op.name for one in folding.split.entry.equations] == ["broadcast_to", "add"]

@@ -17,7 +17,7 @@ from plica.lower.fold.groups import FoldedCircuit
 from plica.symbolic.layers import InputRow
 from plica.symbolic.semirings import Reduction, Semiring
 
-_WIDER = {torch.bfloat16: torch.float32}  # dtypes that Programs do not have
+_WIDER = {torch.bfloat16: torch.float32}  # which says too little of whole numbers for the Programs of circuits
 
 
 @final
@@ -49,7 +49,7 @@ class DataCheck:
         return any(domain.whole for domain in self._folded.described.domains.values())
 
     def take(self, x: Tensor) -> Tensor:
-        """`x` in a dtype that Programs have; raises as `check_shape` does."""
+        """`x` in a dtype that Programs of circuits are for; raises as `check_shape` does."""
         self.check_shape(x)
         return x.to(_WIDER[x.dtype]) if x.dtype in _WIDER else x
 

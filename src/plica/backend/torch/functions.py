@@ -16,6 +16,7 @@ from plica.backend.torch.emit import emit, number_arguments, source
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import RESERVED
 from plica.errors import InputError
+from plica.ir.dtypes import DType
 from plica.ir.program import Bound
 from plica.ir.types import ShapedArray
 from plica.passes.clean import clean
@@ -162,12 +163,17 @@ def from_numpy(array: Any) -> Tensor:
         found = found.astype(found.dtype.newbyteorder("="))
     if not found.flags.writeable or any(step < 0 or step % found.itemsize for step in found.strides):
         found = found.copy()
+    if found.dtype == DType.BFLOAT16.numpy:  # torch has it, but does not know numpy's
+        return torch.from_numpy(found.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(found)
 
 
 def to_numpy(tensor: Tensor) -> Any:
     """A numpy array of the memory of a tensor on the CPU."""
-    return tensor.detach().resolve_conj().resolve_neg().cpu().numpy()
+    found = tensor.detach().resolve_conj().resolve_neg().cpu()
+    if found.dtype == torch.bfloat16:
+        return found.view(torch.uint16).numpy().view(DType.BFLOAT16.numpy)
+    return found.numpy()
 
 
 def _now(leaf: Any, device: torch.device | None) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from plica.errors import DTypeError
@@ -73,7 +74,7 @@ def float_info(dtype: DType) -> FloatInfo:
     if dtype.kind not in ("float", "complex"):
         raise DTypeError(f"finfo tells of floating dtypes, found {dtype.value}; see iinfo.")
     parts = real_dtype(dtype)
-    info: Any = np.finfo(parts.value)
+    info: Any = ml_dtypes.finfo(parts.value)  # type: ignore[no-untyped-call]
     return FloatInfo(info.bits, float(info.eps), float(info.max), float(info.min), float(info.smallest_normal), parts)
 
 

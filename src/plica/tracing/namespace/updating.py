@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import DTypeError, ShapeError, TraceError, UndecidedSizeError
+from plica.ir.dtypes import DType
 from plica.ir.program import Literal
 from plica.ir.sizes import same
 from plica.ir.types import ArrayType
@@ -66,7 +67,9 @@ def _of_dtype(x: Tracer, values: Any) -> Tracer:
     if found.weak:
         fits = result_dtype([x, values if is_number(values) else found]) == x.dtype
     else:
-        fits = np.can_cast(found.dtype.value, x.dtype.value, "same_kind")
+        # numpy asks no kind of bfloat16, which float16 stands for here
+        first, second = (DType.FLOAT16 if one == DType.BFLOAT16 else one for one in (found.dtype, x.dtype))
+        fits = np.can_cast(first.value, second.value, "same_kind")
     if not fits:
         raise DTypeError(
             f"{user_line()}: values of dtype {found.dtype.value} do not fit an array of {x.dtype.value}; convert the "
