@@ -1,7 +1,8 @@
 """`python -m benchmarks.folding`: whether folding ever trains slower than not folding, on each named circuit.
 
-Forward and backward of the circuit compiled with `fold=True`, beside the same one compiled with `fold=False`. Values
-are compared first. Folded layers of irregular circuits, like hidden Chow-Liu trees, read their inputs in many runs.
+Forward and backward of the circuit compiled with `fold=True`, beside the same one compiled with `fold=False` and equal
+parameters. Values are compared first. Folded layers of irregular circuits, like hidden Chow-Liu trees, read their
+inputs in many runs.
 """
 
 from __future__ import annotations
@@ -30,11 +31,10 @@ def run(spec: Spec, settings: Settings, batch: int) -> dict[str, Any]:
     Raises:
         DisagreementError: Folding changes the values; then nothing is timed.
     """
-    modules = {}
-    for name in (FOLDED, UNFOLDED):
-        torch.manual_seed(0)
-        contender = CONTENDERS[name]
-        modules[name] = contender.compile(contender.equal(spec)).to(settings.device)
+    torch.manual_seed(0)
+    circuit = spec.build()
+    modules = {name: CONTENDERS[name].compile(circuit).to(settings.device) for name in (FOLDED, UNFOLDED)}
+    modules[UNFOLDED].load_state_dict(modules[FOLDED].state_dict())
     compare_values(modules, rows(spec).to(settings.device))
     x = spec.data(batch, settings.device)
     return compare({name: forward_backward(module, x) for name, module in modules.items()}, settings)
