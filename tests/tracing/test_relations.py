@@ -254,6 +254,30 @@ def a_carry_that_grows_in_a_loop_within_loops(x, y):
     return outer(y)
 
 
+@related([N, spec(("m", "n"))], ROWS)
+def a_carry_that_grows_beside_a_loop_that_may_not_share_its_size(x, y):
+    """One inner loop needs that the rows keep their size; another would share the number of rows if that stayed."""
+    first = pnp.sum(y, axis=1)
+
+    @plica.for_loop(0, 2)
+    def outer(i, grown):
+        total, column = pnp.sum(grown, axis=0), pnp.sum(grown, axis=1)
+
+        @plica.for_loop(0, 2)
+        def rows(k, a, b):
+            return pnp.concat([a, x]), pnp.concat([b, total])
+
+        @plica.for_loop(0, 2)
+        def columns(k, c, d):
+            return pnp.concat([c, _zeros(1)]), d
+
+        a, b = rows(total, total)
+        c, d = columns(column, first)
+        return pnp.concat([grown, _zeros(1, x.shape[0]) + pnp.sum(a - b) + pnp.sum(c) + pnp.sum(d)])
+
+    return outer(y)
+
+
 # Branches and calls that mix an argument and a captured array
 
 

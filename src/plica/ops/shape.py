@@ -121,6 +121,16 @@ def _unstack_type(x: ArrayType, *, axis: int) -> tuple[ArrayType, ...]:
     return (array_type((*x.shape[:place], *x.shape[place + 1 :]), x.dtype),) * count
 
 
+def _split_type(x: ArrayType, *, axis: int, sizes: tuple[Dim, ...]) -> tuple[ArrayType, ...]:
+    place = normal_axis(axis, len(x.shape))
+    require_equal_sizes(total(sizes), x.shape[place], f"parts of {sizes} do not make up axis {place} of {x}.")
+    return tuple(array_type((*x.shape[:place], size, *x.shape[place + 1 :]), x.dtype) for size in sizes)
+
+
+def _split(x: Any, *, axis: int, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(np.split(x, np.cumsum(sizes[:-1]), axis))
+
+
 def _roll_type(x: ArrayType, *, shift: tuple[Dim, ...], axis: tuple[int, ...]) -> ArrayType:
     if len(shift) != len(axis):
         raise ShapeError(f"roll was given {len(shift)} shift(s) for {len(axis)} axes.")
@@ -264,6 +274,20 @@ SHAPE = (
         _unstack_type,
         lambda x, *, axis: tuple(np.moveaxis(x, axis, 0)),
         lambda: [sample(_X, axis=0), sample(_X, axis=-1), sample(_X[:1], axis=0), sample(_X[:0], axis=1)],
+        memory=Memory.VIEW,
+        range=as_first,
+        view=View.MOVED,
+    ),
+    Op(
+        "split",
+        _split_type,
+        _split,
+        lambda: [
+            sample(_X, axis=1, sizes=(1, 2)),
+            sample(_X, axis=-1, sizes=(2, 0, 1)),
+            sample(_X, axis=0, sizes=(2,)),
+            sample(_X[:0], axis=1, sizes=(2, 1)),
+        ],
         memory=Memory.VIEW,
         range=as_first,
         view=View.MOVED,

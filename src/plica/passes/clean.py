@@ -17,6 +17,7 @@ from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
 from plica.passes.rewriting import Rewriting
+from plica.passes.splits import split_slices
 from plica.passes.views import move_to_sources
 
 _BY_DEFAULT = Rewriting()
@@ -49,4 +50,4 @@ def _clean(program: Program, rewriting: Rewriting, fired: Fired | None) -> Progr
     while found is not None:  # what is moved through views lets rules fire, after which more may be moved
         program = eliminate_dead_code(share_equations(rewriting.simplify(found, fired)))
         found = move_to_sources(program, rewriting.rules, fired, rewriting.context)
-    return program
+    return split_slices(program)

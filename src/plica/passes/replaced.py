@@ -34,7 +34,7 @@ def inner_variables(program: Program, applied: Sequence[Applied[Any]]) -> dict[E
         for node, inputs in one.replacement.nodes:
             types[node] = _computed(one, node, [types.get(read) or type_of(read) for read in inputs])
             if isinstance(node, Equation) and node is not one.replacement.output:
-                names = names or _names(program)
+                names = names or names_of(program)
                 found[node] = Var(names.fresh(), types[node])
         output, root = one.replacement.output, type_of(one.match.root)
         new = types.get(output) or type_of(output)
@@ -69,7 +69,7 @@ def _place(applied: Applied[Any]) -> str:
     return f"rule {applied.rule.name} at {applied.match.graph.describe(applied.match.root)}"
 
 
-def _names(program: Program) -> Names:
+def names_of(program: Program) -> Names:
     """Names that no variable of the Program has."""
     names = Names()
     made = (var for equation in program.equations for var in equation.outputs)

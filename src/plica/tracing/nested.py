@@ -72,6 +72,15 @@ class Expanded:
         dims = self.input_type[len(self.sizes) + place][0].shape
         return tuple(_entry(dim) for dim in dims)
 
+    def axes(self) -> list[frozenset[tuple[int, int]]]:
+        """For each implicit input, the axes (explicit input, axis) whose size it is."""
+        uses = [
+            (entry, (place, axis))
+            for place in range(len(self.inputs))
+            for axis, entry in enumerate(self.entries(place))
+        ]
+        return [frozenset(use for entry, use in uses if entry == size) for size in range(len(self.sizes))]
+
 
 @dataclass(frozen=True, slots=True)
 class Traced:
@@ -150,8 +159,9 @@ def bind_nested(
         The explicit results, and the structure of what the last function returned.
     """
     scope, line = scope_of(), user_line()
-    attempt, refused = _Attempt([scope.receive(one) for one in inputs]), None
+    attempts, refused = [_Attempt([scope.receive(one) for one in inputs])], None
     for _ in range(_MOST_RETRIES):
+        attempt = attempts.pop(0)
         expanded = expand_args(
             attempt.inputs, shared=strategy.shared, opened=attempt.opened, are_outer=attempt.are_outer
         )
@@ -161,13 +171,14 @@ def bind_nested(
             with scope.builder.at(line):
                 outputs = record(scope, expanded, regions)
         except Retry as retry:
-            attempt = attempt.changed(retry)
+            attempts.insert(0, attempt.changed(retry))
         except ShapeError as error:
+            if refused is not None and str(error) == str(refused):  # sizes that stay do not help against it
+                attempts = [one for one in attempts if not one.are_outer]
             refused = refused or error
-            others = attempt.others(expanded, strategy)
-            if not others:
+            attempts = attempts or attempt.others(expanded, strategy)
+            if not attempts:
                 raise refused from None
-            attempt = others[0]
         else:
             return _explicit(outputs, strategy.numbers(expanded, traced)), traced[-1].structure
     raise TraceError(f"{line}: {op} does not settle on types for its arguments; give them explicit dtypes and shapes.")
@@ -188,9 +199,13 @@ class _Attempt:
     are_outer: bool = False
 
     def others(self, expanded: Expanded, strategy: Strategy) -> list[_Attempt]:
-        """What to try after a refusal: all sizes as outside, then sizes of their own for all that may be resized."""
+        """What to try after a refusal: all sizes as outside, then all but one, then sizes of their own for all."""
         opened = strategy.openable(self.inputs)
-        found = [replace(self, are_outer=True)] if expanded.sizes and not self.are_outer else []
+        found = []
+        if expanded.sizes and not self.are_outer:
+            found.append(replace(self, are_outer=True))
+            if strategy.shared and 1 < len(expanded.sizes) <= _MOST_SIZES:
+                found += [replace(self, are_outer=True, opened=self.opened | axes) for axes in expanded.axes()]
         if not opened <= self.opened:
             found.append(replace(self, opened=self.opened | opened, are_outer=False))
         return found
@@ -208,6 +223,7 @@ def _explicit(outputs: Sequence[Tracer], numbers: Sequence[bool]) -> tuple[Trace
 
 
 _MOST_RETRIES = 50
+_MOST_SIZES = 3  # of which each is left out in turn where not all may be taken to stay: a function is traced for each
 
 
 def expand_args(

@@ -34,7 +34,7 @@ class Rebuilt:
         self._refine = refine
         self._builder = builder = Builder(table)
         self._values: dict[Var, Operand] = {}
-        self._sizes: dict[Var, Dim] = {}  # what nested Programs return no more
+        self._sizes: dict[Var, Dim] = {}  # those that nested Programs made, as the types of their results say them now
         self.consts = [var for var in program.consts if var not in relations and var not in same]
         if any(isinstance(dim, Size) and not isinstance(single_atom(dim), Var) for dim in relations.values()):
             self.consts.sort(key=lambda var: bool(var.type.shape))  # sizes come before the arrays that have them
@@ -110,9 +110,10 @@ class Rebuilt:
         with self._builder.naming([var.name for var in before]):
             after = self._builder.add(found.op.name, *found.inputs, **found.params)
         self._values |= dict(zip(before, after, strict=True))
-        gone = {var for place, var in enumerate(equation.outputs[:count]) if place not in kept}
+        made = frozenset(equation.outputs[:count])
         for old, new in zip(equation.outputs[count:], after[len(kept) :], strict=True):
             for was, dim in zip(old.type.shape, new.type.shape, strict=True):
                 atom = single_atom(was) if isinstance(was, Size) else None
-                if atom in gone:
+                if atom in made:  # it may be returned still, and be known to be an outer size
                     self._sizes[atom] = dim
+                    self._values.pop(atom, None)

@@ -203,12 +203,12 @@ def _may_get_sharper(equation: Equation) -> bool:
 
 
 def _sizes_in_types(program: Program) -> dict[Var, None]:
-    """The variables that sizes within a Program refer to, those of what it hands to nested Programs too."""
-    values: list[Any] = [var.type for var in program.consts]
+    """The variables that sizes within a Program refer to, those within its nested Programs too."""
+    values: list[Any] = [var.type for var in (*program.consts, *program.inputs)]
     for equation in program.equations:
         values += [tuple(equation.params.values()), *(var.type for var in equation.outputs)]
         for region, operands in regions_of(equation):
-            sizes = dict.fromkeys(chain(*(size_variables(var.type) for var in (*region.consts, *region.inputs))))
+            sizes = _sizes_in_types(region)
             given = zip(region.consts, operands, strict=True)
             values += [(Size.of(one),) for var, one in given if var in sizes and isinstance(one, Var)]
     return dict.fromkeys(chain(*map(size_variables, values)))

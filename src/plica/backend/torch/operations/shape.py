@@ -45,6 +45,11 @@ def _unstack(call: Call) -> str:
     return f"torch.unbind({call.tensor(0)}, {axis})" + ("[0]" if len(call.equation.outputs) == 1 else "")
 
 
+def _split(call: Call) -> str:
+    parts = f"{call.tensor(0)}.split({shape_source(call.params['sizes'])}, {call.params['axis']})"
+    return parts + ("[0]" if len(call.equation.outputs) == 1 else "")
+
+
 def _roll(call: Call) -> str:
     if not call.params["axis"]:  # torch would roll the flat array
         return call.tensor(0)
@@ -69,6 +74,7 @@ SHAPE: dict[str, Row] = {
     "concat": Row(_joined("torch.cat")),
     "stack": Row(_joined("torch.stack")),
     "unstack": Row(_unstack),
+    "split": Row(_split),
     "roll": Row(_roll),
     "tril": Row(_triangle("torch.tril"), unsigned=Unsigned.MODULAR),
     "triu": Row(_triangle("torch.triu"), unsigned=Unsigned.MODULAR),
