@@ -304,9 +304,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = Settings(rounds=options.rounds)
     if options.child:
         use_threads(options.threads)
-        model = options.batch, options.units
-        alone = partial(serve, CONTENDERS.get(options.child, CONTENDERS["torch"]), *model)
-        print(json.dumps(together(there, *model, settings) if options.child == _TOGETHER else alone()))
+        if options.child == _TOGETHER:
+            found = together(there, options.batch, options.units, settings)
+        else:
+            found = serve(CONTENDERS[options.child], options.batch, options.units)
+        print(json.dumps(found))
         return
     for name in CONTENDERS.keys() - there.keys():
         print(f"{name} is left out: {' or '.join(CONTENDERS[name].packages)} is not installed.")
