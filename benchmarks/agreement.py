@@ -1,6 +1,6 @@
 """Contenders agree on values before they are timed: the same circuit with equal parameters on the same rows.
 
-A named circuit is described a second time, from the region graph and with given numbers, in the language of each
+A named circuit is described a second time, from its graph and with given numbers, in the language of each
 library that can be told them: Plica's names are those of the field, so one description serves two libraries. Weights
 depend on their shape alone and probabilities on their variable, so it does not matter in which order they are made.
 
@@ -10,7 +10,7 @@ go below -708.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from benchmarks.circuits import CircuitSpec
+    from benchmarks.circuits import Spec
 
 ROWS = 8
 _UNUSUAL = 5  # pixels of a row that do not have their usual value
@@ -31,7 +31,7 @@ class DisagreementError(AssertionError):
     """A contender gives other values than the first."""
 
 
-def described(spec: CircuitSpec, package: str = "plica") -> Any:
+def described(spec: Spec, package: str = "plica") -> Any:
     """The circuit with given parameters, in the language of `plica` or of a package with the same names."""
     parameters, layers, templates = (
         import_module(f"{package}.{name}") for name in ("symbolic.parameters", "symbolic.layers", "templates")
@@ -52,22 +52,15 @@ def described(spec: CircuitSpec, package: str = "plica") -> Any:
     def mixing(shape: tuple[int, ...]) -> Any:
         return parameters.mixing_weight_factory(shape, param_factory=weight)
 
-    return _region_graph(spec, package).build_circuit(
-        input_factory=input_layer,
-        sum_product=spec.sum_product,
-        sum_weight_factory=weight,
-        nary_sum_weight_factory=mixing,
-        num_input_units=spec.num_units,
-        num_sum_units=spec.num_units,
-    )
+    return spec.assemble(package, input_layer, weight, mixing)
 
 
-def rows(spec: CircuitSpec) -> Tensor:
-    """Images near the mode, `(ROWS, D)`."""
+def rows(spec: Spec) -> Tensor:
+    """Rows near the mode, `(ROWS, D)`."""
     import torch
 
     rng = np.random.default_rng(0)
-    variables = np.arange(spec.side**2)
+    variables = np.arange(spec.num_variables)
     found = np.tile(_usual(variables, spec.num_values), (ROWS, 1))
     for row in found:
         places = rng.choice(variables, min(_UNUSUAL, len(variables)), replace=False)
@@ -101,25 +94,6 @@ def compare_values(modules: Mapping[str, nn.Module], x: Tensor) -> dict[str, Any
 
 def _shown(values: Tensor) -> str:
     return ", ".join(f"{one:.6g}" for one in values.flatten()[:3].tolist()) + ", ..."
-
-
-def _region_graph(spec: CircuitSpec, package: str) -> Any:
-    """The region graph, node by node in the classes of another package."""
-    from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
-    from plica.templates.region_graph import RegionNode
-
-    graph = IMAGE_REGION_GRAPHS[spec.region_graph]((1, spec.side, spec.side))
-    if package == "plica":
-        return graph
-    region_graph = import_module(f"{package}.templates.region_graph")
-    inputs: dict[Any, Sequence[Any]] = {one: graph.region_inputs(one) for one in graph.region_nodes}
-    inputs |= {one: graph.partition_inputs(one) for one in graph.partition_nodes}
-    new = {
-        one: (region_graph.RegionNode if isinstance(one, RegionNode) else region_graph.PartitionNode)(list(one.scope))
-        for one in inputs
-    }
-    edges = {new[one]: [new[child] for child in children] for one, children in inputs.items() if children}
-    return region_graph.RegionGraph(list(new.values()), edges, [new[one] for one in graph.outputs])
 
 
 def _usual(variable: Any, num_values: int) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks.circuits import CIRCUITS, CircuitSpec
+from benchmarks.circuits import CIRCUITS, Spec
 from benchmarks.harness import AGAIN, report_of, table, timed
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -106,7 +106,7 @@ class _Worker:
         self._process.wait()
 
 
-def _serve(spec: CircuitSpec, root: Path) -> None:
+def _serve(spec: Spec, root: Path) -> None:
     """Answer requests until there are none left."""
     import plica
     from benchmarks.agreement import rows

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.agreement import described
-from benchmarks.circuits import CircuitSpec
+from benchmarks.circuits import CircuitSpec, Spec
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,13 +30,13 @@ class Contender:
         equal: From a named circuit to what `compile` takes, with given parameters.
     """
 
-    describe: Callable[[CircuitSpec], Any]
+    describe: Callable[[Spec], Any]
     compile: Callable[[Any], nn.Module]
-    equal: Callable[[CircuitSpec], Any] = described
+    equal: Callable[[Spec], Any] = described
 
 
 def _plica(fold: bool = True, optimize: bool = True) -> Contender:
-    return Contender(CircuitSpec.build, partial(_compile_with_plica, fold, optimize))
+    return Contender(methodcaller("build"), partial(_compile_with_plica, fold, optimize))
 
 
 def _compile_with_plica(fold: bool, optimize: bool, circuit: Any) -> nn.Module:
@@ -47,12 +48,13 @@ def _compile_with_plica(fold: bool, optimize: bool, circuit: Any) -> nn.Module:
 FLAGS = ("plica", "plica fold=False", "plica optimize=False", "plica fold=False optimize=False")
 
 
-def _describe_for_cirkit(spec: CircuitSpec) -> Any:
+def _describe_for_cirkit(spec: Spec) -> Any:
     from cirkit.templates.data_modalities import image_data
     from cirkit.templates.utils import Parameterization
 
     normal = Parameterization(activation="none", initialization="normal")
     softmax = Parameterization(activation="softmax", initialization="normal")
+    assert isinstance(spec, CircuitSpec), "only images are described for this peer"
     assert spec.num_values == 256, "this peer's images have 256 values"
     return image_data(
         (1, spec.side, spec.side),

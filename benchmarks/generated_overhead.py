@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.by_hand import Folded, LayerByLayer
-from benchmarks.circuits import CIRCUITS, CircuitSpec
+from benchmarks.circuits import CIRCUITS, Spec
 from benchmarks.harness import Settings, compare, table
 from benchmarks.machine import save, use_threads
 from benchmarks.measures import forward, forward_backward
@@ -72,7 +72,7 @@ def _compare(
     return compare({name: task(module, x) for name, module in modules.items()}, settings)
 
 
-def _modules(spec: CircuitSpec, fold: bool, device: str) -> dict[str, nn.Module]:
+def _modules(spec: Spec, fold: bool, device: str) -> dict[str, nn.Module]:
     """Three modules with equal parameters, checked to give equal values."""
     torch.manual_seed(0)
     compiled = TorchCompiler(fold=fold, optimize=fold).compile(spec.build())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from benchmarks.agreement import compare_values, rows
-from benchmarks.circuits import FORWARD_BATCHES, CircuitSpec
+from benchmarks.circuits import FORWARD_BATCHES, Spec
 from benchmarks.contenders import CONTENDERS, Contender
 from benchmarks.harness import Settings, compare, summary, synchronize
 from benchmarks.machine import peak_memory_mib
@@ -26,7 +26,7 @@ TRAIN_BATCH = 128
 
 
 def measure_speed(
-    spec: CircuitSpec, names: Sequence[str], settings: Settings, batches: Sequence[int] = FORWARD_BATCHES
+    spec: Spec, names: Sequence[str], settings: Settings, batches: Sequence[int] = FORWARD_BATCHES
 ) -> dict[str, Any]:
     """Comparisons: `forward BATCH`, `forward and backward 128`, `training step 128`; compile times; parameters.
 
@@ -48,7 +48,7 @@ def measure_speed(
     return report
 
 
-def measure_memory(spec: CircuitSpec, name: str, device: str) -> dict[str, float]:
+def measure_memory(spec: Spec, name: str, device: str) -> dict[str, float]:
     """The peak of this process in MiB at some points; each includes what came before."""
     peaks = {"imports": peak_memory_mib(device)}
     module = _module(CONTENDERS[name], spec, device)
@@ -62,7 +62,7 @@ def measure_memory(spec: CircuitSpec, name: str, device: str) -> dict[str, float
     return peaks
 
 
-def check_agreement(spec: CircuitSpec, names: Sequence[str], device: str) -> dict[str, Any]:
+def check_agreement(spec: Spec, names: Sequence[str], device: str) -> dict[str, Any]:
     """Compare the values of all contenders under equal parameters; modules are made for it and forgotten."""
     if len(names) < 2:
         return {}
@@ -113,12 +113,12 @@ def _compare(
     return compare({name: task(module, x) for name, module in modules.items()}, settings)
 
 
-def _module(contender: Contender, spec: CircuitSpec, device: str) -> nn.Module:
+def _module(contender: Contender, spec: Spec, device: str) -> nn.Module:
     torch.manual_seed(0)
     return contender.compile(contender.describe(spec)).to(device)
 
 
-def _compile_times(contender: Contender, spec: CircuitSpec, settings: Settings) -> dict[str, Any]:
+def _compile_times(contender: Contender, spec: Spec, settings: Settings) -> dict[str, Any]:
     """Seconds to describe, to compile and to answer first, each from nothing but warm imports."""
     x = spec.data(1, settings.device)
     times: dict[str, list[float]] = {"describe": [], "compile": [], "first forward": []}

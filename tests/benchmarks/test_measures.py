@@ -8,7 +8,7 @@ import torch
 
 from benchmarks import categorical, generated_overhead, inf_safety, random_numbers, run
 from benchmarks.by_hand import Folded, LayerByLayer
-from benchmarks.circuits import CIRCUITS, QUICK, CircuitSpec
+from benchmarks.circuits import CIRCUITS, IMAGES, QUICK, CircuitSpec
 from benchmarks.contenders import CONTENDERS, FLAGS
 from benchmarks.harness import Settings
 from benchmarks.measures import measure_memory, measure_speed
@@ -24,8 +24,8 @@ def tiny(sum_product: str) -> CircuitSpec:
 
 def test_names_say_what_is_measured() -> None:
     assert all(name == spec.name for name, spec in CIRCUITS.items())
-    assert {spec.side for spec in CIRCUITS.values()} == {8, 28}
-    assert {spec.sum_product for spec in CIRCUITS.values()} == {"cp", "cp-t", "tucker"}
+    assert {spec.side for spec in IMAGES.values()} == {8, 28}
+    assert {spec.sum_product for spec in IMAGES.values()} == {"cp", "cp-t", "tucker"}
     assert set(QUICK) <= set(CIRCUITS)
     assert set(FLAGS) <= set(CONTENDERS)
 
