@@ -132,7 +132,7 @@ def _mapped_like(x: Tensor, values: Tensor, *indices: int | Tensor) -> Tensor:
     never = torch.zeros((), dtype=torch.bool, device=x.device)
     for one in arrays:
         never = never & one.detach().flatten()[0].bool()
-    return torch.where(never, values.flatten()[0], x)
+    return torch.where(never, x, x)
 
 
 def _rows_added(x: Tensor, axis: int, rows: Tensor, values: Tensor, *, in_place: bool) -> Tensor:
