@@ -1,5 +1,7 @@
 """Rules that are not Plica's own, for tests, and a circuit for them."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,6 +12,7 @@ from plica.pipeline import PipelineContext
 from plica.rules.view import made
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers.gaussian import ROW
 from plica.symbolic.parameters import Parameter
 
 TIMES_ITSELF = Pattern(Entry("product", "multiply", ("x", "x")))
@@ -36,6 +39,16 @@ def gaussians(weight: Parameter | None = None) -> Circuit:
     return Circuit([*leaves, product, total], {product: leaves, total: [product]}, [total])
 
 
+def _squared_distance(xp: Any, semiring: Any, layer: Any, params: Any, x: Any) -> Any:  # noqa: ARG001
+    mean, stddev = (xp.expand_dims(params[name], axis=1) for name in ("mean", "stddev"))
+    standard = (xp.astype(x, mean.dtype) - mean) / stddev
+    return semiring.from_log(xp, standard * standard * -0.5 + (-xp.log(stddev) - 0.5 * math.log(2.0 * math.pi)))
+
+
+MULTIPLYING = replace(ROW, body=_squared_distance)
+"""The row of Gaussian layers written with products, for rules on Programs to find."""
+
+
 def operations(compiled: Any) -> list[str]:
     """The operations of a compiled circuit's Program, in order."""
     return [equation.op.name for equation in compiled.program.equations]
@@ -44,4 +57,6 @@ def operations(compiled: Any) -> list[str]:
 def compiled_with(circuit: Circuit, **options: Any) -> Any:
     """The circuit compiled in a new context of these options; its parameters depend on the circuit alone."""
     torch.manual_seed(0)
-    return PipelineContext(**options).compile(circuit)
+    context = PipelineContext(**options)
+    context.add_layer_compilation_rule(MULTIPLYING, override=True)
+    return context.compile(circuit)
