@@ -63,9 +63,7 @@ def test_functions_show_what_they_take(name: str) -> None:
     function = _functions()[name]
     signature = inspect.signature(function)
     assert not any(one.annotation is not one.empty for one in signature.parameters.values())
-    shown = "".join(
-        pydoc.plain(pydoc.render_doc(function)).split()
-    )  # Python 3.13 shows long ones on several lines
+    shown = "".join(pydoc.plain(pydoc.render_doc(function)).split())  # Python 3.13 shows long ones on several lines
     assert f"{name.rpartition('.')[2]}{signature}".replace(" ", "") in shown.replace(",)", ")")
     assert inspect.getdoc(function)
     assert pickle.loads(pickle.dumps(function)) is function
