@@ -59,3 +59,16 @@ def test_what_a_program_captures_is_constant() -> None:
 def test_what_does_not_fit_is_refused(options, error, message) -> None:
     with pytest.raises(error, match=message):
         plica.fold_constants(PROGRAM, **options)
+
+
+def test_a_loop_that_is_there_for_its_checks_alone_stays() -> None:
+    def function(x):
+        def grow(index, y, z):
+            return pnp.concat([y, pnp.full((1,), 0.5)]), pnp.concat([z, pnp.full((index,), 0.5)])
+
+        plica.for_loop(0, 2, 1, grow, x, x, preserve_dimensions=False)
+        return pnp.tanh(x)
+
+    folded = plica.fold_constants(plica.trace(function, plica.spec(("n",), "float64")))
+    assert [one.op.name for one in folded.entry.equations] == ["for_loop", "tanh"]
+    np.testing.assert_allclose(folded.compile(backend="torch")(np.ones(3)), np.tanh(np.ones(3)))

@@ -86,12 +86,13 @@ class Origins:
         """The equations that may run once for all calls: they are pure, and read what is constant alone.
 
         A result may be constant though its equation is not among them, as that of a call that reads other things too.
+        A loop without results is there for a check within it, and stays at each call.
         """
         found: dict[Equation, None] = {}
         at_hand = {var: None for var in (*program.consts, *program.inputs) if self.of[var].is_constant}
         for equation in program.equations:
             read = (one for one in reads(equation) if isinstance(one, Var))
-            if equation not in self.impure and all(one in at_hand for one in read):
+            if equation.outputs and equation not in self.impure and all(one in at_hand for one in read):
                 found[equation] = None
                 at_hand.update(dict.fromkeys(equation.outputs))
         return found
