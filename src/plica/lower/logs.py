@@ -89,7 +89,7 @@ def log_form(parameter: Parameter) -> Parameter:
     """The logarithms of a parameter's numbers: NaN where one is negative."""
     output = parameter.output
     kind = _OF_INPUT.get(type(output))
-    if kind is not None:  # most weights are a softmax
+    if kind is not None and isinstance(output, ParameterOp):  # most weights are a softmax
         (source,) = parameter.node_inputs(output)
         return Parameter.from_unary(kind(*output.in_shapes, **output.config), parameter.subgraph(source))
     if isinstance(output, ExpParameter) and _is_log(parameter.node_inputs(output)[0]):
