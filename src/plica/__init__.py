@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from plica.frontend.folding import FoldedProgram, fold_constants
     from plica.frontend.jit import jit
     from plica.frontend.programs import interpret, parse, trace, verify
+    from plica.ir.packed import PackedArray
     from plica.ir.types import spec
     from plica.passes.constants.policy import FoldPolicy
     from plica.symbolic.circuit import Circuit
@@ -26,6 +27,7 @@ __all__ = [
     "FoldCache",
     "FoldPolicy",
     "FoldedProgram",
+    "PackedArray",
     "PipelineContext",
     "Scope",
     "compile",
@@ -49,6 +51,7 @@ _MODULES = {
     "plica.frontend.buffers": ("FoldCache",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
     "plica.passes.constants.policy": ("FoldPolicy",),
+    "plica.ir.packed": ("PackedArray",),
     "plica.ir.types": ("spec",),
     "plica.frontend.contexts": ("PipelineContext", "compile"),
     "plica.symbolic.circuit": ("Circuit",),

@@ -14,6 +14,7 @@ import numpy as np
 from plica.errors import InputError
 from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
+from plica.ir.packed import PackedArray
 from plica.ir.program import Bound
 from plica.ops import OPS
 from plica.passes.rewriting import Rewriting
@@ -53,6 +54,7 @@ def from_dlpack(array: Any) -> Any:
 def result_converter(leaves: Sequence[Any], backend: str) -> Any:
     """What makes arrays of the kind of the arguments of a backend's results; None where they are already."""
     arrays = [leaf for leaf in leaves if not isinstance(leaf, PYTHON_NUMBERS) or is_array(leaf)]
+    arrays = [leaf.data if isinstance(leaf, PackedArray) else leaf for leaf in arrays]
     numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
     if backend == "interpreter":
         return None if numpy else _torch("from_numpy")

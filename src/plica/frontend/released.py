@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import ref
 
@@ -11,6 +11,7 @@ import array_api_compat
 
 from plica.errors import InputError
 from plica.frontend.buffers import is_same
+from plica.ir.packed import PackedArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +51,8 @@ def released(array: Any) -> Any:
         source = ref(array)
     except TypeError:
         return array
+    if isinstance(array, PackedArray):
+        return Released(source, replace(array, data=array.data[:0]))
     xp = array_api_compat.array_namespace(array)
     return Released(source, xp.broadcast_to(xp.zeros((), dtype=array.dtype, device=array.device), array.shape))
 

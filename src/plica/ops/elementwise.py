@@ -379,6 +379,7 @@ ELEMENTWISE = (
         never_raises=ALWAYS,
         agreed=False,
         derivative=Derivative.NONE,
+        converts=True,
     ),
 )
 

@@ -106,7 +106,7 @@ def _estimated(type_: ArrayType, sizes: Sizes) -> int:
 
 
 def _entry_bits(type_: ArrayType) -> int:
-    return 8 * type_.dtype.numpy.itemsize
+    return type_.dtype.bits
 
 
 def _fact(equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Sizes, policy: FoldPolicy) -> Fact:

@@ -222,4 +222,4 @@ def _way(chain: _Chain) -> tuple[tuple[str, str], ...]:
 
 
 def _bits(type_: ArrayType) -> int:
-    return 8 * type_.dtype.numpy.itemsize
+    return type_.dtype.bits

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
@@ -16,7 +15,7 @@ from plica.ops.rules import real_dtype
 VERSION = "2024.12"
 
 
-_UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)
+_UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64, DType.UINT4)
 _KINDS: Mapping[str, Callable[[DType], bool]] = {
     "bool": lambda dtype: dtype.kind == "bool",
     "signed integer": lambda dtype: dtype.kind == "int" and dtype not in _UNSIGNED,
@@ -86,8 +85,8 @@ def integer_info(dtype: DType) -> IntegerInfo:
     """
     if dtype.kind != "int":
         raise DTypeError(f"iinfo tells of integer dtypes, found {dtype.value}; see finfo.")
-    info = np.iinfo(dtype.value)
-    return IntegerInfo(info.bits, int(info.max), int(info.min), dtype)
+    least, most = dtype.limits
+    return IntegerInfo(dtype.bits, most, least, dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from plica.ir.dtypes import DType
+from plica.ir.packed import carrier
 from plica.ir.program import Equation
 from plica.ir.sizes import Dim, Opaque, is_nonnegative
 
@@ -74,8 +75,8 @@ class Row:
 
 
 def dtype_source(dtype: DType) -> str:
-    """The torch dtype as Python text."""
-    return f"torch.{dtype.value}"
+    """The torch dtype as Python text; that in which numbers are moved that are only stored in their own."""
+    return f"torch.{carrier(dtype).value}"
 
 
 def number_source(value: complex) -> str:
