@@ -8,13 +8,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from plica.eager.packed import PackedArray
     from plica.frontend.buffers import FoldCache
     from plica.frontend.contexts import PipelineContext, compile  # noqa: A004 - the word of the field
     from plica.frontend.control import cond, for_loop, scan, while_loop
     from plica.frontend.folding import FoldedProgram, fold_constants
     from plica.frontend.jit import jit
     from plica.frontend.programs import interpret, parse, trace, verify
-    from plica.ir.packed import PackedArray
     from plica.ir.types import spec
     from plica.passes.constants.policy import FoldPolicy
     from plica.symbolic.circuit import Circuit
@@ -51,7 +51,7 @@ _MODULES = {
     "plica.frontend.buffers": ("FoldCache",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
     "plica.passes.constants.policy": ("FoldPolicy",),
-    "plica.ir.packed": ("PackedArray",),
+    "plica.eager.packed": ("PackedArray",),
     "plica.ir.types": ("spec",),
     "plica.frontend.contexts": ("PipelineContext", "compile"),
     "plica.symbolic.circuit": ("Circuit",),

@@ -14,7 +14,6 @@ False
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
@@ -22,11 +21,11 @@ from weakref import WeakValueDictionary
 import array_api_compat
 import numpy as np
 
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.arguments import is_array
 from plica.frontend.executors import torch_function
 from plica.ir.dtypes import as_dtype
-from plica.ir.packed import PackedArray
 
 SMALL = 2**16
 """An array of fewer bytes is told from another one by its entries; reading these takes microseconds."""
@@ -177,7 +176,7 @@ def owned(value: Any, sources: Sequence[Any]) -> Any:
     if array_api_compat.is_torch_array(value):
         return torch_function("owned")(value, sources)
     if isinstance(value, PackedArray):
-        return replace(value, data=owned(value.data, [one.data for one in sources if isinstance(one, PackedArray)]))
+        return value.with_data(owned(value.data, [one.data for one in sources if isinstance(one, PackedArray)]))
     found = np.asarray(value)
     if as_dtype(found.dtype).is_storage:
         return PackedArray.of(found)

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import array_api_compat
 import numpy as np
 
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
-from plica.ir.packed import PackedArray
 from plica.ir.program import Bound
 from plica.ops import OPS
 from plica.passes.rewriting import Rewriting

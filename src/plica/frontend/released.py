@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
 import array_api_compat
 
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.buffers import is_same
-from plica.ir.packed import PackedArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ def released(array: Any) -> Any:
     except TypeError:
         return array
     if isinstance(array, PackedArray):
-        return Released(source, replace(array, data=array.data[:0]))
+        return Released(source, array.with_data(array.data[:0]))
     xp = array_api_compat.array_namespace(array)
     return Released(source, xp.broadcast_to(xp.zeros((), dtype=array.dtype, device=array.device), array.shape))
 

@@ -66,6 +66,11 @@ class DType(Enum):
         self._hash = hash(self.numpy)
 
     @property
+    def carrier(self) -> "DType":
+        """The dtype of whole bytes in which numbers are moved that are stored in less: else itself."""
+        return _CARRIERS.get(self, self)
+
+    @property
     def limits(self) -> tuple[int, int]:
         """The least and the largest integer of an integer dtype."""
         if self.value.startswith("u"):
@@ -97,6 +102,7 @@ def _name_elsewhere(value: object) -> str | None:
     return str(value).rpartition(".")[2] if is_dtype else None
 
 
+_CARRIERS = {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
 FROM_SHORT = {dtype.short: dtype for dtype in DType}
 _KIND_ORDER = ("bool", "int", "float", "complex")
 _PYTHON = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT64, complex: DType.COMPLEX128}

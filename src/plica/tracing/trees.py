@@ -13,7 +13,6 @@ from typing import Any
 
 import optree
 
-from plica.ir.packed import PackedArray
 from plica.ir.types import Spec
 
 _NAMESPACE = "plica"
@@ -23,7 +22,7 @@ Structure = optree.PyTreeSpec
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
     """The leaves of `tree` in order, and its structure; None holds no leaf."""
     leaves, structure = optree.tree_flatten(tree, namespace=_NAMESPACE)
-    parts = (leaf for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type | Spec | PackedArray))
+    parts = (leaf for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type | Spec))
     unknown = dict.fromkeys(map(type, parts))
     if not unknown:
         return leaves, structure

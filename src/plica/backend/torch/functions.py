@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +15,9 @@ from torch import Tensor
 from plica.backend.torch.emit import emit, number_arguments, source
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import RESERVED
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
-from plica.ir.packed import PackedArray
 from plica.ir.program import Bound
 from plica.ir.types import ShapedArray
 from plica.passes.clean import clean
@@ -164,7 +163,7 @@ def from_dlpack(array: Any) -> Tensor:
 def from_numpy(array: Any) -> Any:
     """A tensor of the memory of a numpy array, or of a copy where torch cannot have it; a packed array stays packed."""
     if isinstance(array, PackedArray):
-        return array if isinstance(array.data, Tensor) else replace(array, data=from_numpy(array.data))
+        return array if isinstance(array.data, Tensor) else array.with_data(from_numpy(array.data))
     found = np.asarray(array)
     if not found.dtype.isnative:
         found = found.astype(found.dtype.newbyteorder("="))
@@ -199,7 +198,7 @@ def _now(leaf: Any, device: torch.device | None) -> Any:
 def _moved(one: Any, device: torch.device | None) -> Any:
     """A tensor, or a packed array, on a device; a number as it is."""
     if isinstance(one, PackedArray):
-        return replace(one, data=_moved(one.data, device))
+        return one.with_data(_moved(one.data, device))
     return one.to(device) if isinstance(one, Tensor) and device is not None else one
 
 

@@ -7,9 +7,9 @@
 import torch
 from torch import Tensor
 
+from plica.eager.packed import PackedArray
+from plica.eager.packed import packed as packed_array
 from plica.ir.dtypes import DType
-from plica.ir.packed import PackedArray
-from plica.ir.packed import packed as packed_array
 
 
 def unpacked(array: PackedArray) -> Tensor:

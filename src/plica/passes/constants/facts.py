@@ -44,6 +44,11 @@ class Fact:
     narrow: int
     obstacle: str = ""
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether fewer numbers than it has entries make it up."""
+        return self.is_splat or self.is_expanded
+
 
 def facts_of(
     sources: Iterable[Var], equations: Sequence[Equation], sizes: Sizes, policy: FoldPolicy
@@ -70,6 +75,12 @@ def bits_of(type_: ArrayType, sizes: Sizes) -> int | None:
     """How many bits arrays of a type have; None where a size is not known."""
     count = elements_of(type_, sizes)
     return None if count is None else count * _entry_bits(type_)
+
+
+def bytes_of(type_: ArrayType, sizes: Sizes) -> int | None:
+    """How many bytes they have, of which the last may be filled in part; None where a size is not known."""
+    bits = bits_of(type_, sizes)
+    return None if bits is None else -(-bits // 8)
 
 
 def elements_of(type_: ArrayType, sizes: Sizes) -> int | None:
@@ -163,10 +174,14 @@ def _is_expanded(equation: Equation, var: Var, found: Mapping[Operand, Fact]) ->
 
 
 def _narrow(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> int:
-    """The bits of an entry of the constant whose numbers a result holds: the widest of its operands as large as it."""
+    """The bits of an entry of the constant whose numbers a result holds: the widest of its operands as large as it.
+
+    What is expanded is not as large: scales, each repeated for a block of weights, do not make these wider.
+    """
     row, own = OPS[equation.op.name], _entry_bits(var.type)
     if row.name in _EACH:
-        read: Sequence[Operand] = [one for one in equation.inputs if one.type.shape == var.type.shape]
+        large = (one for one in equation.inputs if one.type.shape == var.type.shape)
+        read: Sequence[Operand] = [one for one in large if one not in found or not found[one].is_repeated]
     else:
         read = equation.inputs[row.view.operands]
     if _is_single(var.type) or not read:

@@ -15,7 +15,7 @@ from plica.ops.rules import real_dtype
 VERSION = "2024.12"
 
 
-_UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64, DType.UINT4)
+_UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)
 _KINDS: Mapping[str, Callable[[DType], bool]] = {
     "bool": lambda dtype: dtype.kind == "bool",
     "signed integer": lambda dtype: dtype.kind == "int" and dtype not in _UNSIGNED,
@@ -28,7 +28,7 @@ _KINDS: Mapping[str, Callable[[DType], bool]] = {
 
 
 def is_kind(dtype: DType, kind: Any) -> bool:
-    """Whether `dtype` is of a kind: its name in the standard, a dtype, or a tuple of them.
+    """Whether `dtype` is of a kind: its name in the standard, a dtype, or a tuple of them; `int4` is of no kind.
 
     Raises:
         DTypeError: There is no such kind.
@@ -39,7 +39,7 @@ def is_kind(dtype: DType, kind: Any) -> bool:
         return dtype == as_dtype(kind)
     if kind not in _KINDS:
         raise DTypeError(f"{kind!r} is no kind of dtypes; there are {', '.join(_KINDS)}.")
-    return _KINDS[kind](dtype)
+    return not dtype.is_storage and _KINDS[kind](dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +114,6 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: object = None, kind: Any = None) -> Mapping[str, DType]:  # noqa: ARG002 - alike everywhere
-        """All dtypes, or those of a kind, by name."""
-        return {dtype.value: dtype for dtype in DType if kind is None or is_kind(dtype, kind)}
+        """The dtypes that are computed with, all or those of a kind, by name."""
+        computed = (dtype for dtype in DType if not dtype.is_storage)
+        return {dtype.value: dtype for dtype in computed if kind is None or is_kind(dtype, kind)}

@@ -6,7 +6,6 @@ from enum import Enum
 from typing import Any
 
 from plica.ir.dtypes import DType
-from plica.ir.packed import carrier
 from plica.ir.program import Equation
 from plica.ir.sizes import Dim, Opaque, is_nonnegative
 
@@ -76,7 +75,7 @@ class Row:
 
 def dtype_source(dtype: DType) -> str:
     """The torch dtype as Python text; that in which numbers are moved that are only stored in their own."""
-    return f"torch.{carrier(dtype).value}"
+    return f"torch.{dtype.carrier.value}"
 
 
 def number_source(value: complex) -> str:

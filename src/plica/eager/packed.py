@@ -13,26 +13,19 @@ takes and gives in these dtypes, and what is kept between calls, is packed. Entr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, final
 
 import array_api_compat
+import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
 
-_CARRIERS = {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
 
-
-def carrier(dtype: DType) -> DType:
-    """The dtype in which numbers of a dtype are moved about, once they are unpacked: itself where it has bytes."""
-    return _CARRIERS.get(dtype, dtype)
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@final
 class PackedArray:
-    """An array of a dtype of four bits.
+    """An array of a dtype of four bits; made by `PackedArray.of`.
 
     Args:
         data: The bytes, in one axis: an array of numpy or a tensor of torch.
@@ -40,9 +33,10 @@ class PackedArray:
         dtype: `int4` or `uint4`.
     """
 
-    data: Any
-    shape: tuple[int, ...]
-    dtype: DType
+    __slots__ = ("__weakref__", "data", "dtype", "shape")
+
+    def __init__(self, data: Any, shape: tuple[int, ...], dtype: DType) -> None:
+        self.data, self.shape, self.dtype = data, shape, dtype
 
     @staticmethod
     def of(array: Any, dtype: object = None) -> PackedArray:
@@ -56,19 +50,23 @@ class PackedArray:
             DTypeError: The dtype is another one, or an integer does not fit it.
         """
         wanted = as_dtype(array.dtype if dtype is None else dtype)
-        if wanted not in _CARRIERS or as_dtype(array.dtype).kind != "int":
+        if not wanted.is_storage or as_dtype(array.dtype).kind != "int":
             raise DTypeError(
                 f"integers are packed as int4 or uint4, found {as_dtype(array.dtype).value} to be packed as "
                 f"{wanted.value}; round them first, and give the dtype."
             )
         if as_dtype(array.dtype).is_storage:
-            array = array.astype(carrier(wanted).numpy)
+            array = np.asarray(array).astype(wanted.carrier.numpy)
         (least, most), given = wanted.limits, array.reshape(-1)
         if len(given) and not least <= (low := int(given.min())) <= (high := int(given.max())) <= most:
             raise DTypeError(
-                f"integers from {low} to {high} do not fit {wanted.value} ({least} to {most}); scale or clip them first."
+                f"integers from {low} to {high} do not fit {wanted.value} ({least} to {most}); scale or clip them."
             )
         return packed(array, wanted)
+
+    def with_data(self, data: Any) -> PackedArray:
+        """The same array, its bytes in other memory."""
+        return PackedArray(data, self.shape, self.dtype)
 
     @property
     def nbytes(self) -> int:
