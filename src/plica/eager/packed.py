@@ -57,8 +57,9 @@ class PackedArray:
             )
         if as_dtype(array.dtype).is_storage:
             array = np.asarray(array).astype(wanted.carrier.numpy)
-        (least, most), given = wanted.limits, array.reshape(-1)
-        if len(given) and not least <= (low := int(given.min())) <= (high := int(given.max())) <= most:
+        least, most = wanted.limits
+        low, high = (int(array.min()), int(array.max())) if prod(array.shape) else (0, 0)
+        if low < least or high > most:
             raise DTypeError(
                 f"integers from {low} to {high} do not fit {wanted.value} ({least} to {most}); scale or clip them."
             )
@@ -93,7 +94,7 @@ class PackedArray:
         found = self.unpacked()
         if array_api_compat.is_torch_array(found):
             found = found.cpu().numpy()
-        return found.astype(self.dtype.numpy if dtype is None else dtype)
+        return np.asarray(found, dtype=self.dtype.numpy if dtype is None else dtype)
 
     def __repr__(self) -> str:
         return f"PackedArray({self.shape}, {self.dtype})"
@@ -104,6 +105,6 @@ def packed(array: Any, dtype: DType) -> PackedArray:
     xp = array_api_compat.array_namespace(array)
     flat = xp.reshape(xp.astype(array, xp.uint8), (-1,))
     if flat.shape[0] % 2:
-        flat = xp.concat((flat, flat[:1]))
+        flat = xp.concat((flat, flat[:1] & 0))
     pairs = xp.reshape(flat, (-1, 2))
     return PackedArray((pairs[:, 0] & 15) | (pairs[:, 1] << 4), tuple(array.shape), dtype)

@@ -164,7 +164,7 @@ class Op:
             DTypeError: It computes with numbers of a dtype in which they are only stored.
         """
         operands = tuple(inputs)
-        if not self.converts and not self.regions:
+        if any(one.dtype.is_storage for one in operands) and not self.converts and not self.regions:
             moved = range(*self.view.operands.indices(len(operands)))
             require_computed(*(one.dtype for place, one in enumerate(operands) if place not in moved))
         given = (tuple(sizes), *operands) if self.regions else operands

@@ -17,6 +17,7 @@ from tests.harness.programs import assert_same
 from tests.harness.random_programs import SIZES
 
 ROW = plica.spec((3,), "float64")
+ROW_OF_INT8 = plica.spec((3, 4), "int8")
 
 
 def _run(fn, *specs, widen=False):
@@ -153,6 +154,102 @@ def test_a_cast_to_a_wider_dtype_moves_below_views() -> None:
     folding = fold(program, run_time=("w",))
     assert [one.op.name for one in folding.split.runtime_fold.equations] == ["permute_dims", "pack"]
     assert folding.report.after == folding.report.before == 12
+
+
+# Dequantization: what is kept is the integers, viewed; what scales them is viewed alike
+
+PER_CHANNEL = {
+    "per tensor": lambda w, s: pnp.astype(w, "float32") * s[0],
+    "per row": lambda w, s: pnp.astype(w, "float32") * s[:, None],
+    "per column": lambda w, s: s[:4] * pnp.astype(w, "float32"),
+    "with zero points": lambda w, s: (pnp.astype(w, "float32") - pnp.astype(w[:, :1], "float32")) * s[:, None],
+    "scales spread out": lambda w, s: pnp.astype(w, "float32") * pnp.broadcast_to(s[:, None], (6, 4)),
+    "in two steps": lambda w, s: pnp.astype(pnp.astype(w, "float16") * 0.5, "float32") * s[:, None],
+}
+SEEN = {
+    "transposed": lambda w: pnp.permute_dims(w, (1, 0)),
+    "packed": lambda w: pnp.pack(w, (1, 0), (2, 3), outer_dims_perm=(1, 0)),
+    "unpacked": lambda w: pnp.unpack(pnp.pack(w, (1, 0), (2, 3)), (1, 0), (2, 3)),
+    "cut": lambda w: w[1:5, ::2],
+    "one row": lambda w: w[2:3],
+    "turned": lambda w: pnp.roll(pnp.flip(w), 1, axis=1),
+    "split": lambda w: pnp.reshape(w, (2, 3, 1, 4)),
+    "transposed and packed": lambda w: pnp.pack(pnp.permute_dims(w, (1, 0)), (0, 1), (2, 3)),
+}
+FOLLOW_UP = ("astype", "multiply", "subtract")
+
+
+@pytest.mark.parametrize("view", SEEN)
+@pytest.mark.parametrize("scaled", PER_CHANNEL)
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_dequantization_moves_below_views(dtype, scaled, view) -> None:
+    def fn(w, s):
+        return SEEN[view](PER_CHANNEL[scaled](w, s))
+
+    specs = plica.spec((6, 4), dtype), plica.spec((6,))
+    folded = plica.fold_constants(plica.trace(fn, *specs), run_time=("w", "s"))
+    plica.verify(folded.entry)
+    assert {one.op.name for one in folded.entry.equations} <= {*FOLLOW_UP}, "every view is folded"
+    kept = [one.type for one in folded.entry.arguments if one.type.dtype == dtype and 24 >= np.prod(one.type.shape) > 6]
+    assert len(kept) <= 1, "the integers are kept once"
+    w, s = np.arange(-12, 12).reshape(6, 4) % 16 - 8, np.linspace(0.5, 2, 6, dtype="float32")
+    (expected,) = plica.interpret(folded.program, w.astype(dtype), s)
+    for backend in ("torch", "interpreter"):
+        assert_same(folded.compile(backend)(w.astype(dtype), s), expected)
+
+
+BLOCKED_VIEWS = {
+    "rows are joined": (lambda w: pnp.reshape(w, (24,)), ["astype", "multiply", "reshape"]),
+    "two are joined": (lambda w: pnp.concat([w, w]), ["astype", "multiply", "concat"]),
+    "it is expanded": (lambda w: pnp.broadcast_to(w, (2, 6, 4)), ["astype", "multiply", "broadcast_to"]),
+    "the result depends on the place": (lambda w: pnp.softmax(w.T), []),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKED_VIEWS)
+def test_dequantization_stays_above_what_scales_cannot_follow(name) -> None:
+    view, expected = BLOCKED_VIEWS[name]
+
+    def fn(w, s):
+        return view(pnp.astype(w, "float32") * s[:, None])
+
+    folding = fold(plica.trace(fn, plica.spec((6, 4), "int8"), plica.spec((6,))), run_time=("w", "s"))
+    assert [one.op.name for one in folding.split.entry.equations] == expected
+
+
+def test_what_may_raise_stays_above_views() -> None:
+    spec = plica.spec((3,), "int32")
+    program = plica.trace(lambda w, s: (pnp.astype(w, "int32") // s[:, None])[:1], ROW_OF_INT8, spec)
+    after = eliminate_dead_code(postpone(program, dict.fromkeys(program.equations)).program)
+    assert [op for op, _ in _ops(after)] == [op for op, _ in _ops(program)]
+
+
+BLOCKS = {  # scales of blocks of columns, as weights of four bits have
+    "repeated": lambda w, s: pnp.astype(w, "float32") * pnp.repeat(s, 4, axis=1),
+    "by an axis": lambda w, s: pnp.reshape(
+        pnp.astype(pnp.reshape(w, (64, 16, 4)), "float32") * s[:, :, None], (64, 64)
+    ),
+    "spread out": lambda w, s: (
+        pnp.astype(w, "float32") * pnp.reshape(pnp.broadcast_to(s[:, :, None], (64, 16, 4)), (64, 64))
+    ),
+}
+
+
+@pytest.mark.parametrize("seen", ["as it is", "transposed", "packed"])
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(("dtype", "bits"), [("int8", 8), ("int4", 4)])
+def test_weights_are_never_widened_by_default(dtype, bits, name, seen) -> None:
+    views = {"as it is": lambda w: w, "transposed": SEEN["transposed"], "packed": lambda w: pnp.pack(w, (0, 1), (8, 8))}
+
+    def fn(x, w, s):
+        return x * views[seen](BLOCKS[name](w, s))
+
+    size = (8, 8, 8, 8) if seen == "packed" else (64, 64)
+    program = plica.trace(fn, plica.spec(size), plica.spec((64, 64), dtype), plica.spec((64, 16)))
+    kept = fold(program, run_time=("w", "s")).report
+    assert kept.after <= kept.before == 64 * 64 * bits // 8 + 64 * 16 * 4
+    wide = fold(program, run_time=("w", "s"), policy=FoldPolicy(widen=True)).report
+    assert wide.after == 64 * 64 * 4, "unless it is asked for"
 
 
 def test_a_cast_that_is_read_elsewhere_too_stays() -> None:
