@@ -74,3 +74,14 @@ def test_arrays_are_made_of_numbers_and_of_other_arrays() -> None:
     assert pnp.full((3,), 7, dtype="int4").unpacked().tolist() == [7, 7, 7]
     with pytest.raises(DTypeError, match=r"the number 9 does not fit int4 \(-8 to 7\)"):
         pnp.asarray([1, 9], dtype="int4")
+
+
+@pytest.mark.parametrize("kind", [*MAKE, "packed"])
+def test_one_dtype_of_four_bits_is_not_the_other(kind) -> None:
+    def make(numbers):
+        array = np.array(numbers)
+        return PackedArray.of(array, "int4") if kind == "packed" else MAKE[kind](array, "int4")
+
+    assert PackedArray.of(make([1, 7]), "uint4").unpacked().tolist() == [1, 7]
+    with pytest.raises(DTypeError, match=r"integers from -7 to 1 do not fit uint4 \(0 to 15\)"):
+        PackedArray.of(make([1, -7]), "uint4")

@@ -50,20 +50,22 @@ class PackedArray:
             DTypeError: The dtype is another one, or an integer does not fit it.
         """
         wanted = as_dtype(array.dtype if dtype is None else dtype)
-        if not wanted.is_storage or as_dtype(array.dtype).kind != "int":
+        given = array.unpacked() if isinstance(array, PackedArray) else array
+        own = as_dtype(given.dtype)
+        if not wanted.is_storage or own.kind != "int":
             raise DTypeError(
-                f"integers are packed as int4 or uint4, found {as_dtype(array.dtype).value} to be packed as "
-                f"{wanted.value}; round them first, and give the dtype."
+                f"integers are packed as int4 or uint4, found {own.value} to be packed as {wanted.value}; round them "
+                "first, and give the dtype."
             )
-        if as_dtype(array.dtype).is_storage:
-            array = np.asarray(array).astype(wanted.carrier.numpy)
-        least, most = wanted.limits
-        low, high = (int(array.min()), int(array.max())) if prod(array.shape) else (0, 0)
+        if own.is_storage:
+            given = np.asarray(given).astype(own.carrier.numpy)
+        (least, most), is_empty = wanted.limits, not prod(given.shape)
+        low, high = (0, 0) if is_empty or own is wanted else (int(given.min()), int(given.max()))
         if low < least or high > most:
             raise DTypeError(
                 f"integers from {low} to {high} do not fit {wanted.value} ({least} to {most}); scale or clip them."
             )
-        return packed(array, wanted)
+        return packed(given, wanted)
 
     def with_data(self, data: Any) -> PackedArray:
         """The same array, its bytes in other memory."""

@@ -252,6 +252,55 @@ def test_weights_are_never_widened_by_default(dtype, bits, name, seen) -> None:
     assert wide.after == 64 * 64 * 4, "unless it is asked for"
 
 
+@st.composite
+def quantized_chains(draw):
+    """A function of integers (2, 6, 4) and of a source of scales that views, scales and shifts them in any order."""
+    steps = draw(
+        st.lists(st.sampled_from(["scale", "shift", "turn", "flip", "cut", "pack", "split", "join"]), max_size=6)
+    )
+    numbers = draw(st.lists(st.integers(0, 63), min_size=12, max_size=12))
+
+    def fn(w, s):
+        value, rest = pnp.astype(w, "float32"), iter(numbers)
+        for step in steps:
+            number = next(rest)
+            axis = number % value.ndim
+            if step in ("scale", "shift"):
+                size = [dim if number >> place & 1 else 1 for place, dim in enumerate(value.shape)]
+                few = pnp.reshape(s[: int(np.prod(size))], size)
+                value = value * few if step == "scale" else few - value
+            elif step == "turn":
+                value = pnp.permute_dims(value, (*range(axis, value.ndim), *range(axis)))
+            elif step == "flip":
+                value = pnp.roll(pnp.flip(value, axis=axis), 1, axis=number % 2)
+            elif step == "cut":
+                value = value[1:] if value.shape[0] > 1 else value[:, :1]
+            elif step == "join":
+                value = pnp.reshape(value, (-1, value.shape[-1]))
+            elif step == "split" or value.ndim > 4:
+                value = pnp.reshape(value, (1, value.shape[0], -1, value.shape[-1]))
+            elif value.shape[axis] % 2 == 0:
+                value = pnp.pack(value, (axis,), (2,))
+        return value
+
+    return fn
+
+
+@settings(max_examples=60, deadline=None)
+@given(quantized_chains(), st.sampled_from(["int8", "int4"]))
+def test_whatever_is_done_to_integers_has_the_same_bits_and_grows_nothing(fn, dtype) -> None:
+    program = plica.trace(fn, plica.spec((2, 6, 4), dtype), plica.spec((48,)))
+    policy = FoldPolicy(max_growth=0)
+    folded = plica.fold_constants(program, run_time=("w", "s"), policy=policy)
+    plica.verify(folded.entry)
+    w, s = (np.arange(48) * 5 % 16 - 8).reshape(2, 6, 4).astype(dtype), np.linspace(-1, 1, 48, dtype="float32")
+    (expected,) = plica.interpret(program, w, s)
+    run = folded.compile("interpreter")
+    assert np.array_equal(run(w, s), expected)
+    assert folded.report().after <= folded.report().before
+    assert run.num_bytes <= folded.report().after
+
+
 def test_a_cast_that_is_read_elsewhere_too_stays() -> None:
     def fn(w):
         wide = pnp.astype(w, "float32")
