@@ -83,6 +83,31 @@ def test_reshaping_is_followed_unless_a_block_is_cut(shape, is_one) -> None:
     assert _agrees("reshape", {"shape": shape}, *_arrays(is_one)) is not is_cut
 
 
+@pytest.mark.parametrize("is_one", BESIDE)
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (2, 0), (0, 1, 2)])
+def test_reading_at_indices_is_followed_where_its_axes_are_of_one_kind(axes, is_one) -> None:
+    large, small = _arrays(is_one)
+    places = [np.array([[1, 0], [1, -1]]) % large.shape[axis] for axis in axes]
+    done = follow("gather", large.shape, small.shape, {"axes": axes})
+    assert (done is None) == (len({is_one[axis] for axis in axes}) > 1)
+    if done is not None:
+        name, params = done
+        rest = OPS[name].reference(small, *(places if name == "gather" else ()), **params)
+        expected = OPS["gather"].reference(large * small, *places, axes=axes)
+        assert np.array_equal(OPS["gather"].reference(large, *places, axes=axes) * rest, expected)
+
+
+@pytest.mark.parametrize("is_one", BESIDE)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_taking_along_an_axis_is_followed_always(axis, is_one) -> None:
+    large, small = _arrays(is_one)
+    places = np.array([1, 0, 1])
+    name, params = follow("take", large.shape, small.shape, {"axis": axis})
+    rest = OPS[name].reference(small, *((places,) if name == "take" else ()), **params)
+    expected = OPS["take"].reference(large * small, places, axis=axis)
+    assert np.array_equal(OPS["take"].reference(large, places, axis=axis) * rest, expected)
+
+
 def test_sizes_that_have_names_are_neither_joined_nor_split() -> None:
     n = Size.of(Var("n", SCALAR_SIZE, is_size=True))
     assert follow("reshape", (n, 4), (n, 1), {"shape": (n, 2, 2)}) == ("reshape", {"shape": (n, 1, 1)})

@@ -198,6 +198,43 @@ def test_dequantization_moves_below_views(dtype, scaled, view) -> None:
         assert_same(folded.compile(backend)(w.astype(dtype), s), expected)
 
 
+READ = {
+    "rows": lambda v, i: v[i],
+    "taken rows": lambda v, i: pnp.take(v, i, axis=0),
+    "rows that are known": lambda v, i: v[pnp.asarray([3, 1])] * pnp.astype(i[:2, None], "float32"),
+    "columns of a row": lambda v, i: v[2][i],
+    "rows of what is turned": lambda v, i: pnp.permute_dims(v, (1, 0))[i],
+    "twice": lambda v, i: v[i][pnp.asarray([1, 0])],
+}
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("beside", [lambda s: s[:, None], lambda s: s[:1], lambda s: s])
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_of_a_table_only_what_is_read_is_dequantized(dtype, beside, name) -> None:
+    def fn(i, w, s):
+        return READ[name](pnp.astype(w, "float32") * beside(s), i)
+
+    traced = plica.jit(fn)
+    i, w, s = np.array([5, 0, 5]), (np.arange(64) * 5 % 16 - 8).reshape(8, 8), np.linspace(0.5, 2, 8, dtype="float32")
+    expected = traced(i, w.astype(dtype), s)
+    folded = plica.fold_constants(traced.bound, run_time=("w", "s"))
+    plica.verify(folded.entry)
+    wide = [one for equation in folded.entry.equations for one in equation.outputs if one.type.dtype == "float32"]
+    assert max(np.prod(one.type.shape) for one in wide) <= 24
+    for backend in ("torch", "interpreter"):
+        assert_same(folded.compile(backend)(i, w.astype(dtype), s), expected)
+
+
+def test_reads_that_are_more_than_the_table_leave_it_as_it_is() -> None:
+    def fn(i, w):
+        return (pnp.astype(w, "float32") * 0.5)[i]
+
+    for rows, expected in ((4, ["gather", "astype", "multiply"]), (5, ["astype", "multiply", "gather"])):
+        program = plica.trace(fn, plica.spec((rows,), "int64"), plica.spec((4, 4), "int8"))
+        assert [one.op.name for one in fold(program, run_time=("w",)).split.entry.equations] == expected
+
+
 BLOCKED_VIEWS = {
     "rows are joined": (lambda w: pnp.reshape(w, (24,)), ["astype", "multiply", "reshape"]),
     "two are joined": (lambda w: pnp.concat([w, w]), ["astype", "multiply", "concat"]),

@@ -98,8 +98,8 @@ def work_of(equation: Equation, sizes: Sizes) -> int:
     """
     if OPS[equation.op.name].memory is Memory.VIEW:
         return 1
-    read = [_estimated(one.type, sizes) for one in equation.inputs]
-    written = [_estimated(one.type, sizes) for one in equation.outputs]
+    read = [estimated(one.type, sizes) for one in equation.inputs]
+    written = [estimated(one.type, sizes) for one in equation.outputs]
     work = sum(read) + sum(written)
     if equation.op.name in _CONTRACTIONS and len(read) > 1:
         work += isqrt(prod((*read[:2], *written[:1])))
@@ -112,7 +112,8 @@ def _times(equation: Equation, sizes: Sizes) -> int:
     return evaluate(length, lambda atom: sizes.get(atom, UNKNOWN)) if isinstance(length, int | Size) else 1
 
 
-def _estimated(type_: ArrayType, sizes: Sizes) -> int:
+def estimated(type_: ArrayType, sizes: Sizes) -> int:
+    """How many entries arrays of a type have, where sizes that are not known are guessed."""
     return prod(evaluate(dim, lambda atom: sizes.get(atom, UNKNOWN)) for dim in type_.shape)
 
 

@@ -26,10 +26,10 @@ Done = tuple[str, Params] | None
 
 def follow(view: str, large: Shape, small: Shape, params: Params) -> Done:
     """What is done to the small array: an operation and its parameters; None where nothing would do."""
+    if view in READS:
+        return READS[view](large, small, params)
     row = _ROWS.get(view)
-    if row is None:
-        return None
-    found = row(large, small, params)
+    found = None if row is None else row(large, small, params)
     return None if found is None else (view, found)
 
 
@@ -78,6 +78,19 @@ def _reshape(large: Shape, small: Shape, params: Params) -> Params | None:
     return {"shape": tuple(shape)}
 
 
+def _gather(large: Shape, small: Shape, params: Params) -> Done:
+    axes = params["axes"]
+    if not _is_one_block(large, small, axes):
+        return None
+    is_whole = all(small[axis] == large[axis] for axis in axes)
+    return ("gather", params) if is_whole else ("squeeze", {"axis": tuple(axes)})
+
+
+def _take(large: Shape, small: Shape, params: Params) -> Done:
+    is_whole = small[params["axis"]] == large[params["axis"]]
+    return ("take", params) if is_whole else ("reshape", {"shape": small})  # as it is
+
+
 def _group(large: Shape, new: Shape, at: int, to: int) -> tuple[int, int] | None:
     """The ends of the shortest runs of axes with as many entries in both shapes; named sizes match alone."""
     if at == len(large) or to == len(new):
@@ -100,6 +113,9 @@ def _is_one_block(large: Shape, small: Shape, axes: Any) -> bool:
     """Whether the small array has all entries along these axes, or one for all of them."""
     return len({small[axis] == 1 for axis in axes if large[axis] != 1}) < 2
 
+
+READS: Mapping[str, Callable[[Shape, Shape, Params], Done]] = {"gather": _gather, "take": _take}
+"""Views that have further operands, which say what is read."""
 
 _ROWS: Mapping[str, Callable[[Shape, Shape, Params], Params | None]] = {
     "permute_dims": _alike,

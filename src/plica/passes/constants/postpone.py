@@ -5,9 +5,11 @@ r"""Operations that expand constants move below elementwise operations, which ca
     view(widen(a, s))       -> widen(view(a), v(s))   widen: a cast of a to a wider dtype, and elementwise operations of
                                                       it and of scalars and small arrays s (dequantization); where
                                                       nothing else reads it, and a view v of s does (`following.py`)
+    read(widen(a, s), i)    -> widen(read(a, i), v(s))    read: at indices, constant or not, that are not more than the
+                                                      entries of a; so a call widens what it reads of a table
 
-Blocked are operations whose result at one place depends on another place, that may raise an error, or that read what is
-not constant. What else reads an expanded value goes on reading it.
+Blocked are operations whose result at one place depends on another place, that may raise an error, or, but for reads,
+that read what is not constant. What else reads an expanded value goes on reading it.
 
 >>> import plica.tracing.namespace as xp
 >>> from plica.ir.types import spec
@@ -32,7 +34,8 @@ from plica.ir.op import View
 from plica.ir.program import Equation, Operand, Program, Var
 from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops import ELEMENTWISE, OPS
-from plica.passes.constants.following import follow
+from plica.passes.constants.facts import estimated
+from plica.passes.constants.following import READS, follow
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
 _EXPANDS = ("broadcast_to", "full")
@@ -97,7 +100,10 @@ class _Pass:
     def run(self) -> Postponed:
         """Each equation as it is, or in other terms."""
         for equation in self.program.equations:
-            if equation not in self.foldable or len(equation.outputs) != 1 or equation.outputs[0].type == SCALAR_SIZE:
+            is_array = len(equation.outputs) == 1 and equation.outputs[0].type != SCALAR_SIZE
+            if is_array and equation.op.name in READS:
+                self._view(equation)
+            elif not is_array or equation not in self.foldable:
                 self.equations.append(equation)
             elif equation.op.name in _EACH:
                 self._each(equation)
@@ -125,21 +131,32 @@ class _Pass:
     def _view(self, equation: Equation) -> None:
         row, (output,) = OPS[equation.op.name], equation.outputs
         first = equation.inputs[0] if equation.inputs else None
-        if first is None or row.view not in (View.MOVED, View.SELECTED) or len(equation.inputs) > 1:
+        if first is None or row.view not in (View.MOVED, View.SELECTED):
             self.equations.append(equation)
             return
         chain = self.widened.get(first)
-        if chain is not None and row.name not in _EXPANDS and self.num_readers.get(first, 1) == 1:
+        if chain is not None and self._is_alone(equation, chain):
             beside = self._beside(equation, chain)
             if beside is not None:
                 self._below(equation, chain, beside)
                 return
         self.equations.append(equation)
+        if len(equation.inputs) > 1:
+            return
         before = self.expanded.get(first, _Chain(first, ()))
         if row.name in _EXPANDS and all(step.op.name in _EXPANDS for step in before.steps):
             self.expanded[output] = _Chain(before.core, (equation,))  # a broadcast of a broadcast is one
         elif (row.name in _EXPANDS or before.steps) and len(before.steps) < _MOST and row.view is View.MOVED:
             self.expanded[output] = _Chain(before.core, (*before.steps, equation))
+
+    def _is_alone(self, view: Equation, chain: _Chain) -> bool:
+        """Whether nothing but a view reads a widened value, and the view makes no more work of what is done before."""
+        if view.op.name in _EXPANDS or self.num_readers.get(view.inputs[0], 1) > 1:
+            return False
+        if len(view.inputs) > 1:
+            sizes = [estimated(one, {}) for one in (view.outputs[0].type, chain.core.type)]
+            return view.op.name in READS and sizes[0] <= sizes[1]
+        return True
 
     def _beside(self, view: Equation, chain: _Chain) -> dict[Operand, _Way] | None:
         """What is done to the arrays beside a widened value so that they fit its view; None where nothing would do."""
@@ -157,14 +174,14 @@ class _Pass:
     def _below(self, equation: Equation, chain: _Chain, beside: Mapping[Operand, _Way]) -> None:
         """A view of a widened value: of the narrow one, and of what is beside it, and then widened."""
         (output,) = equation.outputs
-        core = self._append(equation, (chain.core,))
+        core = self._append(equation, (chain.core, *equation.inputs[1:]))
         viewed: dict[Operand, Operand] = {chain.core: core}
         for one, way in beside.items():
             viewed[one] = one
             for name, params in way:
-                viewed[one] = self._viewed(
-                    replace(equation, op=replace(equation.op, name=name), params=params), viewed[one]
-                )
+                op = replace(equation.op, name=name)
+                rest = equation.inputs[1:] if name == equation.op.name else ()
+                viewed[one] = self._viewed(replace(equation, op=op, inputs=(viewed[one], *rest), params=params))
         steps = []
         for step in chain.steps:
             inputs = [viewed.get(one, one) for one in step.inputs]
@@ -172,11 +189,11 @@ class _Pass:
             steps.append(self.equations[-1])
         self.widened[output] = _Chain(core, tuple(steps))
 
-    def _viewed(self, equation: Equation, operand: Operand) -> Var:
+    def _viewed(self, equation: Equation) -> Var:
         """A view of what is beside a widened value, below its own casts where it has some."""
-        (type_,) = OPS[equation.op.name].types([operand.type], equation.params)
+        (type_,) = OPS[equation.op.name].types([one.type for one in equation.inputs], equation.params)
         output = Var(self.names.fresh(), type_)
-        self._view(replace(equation, inputs=(operand,), outputs=(output,)))
+        self._view(replace(equation, outputs=(output,)))
         return output
 
     # Elementwise operations
