@@ -1,5 +1,8 @@
 """int4 and uint4 through both backends: what moves them, casts, control flow, constants; arithmetic is refused."""
 
+import gc
+import weakref
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -221,7 +224,12 @@ def test_a_change_of_the_entries_is_noticed(backend, kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_sources_are_released(kind) -> None:
     run = plica.fold_constants(PROGRAM, run_time=("w", "scale")).compile(release_sources=True)
-    assert np.allclose(run(X, w=KINDS[kind](W.copy()), scale=SCALE), _expected(), atol=1e-5)
+    weights = KINDS[kind](W.copy())
+    assert np.allclose(run(X, w=weights, scale=SCALE), _expected(), atol=1e-5)
+    source = weakref.ref(weights)
+    del weights
+    gc.collect()
+    assert source() is None
     assert np.allclose(run(X), _expected(), atol=1e-5)
     other = (-W.astype("int8") // 2).astype("int4")
     run.update(w=KINDS[kind](other))

@@ -147,6 +147,8 @@ class TorchFunction:
 
 def _from_array(leaf: Any) -> Converter | None:
     """What makes a tensor of an array of another library; None for tensors and numbers."""
+    if isinstance(leaf, np.ndarray | np.generic) and as_dtype(leaf.dtype).is_storage:
+        return _in_bytes
     if isinstance(leaf, np.ndarray | np.generic | PackedArray):
         return from_numpy
     if isinstance(leaf, Tensor | bool | int | float | complex):
@@ -174,6 +176,12 @@ def from_numpy(array: Any) -> Any:
     if as_dtype(found.dtype).is_storage:
         return from_numpy(PackedArray.of(found))
     return torch.from_numpy(found)
+
+
+def _in_bytes(array: Any) -> Tensor:
+    """Integers of four bits in a byte each, as numpy has them and generated code reads them."""
+    found: Tensor = from_numpy(array.astype(as_dtype(array.dtype).carrier.numpy))
+    return found
 
 
 def to_numpy(tensor: Any) -> Any:

@@ -12,10 +12,9 @@ from plica.eager.packed import packed as packed_array
 from plica.ir.dtypes import DType
 
 
-def unpacked(array: PackedArray) -> Tensor:
-    """The integers, in a byte each."""
-    found: Tensor = array.unpacked()
-    return found
+def unpacked(array: PackedArray | Tensor) -> Tensor:
+    """The integers in a byte each, in which arrays of numpy have them already."""
+    return array if isinstance(array, Tensor) else array.unpacked()
 
 
 def packed(x: Tensor, dtype: str) -> PackedArray:
