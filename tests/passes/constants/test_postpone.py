@@ -370,3 +370,13 @@ def test_a_parameter_that_is_expanded_and_computed_with_is_kept_small() -> None:
     )
     assert folding.report.after == 16
     assert [one.op.name for one in folding.split.runtime_fold.equations] == ["sqrt", "exp"]
+
+
+def test_a_set_that_entries_are_looked_up_in_is_no_array_beside_them() -> None:
+    def fn(w, some):
+        return pnp.isin(pnp.astype(w, "int8"), some)[1:, 1:]
+
+    program = plica.trace(fn, plica.spec((4, 4), "int4"), plica.spec((4,), "int8"))
+    folded = plica.fold_constants(program, run_time=("w", "some"))
+    w, some = np.arange(16).reshape(4, 4).astype("int4"), np.array([5, 1, 2, 6], "int8")
+    assert folded.compile("interpreter")(w, some).tolist() == plica.interpret(program, w, some)[0].tolist()

@@ -38,6 +38,7 @@ from plica.passes.constants.facts import estimated
 from plica.passes.constants.following import READS, follow
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
+_BROADCAST = _EACH - {"isin"}  # whose operands broadcast
 _EXPANDS = ("broadcast_to", "full")
 _Way = tuple[tuple[str, Mapping[str, Any]], ...]  # operations on one array, one after the other
 _MOST = 8  # steps that are done again behind one operation, so that the pass stays linear
@@ -213,10 +214,10 @@ class _Pass:
         """Note a cast to a wider dtype, and what is elementwise behind one with nothing as large beside it."""
         (output,) = equation.outputs
         large = [one for one in dict.fromkeys(equation.inputs) if one.type.shape == output.type.shape]
-        if self.widen or not output.type.shape or len(large) != 1 or not self._never_raises(equation):
+        if self.widen or equation.op.name not in _BROADCAST or not output.type.shape or len(large) != 1:
             return
         before = self.widened.get(large[0], _Chain(large[0], ()))
-        is_wider = _bits(output.type) > _bits(before.core.type)
+        is_wider = _bits(output.type) > _bits(before.core.type) and self._never_raises(equation)
         if is_wider and (before.steps or equation.op.name == "astype") and len(before.steps) < _MOST:
             self.widened[output] = _Chain(before.core, (*before.steps, equation))
 
