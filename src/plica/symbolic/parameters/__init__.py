@@ -8,6 +8,7 @@ Parameter((3,): TensorParameter -> SquareParameter)
 from plica.symbolic.parameters.contract import (
     EinsumParameter,
     FlattenParameter,
+    LogEinsumExpParameter,
     LogMatMulExpParameter,
     MatMulParameter,
 )
@@ -16,14 +17,12 @@ from plica.symbolic.parameters.elementwise import (
     ConjugateParameter,
     ExpParameter,
     HadamardParameter,
-    LogAbsParameter,
     LogAddExpParameter,
     LogParameter,
     LogSigmoidParameter,
     LogSoftplusParameter,
     ScaledSigmoidParameter,
     SigmoidParameter,
-    SignedLogParameter,
     SoftplusParameter,
     SquareParameter,
     SumParameter,
@@ -58,6 +57,14 @@ from plica.symbolic.parameters.reduce import (
 )
 from plica.symbolic.parameters.rules import ComposedParameter, LeafRow, OperationRow, ParameterRow
 from plica.symbolic.parameters.select import ConcatParameter, IndexParameter, MixingWeightParameter
+from plica.symbolic.parameters.signed import (
+    LogSizeParameter,
+    SignedLogParameter,
+    SignParameter,
+    StackParameter,
+    SumSignParameter,
+    SumSizeParameter,
+)
 
 __all__ = [
     "Array",
@@ -75,11 +82,12 @@ __all__ = [
     "KroneckerParameter",
     "KroneckerSumParameter",
     "LeafRow",
-    "LogAbsParameter",
     "LogAddExpParameter",
+    "LogEinsumExpParameter",
     "LogMatMulExpParameter",
     "LogParameter",
     "LogSigmoidParameter",
+    "LogSizeParameter",
     "LogSoftmaxParameter",
     "LogSoftplusParameter",
     "MatMulParameter",
@@ -102,11 +110,15 @@ __all__ = [
     "ScaledSigmoidParameter",
     "Shape",
     "SigmoidParameter",
+    "SignParameter",
     "SignedLogParameter",
     "SoftmaxParameter",
     "SoftplusParameter",
     "SquareParameter",
+    "StackParameter",
     "SumParameter",
+    "SumSignParameter",
+    "SumSizeParameter",
     "TensorParameter",
     "UnaryOp",
     "dereferenced",
