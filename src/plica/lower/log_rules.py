@@ -22,6 +22,8 @@ import numpy as np
 
 from plica.symbolic.parameters import (
     ClampParameter,
+    ClampSignParameter,
+    ClampSizeParameter,
     ConcatParameter,
     ConjugateParameter,
     ConstantParameter,
@@ -182,10 +184,14 @@ _EINSUM_OF_ONE = _product(_log_einsum)
 
 
 def _clamp(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
-    """A clamp to numbers that are not negative: of negative ones it takes no notice but that they are below."""
+    """A clamp around 0, or to positive numbers: of negative ones that takes no notice but that they are below."""
     (given,) = inputs
     logs = given.size
     if given.sign is not None:
+        if op.vmin is None or op.vmin < 0:
+            below, above = (inf if one is None else _log_of(abs(one)) for one in (op.vmin, op.vmax))
+            kinds = (ClampSizeParameter, ClampSignParameter)
+            return SignedLog(*(add(kind(op.shape, op.shape, below=below, above=above), *given) for kind in kinds))
         logs = add(SignedLogParameter(op.shape, op.shape, positive_part=True), *given)
     clamp = ClampParameter(op.shape, vmin=_log_bound(op.vmin), vmax=_log_bound(op.vmax))
     return SignedLog(add(clamp, logs))
@@ -193,7 +199,11 @@ def _clamp(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
 
 def _log_bound(bound: float | None) -> float | None:
     """The logarithm of a bound of numbers that are not negative."""
-    return None if bound is None else log(bound) if bound > 0 else -inf
+    return None if bound is None else _log_of(max(bound, 0.0))
+
+
+def _log_of(number: float) -> float:
+    return log(number) if number > 0 else -inf
 
 
 def _square(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:

@@ -83,12 +83,18 @@ def _is_other(logs: Any) -> bool:
     """Whether a node computes other logarithms than of a number that is there."""
     if isinstance(logs, ConstantParameter):
         value = np.asarray(logs.value, dtype=np.float64)
-        return bool(((value > -inf) & (value < _SMALL)).any())
+        return bool(((value > -inf) & (value < log(_LEAST))).any())
     return not isinstance(logs, (LogParameter, *MOVED))
 
 
 _LEAST = 1e-30
-_SMALL = log(_LEAST)  # constants below are computed in logarithms: they, or what multiplies them, may leave float32
+"""Constants below are computed in logarithms: they, or what multiplies them, may leave float32."""
+
+
+def _is_small(node: Any) -> bool:
+    """Whether a node is a constant with such an entry."""
+    value = _known(node)
+    return value is not None and bool(((value != 0) & (np.abs(value) < _LEAST)).any())
 
 
 class _Logs:
@@ -124,14 +130,10 @@ class _Logs:
             return _is_log(source) and excludes_negative(self.numbers(self.parameter.node_inputs(source)[0]).range)
         if kind not in LOG_RULES or None in ranges:  # maybe complex
             return False
-        if kind is ClampParameter and not excludes_negative(self.numbers(node).range):
-            return False
-        return (
-            kind in PRODUCTS
-            or all(map(excludes_negative, ranges))
-            or any(inputs)
-            or any(map(self._is_derived, sources))
-        )
+        if kind is ClampParameter and node.vmax is not None and node.vmax < 0:
+            return False  # far from 0
+        always = kind in PRODUCTS or all(map(excludes_negative, ranges))
+        return always or any(inputs) or any(self._is_derived(one) or _is_small(one) for one in sources)
 
     def _is_derived(self, node: Any) -> bool:
         """Whether the logarithm of a node is computed from its inputs themselves."""

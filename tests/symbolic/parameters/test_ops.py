@@ -10,6 +10,8 @@ from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
     ClampParameter,
+    ClampSignParameter,
+    ClampSizeParameter,
     ConcatParameter,
     ConjugateParameter,
     EinsumParameter,
@@ -92,6 +94,8 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (SignParameter((2, 3)), np.sign),
     (SignedLogParameter((2, 3), (2, 3)), lambda size, sign: np.log(sign) + size),
     (SignedLogParameter((3,), (3,), positive_part=True), lambda size, sign: np.log(np.maximum(sign, 0)) + size),
+    (ClampSizeParameter((6,), (6,), below=0.2), lambda size, sign: np.where(sign < 0, np.minimum(size, 0.2), size)),
+    (ClampSignParameter((2, 3), (2, 3), above=0.0), lambda size, sign: sign),  # noqa: ARG005
     (StackParameter((2, 3), (2, 3)), lambda x, y: np.stack([x, y], axis=-1)),
     (SumSizeParameter((2, 3), (2, 3)), lambda size, sign: np.log(np.abs((sign * np.exp(size)).sum(-1)))),
     (SumSignParameter((2, 3), (2, 3), axis=0), lambda size, sign: np.sign((sign * np.exp(size)).sum(0))),

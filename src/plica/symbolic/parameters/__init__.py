@@ -58,6 +58,8 @@ from plica.symbolic.parameters.reduce import (
 from plica.symbolic.parameters.rules import ComposedParameter, LeafRow, OperationRow, ParameterRow
 from plica.symbolic.parameters.select import ConcatParameter, IndexParameter, MixingWeightParameter
 from plica.symbolic.parameters.signed import (
+    ClampSignParameter,
+    ClampSizeParameter,
     LogSizeParameter,
     SignedLogParameter,
     SignParameter,
@@ -70,6 +72,8 @@ __all__ = [
     "Array",
     "BinaryOp",
     "ClampParameter",
+    "ClampSignParameter",
+    "ClampSizeParameter",
     "ComposedParameter",
     "ConcatParameter",
     "ConjugateParameter",

@@ -13,7 +13,7 @@ import numpy as np
 
 from plica.errors import InputError, ShapeError
 from plica.ir.ranges import ANYTHING, Range, between
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound, lacks_of_products
 
 
 def _same_shape(op: BinaryOp) -> Shape:
@@ -63,7 +63,7 @@ class HadamardParameter(BinaryOp):
     """The product, entry by entry, of two inputs of one shape."""
 
     operation: ClassVar[str | None] = "multiply"
-    terms: ClassVar[Callable[[Any], int]] = lambda _: 1
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
 
     def infer_shape(self) -> Shape:
         """The shape of either."""
@@ -132,6 +132,7 @@ class SquareParameter(EntrywiseOp):
     """The square."""
 
     operation: ClassVar[str | None] = "square"
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The input times itself."""

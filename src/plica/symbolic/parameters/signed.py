@@ -24,7 +24,7 @@ from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, c
 
 
 def log_size(xp: Namespace, x: Array) -> Array:
-    """log|x| as a constant; 0 where x is 0, so that exp(-log|x|) is finite."""
+    """The logarithm of |x| as a constant; 0 where x is 0, so that exp(-log|x|) is finite."""
     limits = np.finfo(str(x.dtype))
     size = xp.stop_gradient(xp.abs(x))
     kept = xp.clip(size, float(limits.tiny), float(limits.max))
@@ -32,8 +32,13 @@ def log_size(xp: Namespace, x: Array) -> Array:
 
 
 def sign(xp: Namespace, x: Array) -> Array:
-    """X / |x| with |x| as a constant; x itself where it is 0."""
-    return x * xp.exp(-log_size(xp, x))
+    """The quotient x / |x| with |x| as a constant; x itself where it is 0.
+
+    Where the quotient of a sum of some derivatives would overflow, as with `safe_log`, there is none.
+    """
+    size, least = xp.stop_gradient(xp.abs(x)), float(np.finfo(str(x.dtype)).tiny) * 2**10
+    small = xp.logical_and(xp.greater(size, 0.0), xp.less(size, least))
+    return xp.where(small, xp.stop_gradient(x), x) * xp.exp(-log_size(xp, x))
 
 
 def _anything(op: object, *ranges: Range) -> Range:  # noqa: ARG001
@@ -130,6 +135,53 @@ class SumSignParameter(SignedSumOp):
         return sign(xp, total)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedClampOp(BinaryOp):
+    """An operation on numbers that are clamped between bounds, and given by their sizes and signs.
+
+    Args:
+        below: The logarithm of the size of the lower bound, which is negative or 0.
+        above: The logarithm of the upper bound, which is positive or 0.
+    """
+
+    range: ClassVar[Callable[..., Range | None]] = _anything
+
+    below: float = field(default=inf, kw_only=True)
+    above: float = field(default=inf, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The shape of either."""
+        _require_one_shape(self)
+        return self.in_shape1
+
+    def bounds(self, xp: Namespace, size: Array, sign: Array) -> tuple[Array, Array]:
+        """The logarithm of the largest size that a number may have, and where it has a larger one."""
+        bound = xp.astype(xp.where(xp.less(sign, 0.0), self.below, self.above), size.dtype)
+        return bound, xp.logical_and(xp.not_equal(sign, 0.0), xp.greater(size, bound))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ClampSizeParameter(SignedClampOp):
+    """The sizes of clamped numbers."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The size, or that of the bound."""
+        bound, beyond = self.bounds(xp, arrays[0], arrays[1])
+        return xp.where(beyond, bound, arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ClampSignParameter(SignedClampOp):
+    """The signs of clamped numbers, without a derivative where a bound stands for the number."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sign."""
+        _, beyond = self.bounds(xp, arrays[0], arrays[1])
+        return xp.where(beyond, xp.stop_gradient(arrays[1]), arrays[1])
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SignedLogParameter(BinaryOp):
@@ -152,7 +204,8 @@ class SignedLogParameter(BinaryOp):
         """log(sign) + size: -inf at zero, where the derivative is taken to be 0; NaN where the number is negative."""
         size, given = arrays
         found = xp.safe_log(xp.abs(given)) + size
-        return xp.where(xp.less(given, 0.0), -inf if self.positive_part else nan, found)
+        negative = xp.logical_and(xp.less(given, 0.0), xp.greater(size, -inf))
+        return xp.where(negative, -inf if self.positive_part else nan, found)
 
 
 def _require_one_shape(op: BinaryOp) -> None:
