@@ -56,12 +56,20 @@ def flat() -> Parameter:
     return Parameter.from_sequence(leaf, SoftmaxParameter((2, 1, 3)), FlattenParameter((2, 1, 3), start=0, end=1))
 
 
+def root() -> Parameter:
+    """The geometric mean of two softmaxes: a logarithm within a parameter, of a product that underflows."""
+    logs = Parameter.from_unary(LogParameter(SHAPE), product())
+    half = ConstantParameter(*SHAPE, value=0.5)
+    return Parameter.from_unary(ExpParameter(SHAPE), Parameter.from_binary(HadamardParameter(SHAPE, SHAPE), logs, half))
+
+
 WEIGHTS: dict[str, tuple[Callable[[], Parameter], Any]] = {
     "softmax": (softmax, LOGS),
     "product": (product, 2 * LOGS),
     "mean": (mean, LOGS),
     "beside a leaf": (beside_a_leaf, np.stack([LOGS[0], LOGS[1] / 10])),
     "flat": (flat, LOGS),
+    "root": (root, LOGS),
 }
 USES: dict[str, Callable[[Parameter], Any]] = {
     "probs": lambda weight: {"probs": weight},

@@ -8,7 +8,7 @@ logarithm, or the exponential, of the number itself.
 ['TensorParameter', 'LogSoftmaxParameter']
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, log
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from plica.graph.order import from_inputs, topological_order
 from plica.ir.ranges import excludes_negative
-from plica.lower.log_rules import LOG_RULES, MOVED, OF_INPUT, PRODUCTS, SignedLog, is_derived
+from plica.lower.log_rules import LOG_RULES, MOVED, OF_INPUT, PRODUCTS, SignedLog, copied, is_derived
 from plica.lower.optimize.ranges import known_range, never_negative, numbers
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
@@ -53,6 +53,35 @@ def right_logs(parameter: Parameter) -> Parameter:
     """The numbers of a parameter of logarithms, right where that of which one is taken underflows."""
     output = parameter.output
     return log_form(parameter.subgraph(parameter.node_inputs(output)[0])) if _is_log(output) else parameter
+
+
+def with_right_logs(parameter: Parameter) -> Parameter:
+    """The parameter with every logarithm in it right where the number of which it is taken underflows."""
+    return _with_right_logs(parameter, ())
+
+
+def with_right_logs_within(parameter: Parameter) -> Parameter:
+    """The same, but for a logarithm that is the parameter itself: whoever reads that may ask for the number instead."""
+    return _with_right_logs(parameter, parameter.outputs)
+
+
+def _with_right_logs(parameter: Parameter, but: Sequence[Any]) -> Parameter:
+    if not any(_is_log(node) and node not in but for node in parameter.nodes):  # most have none
+        return parameter
+    edges: dict[Any, tuple[Any, ...]] = {}
+    now: dict[Any, Any] = {}
+    for node in parameter.nodes:
+        inputs = parameter.node_inputs(node)
+        sources = tuple(now[one] for one in inputs)
+        if _is_log(node) and node not in but:
+            logs = log_form(Parameter(edges, edges, sources))
+            if is_better(logs):
+                edges.update((one, logs.node_inputs(one)) for one in logs.nodes)
+                now[node] = logs.output
+                continue
+        now[node] = copied(node) if isinstance(node, ParameterOp) and sources != inputs else node
+        edges[now[node]] = sources
+    return Parameter(edges, edges, [now[one] for one in parameter.outputs])
 
 
 def exp_form(parameter: Parameter) -> Parameter:
