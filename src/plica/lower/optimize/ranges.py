@@ -71,18 +71,15 @@ def underflow(node: Any, inputs: Inputs) -> float:
     """How many smallest normal numbers an entry of `node` may lack because it or what it is made of underflowed.
 
     One for the entry itself; a product adds what its factors lack times the largest that the other can be, which is
-    infinite where nothing bounds it. Entries that are chosen or joined lack what they lacked before, leaves nothing.
+    infinite where nothing bounds it. Leaves lack nothing.
     """
     known = numbers(inputs)
 
     def lacking(one: Any, found: list[float]) -> float:
         if not found:
             return 0.0 if _is_exact(one) else 1.0
-        terms: int = one.terms()
-        if not terms:
-            return max(1.0, *found)
-        most = [max(map(abs, known(child).range or ANYTHING)) for child in inputs(one)]
-        return terms * (_times(found[0], most[1]) + _times(found[1], most[0]) + 1.0)
+        lacks: float = one.lacks(found, lambda place: max(map(abs, known(inputs(one)[place]).range or ANYTHING)))
+        return lacks
 
     return from_inputs(inputs, lacking)(node)
 
@@ -94,10 +91,6 @@ def _is_exact(leaf: Any) -> bool:
         return True
     value = np.abs(np.asarray(target.value))
     return not ((value > 0) & (value < _LEAST)).any()
-
-
-def _times(lacking: float, most: float) -> float:
-    return lacking * most if lacking and most else 0.0
 
 
 _LEAST = float(np.finfo(np.float32).tiny)
