@@ -39,10 +39,10 @@ from plica.symbolic.parameters import (
 def log_form(parameter: Parameter) -> Parameter:
     """The logarithms of a parameter's numbers: NaN where one is negative."""
     output = parameter.output
-    kind = _OF_INPUT.get(type(output))
-    if kind is not None and isinstance(output, ParameterOp):  # most weights are a softmax
-        (source,) = parameter.node_inputs(output)
-        return Parameter.from_unary(kind(*output.in_shapes, **output.config), parameter.subgraph(source))
+    if isinstance(output, SoftmaxParameter) and numbers(parameter.node_inputs)(output).range is not None:
+        (source,) = parameter.node_inputs(output)  # most weights: told at once
+        op = LogSoftmaxParameter(output.in_shape, axis=output.axis)
+        return Parameter.from_unary(op, parameter.subgraph(source))
     if isinstance(output, ExpParameter) and _is_log(parameter.node_inputs(output)[0]):
         return right_logs(parameter.subgraph(parameter.node_inputs(output)[0]))
     return _Logs(parameter).run()

@@ -32,7 +32,7 @@ from plica.lower.logs import (
     with_right_logs,
     with_right_logs_within,
 )
-from plica.lower.optimize.ranges import known_range, underflow
+from plica.lower.optimize.ranges import magnitude
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
 from plica.passes.algebra import Fired
@@ -192,8 +192,8 @@ class LoweringScope:
         to_linear, to_logs = (exp_form, right_logs) if from_logs else (as_it_is, log_form)
         linear, logs = formed(to_linear, parameters), formed(to_logs, parameters)
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
-        most = max(known_range(one.output, one.node_inputs)[1] for one in linear)
-        lost = max(1.0, *(underflow(one.output, one.node_inputs) for one in linear))
+        magnitudes = [magnitude(one.output, one.node_inputs) for one in linear]
+        most, lost = max(one.most for one in magnitudes), max(1.0, *(one.lacking for one in magnitudes))
         better = from_logs or any(map(is_better, logs))
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
