@@ -506,7 +506,9 @@ def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit,
 
 
 def test_a_refused_constant_is_not_kept_where_gradients_are_asked_for() -> None:
-    program = plica.trace(lambda x, w, s: x @ pnp.exp(w) * s, *map(plica.spec, (("b", 5), (5, 6), (6,))))
+    program = plica.trace(
+        lambda x, w, s: x @ pnp.exp(w) * s, *[plica.spec(shape) for shape in (("b", 5), (5, 6), (6,))]
+    )
     run = plica.fold_constants(program, run_time=("w", "s")).compile()
     x, scale = torch.ones(2, 5), torch.ones(6, requires_grad=True)
     expected = run(x, w=torch.ones(5, 6), s=scale)
