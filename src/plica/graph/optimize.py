@@ -287,7 +287,7 @@ class _Assembly(Generic[Node]):
     def build(self, match: GraphOptMatch[Node]) -> None:
         """Put the replacement of a match in its place."""
         replacement = self.applied[match].replacement
-        new = dict.fromkeys(node for node, _ in replacement.nodes)
+        new = dict.fromkeys(replacement.new)
         for node in new:
             if node in self.taken and self.owner.get(node) is not match and not self.graph.is_value(node):
                 raise GraphError(made_before(self.applied[match], node))

@@ -160,6 +160,11 @@ class Replacement(Generic[Node]):
     nodes: tuple[tuple[Node, tuple[Node, ...]], ...]
     output: Node
 
+    @property
+    def new(self) -> tuple[Node, ...]:
+        """The nodes without their inputs."""
+        return tuple(node for node, _ in self.nodes)
+
     @staticmethod
     def chain(inputs: Sequence[Node], *nodes: Node) -> "Replacement[Node]":
         """New nodes one after another, the first with `inputs`."""

@@ -78,7 +78,7 @@ class LoweringScope:
     _names: dict[str, str] = field(init=False)
     _values: ParameterValues = field(init=False)
     _constants: dict[str, Tracer] = field(default_factory=dict)
-    _derived: dict[tuple[Any, Form], Parameter] = field(default_factory=dict)
+    _derived: dict[Form, dict[Any, Parameter]] = field(default_factory=dict)
     _joint: Joint = field(init=False)
 
     def __post_init__(self) -> None:
@@ -216,10 +216,12 @@ class LoweringScope:
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
-        key = (tuple(parameter.outputs), form)  # layers may make the same parameter anew whenever they are asked
-        if key not in self._derived:
-            self._derived[key] = form(parameter)
-        return self._derived[key]
+        outputs = parameter.outputs  # layers may make the same parameter anew whenever they are asked
+        key = outputs[0] if len(outputs) == 1 else tuple(outputs)
+        known = self._derived.setdefault(form, {})
+        if key not in known:
+            known[key] = form(parameter)
+        return known[key]
 
     def _logs(self, logs: list[Parameter], others: Others) -> Logs:
         """Logarithms of weights, or the arrays of which they are the log-softmax."""

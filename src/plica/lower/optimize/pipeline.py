@@ -289,27 +289,24 @@ class _Loop:
             return
         for applied in result.applied:
             check_layers(applied, self._scopes)
-            new = tuple(layer for layer, _ in applied.replacement.nodes)
-            made = (layer for layer in new if layer not in applied.match.fused)
-            self._stands_for.update(dict.fromkeys(made, applied.match.root))
-            change = Change(self._name(applied.match.root), applied.match.fused, new, layers_cost)
+            root, fused, new = applied.match.root, applied.match.fused, applied.replacement.new
+            self._stands_for.update((layer, root) for layer in new if layer not in fused)
+            change = Change(self._name(root), fused, new, layers_cost)
             self._count(stage, applied.rule.name, applied.rule.equation, change)
-            self._remember(stage, applied, result.exit_points[applied.match])
+            self._remember(stage, applied, change, result.exit_points[applied.match])
         self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
 
     def _carried(self, layer: Layer, name: str) -> GraphView[Any] | None:
         parameter = layer.params.get(name)
         return None if parameter is None else parameter_view(parameter, self._context)
 
-    def _remember(self, stage: str, applied: Applied[Layer], output: Layer) -> None:
+    def _remember(self, stage: str, applied: Applied[Layer], change: Change, output: Layer) -> None:
         """Note what became of each layer of a match."""
-        match, rules = applied.match, ((applied.rule.name, applied.rule.equation),)
-        new = tuple(layer for layer, _ in applied.replacement.nodes)
-        for entry in match.pattern.entries:
-            if not entry.kept:
-                layer = match.nodes[entry.name]
-                beside = tuple(one for one in match.fused if one is not layer)
-                self._steps[layer] = Step(stage, rules, entry.name, beside, new, output)
+        rules = ((applied.rule.name, applied.rule.equation),)
+        entries = (entry for entry in applied.match.pattern.entries if not entry.kept)
+        for entry, layer in zip(entries, change.before, strict=True):
+            beside = tuple(one for one in change.before if one is not layer)
+            self._steps[layer] = Step(stage, rules, entry.name, beside, change.after, output)
 
     def _optimize_parameters(self) -> None:
         """Rewrite the parameters that were not seen before, and give layers theirs."""
@@ -361,8 +358,7 @@ class _Loop:
                 self._check_made(applied)
             parameter = Parameter(result.nodes, result.inputs, result.outputs)
             for applied in result.applied:
-                new = tuple(node for node, _ in applied.replacement.nodes)
-                change = Change(self._name(layer), applied.match.fused, new, nodes_cost)
+                change = Change(self._name(layer), applied.match.fused, applied.replacement.new, nodes_cost)
                 self._count("parameters", applied.rule.name, applied.rule.equation, change)
                 rules[applied.rule.name, applied.rule.equation] = None
         self._sizes[parameter] = size
@@ -378,7 +374,7 @@ class _Loop:
 
     def _check_made(self, applied: Applied[Any]) -> None:
         """Refuse a node that a rule has put in several parameters: nodes are known by identity."""
-        for node, _ in applied.replacement.nodes:
+        for node in applied.replacement.new:
             if node in self._made:
                 raise GraphError(made_before(applied, node))
             if node not in applied.match.fused:
