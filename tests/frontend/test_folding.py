@@ -72,3 +72,23 @@ def test_a_loop_that_is_there_for_its_checks_alone_stays() -> None:
     folded = plica.fold_constants(plica.trace(function, plica.spec(("n",), "float64")))
     assert [one.op.name for one in folded.entry.equations] == ["for_loop", "tanh"]
     np.testing.assert_allclose(folded.compile(backend="torch")(np.ones(3)), np.tanh(np.ones(3)))
+
+
+def _negative(x, n):
+    pnp.full((n - 3,), 0.5)
+    return x * n
+
+
+def _unequal(x, n):
+    pnp.full((n,), 0.5) + pnp.full((3,), 0.5)
+    return x * n
+
+
+@pytest.mark.parametrize("form", ["runtime", "split"])
+@pytest.mark.parametrize(("function", "message"), [(_negative, "the size n-3 = -2"), (_unequal, r"\(3,\) is needed")])
+def test_what_is_computed_of_constants_for_a_check_alone_is_checked(function, message, form) -> None:
+    program = plica.trace(function, plica.spec((2,), "float64"), int)
+    run = plica.fold_constants(program, run_time=("n",), form=form).compile()
+    assert run(np.ones(2), 3).tolist() == [3.0, 3.0]
+    with pytest.raises(InputError, match=message):
+        run(np.ones(2), 1)

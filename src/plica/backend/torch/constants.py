@@ -25,8 +25,9 @@ from plica.ir.program import Equation, Program, Var
 from plica.lower.leaves import Constant, Leaf
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
+from plica.passes.constants.origins import needed_by
 from plica.passes.constants.policy import SMALL, FoldPolicy
-from plica.passes.constants.split import escaping, needed_by
+from plica.passes.constants.split import escaping
 
 
 @dataclass(frozen=True, slots=True, eq=False)

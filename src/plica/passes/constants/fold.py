@@ -29,11 +29,11 @@ from plica.ir.sizes import Size
 from plica.ops import OPS
 from plica.passes.constants.cut import Choice, Operation, Problem, choose
 from plica.passes.constants.facts import Fact, Sizes, bits_of, facts_of, work_of
-from plica.passes.constants.origins import Origins, find_origins
+from plica.passes.constants.origins import Origins, find_origins, needed_by
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.postpone import postpone
 from plica.passes.constants.report import Fate, FoldReport, ValueReport
-from plica.passes.constants.split import Parts, Split, components, needed_by, split
+from plica.passes.constants.split import Parts, Split, components, split
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist

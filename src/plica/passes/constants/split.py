@@ -7,15 +7,15 @@ and then the values that are kept, in order of definition. All have the names th
 old arguments to the new ones. `fold` takes the constants that it reads, and returns what is kept, each value once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plica.ir.op import Memory
-from plica.ir.program import Equation, Operand, Program, Var, nested, size_variables
+from plica.ir.program import Equation, Program, Var, nested, size_variables
 from plica.ir.sizes import Size
 from plica.ops import OPS
 from plica.passes.constants.facts import is_size_arithmetic
-from plica.passes.constants.origins import reads
+from plica.passes.constants.origins import needed_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,20 +58,6 @@ def entry_equations(parts: Parts) -> list[Equation]:
     """What runs at each call: what is not constant, and what runs again."""
     once = dict.fromkeys(one for one in parts.foldable if one not in parts.runs)
     return [one for one in parts.program.equations if one not in once]
-
-
-def needed_by(equations: Iterable[Equation], outputs: Iterable[Operand]) -> dict[Var, None]:
-    """The variables that equations and results read, sizes in types among them."""
-    found: dict[Var, None] = {}
-    for equation in equations:
-        found.update((one, None) for one in reads(equation) if isinstance(one, Var))
-        for var in (*equation.inputs, *equation.outputs):
-            found.update(dict.fromkeys(size_variables(var.type)))
-    for operand in outputs:
-        if isinstance(operand, Var):
-            found[operand] = None
-        found.update(dict.fromkeys(size_variables(operand.type)))
-    return found
 
 
 def split(parts: Parts, *, is_two: bool) -> Split:
