@@ -48,7 +48,7 @@ class Folding:
         program: The Program as it was folded: without dead code and repeated equations.
         origins: Where its values come from.
         split: The Programs.
-        components: The folding of all constants in parts that share no computed value.
+        components: The folding of all constants in parts that share no computed value but what is kept or handed on.
         report: What became of each constant value.
         policy: What was asked for.
     """
@@ -119,7 +119,7 @@ class _Folder:
         problem = self._problem()
         choice = choose(problem, limit, None if self.policy.max_peak is None else self._fits)
         made = self._split(choice)
-        parts = tuple(components(self._parts(choice), made.kept))
+        parts = tuple(components(self._parts(choice), made))
         report = self._report(choice, made, parts)
         return Folding(self.program, self.origins, made, parts, report, self.policy)
 
@@ -176,7 +176,7 @@ class _Folder:
         """Whether folding stays below the limit for what is alive at once."""
         assert self.policy.max_peak is not None, "asked only where there is a limit"
         made = self._split(choice)
-        return self._peak(made, components(self._parts(choice), made.kept)) <= self.policy.max_peak
+        return self._peak(made, components(self._parts(choice), made)) <= self.policy.max_peak
 
     def _peak(self, made: Split, parts: Sequence[Program]) -> int:
         """The most bytes at once while folding, by the two Programs or by components; what one keeps is there later."""
