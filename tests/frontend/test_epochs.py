@@ -173,14 +173,14 @@ def test_a_step_elsewhere_and_a_repeated_mode_fold_nothing() -> None:
 def test_many_stamps_are_forgotten_together(monkeypatch) -> None:
     from plica.backend.torch import sources
 
-    monkeypatch.setattr(sources._Epochs, "MOST", 2)
+    monkeypatch.setattr(sources._Stamps, "MOST", 2)
     weight = torch.nn.Parameter(_large())
     sources.state_of(weight)
-    sources._EPOCHS.raise_([weight])
+    sources._WRITES.stamp([weight])
     before = sources.state_of(weight)
     others = [torch.zeros(2) for _ in range(8)]
-    sources._EPOCHS.raise_(others)
-    assert len(sources._EPOCHS.of_storage) <= 2
+    sources._WRITES.stamp(others)
+    assert len(sources._WRITES.of_storage) <= 2
     assert sources.state_of(weight) != before, "what was forgotten counts as written to"
 
 
@@ -388,6 +388,42 @@ def test_the_form_split_folds_what_is_known_when_it_is_compiled() -> None:
     v.mul_(2.0)
     assert torch.allclose(late(x, w=w, u=u), _value(x, v, w, u)), "written to between compiling and the first call"
     assert fold().compile().num_folds == 0
+
+
+MIXED = plica.trace(
+    lambda x, v, w: x @ (pnp.softmax(v) + w), plica.spec(("b", 4)), plica.spec((4, 4)), plica.spec((4, 4))
+)
+
+
+def _mixed(x, v, w):
+    return x @ (torch.softmax(v, 1) + w)
+
+
+@pytest.mark.parametrize("release", [False, True])
+def test_what_is_known_is_folded_by_compile_though_it_is_handed_on_to_what_is_not(release) -> None:
+    x, v, w = map(_four, range(3))
+    expected = _mixed(x, v, w)
+    folded = plica.fold_constants(MIXED, compile_time={"v": v}, run_time=("w",), form="split")
+    run = folded.compile(release_sources=release, cache=plica.FoldCache())
+    assert run.num_folds == 1
+    if release:
+        alive = weakref.ref(v)
+        del v, folded
+        assert alive() is None, "all that is made of it is made"
+    assert torch.allclose(run(x, w=w), expected)
+    assert run.num_folds == 2
+    assert run.num_bytes == 64, "what was handed on is let go"
+    run(x)
+    assert run.num_folds == 2
+    if release:
+        with pytest.raises(InputError, match="what is folded of v is needed again, but v was released"):
+            run.update(w=w + 1.0)
+        return
+    run.update(w=w + 1.0)
+    assert run.num_folds == 4
+    assert torch.allclose(run(x), _mixed(x, v, w + 1.0))
+    v.mul_(2.0)
+    assert torch.allclose(run(x), _mixed(x, v, w + 1.0))
 
 
 @pytest.mark.parametrize("form", ["runtime", "split"])

@@ -10,7 +10,7 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.errors import InputError
-from plica.frontend.buffers import SHARED
+from plica.kept.cache import SHARED
 from tests.harness.programs import assert_same
 
 
@@ -34,7 +34,7 @@ def _arrays(seed=0):
 
 def _kept(run):
     """The values that a function keeps."""
-    return [value for part in run._epochs.latest.parts for value in part.buffers.values.values()]
+    return [value for part in run._epochs.latest.parts for value in part.buffers.values]
 
 
 def _expected(given):

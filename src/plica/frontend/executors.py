@@ -69,9 +69,9 @@ def result_converter(leaves: Sequence[Any], backend: str) -> Any:
 
 
 @cache
-def torch_function(name: str) -> Any:
-    """A function that says of tensors what folding needs to know; torch is imported when it is first called."""
-    return getattr(importlib.import_module("plica.backend.torch.sources"), name)
+def torch_function(name: str, module: str = "sources") -> Any:
+    """What says of tensors what folding needs to know; torch is imported when it is first called."""
+    return getattr(importlib.import_module(f"plica.backend.torch.{module}"), name)
 
 
 def _torch(name: str) -> Any:

@@ -18,15 +18,17 @@ from typing import Any
 
 from plica.errors import InputError
 from plica.frontend.arguments import leaf_key, shape_of
-from plica.frontend.buffers import SHARED, FoldCache, apart
 from plica.frontend.compiled_program import CompiledProgram
 from plica.frontend.constant_shapes import described, of_arguments
-from plica.frontend.epochs import Component, Epoch, Epochs
+from plica.frontend.epochs import Epoch, Epochs
 from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter
 from plica.frontend.released import released_error
+from plica.frontend.sources import apart
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
+from plica.kept.cache import SHARED, FoldCache
+from plica.kept.components import Component, Components
 from plica.passes.constants.fold import Folding
 from plica.passes.constants.split import escaping
 from plica.passes.rewriting import Rewriting
@@ -80,16 +82,20 @@ class FoldedFunction:
         released = [name for name in (*constants, *self._captured) if release_sources and name not in read]
         self._known = {name: one for name, one in known.items() if name not in released or isinstance(one, Reference)}
         self._executor = self._made(entry, self._known)
-        components = map(of_arguments, folding.components)
+        components = Components(
+            [Component(one, self._made(one, known)) for one in map(of_arguments, folding.components)],
+            [var.name for var in folding.split.kept],
+            SHARED if cache is None else cache,
+            (backend, rewriting),
+            released,
+        )
         self._epochs = Epochs(
             program,
-            [Component(one, self._made(one, known)) for one in components],
+            components,
             constants,
             known,
-            (backend, rewriting),
             is_torch=backend == "torch",
             checksum=folding.policy.check == "checksum",
-            cache=SHARED if cache is None else cache,
             released=released,
         )
         self._escaping = escaping(entry, folding.split.kept)

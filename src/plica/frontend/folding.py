@@ -19,11 +19,11 @@ from typing import Any
 
 from plica.errors import DTypeError, InputError
 from plica.frontend.arguments import dtype_of, shape_of
-from plica.frontend.buffers import FoldCache
 from plica.frontend.executors import Run
 from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program, Var
 from plica.ir.sizes import single_atom
+from plica.kept.cache import FoldCache
 from plica.passes.constants.fold import Folding, fold
 from plica.passes.constants.origins import print_origins
 from plica.passes.constants.policy import FoldPolicy

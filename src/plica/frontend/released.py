@@ -10,7 +10,7 @@ from weakref import ref
 import array_api_compat
 
 from plica.errors import InputError
-from plica.frontend.buffers import is_same
+from plica.frontend.sources import is_same
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from plica.backend.torch import circuits as torch_circuits
-from plica.backend.torch import constants
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
+from plica.kept.cache import SHARED
 from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.pipeline import PipelineContext
 from plica.queries import mpe, sample
@@ -163,36 +163,37 @@ def test_programs_and_circuits_share_what_they_keep(monkeypatch) -> None:
         )
         again = compiler.compile(Circuit(circuit.symbolic.layers, edges(circuit.symbolic), circuit.symbolic.outputs))
         gc.collect()
-        before = len(constants._SHARED)
+        before = len(SHARED)
         again.eval()  # which says that the tensors may have changed
         for one in (circuit, again):
             one(X)
         by("exact", monkeypatch)
         circuit(X), again(X), circuit(X.float())
         pointers = [
-            {one.value.data_ptr() for program in each.constants._programs.values() for one in program.buffers()}
+            {one.data_ptr() for program in each.constants._programs.values() for one in program.values()}
             for each in (circuit, again)
         ]
     assert pointers[0] == pointers[1]
-    assert len(constants._SHARED) <= before
+    assert len(SHARED) <= before
 
 
 def test_what_is_kept_goes_with_train_mode_and_with_the_circuit() -> None:
     gc.collect()
-    before = len(constants._SHARED)
+    before = len(SHARED)
     circuit = TorchCompiler().compile(image()).eval()
     with torch.no_grad():
         circuit(X)
-    assert len(constants._SHARED) > before
+    assert len(SHARED) > before
     assert circuit.constants.num_bytes > 0
     circuit.train()
-    assert len(constants._SHARED) == before
-    assert circuit.constants.num_bytes == 0
     with torch.no_grad():
+        circuit(X)
+        assert len(SHARED) == before, "the first call in train mode gives back what was kept"
+        assert circuit.constants.num_bytes == 0
         circuit.eval()(X)
     del circuit
     gc.collect()
-    assert len(constants._SHARED) == before
+    assert len(SHARED) == before
 
 
 def _kronecker() -> Circuit:
@@ -223,7 +224,7 @@ def test_parts_of_tensors_are_read_where_they_are() -> None:
         circuit(X)
     (program,) = circuit.constants._programs.values()
     own = {one.untyped_storage().data_ptr() for one in circuit.leaves.tensors()}
-    kept = [one.value for one in program.buffers()]
+    kept = program.values()
     views = [one for one in kept if one.untyped_storage().data_ptr() in own]
     assert views, "the weights of several groups lie in one tensor"
     others = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in kept}

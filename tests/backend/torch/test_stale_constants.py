@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -108,6 +109,28 @@ def test_a_change_is_seen_by_another_circuit_with_the_same_tensors(name) -> None
         assert torch.equal(one(X), unfolded(one))
 
 
+@pytest.mark.parametrize("change", ["eval", "train and eval", "elsewhere"])
+def test_a_change_of_mode_alone_computes_nothing_again(change) -> None:
+    compiler = TorchCompiler()
+    circuit = compiler.compile(large()).eval()
+    other = compiler.compile(Circuit(circuit.symbolic.layers, edges(circuit.symbolic), circuit.symbolic.outputs[:1]))
+    with torch.no_grad():
+        circuit(X)
+    (circuit.train() if change == "train and eval" else other.train() if change == "elsewhere" else circuit).eval()
+    assert operations(circuit, X) == 0
+
+
+def test_a_write_that_nothing_counts_is_seen_after_a_change_of_mode_and_costs_what_depends_on_it() -> None:
+    circuit = TorchCompiler().compile(large()).eval()
+    wide = max(circuit.parameters(), key=torch.Tensor.numel)
+    with torch.no_grad():
+        circuit(X)
+        wide.data.mul_(2.0)
+        circuit.train().eval()
+        assert 0 < operations(circuit, X) < operations(copy.deepcopy(circuit), X)
+        assert torch.equal(circuit(X), unfolded(circuit))
+
+
 def test_a_large_tensor_is_read_where_the_policy_says_so() -> None:
     circuit = TorchCompiler(policy=FoldPolicy(max_growth=None, check="checksum")).compile(large()).eval()
     with torch.no_grad():
@@ -144,14 +167,36 @@ def test_changing_one_tensor_computes_what_depends_on_it() -> None:
         circuit(X)
         (program,) = circuit.constants._programs.values()
         for one in circuit.leaves.tensors():
-            before = program.buffers()
+            before = program.values()
             one.mul_(2.0)
             circuit(X)
-            pairs = zip(before, program.buffers(), strict=True)
+            pairs = zip(before, program.values(), strict=True)
             changed.append(sum(value is not other for value, other in pairs))
     assert min(changed) > 0
     assert len(changed) > 3
-    assert sum(changed) == len(program.buffers()), "each depends on one tensor"
+    assert sum(changed) == len(program.values()), "each depends on one tensor"
+
+
+def test_what_has_changed_goes_before_the_new_is_made(monkeypatch) -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    with torch.no_grad():
+        circuit(X)
+    (program,) = circuit.constants._programs.values()
+    before = [weakref.ref(one) for one in program.values()]
+    alive = []
+    own = constants._own
+
+    def count(value, watch):
+        alive.append(sum(one() is not None for one in before))
+        return own(value, watch)
+
+    monkeypatch.setattr(constants, "_own", count)
+    with torch.no_grad():
+        for one in circuit.parameters():
+            one.mul_(2.0)
+        circuit(X)
+    assert alive
+    assert not any(alive)
 
 
 def test_many_threads_call_first_and_while_weights_are_replaced() -> None:
@@ -195,7 +240,7 @@ def test_threads_that_call_first_fold_once(monkeypatch) -> None:
         for one in threads:
             one.join()
     (program,) = circuit.constants._programs.values()
-    assert len(made) == len(program.buffers())
+    assert len(made) == len(program.values())
 
 
 def test_an_error_while_folding_is_told_and_the_next_call_tries_again(monkeypatch) -> None:

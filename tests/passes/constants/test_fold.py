@@ -256,7 +256,10 @@ def test_what_is_known_when_the_program_is_compiled_is_no_component_of_what_is_n
     program = plica.trace(lambda x, v, w: x * pnp.exp(pnp.sin(v) + w), VECTOR, VECTOR, VECTOR)
     apart = fold(program, ("v",), ("w",), is_two=True)
     assert [_names(one) for one in apart.components] == [["sin"], ["add", "exp"]]
-    assert [_names(one) for one in (apart.split.compiletime_fold, apart.split.runtime_fold)] == [["sin"], ["add", "exp"]]
+    assert [_names(one) for one in (apart.split.compiletime_fold, apart.split.runtime_fold)] == [
+        ["sin"],
+        ["add", "exp"],
+    ]
     assert [_names(one) for one in fold(program, ("v",), ("w",)).components] == [["sin", "add", "exp"]]
 
 

@@ -199,22 +199,16 @@ class TorchCircuit(nn.Module):
     def _run(self, semiring: Semiring, *x: Tensor) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
         self._specialize(key)
-        if not self.training and not any(map(is_abstract, x)):
+        if any(map(is_abstract, x)):
+            return self._runs[key](self.leaves, *x)
+        if self.training:
+            self.constants.forget()
+        else:
             lowered = self._lowered[key]
             ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
             if ready is not None:
                 return ready(*x)
         return self._runs[key](self.leaves, *x)
-
-    def train(self, mode: bool = True) -> TorchCircuit:
-        """Set the mode: in eval mode what depends on tensors alone is computed once, unless gradients are asked for.
-
-        Args:
-            mode: Whether to train; either way what was kept is forgotten.
-        """
-        super().train(mode)
-        self.constants.forget()
-        return self
 
     def check(self, x: Tensor) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
@@ -278,7 +272,6 @@ class TorchCircuit(nn.Module):
             "_lowered": {},
             "_weights": None,
             "queries": {},
-            "constants": self.constants.renewed(),
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:
