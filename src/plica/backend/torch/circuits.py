@@ -199,16 +199,8 @@ class TorchCircuit(nn.Module):
     def _run(self, semiring: Semiring, *x: Tensor) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
         self._specialize(key)
-        if any(map(is_abstract, x)):
-            return self._runs[key](self.leaves, *x)
-        if self.training:
-            self.constants.forget()
-        else:
-            lowered = self._lowered[key]
-            ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
-            if ready is not None:
-                return ready(*x)
-        return self._runs[key](self.leaves, *x)
+        ready = self.constants.of_call(key, self._lowered[key], self.leaves, x, training=self.training)
+        return self._runs[key](self.leaves, *x) if ready is None else ready(*x)
 
     def check(self, x: Tensor) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).

@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
+from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.sources import apart, folding
 from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.program import Program
@@ -26,6 +27,7 @@ from plica.kept.cache import SHARED
 from plica.kept.components import Component, Components, Parts
 from plica.kept.flights import Flights
 from plica.lower.leaves import Constant, Leaf
+from plica.lower.queries.score import Lowered
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import SMALL, FoldPolicy
@@ -161,7 +163,7 @@ def _own(value: Tensor, watch: Watch) -> Tensor:
 
 @final
 class CircuitConstants:
-    """The folded Programs of one circuit.
+    """The folded Programs of one circuit, or of a part that is compiled alone.
 
     Args:
         policy: How much memory what is kept may take, for each Program; by default as much as the tensors that it
@@ -191,6 +193,25 @@ class CircuitConstants:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CircuitConstants, (self.policy,)  # those of a copy of the circuit keep nothing yet
+
+    def of_call(
+        self, key: Hashable, lowered: Lowered, leaves: Leaves, x: Sequence[Tensor], *, training: bool
+    ) -> Ready | None:
+        """What runs a call with data; None where the Program has to run unfolded.
+
+        Args:
+            key: What tells the Program from the others.
+            lowered: The Program, with what stands behind its consts.
+            leaves: The tensors.
+            x: The data.
+            training: Whether in train mode, in which nothing is kept.
+        """
+        if any(map(is_abstract, x)):
+            return None
+        if training:
+            self.forget()
+            return None
+        return self.of(key, lowered.program, lowered.captured, leaves)
 
     def of(
         self,
