@@ -218,6 +218,24 @@ def test_what_is_kept_is_within_the_policy(policy, most) -> None:
     assert whole.constants.num_bytes > 128 * 4096 * 4
 
 
+@pytest.mark.parametrize(("policy", "fate"), [(None, "folded"), (FoldPolicy(max_growth=0), "cut")])
+def test_explain_tells_what_is_folded_and_what_is_not(policy, fate, monkeypatch) -> None:
+    by("exact", monkeypatch)
+    circuit = TorchCompiler(policy=policy).compile(image()).eval()
+    report = circuit.constant_report()
+    (softmax, *_) = (one for one in report.values if one.operation == "softmax")
+    assert softmax.fate.value == fate
+    assert report.before is not None
+    assert report.after is not None
+    assert report.after == report.before or fate == "folded"
+    text = circuit.explain()
+    assert "constants, in eval mode (0 bytes are kept now):\n" + str(report) in text
+    with torch.no_grad():
+        circuit(X)
+    assert circuit.constants.num_bytes == report.after - report.before, "as it is foretold"
+    assert circuit.explain() == text.replace("(0 bytes", f"({circuit.constants.num_bytes:,} bytes")
+
+
 def test_parts_of_tensors_are_read_where_they_are() -> None:
     circuit = TorchCompiler().compile(image()).eval()
     with torch.no_grad():

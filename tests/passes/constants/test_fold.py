@@ -274,6 +274,13 @@ def test_parts_that_read_each_other_are_one_component() -> None:
     assert _names(one) == ["sin", "exp", "cos", "add", "log"]
 
 
+def test_parts_of_constants_that_are_held_take_no_memory() -> None:
+    program = plica.trace(lambda x, w: x * w[0] + pnp.exp(w[1]), VECTOR, plica.spec((2, 3)))
+    report = fold(program, run_time=("w",), policy=FoldPolicy(max_growth=12), is_held=True).report
+    assert (report.before, report.after) == (24, 36)
+    assert [one.why for one in report.of("folded") if "part of a constant" in one.why]
+
+
 def test_a_splat_is_never_kept() -> None:
     folding = fold(plica.trace(lambda x: x + pnp.exp(pnp.zeros((3,)) + 1.0), plica.spec((3,), "float64")))
     assert folding.report.after == 8, "the number is"

@@ -26,6 +26,7 @@ from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimize import Report
 from plica.lower.queries.score import Lowered, lower_score
 from plica.passes.constants.policy import FoldPolicy
+from plica.passes.constants.report import FoldReport
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
@@ -252,6 +253,10 @@ class TorchCircuit(nn.Module):
             layer: A layer of the circuit as it was described, which is followed through every stage.
         """
         return explain(self, self._report) if layer is None else explain_layer(self, layer)
+
+    def constant_report(self) -> FoldReport:
+        """What becomes of each value of `program` that depends on tensors alone, in eval mode, and why."""
+        return self.constants.report((self._semiring.name, self.usual_input(), self.dtype), self.program)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""

@@ -20,7 +20,8 @@ from torch.autograd import forward_ad
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
 from plica.backend.torch.logs import is_abstract
-from plica.backend.torch.sources import apart, folding
+from plica.backend.torch.sources import apart
+from plica.backend.torch.sources import folding as undisturbed
 from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.program import Program
 from plica.kept.cache import SHARED
@@ -31,6 +32,7 @@ from plica.lower.queries.score import Lowered
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import SMALL, FoldPolicy
+from plica.passes.constants.report import FoldReport
 from plica.passes.constants.split import escaping
 
 
@@ -96,8 +98,8 @@ class _FoldedProgram:
         policy: FoldPolicy,
     ) -> None:
         self.device = device
-        self.folding = fold(program, policy=policy, is_held=True)
-        split = self.folding.split
+        folding = fold(program, policy=policy, is_held=True)
+        split, self.report = folding.split, folding.report
         self._run = emit(split.entry, "folded")
         self._escaping = escaping(split.entry, split.kept)
         self._behind = {
@@ -105,7 +107,7 @@ class _FoldedProgram:
             for var, one in zip(program.consts, captured, strict=True)
         }
         self._kept = [var.name for var in split.kept]
-        made = [Component(one, emit(one, "fold")) for one in self.folding.components]
+        made = [Component(one, emit(one, "fold")) for one in folding.components]
         self._components = Components(made, self._kept, SHARED, device)
         self._epoch: _Epoch | None = None
         self._flights = Flights()
@@ -135,7 +137,7 @@ class _FoldedProgram:
             made = component.runner(leaves, *(given[var.name] for var in component.program.arguments))
             return [_own(one, watch) for one in (made if isinstance(made, tuple) else (made,))]
 
-        with folding():
+        with undisturbed():
             parts, values = self._components.fold(behind, unchanged, make, lambda _: (watch,))
         if leaves.device.type == "cuda":  # another stream may read them next
             torch.cuda.current_stream(leaves.device).synchronize()
@@ -183,6 +185,18 @@ class CircuitConstants:
         held = [] if self._watch is None else self._watch.tensors
         own = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in kept}
         return sum(own.values()) - sum(own.get(one.untyped_storage().data_ptr(), 0) for one in held)
+
+    def report(self, key: Hashable, program: Program) -> FoldReport:
+        """What becomes of the constants of a Program.
+
+        Args:
+            key: What tells the Program from the others.
+            program: The Program.
+        """
+        found = self._programs.get(key)
+        if found is not None:
+            return found.report
+        return fold(program, policy=self._policy_for(program), is_held=True).report
 
     def forget(self) -> None:
         """Keep no values."""

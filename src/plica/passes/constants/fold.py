@@ -214,6 +214,8 @@ class _Folder:
         implicit = dict.fromkeys(self.program.inputs[: self.program.num_implicit_inputs])
         given = [var for var in self.sources if var not in implicit]
         staying = [*made.entry.consts, *(var for var in made.entry.arguments if var in self.facts)]
+        if self.free:
+            staying = [*given, *(var for var in made.kept if var not in self.free)]
         is_known = all(self.facts[var].bits is not None for var in (*self.sources, *made.kept))
         before, peak = self._bytes(given), self._peak(made, parts)
         after = self._bytes([var for var in staying if var not in implicit])
@@ -230,6 +232,8 @@ class _Folder:
         for place, equation in enumerate(self.foldable):
             for var in equation.outputs:
                 fates[var] = self._fate(self.facts[var], is_kept=var in kept, is_run=place in runs)
+                if place not in runs and var in kept and var in self.free:
+                    fates[var] = (Fate.FOLDED, "kept, a part of a constant, which takes no memory")
                 if place in runs and var in self.postponed:
                     fates[var] = (Fate.POSTPONED, f"{equation.op.name} stands below the elementwise operations now")
         for equation in self.program.equations:
