@@ -12,6 +12,7 @@ import plica.numpy as pnp
 from plica.errors import InputError
 from plica.kept.cache import SHARED
 from tests.harness.programs import assert_same
+from tests.harness.work import count_calls
 
 
 def _mlp(x, w1, b1, w2):
@@ -405,3 +406,17 @@ def test_a_checksum_notices_every_write(make) -> None:
     assert np.allclose(run(x), 1.0)
     with pytest.raises(InputError, match="check is 'never'; give 'version' or 'checksum'"):
         plica.FoldPolicy(check="never")
+
+
+@pytest.mark.parametrize("make", [torch.zeros, lambda size: np.zeros(size, "float32")], ids=["torch", "numpy"])
+def test_a_call_asks_little_of_each_constant(make) -> None:
+    def calls(count):
+        names = [f"w{place}" for place in range(count)]
+        equations = "".join(f"e{name}:f32[3] = exp {name} x{name}:f32[3] = multiply x e{name} " for name in names)
+        arguments, results = (" ".join(f"{name}:f32[3]" for name in names), ", ".join(f"x{name}" for name in names))
+        program = plica.parse(f"{{ lambda ; x:f32[3] {arguments} . let {equations}in ({results},) }}")
+        run, x = plica.fold_constants(program, run_time=names).compile(), torch.ones(3)
+        run(x, **{name: make(3) for name in names})
+        return count_calls(lambda: run(x))
+
+    assert (calls(60) - calls(10)) / 50 < 6, "its memory, its entries, and the operation that reads it"

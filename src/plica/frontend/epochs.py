@@ -36,6 +36,7 @@ class Epoch:
         watched: Those that are not released, as they were then.
         states: What all were like.
         parts: What each component keeps.
+        values: The kept values by name; None where they may be evicted.
         sizes: The values of sizes that constants have.
     """
 
@@ -45,6 +46,7 @@ class Epoch:
     watched: Watched
     states: Mapping[str, Hashable]
     parts: Sequence[Part | None]
+    values: Mapping[str, Any] | None
     sizes: Mapping[Var, int]
 
 
@@ -157,7 +159,7 @@ class Epochs:
             if epoch is not None and self._is_current(epoch, constants):
                 if wants_gradient(self._tensors(epoch)):
                     return None
-                values = self._components.taken(epoch.parts)
+                values = self._components.taken(epoch.parts) if epoch.values is None else epoch.values
                 if values is not None:
                     return epoch, values
             sources = self.sources(constants)
@@ -194,7 +196,8 @@ class Epochs:
         )
 
     def _tensors(self, epoch: Epoch) -> list[Any]:
-        return [*epoch.watched.tensors, *(held(epoch.sources[name]) for name in self._released)]
+        others = [held(epoch.sources[name]) for name in self._released]
+        return epoch.watched.tensors if not others else [*epoch.watched.tensors, *others]
 
     def _state(self, source: Any) -> Hashable:
         """The state of a constant that is released, which nothing may hold."""
@@ -225,7 +228,8 @@ class Epochs:
         kept = {name: self._let_go(name, one) for name, one in sources.items()}
         given = {name: sources[name] for name in self._constants if name not in self._released}
         shown = {name: stand_in(one) for name, one in kept.items()}
-        epoch = Epoch(kept, shown, given, watched, states, tuple(parts), sizes)
+        held_values = None if self._components.may_evict else values
+        epoch = Epoch(kept, shown, given, watched, states, tuple(parts), held_values, sizes)
         self._known = {name: self._let_go(name, one) for name, one in self._known.items()}
         self._early, self._states, self._given, self.latest = [], states, given, epoch
         return epoch, values

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from plica.errors import InputError
@@ -34,6 +35,21 @@ from plica.passes.constants.split import escaping
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """What calls of one epoch have in common.
+
+    Args:
+        values: The kept values.
+        leaves: The arguments of `entry`; those that are not constant are put in their places at each call.
+        runs: What runs arguments of some kinds, and what its results become.
+    """
+
+    values: Mapping[str, Any]
+    leaves: list[Any]
+    runs: dict[Hashable, tuple[Run, Any]]
 
 
 class FoldedFunction:
@@ -99,6 +115,8 @@ class FoldedFunction:
             released=released,
         )
         self._escaping = escaping(entry, folding.split.kept)
+        self._places = {var.name: place for place, var in enumerate(entry.arguments) if var.name in self._varying()}
+        self._plan: _Plan | None = None
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
         self._whole: Any = None
         self._checks = self._size_checks()
@@ -109,6 +127,10 @@ class FoldedFunction:
             ]
             for one in (self._entry, program)
         )
+
+    def _varying(self) -> dict[str, None]:
+        """The names of the arguments that are not constant."""
+        return dict.fromkeys(name for name in self._names if name not in self._constants)
 
     def _made(self, program: Program, known: Mapping[str, Any]) -> Any:
         leaves = tuple(known[var.name] for var in program.consts)
@@ -183,22 +205,33 @@ class FoldedFunction:
         current = self._epochs.current(constants)
         if current is None:
             known = {**self._epochs.all_sources(constants), **given}
-            leaves, place = [known[name] for name in self._names], 1
-            kinds = tuple([type(one) for one in leaves])
-        else:
-            epoch, values = current
-            self._check_sizes(given, epoch)
-            known = {**epoch.shown, **given}
-            leaves = [values[var.name] if var.name in values else known[var.name] for var in self._entry.arguments]
-            place = 0
-            kinds = tuple([type(known[name]) for name in self._names])
-        key = (place, kinds, *map(leaf_key, leaves, self._dynamic[place]))
+            leaves = [known[name] for name in self._names]
+            run, convert = self._running(1, leaves, known)
+            return run, leaves, convert
+        epoch, values = current
+        self._check_sizes(given, epoch)
+        plan = self._plan
+        if plan is None or plan.values is not values:
+            known = {**epoch.shown, **values}
+            plan = self._plan = _Plan(values, [known.get(var.name) for var in self._entry.arguments], {})
+        leaves = plan.leaves.copy()
+        for name, place in self._places.items():
+            leaves[place] = given[name]
+        key = tuple([leaf_key(leaves[place], self._dynamic[0][place]) for place in self._places.values()])
+        found = plan.runs.get(key)
+        if found is None:
+            found = plan.runs[key] = self._running(0, leaves, {**epoch.shown, **given})
+        run, convert = found
+        return self._apart(run) if self._escaping else run, leaves, convert
+
+    def _running(self, place: int, leaves: Sequence[Any], known: Mapping[str, Any]) -> tuple[Run, Any]:
+        """What runs `entry`, or the whole Program, at leaves like these, and what its results become."""
+        arguments = [known[name] for name in self._names]
+        key = (place, *map(type, arguments), *map(leaf_key, leaves, self._dynamic[place]))
         found = self._runs.get(key)
         if found is None:
-            found = self._runs[key] = self._specialized(place, leaves, [known[name] for name in self._names])
-        if place == 0 and self._escaping:
-            return self._apart(found[0]), leaves, found[1]
-        return found[0], leaves, found[1]
+            found = self._runs[key] = self._specialized(place, leaves, arguments)
+        return found
 
     def _apart(self, run: Run) -> Run:
         """What runs, and copies results that lie in the memory of what is kept: the caller may write to them."""
@@ -275,3 +308,4 @@ class FoldedFunction:
                 f"update: {unknown[0]!r} is no constant; there are {', '.join(self._constants) or 'none'}."
             )
         self._epochs.update(constants)
+        self._plan = None  # which has the old values

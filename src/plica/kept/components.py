@@ -174,6 +174,11 @@ class Components:
             if part is not None and is_passing:
                 part.buffers.values = None
 
+    @property
+    def may_evict(self) -> bool:
+        """Whether the cache has a limit, so that values may be gone at the next call."""
+        return self._cache.max_bytes is not None
+
     def taken(self, parts: Parts) -> dict[str, Any] | None:
         """The kept values by name; None where some were evicted."""
         found = [None if part is None else self._cache.take(part.buffers) for part in parts]
