@@ -7,6 +7,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from plica.backend.torch import constants
 from plica.backend.torch.compiler import TorchCompiler
@@ -175,6 +176,17 @@ def test_changing_one_tensor_computes_what_depends_on_it() -> None:
     assert min(changed) > 0
     assert len(changed) > 3
     assert sum(changed) == len(program.values()), "each depends on one tensor"
+
+
+def test_memory_that_is_replaced_is_not_held_by_what_is_made_of_other_tensors() -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    with torch.no_grad():
+        circuit(X)
+        for one in circuit.parameters():
+            memory = StorageWeakRef(one.untyped_storage())
+            one.data = one.data * 2
+            circuit(X)
+            assert memory.expired()
 
 
 def test_what_has_changed_goes_before_the_new_is_made(monkeypatch) -> None:

@@ -137,8 +137,12 @@ class _FoldedProgram:
             made = component.runner(leaves, *(given[var.name] for var in component.program.arguments))
             return [_own(one, watch) for one in (made if isinstance(made, tuple) else (made,))]
 
+        def pins(name: str) -> Sequence[Tensor]:
+            place = self._behind[name]
+            return watch.pins(place) if isinstance(place, int) else ()
+
         with undisturbed():
-            parts, values = self._components.fold(behind, unchanged, make, lambda _: (watch,))
+            parts, values = self._components.fold(behind, unchanged, make, pins)
         if leaves.device.type == "cuda":  # another stream may read them next
             torch.cuda.current_stream(leaves.device).synchronize()
         ready = Ready(self._run, leaves, tuple([values[name] for name in self._kept]), self._escaping)

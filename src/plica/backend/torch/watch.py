@@ -91,15 +91,14 @@ class Watch:
         Whether a large tensor was written to while it was in doubt its entries tell. So a change of mode costs a look
         at them; only on the CPU, as other devices would wait.
         """
-        if self._known is None:
-            before = {} if self._before is None else self._before._by_tensor()
+        found = self._known
+        if found is None:
+            before = self._before
+            told = {} if before is None else dict(zip(map(id, before.tensors), before._known or (), strict=False))
             pairs = zip(self.tensors, self._stamps, strict=True)
-            self._known = [self._told(one, *stamps, before.get(id(one))) for one, stamps in pairs]
+            self._known = found = [self._told(one, *stamps, told.get(id(one))) for one, stamps in pairs]
             self._before = None
-        return [(id(one), known.certain, known.content) for one, known in zip(self.tensors, self._known, strict=True)]
-
-    def _by_tensor(self) -> dict[int, _Known]:
-        return dict(zip(map(id, self.tensors), self._known or (), strict=False))
+        return [(id(one), known.certain, known.content) for one, known in zip(self.tensors, found, strict=True)]
 
     def _told(self, tensor: Tensor, written: int, doubted: int, before: _Known | None) -> _Known:
         if is_read(tensor, checksum=self._checksum):
@@ -110,6 +109,10 @@ class Watch:
         if before is not None and (before.certain, before.doubted) == (certain, doubted):
             return before
         return _Known(certain, doubted, content_of(tensor))
+
+    def pins(self, place: int) -> tuple[Tensor, Tensor]:
+        """What keeps the state of a tensor from being that of another one: the tensor, and its memory as it was."""
+        return self.tensors[place], self._memory[place]
 
 
 class _Known(NamedTuple):
