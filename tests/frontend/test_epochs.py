@@ -488,6 +488,14 @@ def test_a_captured_array_is_released_too() -> None:
 
 # Any sequence of these
 
+HANDED = plica.trace(
+    lambda x, v, w, u: x @ (pnp.softmax(v) + w) + x @ pnp.tanh(w + u), plica.spec(("b", 4)), *[plica.spec((4, 4))] * 3
+)
+
+
+def _handed(x, v, w, u):
+    return _mixed(x, v, w) + x @ torch.tanh(w + u)
+
 
 def _moved(one):
     new = one.detach().clone() * 0.5
@@ -523,12 +531,14 @@ STEPS = {
     ),
     st.sampled_from((None, 0, 70, 130)),
     st.booleans(),
+    st.sampled_from(((TWO, _value), (HANDED, _handed))),
 )
-def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit, release) -> None:
+def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit, release, case) -> None:
+    program, value = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("plica.backend.torch.sources.SMALL", 0)
         x, arrays = _four(9), {name: _four(place) for place, name in enumerate("vwu")}
-        folded = plica.fold_constants(TWO, compile_time={"v": arrays["v"]}, run_time=("w", "u"), form="split")
+        folded = plica.fold_constants(program, compile_time={"v": arrays["v"]}, run_time=("w", "u"), form="split")
         run = folded.compile(cache=plica.FoldCache(limit), release_sources=release)
         run(x, w=arrays["w"], u=arrays["u"])
         for name, write, how in steps:
@@ -538,4 +548,4 @@ def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit,
             if how == "update":
                 run.update(**{name: arrays[name]})
             given_ = {name: arrays[name]} if how in ("give", "clone") else {}
-            assert torch.allclose(run(x, **given_), _value(x, **arrays), atol=1e-5, equal_nan=True)
+            assert torch.allclose(run(x, **given_), value(x, **arrays), atol=1e-5, equal_nan=True)

@@ -37,7 +37,7 @@ def _stays_the_same(
                 form=form,
                 policy=policy,  # type: ignore[arg-type]
             )
-            for one in (folded.compiletime_fold, folded.runtime_fold, folded.entry):
+            for one in (folded.compiletime_fold, folded.runtime_fold, folded.entry, *folded.folding.components):
                 if one is not None:
                     plica.verify(one)
                     assert plica.parse(str(one)) == one

@@ -48,16 +48,18 @@ class Watched:
 
     def __init__(self, sources: Mapping[str, Any], *, checksum: bool, before: Watched | None = None) -> None:
         self.tensors = [one for one in sources.values() if array_api_compat.is_torch_array(one)]
-        can_watch, watch = torch_function("can_watch", "watch"), torch_function("Watch", "watch")
-        watched = {id(one): one for one in self.tensors if can_watch(one)} if self.tensors else {}
+        watched = {id(one): one for one in self.tensors if torch_function("can_watch", "watch")(one)}
         self._watched = list(watched.values())
-        seen = None if before is None else before._watch
-        self._watch: Any = watch(self._watched, checksum=checksum, before=seen) if watched else None
+        self._watch: Any = None
+        if watched:
+            seen = None if before is None else before._watch
+            self._watch = torch_function("Watch", "watch")(self._watched, checksum=checksum, before=seen)
         others = {name: one for name, one in sources.items() if id(one) not in watched}
         self._readers = [_reader(one, checksum=checksum) for one in others.values() if is_array(one)]
         self._entries = [read() for read in self._readers]
         self._others = {name: _named(one, state_of(one, checksum=checksum)) for name, one in others.items()}
-        self._places = {name: list(watched).index(id(one)) for name, one in sources.items() if id(one) in watched}
+        place = {number: place for place, number in enumerate(watched)}
+        self._places = {name: place[id(one)] for name, one in sources.items() if id(one) in watched}
 
     def is_current(self) -> bool:
         """Whether they are as they were."""

@@ -37,7 +37,7 @@ def test_entry_after_folding_is_the_original(case, policy, is_two) -> None:
         sizes = {var: number[var.name] for var in program.inputs[: program.num_implicit_inputs]}
         folding = fold(program, compile_time, run_time, sizes=sizes, policy=policy, is_two=is_two)
         made = folding.split
-        for one in (made.compiletime_fold, made.runtime_fold, made.entry):
+        for one in (made.compiletime_fold, made.runtime_fold, made.entry, *folding.components):
             if one is not None:
                 plica.verify(one)
                 assert plica.parse(str(one)) == one
@@ -261,6 +261,17 @@ def test_what_is_known_when_the_program_is_compiled_is_no_component_of_what_is_n
         ["add", "exp"],
     ]
     assert [_names(one) for one in fold(program, ("v",), ("w",)).components] == [["sin", "add", "exp"]]
+
+
+def test_a_size_of_an_argument_that_is_kept_as_a_number_belongs_to_no_component() -> None:
+    def fn(x):
+        longer = plica.for_loop(0, 2, 1, lambda i, a: pnp.concat([a, a[:1]]), x, preserve_dimensions=False)
+        return pnp.tanh(longer)[: x.shape[0] % (longer.shape[0] + 1)]
+
+    folding = fold(plica.trace(fn, plica.spec(("n",))), ("x",), sizes={}, policy=FoldPolicy(max_growth=None))
+    assert [_names(one) for one in folding.components] == [[], ["for_loop", "tanh"]]
+    x = np.linspace(0.0, 1.0, 3, dtype="float32")
+    assert all(map(_same, run_components(folding, {"x": x}), plica.interpret(folding.program, x)))
 
 
 def test_parts_that_read_each_other_are_one_component() -> None:

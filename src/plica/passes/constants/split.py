@@ -154,14 +154,15 @@ def components(parts: Parts, made: Split) -> list[Program]:
     for equation in reversed(running):
         root = find(equation.outputs[0])
         groups[root][0].append(equation)
-        reads[root].update((one, None) for one in needed_by((equation,), ()) if one in values and find(one) is not root)
+        given = (one for one in needed_by((equation,), ()) if one in leader and one in values)
+        reads[root].update((one, None) for one in given if find(one) is not root)
     place = {equation: number for number, equation in enumerate(parts.foldable)}
     found = []
     for together in strongly_connected(groups, lambda root: [find(one) for one in reads[root]]):
         equations = sorted((one for root in together for one in groups[root][0]), key=place.__getitem__)
         results = [var for root in together for var in groups[root][1]]
-        given = dict.fromkeys(one for root in together for one in reads[root] if find(one) not in together)
-        found.append(_fold(replace(parts, foldable=equations), results, given))
+        others = dict.fromkeys(one for root in together for one in reads[root] if find(one) not in together)
+        found.append(_fold(replace(parts, foldable=equations), results, others))
     return [program for program in found if program is not None]
 
 
