@@ -472,6 +472,17 @@ def test_a_constant_that_is_read_at_each_call_is_not_released() -> None:
     assert torch.allclose(run(x), x @ w + torch.exp(w))
 
 
+@pytest.mark.parametrize("form", ["runtime", "split"])
+def test_a_captured_array_that_nothing_reads_is_released(form) -> None:
+    program = plica.parse("{ lambda v:f32[3] ; x:f32[3] w:f32[3] . let a:f32[3] = exp w b:f32[3] = add x a in (b,) }")
+    bound = Bound(program, (torch.zeros(3),))
+    folded = plica.fold_constants(bound, compile_time={"w": torch.zeros(3)}, form=form)
+    run = folded.compile(release_sources=True)
+    del bound, folded
+    for _ in range(2):
+        assert run(torch.zeros(3)).tolist() == [1.0] * 3
+
+
 def test_a_captured_array_is_released_too() -> None:
     program = plica.parse("{ lambda w:f32[3] ; x:f32[3] . let a:f32[3] = exp w b:f32[3] = add x a in (b,) }")
     array = torch.zeros(3)

@@ -210,7 +210,8 @@ class Epochs:
         watched = Watched(kept, checksum=self._checksum, before=before)
         others = {name: one for name, one in sources.items() if name in self._released}
         told = {
-            name: self._states[name] if isinstance(one, Released) else self._state(one) for name, one in others.items()
+            name: self._states.get(name) if isinstance(one, Released) else self._state(one)
+            for name, one in others.items()
         }
         return watched, {**watched.states, **told}
 
