@@ -226,21 +226,27 @@ def _orders(nodes: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 def _read(place: _Place, names: Sequence[str], nodes: tuple[Any, ...], binding: _Binding) -> Iterator[_Binding]:
     """Every way in which `names` stand for `nodes`; a variadic name takes as few as it can first."""
-    if not names:
-        if not nodes:
-            yield binding
-        return
-    name, *rest = names
-    needed = sum(not one.startswith("*") for one in rest)
-    if not name.startswith("*"):
-        extended = _bound(place, name, nodes[0], binding) if nodes else None
-        if extended is not None:
-            yield from _read(place, rest, nodes[1:], extended)
-        return
-    most = len(nodes) - needed
+    for position, name in enumerate(names):
+        if name.startswith("*"):
+            yield from _read_variadic(place, names[position:], nodes[position:], binding)
+            return
+        extended = _bound(place, name, nodes[position], binding) if position < len(nodes) else None
+        if extended is None:
+            return
+        binding = extended
+    if len(names) == len(nodes):
+        yield binding
+
+
+def _read_variadic(
+    place: _Place, names: Sequence[str], nodes: tuple[Any, ...], binding: _Binding
+) -> Iterator[_Binding]:
+    """The same where the first name is variadic."""
+    bare, rest = names[0][1:], names[1:]
+    most = len(nodes) - sum(not one.startswith("*") for one in rest)
     least = most if all(not one.startswith("*") for one in rest) else 0
     for count in range(max(least, 0), most + 1):
-        taken, bare = nodes[:count], name[1:]
+        taken = nodes[:count]
         if binding.inputs.get(bare, taken) == taken:
             yield from _read(place, rest, nodes[count:], binding._replace(inputs={**binding.inputs, bare: taken}))
 
