@@ -62,12 +62,12 @@ class _Buffer:
     Args:
         key: By what it is shared.
         value: The value.
-        watch: What it was made of, whose memory stays alive so that no other tensor takes its place.
+        sources: What it was made of, whose memory stays alive so that no other tensor takes its place.
     """
 
     key: Hashable
     value: Tensor
-    watch: Watch
+    sources: tuple[Tensor, ...]
 
 
 _SHARED: WeakValueDictionary[Hashable, _Buffer] = WeakValueDictionary()
@@ -184,7 +184,8 @@ def _shared(key: Hashable, step: _Step, leaves: Any, before: Sequence[_Buffer], 
         found = _SHARED.get(key)
     if found is None:
         value = step.run(leaves, *(before[place].value for place in step.given))
-        found = _Buffer(key, _own(value, watch), watch)
+        sources = (one for place in step.sources if isinstance(place, int) for one in watch.pinned(place))
+        found = _Buffer(key, _own(value, watch), tuple(sources))
         with _SHARED_LOCK:
             found = _SHARED.setdefault(key, found)
     return found
@@ -283,6 +284,8 @@ class CircuitConstants:
         if _is_recorded(leaves.device):
             return None
         tensors = leaves.tensors()
+        if tensors is None:
+            return None
         if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
             return None
         watch = self._watch
@@ -294,7 +297,7 @@ class CircuitConstants:
                 self._watch = watch = Watch(tensors, leaves.epoch, checksum=checksum)
         found = self._programs.get(key)
         if found is None:
-            places = {leaf: place for place, leaf in enumerate(leaves.held())}
+            places = {leaf: place for place, leaf in enumerate(leaf for _, leaf in leaves.attributes())}
             found = _FoldedProgram(program, captured, places, self._policy_for(program))
             found = self._programs.setdefault(key, found)
         return found.ready(watch, (lambda: leaves) if reads is None else reads)

@@ -68,13 +68,13 @@ class Leaves(nn.Module):
         for holder in (self,) if self._store is None else self._store.holders:
             holder.epoch = epoch
 
-    def tensors(self) -> list[Tensor]:
-        """The tensors of all leaves: those that are learnable, then the others."""
-        return [*self._parameters.values(), *self._buffers.values()]  # type: ignore[list-item]  # none is None
-
-    def held(self) -> list[Leaf]:
-        """The leaves in the order of `tensors`."""
-        return [self._leaves[name] for name in (*self._parameters, *self._buffers)]
+    def tensors(self) -> list[Tensor] | None:
+        """The tensors of all leaves; None where one is no tensor but computed: parametrized, or pruned."""
+        held: dict[str, Any] = {**self._parameters, **self._buffers}
+        try:
+            return [held[name] for name in self._leaves]
+        except KeyError:
+            return None
 
     def _go(self, device: torch.device) -> None:
         self.device = device

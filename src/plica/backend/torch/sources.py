@@ -14,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Module
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-__all__ = ["apart", "epochs_of", "events", "folding", "owned", "pin", "state_of", "wants_gradient"]
+__all__ = ["apart", "counts_versions", "entries_of", "epochs_of", "events", "folding", "owned", "pin", "state_of", "wants_gradient"]
 
 SMALL = 2**16
 """A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
@@ -85,6 +85,22 @@ def _noticed(train: Callable[..., Any]) -> Callable[..., Any]:
 Module.train = _noticed(Module.train)  # type: ignore[method-assign]
 
 
+def counts_versions(tensor: Tensor) -> bool:
+    """Whether torch counts writes to a tensor: not in those of inference mode, whatever memory they were given since."""
+    try:
+        return tensor._version >= 0
+    except RuntimeError:
+        return False
+
+
+def entries_of(tensor: Tensor) -> bytes:
+    """The bytes of a tensor's entries."""
+    if not tensor.numel():  # which may have strides that no other dtype can look through
+        return b""
+    flat = tensor.data.resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+    return bytes(flat.view(torch.uint8).numpy().tobytes())
+
+
 def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
     """What differs once a tensor has changed.
 
@@ -103,9 +119,8 @@ def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
     storage = tensor.untyped_storage()._cdata
     place = (storage, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
     is_small = tensor.device.type == "cpu" and tensor.nbytes < SMALL
-    if checksum or is_small or tensor.is_inference():
-        flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-        return (*place, hash(flat.view(torch.uint8).numpy().tobytes()))
+    if checksum or is_small or not counts_versions(tensor):
+        return (*place, hash(entries_of(tensor)))
     return (*place, tensor._version, _EPOCHS.of(storage))
 
 

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.logs import is_abstract
-from plica.backend.torch.sources import SMALL, epochs_of, events, state_of
+from plica.backend.torch.sources import SMALL, counts_versions, entries_of, epochs_of, events, state_of
 
-_version = attrgetter("_version")
+_version, _shape = attrgetter("_version"), attrgetter("shape")
 _PLAIN = (Tensor, nn.Parameter)
 
 
@@ -33,7 +33,7 @@ def can_watch(tensor: Tensor) -> bool:
     """
     if type(tensor) not in _PLAIN or tensor.is_meta or is_abstract(tensor):
         return False
-    return tensor.device.type == "cpu" or not tensor.is_inference()
+    return tensor.device.type == "cpu" or counts_versions(tensor)
 
 
 @final
@@ -55,12 +55,13 @@ class Watch:
         self._events, self._epochs = events(), epochs_of(tensors)
         self._memory = [tensor.detach() for tensor in tensors]
         self._pointers = list(map(Tensor.data_ptr, tensors))
-        self._counting = [tensor for tensor in tensors if not tensor.is_inference()]
+        self._shapes = list(map(_shape, tensors)), list(map(Tensor.stride, tensors))
+        self._counting = [tensor for tensor in tensors if counts_versions(tensor)]
         self._versions = list(map(_version, self._counting))
         read = [
             _reader(tensor)
             for tensor in tensors
-            if checksum or tensor.is_inference() or (tensor.device.type == "cpu" and tensor.nbytes < SMALL)
+            if checksum or not counts_versions(tensor) or (tensor.device.type == "cpu" and tensor.nbytes < SMALL)
         ]
         self._entries = [(one, one()) for one in read]
 
@@ -72,6 +73,7 @@ class Watch:
             and all(map(is_, tensors, self.tensors))
             and list(map(_version, self._counting)) == self._versions
             and list(map(Tensor.data_ptr, tensors)) == self._pointers
+            and (list(map(_shape, tensors)), list(map(Tensor.stride, tensors))) == self._shapes
             and all(read() == entries for read, entries in self._entries)
             and self._is_untouched()
         )
@@ -85,6 +87,10 @@ class Watch:
             self._events = seen
         return True
 
+    def pinned(self, place: int) -> tuple[Tensor, Tensor]:
+        """One of the tensors, and the memory that it had: while both are alive nothing else has their numbers."""
+        return self.tensors[place], self._memory[place]
+
     def state(self, place: int) -> Hashable:
         """What differs once one of the tensors has changed, or is another one."""
         tensor = self.tensors[place]
@@ -93,16 +99,11 @@ class Watch:
 
 def _reader(tensor: Tensor) -> Callable[[], Hashable]:
     """What reads the entries of a tensor: bytes where these are few, else a number that stands for them."""
-    if tensor.device.type != "cpu" or not tensor.is_contiguous():
-        return partial(_told, partial(_copied, tensor))
-    alias = tensor.detach().reshape(-1).view(torch.uint8).numpy()
+    if tensor.device.type != "cpu" or not tensor.is_contiguous() or not tensor.numel():
+        return partial(_told, partial(entries_of, tensor))
+    alias = tensor.data.reshape(-1).view(torch.uint8).numpy()
     return alias.tobytes if tensor.nbytes < SMALL else partial(_told, alias.tobytes)
 
 
 def _told(read: Callable[[], bytes]) -> int:
     return hash(read())
-
-
-def _copied(tensor: Tensor) -> bytes:
-    found = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-    return bytes(found.view(torch.uint8).numpy().tobytes())
