@@ -282,14 +282,15 @@ def test_a_caller_may_write_to_results(backend) -> None:
     def fn(x, w):
         kept = pnp.exp(w)
         row, back = pnp.permute_dims(kept, (1, 0))[0], pnp.flip(kept + 0.0 * x[0, 0], axis=0)
-        return x * 1.5, kept, row, plica.cond(pnp.sum(x) > 0, lambda: kept, lambda: x), pnp.flip(kept, axis=0), back
+        branch = plica.cond(pnp.sum(x) > 0, lambda: kept, lambda: x)
+        return x * 1.5, kept, kept * 1.0, row, branch, pnp.flip(kept, axis=0), back
 
     program = plica.trace(fn, plica.spec((4, 4)), plica.spec((4, 4)))
     run = plica.fold_constants(program, run_time=("w",), policy=plica.FoldPolicy(max_growth=0)).compile(backend)
     x, w = np.ones((4, 4), "float32"), np.zeros((4, 4), "float32")
     for result in run(x, w=w):
         result += 5.0
-    assert [result.max() for result in run(x)] == [1.5, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert [result.max() for result in run(x)] == [1.5, *[1.0] * 6]
 
 
 # Sizes

@@ -21,9 +21,9 @@ from weakref import WeakValueDictionary
 import array_api_compat
 import numpy as np
 
-from plica.errors import InputError
 from plica.frontend.arguments import is_array
 from plica.frontend.executors import torch_function
+from plica.passes.constants.policy import check_limit
 
 SMALL = 2**16
 """An array of fewer bytes is told from another one by its entries; reading these takes microseconds."""
@@ -69,12 +69,11 @@ class FoldCache:
         GreedyDual-Size: Cao and Irani, Cost-aware WWW proxy caching algorithms, 1997.
 
     Raises:
-        InputError: The limit is negative.
+        InputError: The limit is negative, or no number.
     """
 
     def __init__(self, max_bytes: int | None = None) -> None:
-        if max_bytes is not None and max_bytes < 0:
-            raise InputError(f"FoldCache: max_bytes is {max_bytes}; give 0 or more, or None for no limit.")
+        check_limit("FoldCache: max_bytes", max_bytes)
         self.max_bytes = max_bytes
         self.num_evictions = 0
         self._found: WeakValueDictionary[Hashable, Buffers] = WeakValueDictionary()

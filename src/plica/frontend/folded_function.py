@@ -92,7 +92,7 @@ class FoldedFunction:
             cache=SHARED if cache is None else cache,
             released=released,
         )
-        self._escaping: Sequence[int] = escaping(entry, folding.split.kept)
+        self._escaping: Sequence[int] = escaping(self._executor.program, folding.split.kept)
         if backend == "interpreter":  # where numpy makes a view, the table of operations may say copy
             self._escaping = range(len(entry.results))
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
