@@ -22,7 +22,7 @@ from plica.frontend.buffers import SHARED, FoldCache, apart
 from plica.frontend.compiled_program import CompiledProgram
 from plica.frontend.constant_shapes import described, of_arguments
 from plica.frontend.epochs import Component, Epoch, Epochs
-from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter
+from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, torch_function
 from plica.frontend.released import released_error
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
@@ -95,6 +95,7 @@ class FoldedFunction:
         self._escaping: Sequence[int] = escaping(self._executor.program, folding.split.kept)
         if backend == "interpreter":  # where numpy makes a view, the table of operations may say copy
             self._escaping = range(len(entry.results))
+        self._is_compiling = torch_function("is_compiling") if backend == "torch" else None
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
         self._whole: Any = None
         self._checks = self._size_checks()
@@ -158,7 +159,7 @@ class FoldedFunction:
         given = self._named(args, kwargs)
         if current_trace() is not None or any(isinstance(one, Tracer) for one in given.values()):
             return self._recorded(given)
-        run, leaves, convert = self._prepared(given)
+        run, leaves, convert = self._ready(given)
         made = run(leaves)
         if convert is None:
             return made
@@ -170,8 +171,15 @@ class FoldedFunction:
         Raises:
             InputError: A shape does not fit.
         """
-        run, leaves, _ = self._prepared(given)
+        run, leaves, _ = self._ready(given)
         return run(leaves)
+
+    def _ready(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
+        """`_prepared`; torch.compile sees what runs, and nothing of how constants are looked up."""
+        if self._is_compiling is not None and self._is_compiling():
+            ready: tuple[Run, list[Any], Any] = torch_function("outside")(self._prepared, given)
+            return ready
+        return self._prepared(given)
 
     def _prepared(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
         """What runs, at which leaves, and what its results become."""

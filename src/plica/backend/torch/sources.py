@@ -14,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Module
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-__all__ = ["apart", "counts_versions", "entries_of", "epochs_of", "events", "folding", "owned", "pin", "state_of", "wants_gradient"]
+__all__ = ["apart", "counts_versions", "entries_of", "epochs_of", "events", "folding", "is_compiling", "outside", "owned", "pin", "state_of", "wants_gradient"]
 
 SMALL = 2**16
 """A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
@@ -143,6 +143,17 @@ def wants_gradient(tensors: Sequence[Tensor]) -> bool:
         forward_ad.unpack_dual(one).tangent is not None  # type: ignore[no-untyped-call]
         for one in tensors
     )
+
+
+def is_compiling() -> bool:
+    """Whether torch.compile looks at this call."""
+    return torch.compiler.is_compiling()
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def outside(function: Callable[..., Any], *args: Any) -> Any:
+    """The result of a function that torch.compile does not look into, and which runs anew at each call."""
+    return function(*args)
 
 
 @contextmanager
