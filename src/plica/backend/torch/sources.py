@@ -14,7 +14,20 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Module
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-__all__ = ["apart", "counts_versions", "entries_of", "epochs_of", "events", "folding", "is_compiling", "outside", "owned", "pin", "state_of", "wants_gradient"]
+__all__ = [
+    "apart",
+    "counts_versions",
+    "entries_of",
+    "epochs_of",
+    "events",
+    "folding",
+    "is_compiling",
+    "outside",
+    "owned",
+    "pin",
+    "state_of",
+    "wants_gradient",
+]
 
 SMALL = 2**16
 """A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
@@ -86,7 +99,7 @@ Module.train = _noticed(Module.train)  # type: ignore[method-assign]
 
 
 def counts_versions(tensor: Tensor) -> bool:
-    """Whether torch counts writes to a tensor: not in those of inference mode, whatever memory they were given since."""
+    """Whether torch counts writes to a tensor: not to those of inference mode, even with other memory."""
     try:
         return tensor._version >= 0
     except RuntimeError:

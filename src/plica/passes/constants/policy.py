@@ -19,7 +19,7 @@ def check_limit(name: str, limit: object) -> None:
     Raises:
         InputError: The limit is negative, or no number.
     """
-    if limit is not None and not (isinstance(limit, Real) and limit >= 0):
+    if limit is not None and not (isinstance(limit, Real) and float(limit) >= 0):
         raise InputError(f"{name} is {limit!r} bytes; give 0 or more, or None for no limit.")
 
 
