@@ -112,7 +112,7 @@ class _Run:
         if action == "write":
             _write(self.live[place], new[place])
         elif action == "part" and self.live[place].ndim and len(self.live[place]):
-            self.live[place][:1] = self.array(new[place])[:1]
+            _write(self.live[place][:1], new[place][:1])
         elif action == "data" and isinstance(self.live[place], torch.Tensor):
             self.live[place].data = from_numpy(new[place])
         elif action == "replace" and self.marks[place] == "run":
