@@ -41,13 +41,11 @@ MODES = (torch.no_grad, torch.inference_mode, torch.enable_grad)
 
 
 class _Nothing:
-    """What keeps nothing, in the place of a circuit's `CircuitConstants`."""
+    """What keeps nothing, in the place of a circuit's constants: every Program runs unfolded."""
 
-    def of(self, *_: Any) -> None:
-        """Every Program runs unfolded."""
-
-    def forget(self) -> None:
-        """There is nothing to forget."""
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        del name
+        return lambda *_, **__: None
 
 
 @contextmanager
