@@ -193,6 +193,13 @@ def test_memory_that_is_given_to_another_tensor_is_not_taken_for_the_old_one() -
         del weight
 
 
+def test_constants_without_entries() -> None:
+    program = plica.trace(lambda x, w: x + pnp.sum(pnp.exp(w)), plica.spec((2,)), plica.spec((0,)))
+    for make in (torch.from_numpy, np.copy):
+        run = plica.fold_constants(program, run_time=("w",)).compile()
+        assert run(torch.ones(2), w=make(np.zeros(0, "float32"))).tolist() == [1.0, 1.0]
+
+
 def test_sources_that_are_views_of_one_another() -> None:
     program = plica.trace(
         lambda x, v, w: x @ pnp.softmax(v) + x @ pnp.tanh(w), plica.spec((1, N)), plica.spec((N, N)), plica.spec((N, N))
@@ -274,14 +281,16 @@ def test_a_constant_that_was_given_with_gradients_need_not_be_given_again() -> N
 def test_a_caller_may_write_to_results(backend) -> None:
     def fn(x, w):
         kept = pnp.exp(w)
-        return x * 1.5, kept, pnp.permute_dims(kept, (1, 0))[0], plica.cond(pnp.sum(x) > 0, lambda: kept, lambda: x)
+        row, back = pnp.permute_dims(kept, (1, 0))[0], pnp.flip(kept + 0.0 * x[0, 0], axis=0)
+        branch = plica.cond(pnp.sum(x) > 0, lambda: kept, lambda: x)
+        return x * 1.5, kept, kept * 1.0, row, branch, pnp.flip(kept, axis=0), back
 
     program = plica.trace(fn, plica.spec((4, 4)), plica.spec((4, 4)))
-    run = plica.fold_constants(program, run_time=("w",)).compile(backend)
+    run = plica.fold_constants(program, run_time=("w",), policy=plica.FoldPolicy(max_growth=0)).compile(backend)
     x, w = np.ones((4, 4), "float32"), np.zeros((4, 4), "float32")
     for result in run(x, w=w):
         result += 5.0
-    assert [result.max() for result in run(x)] == [1.5, 1.0, 1.0, 1.0]
+    assert [result.max() for result in run(x)] == [1.5, *[1.0] * 6]
 
 
 # Sizes

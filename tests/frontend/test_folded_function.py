@@ -342,6 +342,20 @@ def test_a_decorated_function_has_a_policy() -> None:
 def test_a_name_that_a_decorated_function_does_not_have_is_refused() -> None:
     with pytest.raises(InputError, match="the function has no argument 'v' by place; it has x, w"):
         plica.jit(lambda x, w: x + w, constants=("v",))(torch.ones(2), torch.ones(2))
+    with pytest.raises(InputError, match="no argument 'n' by place; it has x, beside those"):
+        plica.jit(lambda x, n: x * n, constants="n", static_argnums=1)(torch.ones(2), 3)
+
+
+@pytest.mark.parametrize("static", [0, -3])
+def test_a_constant_behind_a_static_argument_is_folded(static) -> None:
+    run = plica.jit(lambda n, w, x: pnp.exp(w) * n + x, constants="w", static_argnums=static)
+    assert run(3, torch.zeros(2), torch.ones(2)).tolist() == [4.0, 4.0]
+    assert "exp" not in run.code
+
+
+def test_a_constant_that_is_left_out_is_its_default() -> None:
+    run = plica.jit(lambda x, w=None: x if w is None else x * pnp.exp(w), constants="w")
+    assert run(torch.ones(2)).tolist() == run(torch.ones(2), torch.zeros(2)).tolist() == [1.0, 1.0]
 
 
 def test_a_folded_function_that_is_traced_gives_its_whole_program() -> None:

@@ -108,7 +108,11 @@ def test_a_cache_holds_nothing_that_no_function_uses() -> None:
 
 
 def test_a_negative_limit_is_refused() -> None:
-    with pytest.raises(InputError, match="FoldCache: max_bytes is -1; give 0 or more"):
+    with pytest.raises(InputError, match=r"the cache is 100; give a plica.FoldCache\(max_bytes"):
+        _folded(100)
+    with pytest.raises(InputError, match="FoldCache: max_bytes is '1MB' bytes; give 0 or more"):
+        plica.FoldCache("1MB")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="FoldCache: max_bytes is -1 bytes; give 0 or more"):
         plica.FoldCache(-1)
 
 

@@ -15,7 +15,7 @@ from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
-from plica.ir.program import Bound
+from plica.ir.program import Bound, Program
 from plica.ops import OPS
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference
@@ -102,9 +102,14 @@ class _Interpreter:
     rewriting: Rewriting | None = None
 
     @property
+    def program(self) -> Program:
+        """The Program as it is run."""
+        return self.bound.program
+
+    @property
     def code(self) -> str:
         """The Program: it is what is run."""
-        return str(self.bound.program)
+        return str(self.program)
 
     def specialize(self, leaves: Sequence[Any]) -> Run:
         """The function of any leaves."""

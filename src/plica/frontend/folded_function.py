@@ -22,7 +22,7 @@ from plica.frontend.arguments import leaf_key, shape_of
 from plica.frontend.compiled_program import CompiledProgram
 from plica.frontend.constant_shapes import described, of_arguments
 from plica.frontend.epochs import Epoch, Epochs
-from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter
+from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, torch_function
 from plica.frontend.released import released_error
 from plica.frontend.sources import apart
 from plica.ir.program import Bound, Program, Var
@@ -114,7 +114,10 @@ class FoldedFunction:
             checksum=folding.policy.check == "checksum",
             released=released,
         )
-        self._escaping = escaping(entry, folding.split.kept)
+        self._escaping: Sequence[int] = escaping(self._executor.program, folding.split.kept)
+        if backend == "interpreter":  # where numpy makes a view, the table of operations may say copy
+            self._escaping = range(len(entry.results))
+        self._is_compiling = torch_function("is_compiling") if backend == "torch" else None
         self._places = {var.name: place for place, var in enumerate(entry.arguments) if var.name in self._varying()}
         self._plan: _Plan | None = None
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
@@ -184,7 +187,7 @@ class FoldedFunction:
         given = self._named(args, kwargs)
         if current_trace() is not None or any(isinstance(one, Tracer) for one in given.values()):
             return self._recorded(given)
-        run, leaves, convert = self._prepared(given)
+        run, leaves, convert = self._ready(given)
         made = run(leaves)
         if convert is None:
             return made
@@ -196,8 +199,15 @@ class FoldedFunction:
         Raises:
             InputError: A shape does not fit.
         """
-        run, leaves, _ = self._prepared(given)
+        run, leaves, _ = self._ready(given)
         return run(leaves)
+
+    def _ready(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
+        """`_prepared`; torch.compile sees what runs, and nothing of how constants are looked up."""
+        if self._is_compiling is not None and self._is_compiling():
+            ready: tuple[Run, list[Any], Any] = torch_function("outside")(self._prepared, given)
+            return ready
+        return self._prepared(given)
 
     def _prepared(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
         """What runs, at which leaves, and what its results become."""

@@ -40,7 +40,7 @@ from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewr
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.rewriting import Rewriting
 from plica.tracing.call import trace_call
-from plica.tracing.control import place_of
+from plica.tracing.control import parameter_names, place_of
 from plica.tracing.scope import current_trace
 from plica.tracing.trace import (
     NUMBERS,
@@ -304,7 +304,7 @@ class CompiledFunction:
         specs = call.specs(self._axes)
         key = (call.structure, call.static, specs)
         if key not in self._compiled:
-            self._compiled[key] = self._compile(specs, call.arguments, call.trees)
+            self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters)
         self._last = self._compiled[key]
         program = self._last.traced.bound.program
         bind_sizes(program, [(shape_of(leaf), dtype_of(leaf).value) for leaf in call.leaves])
@@ -312,15 +312,16 @@ class CompiledFunction:
 
     def _compile_annotated(self, trees: list[Any]) -> None:
         leaves, structure = flatten(tuple(trees))
-        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees)
+        names = parameter_names(self._fn)
+        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees, names)
 
-    def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
+    def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any], names: Sequence[str]) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
         executor: Executor
         if self._constants:
-            names = constant_names(self._fn, self._constants, trees, traced.bound.program)
-            executor = folded_executor(traced.bound, names, self._backend, self._policy, self._rewriting)
+            constants = constant_names(names, self._constants, trees, traced.bound.program)
+            executor = folded_executor(traced.bound, constants, self._backend, self._policy, self._rewriting)
         else:
             executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1

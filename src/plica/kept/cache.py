@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
-from plica.errors import InputError
+from plica.passes.constants.policy import check_limit
 
 
 class Buffers:
@@ -56,12 +56,11 @@ class FoldCache:
         GreedyDual-Size: Cao and Irani, Cost-aware WWW proxy caching algorithms, 1997.
 
     Raises:
-        InputError: The limit is negative.
+        InputError: The limit is negative, or no number.
     """
 
     def __init__(self, max_bytes: int | None = None) -> None:
-        if max_bytes is not None and max_bytes < 0:
-            raise InputError(f"FoldCache: max_bytes is {max_bytes}; give 0 or more, or None for no limit.")
+        check_limit("FoldCache: max_bytes", max_bytes)
         self.max_bytes = max_bytes
         self.num_evictions = 0
         self._found: WeakValueDictionary[Hashable, Buffers] = WeakValueDictionary()

@@ -7,6 +7,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+import torch.nn.utils.prune
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from plica.backend.torch import constants
@@ -130,6 +131,57 @@ def test_a_write_that_nothing_counts_is_seen_after_a_change_of_mode_and_costs_wh
         circuit.train().eval()
         assert 0 < operations(circuit, X) < operations(copy.deepcopy(circuit), X)
         assert torch.equal(circuit(X), unfolded(circuit))
+
+
+class _Scaled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = 2.0
+
+    def forward(self, x):
+        return x * self.factor
+
+
+COMPUTED = {
+    "parametrized": lambda leaves, name: torch.nn.utils.parametrize.register_parametrization(leaves, name, _Scaled()),
+    "weight norm": torch.nn.utils.parametrizations.weight_norm,
+    "pruned": lambda leaves, name: torch.nn.utils.prune.random_unstructured(leaves, name, amount=0.5),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_tensor_that_is_computed_is_computed_at_each_call(name, is_known) -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    leaf, _ = next(circuit.leaves.named_parameters())
+    with torch.no_grad():
+        before = circuit(X) if is_known else unfolded(circuit)
+        COMPUTED[name](circuit.leaves, leaf)
+        after = circuit(X)
+        assert not torch.equal(before, after) or name == "weight norm"
+        assert torch.equal(circuit.train()(X), after)
+        if name == "parametrized":
+            for one in circuit.eval().modules():
+                if isinstance(one, _Scaled):
+                    one.factor = 3.0
+            assert not torch.equal(circuit(X), after)
+            torch.nn.utils.parametrize.remove_parametrizations(circuit.leaves, leaf)
+            for tensor_ in circuit.parameters():
+                before = circuit(X)
+                tensor_.mul_(2.0)
+                assert not torch.equal(circuit(X), before), "whichever place the tensor has among the others now"
+
+
+def test_memory_that_was_replaced_is_let_go() -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    old = []
+    with torch.no_grad():
+        circuit(X)
+        for one in circuit.parameters():
+            old.append(StorageWeakRef(one.untyped_storage()))
+            one.data = one.data * 2.0
+            circuit(X)
+    assert all(one.expired() for one in old)
 
 
 def test_a_large_tensor_is_read_where_the_policy_says_so() -> None:

@@ -1,5 +1,8 @@
 """Tensors that are watched: whatever changes them is noticed, and looking at them is a few calls."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +21,22 @@ WRITES = {
     "through numpy": lambda one: one.detach().numpy().__setitem__(0, 5.0),
     "other memory": _memory,
 }
+
+
+CHANGES: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    torch.t,
+    lambda one: one[:150],
+    lambda one: one.reshape(400, 100),
+    lambda one: one.view(torch.bfloat16),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_layout_of_the_same_memory_is_noticed(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    tensor = torch.nn.Parameter(torch.randn(200, 200, dtype=torch.float16))
+    watch = Watch([tensor])
+    tensor.data = change(tensor.data)  # which counts no version
+    assert not watch.is_current([tensor])
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -82,6 +101,18 @@ def test_tensors_of_inference_mode_are_told_by_their_entries(size: int) -> None:
         assert not watch.is_current([tensor])
 
 
+@pytest.mark.parametrize("size", [4, 2**17])
+def test_tensors_of_inference_mode_with_other_memory_count_no_versions_either(size: int) -> None:
+    with torch.inference_mode():
+        tensor = torch.nn.Parameter(torch.zeros(2, size))
+    tensor.data = tensor.data.double()
+    assert can_watch(tensor)
+    watch = Watch([tensor])
+    assert watch.is_current([tensor])
+    tensor.data.add_(1.0)
+    assert not watch.is_current([tensor])
+
+
 @pytest.mark.parametrize("strides", ["dense", "transposed"])
 def test_a_checksum_reads_all_entries(strides: str) -> None:
     tensor = torch.randn(200, 200, dtype=torch.complex64)
@@ -92,9 +123,10 @@ def test_a_checksum_reads_all_entries(strides: str) -> None:
     assert other.is_current([tensor]), "the limit that is documented"
 
 
+@pytest.mark.parametrize("make", [torch.zeros, lambda shape: torch.from_numpy(np.zeros(shape))])
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0)])
-def test_tensors_of_any_shape(shape: tuple[int, ...]) -> None:
-    tensor = torch.zeros(shape)
+def test_tensors_of_any_shape(shape: tuple[int, ...], make: Callable[..., torch.Tensor]) -> None:
+    tensor = make(shape)  # of numpy's without entries, all strides are 0
     watch = Watch([tensor])
     assert watch.is_current([tensor])
     tensor.add_(1.0)

@@ -251,6 +251,8 @@ class CircuitConstants:
         if _is_recorded(leaves.device):
             return None
         tensors = leaves.tensors()
+        if tensors is None:
+            return None
         if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
             return None
         watch = self._watching(tensors)
@@ -258,7 +260,7 @@ class CircuitConstants:
             return None
         found = self._programs.get(key)
         if found is None or found.device != leaves.device:
-            places = {leaf: place for place, leaf in enumerate(leaves.held())}
+            places = {leaf: place for place, (_, leaf) in enumerate(leaves.attributes())}
             with self._lock:
                 found = self._programs.get(key)
                 if found is None or found.device != leaves.device:

@@ -56,16 +56,16 @@ class Leaves(nn.Module):
     def train(self, mode: bool = True) -> Leaves:
         """Set the mode; whoever computed something from the tensors makes sure that they are as they were."""
         super().train(mode)
-        doubt(self.tensors())
+        doubt((*self.parameters(), *self.buffers()))
         return self
 
-    def tensors(self) -> list[Tensor]:
-        """The tensors of all leaves: those that are learnable, then the others."""
-        return [*self._parameters.values(), *self._buffers.values()]  # type: ignore[list-item]  # none is None
-
-    def held(self) -> list[Leaf]:
-        """The leaves in the order of `tensors`."""
-        return [self._leaves[name] for name in (*self._parameters, *self._buffers)]
+    def tensors(self) -> list[Tensor] | None:
+        """The tensors of all leaves; None where one is no tensor but computed: parametrized, or pruned."""
+        held: dict[str, Any] = {**self._parameters, **self._buffers}
+        try:
+            return [held[name] for name in self._leaves]
+        except KeyError:
+            return None
 
     def _go(self, device: torch.device) -> None:
         self.device = device
@@ -204,7 +204,7 @@ def _publish(leaves: Leaves, _: object = None) -> None:
     leaves.settle()
     if leaves._store is not None:
         leaves._store.publish(leaves)
-    doubt(leaves.tensors())
+    doubt((*leaves.parameters(), *leaves.buffers()))
 
 
 def attribute_of(name: str) -> str:

@@ -18,10 +18,13 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 __all__ = [
     "apart",
     "content_of",
+    "counts_versions",
     "doubt",
     "events",
     "folding",
+    "is_compiling",
     "is_read",
+    "outside",
     "owned",
     "pin",
     "place_of",
@@ -112,18 +115,26 @@ def place_of(tensor: Tensor) -> Hashable:
     return storage, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
 
 
+def counts_versions(tensor: Tensor) -> bool:
+    """Whether torch counts writes to a tensor: not to those of inference mode, even with other memory."""
+    try:
+        return tensor._version >= 0
+    except RuntimeError:
+        return False
+
+
 def is_read(tensor: Tensor, *, checksum: bool) -> bool:
     """Whether a tensor is told from another one by its entries alone.
 
-    Small tensors on the CPU are, and inference tensors, which count no versions.
+    Small tensors on the CPU are, and those of inference mode, which count no versions.
     """
     is_small = tensor.device.type == "cpu" and tensor.nbytes < SMALL
-    return checksum or is_small or tensor.is_inference()
+    return checksum or is_small or not counts_versions(tensor)
 
 
 def content_of(tensor: Tensor) -> int:
     """A number that stands for the entries of a tensor."""
-    found = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    found = tensor.data.resolve_conj().resolve_neg().cpu().contiguous()
     start, stop = found.data_ptr(), found.data_ptr() + found.nbytes
     return hash(tuple([hash(string_at(at, min(_CHUNK, stop - at))) for at in range(start, stop, _CHUNK)]))
 
@@ -170,6 +181,17 @@ def wants_gradient(tensors: Sequence[Tensor]) -> bool:
         forward_ad.unpack_dual(one).tangent is not None  # type: ignore[no-untyped-call]
         for one in tensors
     )
+
+
+def is_compiling() -> bool:
+    """Whether torch.compile looks at this call."""
+    return torch.compiler.is_compiling()
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def outside(function: Callable[..., Any], *args: Any) -> Any:
+    """The result of a function that torch.compile does not look into, and which runs anew at each call."""
+    return function(*args)
 
 
 @contextmanager

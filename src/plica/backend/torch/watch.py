@@ -21,9 +21,9 @@ from typing import NamedTuple, final
 from torch import Tensor, nn
 
 from plica.backend.torch.logs import is_abstract
-from plica.backend.torch.sources import SMALL, content_of, events, is_read, place_of, stamps_of
+from plica.backend.torch.sources import SMALL, content_of, counts_versions, events, is_read, place_of, stamps_of
 
-_version = attrgetter("_version")
+_version, _layout = attrgetter("_version"), attrgetter("shape", "dtype")
 _PLAIN = (Tensor, nn.Parameter)
 
 
@@ -34,7 +34,7 @@ def can_watch(tensor: Tensor) -> bool:
     """
     if type(tensor) not in _PLAIN or tensor.is_meta or is_abstract(tensor):
         return False
-    return tensor.device.type == "cpu" or not tensor.is_inference()
+    return tensor.device.type == "cpu" or counts_versions(tensor)
 
 
 @final
@@ -56,7 +56,8 @@ class Watch:
         self._events, self._stamps = events(), stamps_of(tensors)
         self._memory = [tensor.detach() for tensor in tensors]
         self._pointers = list(map(Tensor.data_ptr, tensors))
-        self._counting = [tensor for tensor in tensors if not tensor.is_inference()]
+        self._layouts = list(map(_layout, tensors)), list(map(Tensor.stride, tensors))
+        self._counting = [tensor for tensor in tensors if counts_versions(tensor)]
         self._versions = list(map(_version, self._counting))
         self._entries = [(one, one()) for one in map(_reader, self._read())]
         self._known: list[_Known] | None = None
@@ -71,6 +72,7 @@ class Watch:
             and all(map(is_, tensors, self.tensors))
             and list(map(_version, self._counting)) == self._versions
             and list(map(Tensor.data_ptr, tensors)) == self._pointers
+            and (list(map(_layout, tensors)), list(map(Tensor.stride, tensors))) == self._layouts
             and all(read() == entries for read, entries in self._entries)
             and self._is_untouched()
         )
