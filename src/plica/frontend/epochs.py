@@ -115,6 +115,20 @@ class Epochs:
             found[name] = leaf.read() if isinstance(leaf, Reference) else held(leaf)
         return found
 
+    def at_hand(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The constants that are not released: those that were known at first, and those that calls gave.
+
+        Raises:
+            InputError: What the Program captures is released.
+        """
+        latest = {} if self.latest is None else self.latest.sources
+        given = {name: one for name, one in {**latest, **self._given}.items() if name in self._constants}
+        known, given = ({name: held(one) for name, one in found.items()} for found in (self._known, given))
+        gone = [name for name in self._captured if isinstance(known[name], Released)]
+        if gone:
+            raise released_error(gone, "for a copy, the whole program")
+        return _not_released(known), _not_released(given)
+
     def all_sources(self, constants: Mapping[str, Any]) -> dict[str, Any]:
         """All constants as they are now, for the Program as a whole.
 
@@ -143,6 +157,10 @@ class Epochs:
         read = dict.fromkeys(name for one in others for name in one.reads)
         self._known = {name: one if name in read else self._let_go(name, one) for name, one in self._known.items()}
 
+    def give(self, constants: Mapping[str, Any]) -> None:
+        """Give constants, which are folded at the next call."""
+        self._given = {**self._given, **constants}
+
     # Calls
 
     def current(self, constants: Mapping[str, Any]) -> tuple[Epoch, Mapping[str, Any]] | None:
@@ -166,7 +184,7 @@ class Epochs:
             if wants_gradient(sources.values()):
                 if constants:
                     sizes_of(self._program, sources)  # what does not fit is refused, and not kept
-                    self._given = {**self._given, **constants}
+                    self.give(constants)
                 return None
             made = self._flights.once(
                 sources,
@@ -265,6 +283,10 @@ class Epochs:
                 int(value) if operand.type == SCALAR_SIZE else owned(value, own)
                 for operand, value in zip(program.results, listed, strict=True)
             ]
+
+
+def _not_released(sources: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in sources.items() if not isinstance(one, Released)}
 
 
 def _is_same(folded: Mapping[str, Any] | None, sources: Mapping[str, Any] | None) -> bool:

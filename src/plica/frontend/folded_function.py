@@ -89,7 +89,7 @@ class FoldedFunction:
                 "compile_time, or fold the `bound` of a compiled function."
             )
         self.program, self.folding, self.backend = program, folding, backend
-        self._rewriting = rewriting
+        self._rewriting, self._cache, self._is_releasing = rewriting, cache, release_sources
         self._constants = dict.fromkeys(constants)
         self._captured = [var.name for var in program.consts]
         self._names = [var.name for var in program.arguments]
@@ -118,6 +118,7 @@ class FoldedFunction:
         if backend == "interpreter":  # where numpy makes a view, the table of operations may say copy
             self._escaping = range(len(entry.results))
         self._is_compiling = torch_function("is_compiling") if backend == "torch" else None
+        self._outside: Any = torch_function("outside") if backend == "torch" else None
         self._places = {var.name: place for place, var in enumerate(entry.arguments) if var.name in self._varying()}
         self._plan: _Plan | None = None
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
@@ -152,6 +153,12 @@ class FoldedFunction:
             for axis, dim in enumerate(var.type.shape)
             if dim == Size.of(size) and dim in shared
         ]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have the constants as they are now, which are folded anew."""
+        known, given = self._epochs.at_hand()
+        options = (self.backend, self._rewriting, self._cache)
+        return _copied, (self.program, self.folding, [*self._constants], known, options, self._is_releasing, given)
 
     def __repr__(self) -> str:
         return f"<folded program of {len(self._entry.equations)} equation(s), folded {self.num_folds} time(s)>"
@@ -205,7 +212,7 @@ class FoldedFunction:
     def _ready(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
         """`_prepared`; torch.compile sees what runs, and nothing of how constants are looked up."""
         if self._is_compiling is not None and self._is_compiling():
-            ready: tuple[Run, list[Any], Any] = torch_function("outside")(self._prepared, given)
+            ready: tuple[Run, list[Any], Any] = self._outside(self._prepared, given)
             return ready
         return self._prepared(given)
 
@@ -319,3 +326,17 @@ class FoldedFunction:
             )
         self._epochs.update(constants)
         self._plan = None  # which has the old values
+
+
+def _copied(
+    program: Program,
+    folding: Folding,
+    constants: Sequence[str],
+    known: Mapping[str, Any],
+    options: tuple[Any, ...],
+    is_releasing: bool,
+    given: Mapping[str, Any],
+) -> FoldedFunction:
+    found = FoldedFunction(program, folding, constants, known, *options, release_sources=is_releasing)
+    found._epochs.give(given)
+    return found

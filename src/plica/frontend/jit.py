@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from itertools import chain, repeat
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -170,6 +171,22 @@ class CompiledFunction:
         if self._annotated is not None:
             self._compile_annotated(self._annotated)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A function of a module is known by its name, as Python's are; another one is copied with its state."""
+        name = getattr(self, "__qualname__", "")
+        try:
+            found = attrgetter(name)(sys.modules[self.__module__])
+        except (AttributeError, KeyError):
+            found = None
+        return name if found is self else super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is compiled is made anew for the arrays of a copy."""
+        return {**self.__dict__, "_compiled": {}, "_runs": {}, "_last": None, "_methods": None, "num_compilations": 0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _methods=WeakKeyDictionary())
+
     # What was compiled
 
     @property
@@ -188,6 +205,8 @@ class CompiledFunction:
         return self._found().executor.code
 
     def _found(self) -> _Compiled:
+        if self._last is None and self._annotated is not None:  # a copy
+            self._compile_annotated(self._annotated)
         if self._last is None:
             raise InputError(
                 f"{self.__name__} was not compiled yet; call it, or annotate its arguments with int, float "

@@ -67,6 +67,9 @@ class FoldCache:
         self._age = 0.0  # the rank of what was evicted last
         self._lock = RLock()  # collecting garbage may call back while it is held
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FoldCache, (self.max_bytes,)  # a copy keeps nothing yet
+
     def __len__(self) -> int:
         return len(self._kept())
 
