@@ -21,6 +21,7 @@ LEVELS = {
     "tracing": 3,
     "passes": 3,
     "eager": 4,
+    "kept": 4,
     "symbolic": 5,
     "templates": 6,
     "lower": 6,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plica.eager.packed import PackedArray
-    from plica.frontend.buffers import FoldCache
     from plica.frontend.contexts import PipelineContext, compile  # noqa: A004 - the word of the field
     from plica.frontend.control import cond, for_loop, scan, while_loop
     from plica.frontend.folding import FoldedProgram, fold_constants
     from plica.frontend.jit import jit
     from plica.frontend.programs import interpret, parse, trace, verify
     from plica.ir.types import spec
+    from plica.kept.cache import FoldCache
     from plica.passes.constants.policy import FoldPolicy
     from plica.symbolic.circuit import Circuit
     from plica.symbolic.scope import Scope
@@ -48,7 +48,7 @@ _MODULES = {
     "plica.frontend.programs": ("interpret", "parse", "trace", "verify"),
     "plica.frontend.control": ("cond", "for_loop", "scan", "while_loop"),
     "plica.frontend.jit": ("jit",),
-    "plica.frontend.buffers": ("FoldCache",),
+    "plica.kept.cache": ("FoldCache",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
     "plica.passes.constants.policy": ("FoldPolicy",),
     "plica.eager.packed": ("PackedArray",),

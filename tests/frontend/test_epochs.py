@@ -173,14 +173,14 @@ def test_a_step_elsewhere_and_a_repeated_mode_fold_nothing() -> None:
 def test_many_stamps_are_forgotten_together(monkeypatch) -> None:
     from plica.backend.torch import sources
 
-    monkeypatch.setattr(sources._Epochs, "MOST", 2)
+    monkeypatch.setattr(sources._Stamps, "MOST", 2)
     weight = torch.nn.Parameter(_large())
     sources.state_of(weight)
-    sources._EPOCHS.raise_([weight])
+    sources._WRITES.stamp([weight])
     before = sources.state_of(weight)
     others = [torch.zeros(2) for _ in range(8)]
-    sources._EPOCHS.raise_(others)
-    assert len(sources._EPOCHS.of_storage) <= 2
+    sources._WRITES.stamp(others)
+    assert len(sources._WRITES.of_storage) <= 2
     assert sources.state_of(weight) != before, "what was forgotten counts as written to"
 
 
@@ -191,6 +191,13 @@ def test_memory_that_is_given_to_another_tensor_is_not_taken_for_the_old_one() -
         run(X, w=weight)
         assert _is_right(run, weight)
         del weight
+
+
+def test_constants_without_entries() -> None:
+    program = plica.trace(lambda x, w: x + pnp.sum(pnp.exp(w)), plica.spec((2,)), plica.spec((0,)))
+    for make in (torch.from_numpy, np.copy):
+        run = plica.fold_constants(program, run_time=("w",)).compile()
+        assert run(torch.ones(2), w=make(np.zeros(0, "float32"))).tolist() == [1.0, 1.0]
 
 
 def test_sources_that_are_views_of_one_another() -> None:
@@ -274,14 +281,16 @@ def test_a_constant_that_was_given_with_gradients_need_not_be_given_again() -> N
 def test_a_caller_may_write_to_results(backend) -> None:
     def fn(x, w):
         kept = pnp.exp(w)
-        return x * 1.5, kept, pnp.permute_dims(kept, (1, 0))[0], plica.cond(pnp.sum(x) > 0, lambda: kept, lambda: x)
+        row, back = pnp.permute_dims(kept, (1, 0))[0], pnp.flip(kept + 0.0 * x[0, 0], axis=0)
+        branch = plica.cond(pnp.sum(x) > 0, lambda: kept, lambda: x)
+        return x * 1.5, kept, kept * 1.0, row, branch, pnp.flip(kept, axis=0), back
 
     program = plica.trace(fn, plica.spec((4, 4)), plica.spec((4, 4)))
-    run = plica.fold_constants(program, run_time=("w",)).compile(backend)
+    run = plica.fold_constants(program, run_time=("w",), policy=plica.FoldPolicy(max_growth=0)).compile(backend)
     x, w = np.ones((4, 4), "float32"), np.zeros((4, 4), "float32")
     for result in run(x, w=w):
         result += 5.0
-    assert [result.max() for result in run(x)] == [1.5, 1.0, 1.0, 1.0]
+    assert [result.max() for result in run(x)] == [1.5, *[1.0] * 6]
 
 
 # Sizes
@@ -390,6 +399,42 @@ def test_the_form_split_folds_what_is_known_when_it_is_compiled() -> None:
     assert fold().compile().num_folds == 0
 
 
+MIXED = plica.trace(
+    lambda x, v, w: x @ (pnp.softmax(v) + w), plica.spec(("b", 4)), plica.spec((4, 4)), plica.spec((4, 4))
+)
+
+
+def _mixed(x, v, w):
+    return x @ (torch.softmax(v, 1) + w)
+
+
+@pytest.mark.parametrize("release", [False, True])
+def test_what_is_known_is_folded_by_compile_though_it_is_handed_on_to_what_is_not(release) -> None:
+    x, v, w = map(_four, range(3))
+    expected = _mixed(x, v, w)
+    folded = plica.fold_constants(MIXED, compile_time={"v": v}, run_time=("w",), form="split")
+    run = folded.compile(release_sources=release, cache=plica.FoldCache())
+    assert run.num_folds == 1
+    if release:
+        alive = weakref.ref(v)
+        del v, folded
+        assert alive() is None, "all that is made of it is made"
+    assert torch.allclose(run(x, w=w), expected)
+    assert run.num_folds == 2
+    assert run.num_bytes == 64, "what was handed on is let go"
+    run(x)
+    assert run.num_folds == 2
+    if release:
+        with pytest.raises(InputError, match="what is folded of v is needed again, but v was released"):
+            run.update(w=w + 1.0)
+        return
+    run.update(w=w + 1.0)
+    assert run.num_folds == 4
+    assert torch.allclose(run(x), _mixed(x, v, w + 1.0))
+    v.mul_(2.0)
+    assert torch.allclose(run(x), _mixed(x, v, w + 1.0))
+
+
 @pytest.mark.parametrize("form", ["runtime", "split"])
 @pytest.mark.parametrize("make", [torch.clone, lambda one: np.array(one)])
 def test_released_sources_are_let_go(form, make) -> None:
@@ -436,6 +481,17 @@ def test_a_constant_that_is_read_at_each_call_is_not_released() -> None:
     assert torch.allclose(run(x), x @ w + torch.exp(w))
 
 
+@pytest.mark.parametrize("form", ["runtime", "split"])
+def test_a_captured_array_that_nothing_reads_is_released(form) -> None:
+    program = plica.parse("{ lambda v:f32[3] ; x:f32[3] w:f32[3] . let a:f32[3] = exp w b:f32[3] = add x a in (b,) }")
+    bound = Bound(program, (torch.zeros(3),))
+    folded = plica.fold_constants(bound, compile_time={"w": torch.zeros(3)}, form=form)
+    run = folded.compile(release_sources=True)
+    del bound, folded
+    for _ in range(2):
+        assert run(torch.zeros(3)).tolist() == [1.0] * 3
+
+
 def test_a_captured_array_is_released_too() -> None:
     program = plica.parse("{ lambda w:f32[3] ; x:f32[3] . let a:f32[3] = exp w b:f32[3] = add x a in (b,) }")
     array = torch.zeros(3)
@@ -451,6 +507,14 @@ def test_a_captured_array_is_released_too() -> None:
 
 
 # Any sequence of these
+
+HANDED = plica.trace(
+    lambda x, v, w, u: x @ (pnp.softmax(v) + w) + x @ pnp.tanh(w + u), plica.spec(("b", 4)), *[plica.spec((4, 4))] * 3
+)
+
+
+def _handed(x, v, w, u):
+    return _mixed(x, v, w) + x @ torch.tanh(w + u)
 
 
 def _moved(one):
@@ -487,12 +551,14 @@ STEPS = {
     ),
     st.sampled_from((None, 0, 70, 130)),
     st.booleans(),
+    st.sampled_from(((TWO, _value), (HANDED, _handed))),
 )
-def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit, release) -> None:
+def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit, release, case) -> None:
+    program, value = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("plica.backend.torch.sources.SMALL", 0)
         x, arrays = _four(9), {name: _four(place) for place, name in enumerate("vwu")}
-        folded = plica.fold_constants(TWO, compile_time={"v": arrays["v"]}, run_time=("w", "u"), form="split")
+        folded = plica.fold_constants(program, compile_time={"v": arrays["v"]}, run_time=("w", "u"), form="split")
         run = folded.compile(cache=plica.FoldCache(limit), release_sources=release)
         run(x, w=arrays["w"], u=arrays["u"])
         for name, write, how in steps:
@@ -502,7 +568,7 @@ def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit,
             if how == "update":
                 run.update(**{name: arrays[name]})
             given_ = {name: arrays[name]} if how in ("give", "clone") else {}
-            assert torch.allclose(run(x, **given_), _value(x, **arrays), atol=1e-5, equal_nan=True)
+            assert torch.allclose(run(x, **given_), value(x, **arrays), atol=1e-5, equal_nan=True)
 
 
 def test_a_refused_constant_is_not_kept_where_gradients_are_asked_for() -> None:

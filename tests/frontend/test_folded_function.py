@@ -10,8 +10,9 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.errors import InputError
-from plica.frontend.buffers import SHARED
+from plica.kept.cache import SHARED
 from tests.harness.programs import assert_same
+from tests.harness.work import count_calls
 
 
 def _mlp(x, w1, b1, w2):
@@ -34,7 +35,7 @@ def _arrays(seed=0):
 
 def _kept(run):
     """The values that a function keeps."""
-    return [value for part in run._epochs.latest.parts for value in part.buffers.values.values()]
+    return [value for part in run._epochs.latest.parts for value in part.buffers.values]
 
 
 def _expected(given):
@@ -341,6 +342,20 @@ def test_a_decorated_function_has_a_policy() -> None:
 def test_a_name_that_a_decorated_function_does_not_have_is_refused() -> None:
     with pytest.raises(InputError, match="the function has no argument 'v' by place; it has x, w"):
         plica.jit(lambda x, w: x + w, constants=("v",))(torch.ones(2), torch.ones(2))
+    with pytest.raises(InputError, match="no argument 'n' by place; it has x, beside those"):
+        plica.jit(lambda x, n: x * n, constants="n", static_argnums=1)(torch.ones(2), 3)
+
+
+@pytest.mark.parametrize("static", [0, -3])
+def test_a_constant_behind_a_static_argument_is_folded(static) -> None:
+    run = plica.jit(lambda n, w, x: pnp.exp(w) * n + x, constants="w", static_argnums=static)
+    assert run(3, torch.zeros(2), torch.ones(2)).tolist() == [4.0, 4.0]
+    assert "exp" not in run.code
+
+
+def test_a_constant_that_is_left_out_is_its_default() -> None:
+    run = plica.jit(lambda x, w=None: x if w is None else x * pnp.exp(w), constants="w")
+    assert run(torch.ones(2)).tolist() == run(torch.ones(2), torch.zeros(2)).tolist() == [1.0, 1.0]
 
 
 def test_a_folded_function_that_is_traced_gives_its_whole_program() -> None:
@@ -405,3 +420,17 @@ def test_a_checksum_notices_every_write(make) -> None:
     assert np.allclose(run(x), 1.0)
     with pytest.raises(InputError, match="check is 'never'; give 'version' or 'checksum'"):
         plica.FoldPolicy(check="never")
+
+
+@pytest.mark.parametrize("make", [torch.zeros, lambda size: np.zeros(size, "float32")], ids=["torch", "numpy"])
+def test_a_call_asks_little_of_each_constant(make) -> None:
+    def calls(count):
+        names = [f"w{place}" for place in range(count)]
+        equations = "".join(f"e{name}:f32[3] = exp {name} x{name}:f32[3] = multiply x e{name} " for name in names)
+        arguments, results = (" ".join(f"{name}:f32[3]" for name in names), ", ".join(f"x{name}" for name in names))
+        program = plica.parse(f"{{ lambda ; x:f32[3] {arguments} . let {equations}in ({results},) }}")
+        run, x = plica.fold_constants(program, run_time=names).compile(), torch.ones(3)
+        run(x, **{name: make(3) for name in names})
+        return count_calls(lambda: run(x))
+
+    assert (calls(60) - calls(10)) / 50 < 6, "its memory, its entries, and the operation that reads it"

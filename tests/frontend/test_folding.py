@@ -54,11 +54,29 @@ def test_what_a_program_captures_is_constant() -> None:
         ({"compile_time": {"w": W, "b": W[0]}}, InputError, r"b has shape \(4,\), but the program expects b:f32\[m\]"),
         ({"compile_time": {"w": W.astype("float64")}}, DTypeError, "w is float64, but the program expects"),
         ({"form": "three"}, InputError, "the form is 'three'; give 'runtime' or 'split'"),
+        (
+            {"compile_time": {"w": W.tolist()}},
+            InputError,
+            "w is of type list, but the program expects w:f32.*; give an",
+        ),
+        ({"compile_time": {"b": None}}, InputError, "b is of type NoneType, but the program expects b:f32"),
+        ({"compile_time": ["w"]}, InputError, "compile_time is list, expected arrays by name"),
+        ({"policy": 100}, InputError, "the policy is 100; give a plica.FoldPolicy"),
     ],
 )
 def test_what_does_not_fit_is_refused(options, error, message) -> None:
     with pytest.raises(error, match=message):
         plica.fold_constants(PROGRAM, **options)
+
+
+def test_what_is_no_program_is_refused() -> None:
+    with pytest.raises(InputError, match=r"expected a Program, found <function .*; give what plica.trace makes"):
+        plica.fold_constants(lambda x: x)  # type: ignore[arg-type]
+
+
+def test_one_name_needs_no_tuple() -> None:
+    program = plica.trace(lambda x, weight: x * pnp.exp(weight), plica.spec((3,)), plica.spec((3,)))
+    assert plica.fold_constants(program, run_time="weight").run_time == ("weight",)
 
 
 def test_a_loop_that_is_there_for_its_checks_alone_stays() -> None:
@@ -72,3 +90,23 @@ def test_a_loop_that_is_there_for_its_checks_alone_stays() -> None:
     folded = plica.fold_constants(plica.trace(function, plica.spec(("n",), "float64")))
     assert [one.op.name for one in folded.entry.equations] == ["for_loop", "tanh"]
     np.testing.assert_allclose(folded.compile(backend="torch")(np.ones(3)), np.tanh(np.ones(3)))
+
+
+def _negative(x, n):
+    pnp.full((n - 3,), 0.5)
+    return x * n
+
+
+def _unequal(x, n):
+    pnp.full((n,), 0.5) + pnp.full((3,), 0.5)
+    return x * n
+
+
+@pytest.mark.parametrize("form", ["runtime", "split"])
+@pytest.mark.parametrize(("function", "message"), [(_negative, "the size n-3 = -2"), (_unequal, r"\(3,\) is needed")])
+def test_what_is_computed_of_constants_for_a_check_alone_is_checked(function, message, form) -> None:
+    program = plica.trace(function, plica.spec((2,), "float64"), int)
+    run = plica.fold_constants(program, run_time=("n",), form=form).compile()
+    assert run(np.ones(2), 3).tolist() == [3.0, 3.0]
+    with pytest.raises(InputError, match=message):
+        run(np.ones(2), 1)

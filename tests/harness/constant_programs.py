@@ -1,5 +1,6 @@
 """Random Programs of which some arguments are constant, and what folding them gives, run by the interpreter."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import hypothesis.strategies as st
@@ -24,20 +25,27 @@ def constant_programs(draw: st.DrawFn) -> tuple[Program, tuple[str, ...], tuple[
 
 def run_folded(folding: Folding, given: dict[str, Array]) -> tuple[Array, ...]:
     """The results of `entry` at what the foldings make of the constants."""
-    values: dict[str, Any] = dict(given)
     made = folding.split
-    for program in (made.compiletime_fold, made.runtime_fold):
+    return _run(made.entry, [made.compiletime_fold, made.runtime_fold], given)
+
+
+def run_components(folding: Folding, given: dict[str, Array]) -> tuple[Array, ...]:
+    """The results of `entry` at what the components make of the constants."""
+    return _run(folding.split.entry, folding.components, given)
+
+
+def _run(entry: Program, foldings: Sequence[Program | None], given: dict[str, Array]) -> tuple[Array, ...]:
+    values: dict[str, Any] = dict(given)
+    for program in foldings:
         if program is not None:
-            results = plica.interpret(
-                program,
-                *(values[var.name] for var in program.arguments),
-                consts=[values[var.name] for var in program.consts],
-            )
+            results = _results(program, values)
             values.update(zip((one.name for one in program.results), map(np.asarray, results), strict=True))
-    entry = made.entry
-    return plica.interpret(
-        entry, *(values[var.name] for var in entry.arguments), consts=[values[var.name] for var in entry.consts]
-    )
+    return _results(entry, values)
+
+
+def _results(program: Program, values: dict[str, Any]) -> tuple[Array, ...]:
+    arguments = [values[var.name] for var in program.arguments]
+    return plica.interpret(program, *arguments, consts=[values[var.name] for var in program.consts])
 
 
 def named_arguments(program: Program, sizes: dict[str, int]) -> dict[str, Array]:

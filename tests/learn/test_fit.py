@@ -49,6 +49,19 @@ class Fixed(nn.Module):
         return (self.weight * 0 + value).expand(len(x), 1, 1)
 
 
+class Modes(Dice):
+    """Notes in which mode it and its part are called, and whether gradients are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.part = nn.Dropout()
+        self.seen: list[tuple[bool, bool, bool]] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append((self.training, self.part.training, torch.is_grad_enabled()))
+        return super().forward(x)
+
+
 def rolls(rows: int, columns: int = 2) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).choice(3, (rows, columns), p=(0.6, 0.3, 0.1))
 
@@ -239,3 +252,37 @@ def test_the_mean_does_not_depend_on_the_batches(batch_size: int) -> None:
         model.logits.normal_()
         expected = float(model(torch.from_numpy(x)).double().mean())
     assert mean_log_likelihood(model, x, batch_size) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_validation_is_in_eval_mode_and_leaves_every_module_in_its_own(mode: bool) -> None:
+    model = Modes().train(mode)
+    model.part.train(not mode)
+    run(model, epochs=1, batch_size=60)
+    own, valid = (mode, not mode, True), (False, False, False)
+    assert model.seen == [valid, own, valid]
+    assert (model.training, model.part.training) == (mode, not mode)
+
+
+def test_an_error_of_validation_leaves_the_mode() -> None:
+    model = Modes()
+    with pytest.raises(RuntimeError):
+        mean_log_likelihood(model, np.zeros((4, 3), "int64"), 2)
+    assert model.training
+    assert model.part.training
+
+
+def test_a_circuit_folds_for_validation_and_gives_back_what_it_kept_with_the_next_step() -> None:
+    settings: dict[str, Any] = {"input_layer": "categorical", "num_values": 3, "sum_product_layer": "cp"}
+    circuit = TorchCompiler().compile(
+        image_data((1, 1, 2), "quad-tree-2", num_input_units=2, num_sum_units=2, **settings)
+    )
+    kept = []
+    run(
+        circuit,
+        epochs=2,
+        on_epoch=lambda _: kept.append(circuit.constants.num_bytes > 0),
+        on_batch=lambda _: kept.append(circuit.constants.num_bytes > 0),
+    )
+    assert kept == [True, *[False] * 4, True, *[False] * 4, True]
+    assert circuit.training

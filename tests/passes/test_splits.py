@@ -20,7 +20,7 @@ N = plica.spec(("n", 3), "float64")
 
 
 def parts(function: Callable[..., Any], *specs: Any) -> list[tuple[int, tuple[int, ...]]]:
-    program = split_slices(plica.trace(function, *specs))
+    program = split_slices(plica.trace(lambda *args: tuple(one * 2 for one in function(*args)), *specs))
     verify(program)
     return [(one.params["axis"], one.params["sizes"]) for one in program.equations if one.op.name == "split"]
 
@@ -38,7 +38,7 @@ def slices(program: Program) -> int:
         (lambda x: (x[:3], x[2:4], x[4:]), [(0, (3, 1, 2))]),
         (lambda x: (x[:4], x[1:]), []),
         (lambda x: (x[::2], x[1::2]), []),
-        (lambda x: x[:2], []),
+        (lambda x: (x[:2],), []),
     ],
     ids=["halves", "gaps", "two axes", "one overlaps", "all overlap", "steps", "one alone"],
 )
@@ -52,8 +52,26 @@ def test_sizes_that_are_not_known_stay_slices() -> None:
 
 
 def test_a_slice_that_overlaps_stays_beside_the_split() -> None:
-    program = split_slices(plica.trace(lambda x: (x[:3], x[2:4], x[4:]), plica.spec((6, 3))))
+    program = split_slices(plica.trace(lambda x: x[:3] * pnp.sum(x[2:4]) * x[3:], plica.spec((6, 3))))
     assert slices(program) == 1
+
+
+RETURNED: dict[str, Callable[[Any], Any]] = {
+    "parts": lambda x: (x[:2], x[2:]),
+    "views of parts": lambda x: (x[:2].T, pnp.reshape(x[2:], (-1,))),
+    "from a branch": lambda x: (plica.cond(pnp.sum(x) > 0, lambda: x[:2], lambda: x[:2] * 2), x[2:]),
+    "beside other parts": lambda x: (x[:2], x[2:4] * x[4:]),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+@pytest.mark.parametrize("own", [True, False])
+def test_who_gets_a_part_may_write_to_it(name: str, own: bool) -> None:
+    compiled = plica.jit(lambda x: RETURNED[name](pnp.exp(x) if own else x))
+    start = torch.ones(6, 3, requires_grad=True)
+    for result in compiled(start * 1):
+        result.mul_(2.0)
+    assert compiled(start)[0].requires_grad
 
 
 def test_bodies_of_loops_are_split_too() -> None:

@@ -116,7 +116,7 @@ MOVES: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, list[str]]] = [
         lambda x: [[xp.log(xp.softmax(x)[:, k]) for k in range(3)], xp.softmax(x)],
         (N,),
         LOG,
-        ["log_softmax", "softmax", "split", "squeeze", "squeeze", "squeeze"],
+        ["log_softmax", *["slice"] * 3, "softmax", *["squeeze"] * 3],
     ),
     (
         "another reader of a view",

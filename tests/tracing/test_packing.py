@@ -61,6 +61,7 @@ def test_what_is_packed_lies_in_memory_as_it_is_read() -> None:
         ({"inner_dims_pos": (0, 0), "inner_tiles": (5, 1)}, "names an axis twice"),
         ({"inner_dims_pos": (0,), "inner_tiles": (5, 1)}, r"1 axes \(0,\) are cut into 2 tile"),
         ({"inner_dims_pos": (0,), "inner_tiles": (0,)}, "a tile has one entry or more"),
+        ({"inner_dims_pos": (0,), "inner_tiles": (0,), "padding_value": 0}, "a tile has one entry or more"),
         ({"inner_dims_pos": (0,), "inner_tiles": (5,), "outer_dims_perm": (0, 0)}, "is no permutation of 2 axes"),
     ],
 )
@@ -82,3 +83,5 @@ def test_tiles_that_do_not_fill_a_size_of_the_run_are_refused_then(backend) -> N
 def test_what_does_not_end_with_the_tiles_is_refused() -> None:
     with pytest.raises(ShapeError, match=r"does not end with tiles of \(3,\)"):
         plica.trace(lambda x: pnp.unpack(x, inner_dims_pos=(0,), inner_tiles=(3,)), plica.spec((5, 7)))
+    with pytest.raises(ShapeError, match=r"unpack gives 1 axes, but the shape \(5, 7\) has 2"):
+        plica.trace(lambda x: pnp.unpack(x, (0,), (7,), shape=(5, 7)), plica.spec((5, 7)))

@@ -64,7 +64,12 @@ class Call:
     @property
     def names(self) -> list[str | None]:
         """Hints for the names of the leaves."""
-        return _names_of(self._fn, self.trees, self._places) + [None] * len(self.leaves)
+        return _names_of(self.parameters, self.trees) + [None] * len(self.leaves)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the positional parameters that are not static."""
+        return [name for place, name in enumerate(parameter_names(self._fn)) if place not in self._places]
 
     def arguments(self, found: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
         """The arguments of the function with `found` in the place of the leaves."""
@@ -107,8 +112,7 @@ class Call:
         )
 
 
-def _names_of(fn: Callable[..., Any], trees: Sequence[Any], static: Sequence[int]) -> list[str | None]:
-    names: list[str | None] = [name for place, name in enumerate(parameter_names(fn)) if place not in static]
+def _names_of(names: Sequence[str], trees: Sequence[Any]) -> list[str | None]:
     found: list[str | None] = []
     for name, tree in zip(names, trees, strict=False):
         count = len(flatten(tree)[0])

@@ -1,68 +1,28 @@
 """The constants of one function as they are now, and what was folded of them: when again, by whom, and who waits.
 
-An epoch never changes: a call that has one sees all of its constants and nothing of another epoch. A fold is a flight:
-one thread makes it, others that come meanwhile wait until it has landed, or failed.
+An epoch never changes: a call that has one sees all of its constants and nothing of another epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from functools import cached_property
-from threading import Lock
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from plica.errors import InputError
 from plica.frontend.arguments import is_array
-from plica.frontend.buffers import Buffers, FoldCache, owned, pin, state_of, wants_gradient
 from plica.frontend.constant_shapes import described, sizes_of
 from plica.frontend.executors import torch_function
 from plica.frontend.released import Released, held, is_same_constant, released, released_error, stand_in
+from plica.frontend.sources import Watched, owned, pin, state_of, wants_gradient
 from plica.ir.program import Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.types import SCALAR_SIZE
-from plica.passes.constants.facts import work_of
+from plica.kept.components import Component, Components, Part
+from plica.kept.flights import Flights
 from plica.tracing.scope import Reference
-
-
-@dataclass(frozen=True, eq=False)
-class Component:
-    """A part of the folding that shares no computed value with others.
-
-    Args:
-        program: What computes it.
-        executor: What runs that.
-    """
-
-    program: Program
-    executor: Any
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of the constants that it is made of."""
-        return [var.name for var in (*self.program.consts, *self.program.arguments)]
-
-    @cached_property
-    def kept(self) -> list[str]:
-        """The names of the values that it makes."""
-        return [var.name for var in self.program.results if isinstance(var, Var)]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """What one component keeps.
-
-    Args:
-        own: What it was made of; weak references to what was released.
-        states: What that was then.
-        buffers: The values.
-    """
-
-    own: tuple[Any, ...]
-    states: tuple[Hashable, ...]
-    buffers: Buffers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,23 +33,21 @@ class Epoch:
         sources: The constants by name; weak references to what was released.
         shown: The constants, and arrays like those that were released.
         given: What had been given for them then.
+        watched: Those that are not released, as they were then.
+        states: What all were like.
         parts: What each component keeps.
+        values: The kept values by name; None where they may be evicted.
         sizes: The values of sizes that constants have.
     """
 
     sources: Mapping[str, Any]
     shown: Mapping[str, Any]
     given: Mapping[str, Any]
-    parts: tuple[_Part, ...]
+    watched: Watched
+    states: Mapping[str, Hashable]
+    parts: Sequence[Part | None]
+    values: Mapping[str, Any] | None
     sizes: Mapping[Var, int]
-
-
-@dataclass(slots=True)
-class _Flight:
-    """A fold that is under way, and of what."""
-
-    sources: Mapping[str, Any] | None
-    landed: Future[None] = field(default_factory=Future)
 
 
 class Epochs:
@@ -100,10 +58,8 @@ class Epochs:
         components: The folding.
         constants: The names of the arguments that are constant.
         known: Constants whose values are known, captured ones among them, by name.
-        options: What tells foldings of one text apart: the backend, and how it rewrites.
         is_torch: Whether torch folds.
         checksum: Whether all constants are told by their entries.
-        cache: Where values are kept.
         released: The names of constants that are let go once they were folded.
 
     Attributes:
@@ -114,35 +70,31 @@ class Epochs:
     def __init__(
         self,
         program: Program,
-        components: Sequence[Component],
+        components: Components,
         constants: Iterable[str],
         known: Mapping[str, Any],
-        options: Hashable,
         *,
         is_torch: bool,
         checksum: bool,
-        cache: FoldCache,
         released: Iterable[str],
     ) -> None:
         self.latest: Epoch | None = None
         self.num_folds = 0
         self._program, self._components, self._constants, self._known = program, components, constants, dict(known)
         self._captured = [var.name for var in program.consts]
-        self._options, self._is_torch, self._checksum, self._cache = options, is_torch, checksum, cache
+        self._references = [(name, known[name]) for name in self._captured if isinstance(known[name], Reference)]
+        self._is_torch, self._checksum = is_torch, checksum
         self._released = dict.fromkeys(released)
         self._given: Mapping[str, Any] = {}
-        self._early: list[_Part | None] = [None] * len(components)
-        self._lock = Lock()
-        self._flight: _Flight | None = None
+        self._early: list[Part | None] = []
+        self._states: Mapping[str, Hashable] = {}
+        self._flights = Flights()
 
     @property
     def num_bytes(self) -> int:
         """The bytes that are kept."""
-        return (
-            0
-            if self.latest is None
-            else sum(part.buffers.num_bytes for part in self.latest.parts if part.buffers.values)
-        )
+        parts = () if self.latest is None else self.latest.parts
+        return sum(one.buffers.num_bytes for one in parts if one is not None and one.buffers.values is not None)
 
     # Constants
 
@@ -163,6 +115,20 @@ class Epochs:
             found[name] = leaf.read() if isinstance(leaf, Reference) else held(leaf)
         return found
 
+    def at_hand(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The constants that are not released: those that were known at first, and those that calls gave.
+
+        Raises:
+            InputError: What the Program captures is released.
+        """
+        latest = {} if self.latest is None else self.latest.sources
+        given = {name: one for name, one in {**latest, **self._given}.items() if name in self._constants}
+        known, given = ({name: held(one) for name, one in found.items()} for found in (self._known, given))
+        gone = [name for name in self._captured if isinstance(known[name], Released)]
+        if gone:
+            raise released_error(gone, "for a copy, the whole program")
+        return _not_released(known), _not_released(given)
+
     def all_sources(self, constants: Mapping[str, Any]) -> dict[str, Any]:
         """All constants as they are now, for the Program as a whole.
 
@@ -177,11 +143,23 @@ class Epochs:
 
     def fold_known(self) -> None:
         """Fold what is made of constants alone whose values are known."""
-        for place, component in enumerate(self._components):
-            if all(name in self._known and name not in self._captured for name in component.names):
-                self._early[place], _ = self._part(component, None, self._known)
-        read = [name for one, part in zip(self._components, self._early, strict=True) if not part for name in one.names]
+        known = {name: one for name, one in self._known.items() if name not in self._captured}
+        places = self._components.of_known(known)
+        _, self._states = self._watched(known)
+        self._early, _ = self._components.fold(
+            self._states,
+            self._components.unchanged(self._states, None),
+            partial(self._make, known),
+            partial(self._pins, known),
+            places,
+        )
+        others = (one for place, one in enumerate(self._components.components) if place not in places)
+        read = dict.fromkeys(name for one in others for name in one.reads)
         self._known = {name: one if name in read else self._let_go(name, one) for name, one in self._known.items()}
+
+    def give(self, constants: Mapping[str, Any]) -> None:
+        """Give constants, which are folded at the next call."""
+        self._given = {**self._given, **constants}
 
     # Calls
 
@@ -197,155 +175,122 @@ class Epochs:
         while True:
             epoch = self.latest
             if epoch is not None and self._is_current(epoch, constants):
-                if wants_gradient(map(held, epoch.sources.values())):
+                if wants_gradient(self._tensors(epoch)):
                     return None
-                values = self._taken(epoch)
+                values = self._components.taken(epoch.parts) if epoch.values is None else epoch.values
                 if values is not None:
                     return epoch, values
             sources = self.sources(constants)
             if wants_gradient(sources.values()):
                 if constants:
                     sizes_of(self._program, sources)  # what does not fit is refused, and not kept
-                    self._given = {**self._given, **constants}
+                    self.give(constants)
                 return None
-            with self._lock:
-                if self.latest is not epoch:
-                    continue
-                flight, mine = self._flight, _Flight(sources)
-                if flight is None:
-                    self._flight = mine
-            if flight is None:
-                return self._landed(mine, lambda sources=sources: self._folded(sources))  # type: ignore[misc]
-            self._wait(flight, sources)
-
-    def _wait(self, flight: _Flight, sources: Mapping[str, Any] | None) -> None:
-        """Wait until another thread has folded; its error counts where it folded the same constants."""
-        try:
-            flight.landed.result()
-        except BaseException:
-            folded = flight.sources
-            if folded and sources and all(is_same_constant(folded[name], sources[name]) for name in sources):
-                raise
+            made = self._flights.once(
+                sources,
+                partial(self._folded, sources),
+                is_wanted=lambda epoch=epoch: self.latest is epoch,  # type: ignore[misc]
+                is_same=_is_same,
+            )
+            if made is not None:
+                return made
 
     def update(self, constants: Mapping[str, Any]) -> None:
         """Fold new values of some constants beside the old ones."""
-        while True:
-            with self._lock:
-                flight, mine = self._flight, _Flight(None)
-                if flight is None:
-                    self._flight = mine
-            if flight is None:
-                self._landed(mine, lambda: self._folded(self.sources(constants)))
-                return
-            self._wait(flight, None)
-
-    def _landed(
-        self, flight: _Flight, fold: Callable[[], tuple[Epoch, Mapping[str, Any]]]
-    ) -> tuple[Epoch, Mapping[str, Any]]:
-        """Fold, and let all who wait know."""
-        try:
-            found = fold()
-        except BaseException as error:
-            with self._lock:
-                self._flight = None
-            flight.landed.set_exception(error)
-            raise
-        with self._lock:
-            self.latest, self._given, self._flight = found[0], found[0].given, None
-            self._known = {name: self._let_go(name, one) for name, one in self._known.items()}
-            self._early = [None] * len(self._components)
-        flight.landed.set_result(None)
-        return found
+        while self._flights.once(None, lambda: self._folded(self.sources(constants)), is_same=_is_same) is None:
+            pass
 
     def _is_current(self, epoch: Epoch, constants: Mapping[str, Any]) -> bool:
         if epoch.given is not self._given:
             constants = {**self._given, **constants}
-        if any(not is_same_constant(held(epoch.sources[name]), value) for name, value in constants.items()):
-            return False
-        for name in self._captured:
-            leaf = self._known.get(name)
-            if isinstance(leaf, Reference) and leaf.read() is not held(epoch.sources[name]):
+        sources = epoch.sources
+        for name, value in constants.items():
+            if value is not sources[name] and not is_same_constant(held(sources[name]), value):
                 return False
-        return all(self._is_as_it_was(part) for part in epoch.parts)
-
-    def _is_as_it_was(self, part: _Part) -> bool:
-        return all(
-            isinstance(one, Released) or self._state(one) == state
-            for one, state in zip(map(held, part.own), part.states, strict=True)
+        if any(leaf.read() is not held(sources[name]) for name, leaf in self._references):
+            return False
+        return epoch.watched.is_current() and all(
+            isinstance(one, Released) or self._state(one) == epoch.states[name]
+            for name, one in ((name, held(sources[name])) for name in self._released)
         )
 
-    def _state(self, source: Any) -> Hashable:
-        return state_of(source, checksum=self._checksum)
+    def _tensors(self, epoch: Epoch) -> list[Any]:
+        others = [held(epoch.sources[name]) for name in self._released]
+        return epoch.watched.tensors if not others else [*epoch.watched.tensors, *others]
 
-    def _taken(self, epoch: Epoch) -> dict[str, Any] | None:
-        """The values that an epoch keeps; None where some were evicted."""
-        found: dict[str, Any] = {}
-        for component, part in zip(self._components, epoch.parts, strict=True):
-            values = self._cache.take(part.buffers)
-            if values is None:
-                return None
-            found.update(zip(component.kept, values.values(), strict=True))
-        return found
+    def _state(self, source: Any) -> Hashable:
+        """The state of a constant that is released, which nothing may hold."""
+        return id(source), state_of(source, checksum=self._checksum)
+
+    def _watched(self, sources: Mapping[str, Any]) -> tuple[Watched, dict[str, Hashable]]:
+        """Constants as they are now; those that are gone are as they were."""
+        before = None if self.latest is None else self.latest.watched
+        kept = {name: one for name, one in sources.items() if name not in self._released}
+        watched = Watched(kept, checksum=self._checksum, before=before)
+        others = {name: one for name, one in sources.items() if name in self._released}
+        told = {
+            name: self._states.get(name) if isinstance(one, Released) else self._state(one)
+            for name, one in others.items()
+        }
+        return watched, {**watched.states, **told}
 
     # Folding
 
-    def _folded(self, sources: Mapping[str, Any]) -> tuple[Epoch, dict[str, Any]]:
+    def _folded(self, sources: Mapping[str, Any]) -> tuple[Epoch, Mapping[str, Any]]:
         """The epoch of these constants; components whose sources are as they were are not folded again."""
         sizes = sizes_of(self._program, sources)
+        watched, states = self._watched(sources)
         before = self._early if self.latest is None else self.latest.parts
-        parts: list[_Part] = []
-        found: dict[str, Any] = {}
-        for component, old in zip(self._components, before, strict=True):
-            part, values = self._part(component, old, sources)
-            parts.append(part)
-            found.update(zip(component.kept, values.values(), strict=True))
+        unchanged = self._components.unchanged(states, before)
+        make, pins = partial(self._make, sources), partial(self._pins, sources)
+        parts, values = self._components.fold(states, unchanged, make, pins)
+        self._components.let_go(parts)
         kept = {name: self._let_go(name, one) for name, one in sources.items()}
         given = {name: sources[name] for name in self._constants if name not in self._released}
         shown = {name: stand_in(one) for name, one in kept.items()}
-        return Epoch(kept, shown, given, tuple(parts), sizes), found
-
-    def _part(
-        self, component: Component, old: _Part | None, sources: Mapping[str, Any]
-    ) -> tuple[_Part, Mapping[str, Any]]:
-        """What a component keeps of these constants, and its values."""
-        own = tuple(sources[name] for name in component.names)
-        if old is not None and all(map(is_same_constant, map(held, old.own), own)) and self._is_as_it_was(old):
-            values = self._cache.take(old.buffers)
-            if values is not None:
-                return old, values
-        gone = [name for name, one in zip(component.names, own, strict=True) if isinstance(one, Released)]
-        if gone:
-            raise released_error(gone, f"what is folded of {', '.join(component.names)}")
-        states = tuple(map(self._state, own))
-        kept = tuple(self._let_go(name, one) for name, one in zip(component.names, own, strict=True))
-
-        def fold() -> Buffers:
-            work = sum(work_of(one, {}) for one in component.program.equations)
-            return Buffers(self._run(component, own), (*kept, *map(pin, own)), work)
-
-        if any(name in self._released for name in component.names):  # it could not be folded again, once evicted
-            buffers = fold()
-            values = buffers.values
-            assert values is not None, "it is in no cache that could evict it"
-        else:
-            key = (component.program, self._options, tuple(map(id, own)), states)
-            buffers, values = self._cache.get(key, fold)
-        return _Part(kept, states, buffers), values
+        held_values = None if self._components.may_evict else values
+        epoch = Epoch(kept, shown, given, watched, states, tuple(parts), held_values, sizes)
+        self._known = {name: self._let_go(name, one) for name, one in self._known.items()}
+        self._early, self._states, self._given, self.latest = [], states, given, epoch
+        return epoch, values
 
     def _let_go(self, name: str, source: Any) -> Any:
         """A source, or a weak reference to it where it is to be released."""
         is_kept = name not in self._released or isinstance(source, Released | Reference) or not is_array(source)
         return source if is_kept else released(source)
 
-    def _run(self, component: Component, own: tuple[Any, ...]) -> dict[str, Any]:
+    def _pins(self, sources: Mapping[str, Any], name: str) -> Sequence[Any]:
+        """What keeps the state of a constant from being that of another one."""
+        source = sources[name]
+        return self._let_go(name, source), pin(source)
+
+    def _make(self, sources: Mapping[str, Any], component: Component, given: Mapping[str, Any]) -> Sequence[Any]:
+        """What a component makes of these constants."""
         program = component.program
-        arguments = own[len(program.consts) :]
+        names = [name for name in component.reads if name not in given]
+        gone = [name for name in names if isinstance(sources[name], Released)]
+        if gone:
+            raise released_error(gone, f"what is folded of {', '.join(names)}")
+        known = {**sources, **given}
+        arguments = [known[var.name] for var in program.arguments]
         bind_sizes(program, described(program, arguments))
         with torch_function("folding")() if self._is_torch else nullcontext():
-            results = component.executor.specialize(arguments)(arguments)
+            results = component.runner.specialize(arguments)(arguments)
             self.num_folds += 1
             listed = results if isinstance(results, tuple) else (results,)
-            return {
-                str(place): int(value) if operand.type == SCALAR_SIZE else owned(value, own)
-                for place, (operand, value) in enumerate(zip(program.results, listed, strict=True))
-            }
+            own = [sources[name] for name in names]
+            return [
+                int(value) if operand.type == SCALAR_SIZE else owned(value, own)
+                for operand, value in zip(program.results, listed, strict=True)
+            ]
+
+
+def _not_released(sources: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in sources.items() if not isinstance(one, Released)}
+
+
+def _is_same(folded: Mapping[str, Any] | None, sources: Mapping[str, Any] | None) -> bool:
+    """Whether two calls fold the same constants; what an update folds is its own."""
+    if not folded or not sources:
+        return False
+    return all(is_same_constant(folded[name], sources[name]) for name in sources)

@@ -15,7 +15,7 @@ from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
-from plica.ir.program import Bound
+from plica.ir.program import Bound, Program
 from plica.ops import OPS
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference
@@ -71,9 +71,9 @@ def result_converter(leaves: Sequence[Any], backend: str) -> Any:
 
 
 @cache
-def torch_function(name: str) -> Any:
-    """A function that says of tensors what folding needs to know; torch is imported when it is first called."""
-    return getattr(importlib.import_module("plica.backend.torch.sources"), name)
+def torch_function(name: str, module: str = "sources") -> Any:
+    """What says of tensors what folding needs to know; torch is imported when it is first called."""
+    return getattr(importlib.import_module(f"plica.backend.torch.{module}"), name)
 
 
 def _torch(name: str) -> Any:
@@ -102,9 +102,14 @@ class _Interpreter:
     rewriting: Rewriting | None = None
 
     @property
+    def program(self) -> Program:
+        """The Program as it is run."""
+        return self.bound.program
+
+    @property
     def code(self) -> str:
         """The Program: it is what is run."""
-        return str(self.bound.program)
+        return str(self.program)
 
     def specialize(self, leaves: Sequence[Any]) -> Run:
         """The function of any leaves."""

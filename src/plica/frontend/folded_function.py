@@ -14,24 +14,42 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from plica.errors import InputError
 from plica.frontend.arguments import leaf_key, shape_of
-from plica.frontend.buffers import SHARED, FoldCache, apart
 from plica.frontend.compiled_program import CompiledProgram
 from plica.frontend.constant_shapes import described, of_arguments
-from plica.frontend.epochs import Component, Epoch, Epochs
-from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter
+from plica.frontend.epochs import Epoch, Epochs
+from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, torch_function
 from plica.frontend.released import released_error
+from plica.frontend.sources import apart
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
+from plica.kept.cache import SHARED, FoldCache
+from plica.kept.components import Component, Components
 from plica.passes.constants.fold import Folding
 from plica.passes.constants.split import escaping
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """What calls of one epoch have in common.
+
+    Args:
+        values: The kept values.
+        leaves: The arguments of `entry`; those that are not constant are put in their places at each call.
+        runs: What runs arguments of some kinds, and what its results become.
+    """
+
+    values: Mapping[str, Any]
+    leaves: list[Any]
+    runs: dict[Hashable, tuple[Run, Any]]
 
 
 class FoldedFunction:
@@ -71,7 +89,7 @@ class FoldedFunction:
                 "compile_time, or fold the `bound` of a compiled function."
             )
         self.program, self.folding, self.backend = program, folding, backend
-        self._rewriting = rewriting
+        self._rewriting, self._cache, self._is_releasing = rewriting, cache, release_sources
         self._constants = dict.fromkeys(constants)
         self._captured = [var.name for var in program.consts]
         self._names = [var.name for var in program.arguments]
@@ -80,19 +98,29 @@ class FoldedFunction:
         released = [name for name in (*constants, *self._captured) if release_sources and name not in read]
         self._known = {name: one for name, one in known.items() if name not in released or isinstance(one, Reference)}
         self._executor = self._made(entry, self._known)
-        components = map(of_arguments, folding.components)
+        components = Components(
+            [Component(one, self._made(one, known)) for one in map(of_arguments, folding.components)],
+            [var.name for var in folding.split.kept],
+            SHARED if cache is None else cache,
+            (backend, rewriting),
+            released,
+        )
         self._epochs = Epochs(
             program,
-            [Component(one, self._made(one, known)) for one in components],
+            components,
             constants,
             known,
-            (backend, rewriting),
             is_torch=backend == "torch",
             checksum=folding.policy.check == "checksum",
-            cache=SHARED if cache is None else cache,
             released=released,
         )
-        self._escaping = escaping(entry, folding.split.kept)
+        self._escaping: Sequence[int] = escaping(self._executor.program, folding.split.kept)
+        if backend == "interpreter":  # where numpy makes a view, the table of operations may say copy
+            self._escaping = range(len(entry.results))
+        self._is_compiling = torch_function("is_compiling") if backend == "torch" else None
+        self._outside: Any = torch_function("outside") if backend == "torch" else None
+        self._places = {var.name: place for place, var in enumerate(entry.arguments) if var.name in self._varying()}
+        self._plan: _Plan | None = None
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
         self._whole: Any = None
         self._checks = self._size_checks()
@@ -103,6 +131,10 @@ class FoldedFunction:
             ]
             for one in (self._entry, program)
         )
+
+    def _varying(self) -> dict[str, None]:
+        """The names of the arguments that are not constant."""
+        return dict.fromkeys(name for name in self._names if name not in self._constants)
 
     def _made(self, program: Program, known: Mapping[str, Any]) -> Any:
         leaves = tuple(known[var.name] for var in program.consts)
@@ -121,6 +153,12 @@ class FoldedFunction:
             for axis, dim in enumerate(var.type.shape)
             if dim == Size.of(size) and dim in shared
         ]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have the constants as they are now, which are folded anew."""
+        known, given = self._epochs.at_hand()
+        options = (self.backend, self._rewriting, self._cache)
+        return _copied, (self.program, self.folding, [*self._constants], known, options, self._is_releasing, given)
 
     def __repr__(self) -> str:
         return f"<folded program of {len(self._entry.equations)} equation(s), folded {self.num_folds} time(s)>"
@@ -156,7 +194,7 @@ class FoldedFunction:
         given = self._named(args, kwargs)
         if current_trace() is not None or any(isinstance(one, Tracer) for one in given.values()):
             return self._recorded(given)
-        run, leaves, convert = self._prepared(given)
+        run, leaves, convert = self._ready(given)
         made = run(leaves)
         if convert is None:
             return made
@@ -168,8 +206,15 @@ class FoldedFunction:
         Raises:
             InputError: A shape does not fit.
         """
-        run, leaves, _ = self._prepared(given)
+        run, leaves, _ = self._ready(given)
         return run(leaves)
+
+    def _ready(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
+        """`_prepared`; torch.compile sees what runs, and nothing of how constants are looked up."""
+        if self._is_compiling is not None and self._is_compiling():
+            ready: tuple[Run, list[Any], Any] = self._outside(self._prepared, given)
+            return ready
+        return self._prepared(given)
 
     def _prepared(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
         """What runs, at which leaves, and what its results become."""
@@ -177,22 +222,33 @@ class FoldedFunction:
         current = self._epochs.current(constants)
         if current is None:
             known = {**self._epochs.all_sources(constants), **given}
-            leaves, place = [known[name] for name in self._names], 1
-            kinds = tuple([type(one) for one in leaves])
-        else:
-            epoch, values = current
-            self._check_sizes(given, epoch)
-            known = {**epoch.shown, **given}
-            leaves = [values[var.name] if var.name in values else known[var.name] for var in self._entry.arguments]
-            place = 0
-            kinds = tuple([type(known[name]) for name in self._names])
-        key = (place, kinds, *map(leaf_key, leaves, self._dynamic[place]))
+            leaves = [known[name] for name in self._names]
+            run, convert = self._running(1, leaves, known)
+            return run, leaves, convert
+        epoch, values = current
+        self._check_sizes(given, epoch)
+        plan = self._plan
+        if plan is None or plan.values is not values:
+            known = {**epoch.shown, **values}
+            plan = self._plan = _Plan(values, [known.get(var.name) for var in self._entry.arguments], {})
+        leaves = plan.leaves.copy()
+        for name, place in self._places.items():
+            leaves[place] = given[name]
+        key = tuple([leaf_key(leaves[place], self._dynamic[0][place]) for place in self._places.values()])
+        found = plan.runs.get(key)
+        if found is None:
+            found = plan.runs[key] = self._running(0, leaves, {**epoch.shown, **given})
+        run, convert = found
+        return self._apart(run) if self._escaping else run, leaves, convert
+
+    def _running(self, place: int, leaves: Sequence[Any], known: Mapping[str, Any]) -> tuple[Run, Any]:
+        """What runs `entry`, or the whole Program, at leaves like these, and what its results become."""
+        arguments = [known[name] for name in self._names]
+        key = (place, *map(type, arguments), *map(leaf_key, leaves, self._dynamic[place]))
         found = self._runs.get(key)
         if found is None:
-            found = self._runs[key] = self._specialized(place, leaves, [known[name] for name in self._names])
-        if place == 0 and self._escaping:
-            return self._apart(found[0]), leaves, found[1]
-        return found[0], leaves, found[1]
+            found = self._runs[key] = self._specialized(place, leaves, arguments)
+        return found
 
     def _apart(self, run: Run) -> Run:
         """What runs, and copies results that lie in the memory of what is kept: the caller may write to them."""
@@ -269,3 +325,18 @@ class FoldedFunction:
                 f"update: {unknown[0]!r} is no constant; there are {', '.join(self._constants) or 'none'}."
             )
         self._epochs.update(constants)
+        self._plan = None  # which has the old values
+
+
+def _copied(
+    program: Program,
+    folding: Folding,
+    constants: Sequence[str],
+    known: Mapping[str, Any],
+    options: tuple[Any, ...],
+    is_releasing: bool,
+    given: Mapping[str, Any],
+) -> FoldedFunction:
+    found = FoldedFunction(program, folding, constants, known, *options, release_sources=is_releasing)
+    found._epochs.give(given)
+    return found

@@ -18,18 +18,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from plica.errors import DTypeError, InputError
-from plica.frontend.arguments import dtype_of, shape_of
-from plica.frontend.buffers import FoldCache
+from plica.frontend.arguments import PYTHON_NUMBERS, dtype_of, is_array, shape_of
 from plica.frontend.executors import Run
 from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program, Var
 from plica.ir.sizes import single_atom
+from plica.kept.cache import FoldCache
 from plica.passes.constants.fold import Folding, fold
 from plica.passes.constants.origins import print_origins
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import FoldReport
 from plica.passes.rewriting import Rewriting
-from plica.tracing.control import parameter_names
 from plica.tracing.trees import flatten
 
 _FORMS = {"runtime": False, "split": True}
@@ -103,7 +102,12 @@ class FoldedProgram:
             cache: Where values are kept; by default where other functions keep theirs too.
             release_sources: Whether constants that are only folded are let go then. What else holds them, this object
                 and modules, must let them go too. Where an update or a gradient needs one again, that is an error.
+
+        Raises:
+            InputError: There is no such backend, or `cache` is no `FoldCache`.
         """
+        if cache is not None and not isinstance(cache, FoldCache):
+            raise InputError(f"compile: the cache is {cache!r}; give a plica.FoldCache(max_bytes=...).")
         constants = [var.name for var in self.program.arguments if var.name in (*self.compile_time, *self.run_time)]
         known = {**self.leaves, **self.compile_time}
         function = FoldedFunction(
@@ -122,7 +126,7 @@ def fold_constants(
     program: Program | Bound,
     *,
     compile_time: Mapping[str, Any] | None = None,
-    run_time: Sequence[str] = (),
+    run_time: str | Sequence[str] = (),
     form: str = "runtime",
     policy: FoldPolicy | None = None,
 ) -> FoldedProgram:
@@ -140,10 +144,13 @@ def fold_constants(
         policy: How much memory that may take.
 
     Raises:
-        InputError: The Program has no argument of a name, one is named twice, or an array has another shape.
+        InputError: The Program has no argument of a name, one is named twice, what is given is no array or has another
+            shape.
         DTypeError: An array has another dtype.
     """
     leaves: dict[str, Any] = {}
+    run_time = (run_time,) if isinstance(run_time, str) else tuple(run_time)
+    _check_kinds(program, compile_time, policy)
     if isinstance(program, Bound):
         leaves = {var.name: leaf for var, leaf in zip(program.program.consts, program.leaves, strict=True)}
         program = program.program
@@ -152,8 +159,24 @@ def fold_constants(
     if form not in _FORMS:
         raise InputError(f"fold_constants: the form is {form!r}; give 'runtime' or 'split'.")
     sizes = _sizes(program, known)
-    folding = fold(program, tuple(known), tuple(run_time), sizes=sizes, policy=policy, is_two=_FORMS[form])
-    return FoldedProgram(program, leaves, known, tuple(run_time), form, folding)
+    folding = fold(program, tuple(known), run_time, sizes=sizes, policy=policy, is_two=_FORMS[form])
+    return FoldedProgram(program, leaves, known, run_time, form, folding)
+
+
+def _check_kinds(program: Any, compile_time: Any, policy: Any) -> None:
+    """Refuse arguments of another kind than `fold_constants` takes."""
+    if not isinstance(program, Program | Bound):
+        raise InputError(
+            f"fold_constants: expected a Program, found {program!r}; give what plica.trace makes of a function, or the "
+            "`bound` of a compiled one."
+        )
+    if compile_time is not None and not isinstance(compile_time, Mapping):
+        raise InputError(
+            f"fold_constants: compile_time is {type(compile_time).__name__}, expected arrays by name, as {{'w': w}}; "
+            "names whose arrays are not known yet belong in run_time."
+        )
+    if policy is not None and not isinstance(policy, FoldPolicy):
+        raise InputError(f"fold_constants: the policy is {policy!r}; give a plica.FoldPolicy, or None for the default.")
 
 
 def _check_names(program: Program, names: Sequence[str]) -> None:
@@ -182,6 +205,11 @@ def _sizes(program: Program, known: Mapping[str, Any]) -> dict[Any, int]:
 
 
 def _check(var: Var, array: Any, sizes: dict[Any, int]) -> None:
+    if not is_array(array) and not isinstance(array, PYTHON_NUMBERS):
+        raise InputError(
+            f"fold_constants: {var.name} is of type {type(array).__name__}, but the program expects {var!r}; give an "
+            "array, as numpy.asarray makes."
+        )
     shape = shape_of(array)
     if dtype_of(array) != var.type.dtype and (shape or hasattr(array, "dtype")):
         raise DTypeError(
@@ -193,7 +221,7 @@ def _check(var: Var, array: Any, sizes: dict[Any, int]) -> None:
         wanted = dim if isinstance(dim, int) else sizes.setdefault(atom, found) if atom is not None else found
         fits = fits and wanted == found
     if not fits:
-        raise InputError(f"fold_constants: {var.name} has shape {shape}, but the program expects {var!r}.")
+        raise InputError(f"fold_constants: {var.name} has shape {shape}, but the program expects {var!r}; reshape it.")
 
 
 # Decorated functions
@@ -238,22 +266,24 @@ def folded_executor(
     return _FoldedExecutor(folded.compile(backend, rewriting), tuple(var.name for var in bound.program.arguments))
 
 
-def constant_names(fn: Any, constants: Sequence[str], trees: Sequence[Any], program: Program) -> list[str]:
+def constant_names(names: Sequence[str], constants: Sequence[str], trees: Sequence[Any], program: Program) -> list[str]:
     """The names in a Program of the leaves of constant arguments.
 
     Args:
-        fn: The function.
+        names: The names of the positional parameters of a function that are not static.
         constants: The names of its constant arguments.
-        trees: Its positional arguments.
+        trees: What was given for the first of them.
         program: The Program that it was traced to.
 
     Raises:
         InputError: The function has no argument of a name.
     """
-    names = parameter_names(fn)[: len(trees)]
     for name in constants:
         if name not in names:
             there = ", ".join(names) or "none"
-            raise InputError(f"jit: the function has no argument {name!r} by place; it has {there}.")
+            raise InputError(
+                f"jit: the function has no argument {name!r} by place; it has {there}, beside those that are static or "
+                "given by name alone."
+            )
     owners = [name for name, tree in zip(names, trees, strict=False) for _ in flatten(tree)[0]]
     return [var.name for name, var in zip(owners, program.arguments, strict=False) if name in constants]

@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from itertools import chain, repeat
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -40,7 +41,7 @@ from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewr
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.rewriting import Rewriting
 from plica.tracing.call import trace_call
-from plica.tracing.control import place_of
+from plica.tracing.control import parameter_names, place_of
 from plica.tracing.scope import current_trace
 from plica.tracing.trace import (
     NUMBERS,
@@ -170,6 +171,22 @@ class CompiledFunction:
         if self._annotated is not None:
             self._compile_annotated(self._annotated)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A function of a module is known by its name, as Python's are; another one is copied with its state."""
+        name = getattr(self, "__qualname__", "")
+        try:
+            found = attrgetter(name)(sys.modules[self.__module__])
+        except (AttributeError, KeyError):
+            found = None
+        return name if found is self else super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is compiled is made anew for the arrays of a copy."""
+        return {**self.__dict__, "_compiled": {}, "_runs": {}, "_last": None, "_methods": None, "num_compilations": 0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _methods=WeakKeyDictionary())
+
     # What was compiled
 
     @property
@@ -188,6 +205,8 @@ class CompiledFunction:
         return self._found().executor.code
 
     def _found(self) -> _Compiled:
+        if self._last is None and self._annotated is not None:  # a copy
+            self._compile_annotated(self._annotated)
         if self._last is None:
             raise InputError(
                 f"{self.__name__} was not compiled yet; call it, or annotate its arguments with int, float "
@@ -304,7 +323,7 @@ class CompiledFunction:
         specs = call.specs(self._axes)
         key = (call.structure, call.static, specs)
         if key not in self._compiled:
-            self._compiled[key] = self._compile(specs, call.arguments, call.trees)
+            self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters)
         self._last = self._compiled[key]
         program = self._last.traced.bound.program
         bind_sizes(program, [(shape_of(leaf), dtype_of(leaf).value) for leaf in call.leaves])
@@ -312,15 +331,16 @@ class CompiledFunction:
 
     def _compile_annotated(self, trees: list[Any]) -> None:
         leaves, structure = flatten(tuple(trees))
-        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees)
+        names = parameter_names(self._fn)
+        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees, names)
 
-    def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any]) -> _Compiled:
+    def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any], names: Sequence[str]) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
         executor: Executor
         if self._constants:
-            names = constant_names(self._fn, self._constants, trees, traced.bound.program)
-            executor = folded_executor(traced.bound, names, self._backend, self._policy, self._rewriting)
+            constants = constant_names(names, self._constants, trees, traced.bound.program)
+            executor = folded_executor(traced.bound, constants, self._backend, self._policy, self._rewriting)
         else:
             executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1

@@ -11,7 +11,7 @@ import array_api_compat
 
 from plica.eager.packed import PackedArray
 from plica.errors import InputError
-from plica.frontend.buffers import is_same
+from plica.frontend.sources import is_same
 
 
 @dataclass(frozen=True, slots=True, eq=False)

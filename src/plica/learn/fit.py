@@ -16,6 +16,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,9 @@ def fit(
 ) -> FitResult:
     """Maximize the mean log-likelihood of `train` with Adam, whose rate falls to zero along a half cosine.
 
+    Training leaves the model in its mode; validation has it in eval mode meanwhile, in which circuits fold their
+    parameters.
+
     `KeyboardInterrupt`, from the keyboard or a callback, ends the run; what was best until then is kept.
 
     Args:
@@ -130,14 +134,26 @@ def fit(
 
 
 def mean_log_likelihood(model: nn.Module, rows: Rows, batch_size: int) -> float:
-    """The mean log-likelihood of `rows`, summed in float64 without gradients."""
+    """The mean log-likelihood of `rows`, summed in float64 without gradients and in eval mode."""
     place = _first_parameter(model)
     rows = _to_tensor(rows, place)
     total = torch.zeros((), dtype=torch.float64, device=place.device)
-    with torch.no_grad():
+    with torch.no_grad(), _evaluated(model):
         for batch in torch.split(rows, min(batch_size, max(len(rows), 1))):
             total += _log_likelihood(model, batch).sum(dtype=torch.float64)
     return float(total) / len(rows)
+
+
+@contextmanager
+def _evaluated(model: nn.Module) -> Iterator[None]:
+    """Where a model is in eval mode; afterwards each of its modules has the mode that it had."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def copy_state(model: nn.Module) -> dict[str, Tensor]:

@@ -1,7 +1,8 @@
 """Slices of one array that do not overlap become one split, whose derivative joins what it is given.
 
 The derivative of each slice is an array of the whole source's size, zeros but for a part, and those are added: as many
-times the source as there are slices. That of a split is one array.
+times the source as there are slices. That of a split is one array. Slices whose memory a result may share stay: torch
+lets nobody write to a part of a split that has a gradient, and results are their receiver's to write to.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -16,9 +17,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from plica.ir.builder import Names
-from plica.ir.program import Equation, Operand, OpRef, Program, Var
+from plica.ir.op import Memory
+from plica.ir.program import Equation, Operand, OpRef, Program, Var, nested
 from plica.ir.sizes import Size
 from plica.ir.types import array_type
+from plica.ops import OPS
 from plica.passes.replaced import names_of
 
 _SPLIT = OpRef("split")
@@ -27,8 +30,9 @@ _SPLIT = OpRef("split")
 def split_slices(program: Program) -> Program:
     """The Program with a split in place of the slices of one array that do not overlap; nested Programs stay."""
     groups: dict[tuple[Operand, int], list[Equation]] = {}
+    shared = _with_results(program)
     for equation in program.equations:
-        if _is_run(equation):
+        if _is_run(equation) and equation.outputs[0] not in shared:
             source = equation.inputs[0]
             groups.setdefault((source, equation.params["axis"] % len(source.type.shape)), []).append(equation)
     instead: dict[Var, Equation | None] = {}
@@ -64,6 +68,16 @@ def _split(slices: Sequence[Equation], axis: int, source: str, names: Names) -> 
     parts += between(end, int(dims[axis]))
     sizes = tuple(var.type.shape[axis] for var in parts)
     return Equation(_SPLIT, (array,), tuple(parts), {"axis": axis, "sizes": sizes}, source)
+
+
+def _with_results(program: Program) -> dict[Operand, None]:
+    """The values whose memory results of the Program may share."""
+    found: dict[Operand, None] = dict.fromkeys(program.outputs)
+    for equation in reversed(program.equations):
+        may_share = OPS[equation.op.name].memory in (Memory.VIEW, Memory.EITHER) or any(nested(equation.params))
+        if may_share and any(one in found for one in equation.outputs):
+            found.update(dict.fromkeys(equation.inputs))
+    return found
 
 
 def _is_run(equation: Equation) -> bool:

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from plica.backend.torch import circuits as torch_circuits
-from plica.backend.torch import constants
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
+from plica.kept.cache import SHARED
 from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.pipeline import PipelineContext
 from plica.queries import mpe, sample
@@ -157,42 +157,43 @@ def test_programs_and_circuits_share_what_they_keep(monkeypatch) -> None:
         assert circuit.constants.num_bytes == kept, "data of floats reads the same weights"
         by("scaled", monkeypatch)
         circuit(X)
-        table = circuit.leaves.tensors()[0].nbytes
+        table = next(circuit.leaves.parameters()).nbytes
         assert kept + table < circuit.constants.num_bytes < kept + 1.5 * table, (
             "linear inputs beside logarithms, row sums"
         )
         again = compiler.compile(Circuit(circuit.symbolic.layers, edges(circuit.symbolic), circuit.symbolic.outputs))
         gc.collect()
-        before = len(constants._SHARED)
+        before = len(SHARED)
         again.eval()  # which says that the tensors may have changed
         for one in (circuit, again):
             one(X)
         by("exact", monkeypatch)
         circuit(X), again(X), circuit(X.float())
         pointers = [
-            {one.value.data_ptr() for program in each.constants._programs.values() for one in program.buffers()}
+            {one.data_ptr() for program in each.constants._programs.values() for one in program.values()}
             for each in (circuit, again)
         ]
     assert pointers[0] == pointers[1]
-    assert len(constants._SHARED) <= before
+    assert len(SHARED) <= before
 
 
 def test_what_is_kept_goes_with_train_mode_and_with_the_circuit() -> None:
     gc.collect()
-    before = len(constants._SHARED)
+    before = len(SHARED)
     circuit = TorchCompiler().compile(image()).eval()
     with torch.no_grad():
         circuit(X)
-    assert len(constants._SHARED) > before
+    assert len(SHARED) > before
     assert circuit.constants.num_bytes > 0
     circuit.train()
-    assert len(constants._SHARED) == before
-    assert circuit.constants.num_bytes == 0
     with torch.no_grad():
+        circuit(X)
+        assert len(SHARED) == before, "the first call in train mode gives back what was kept"
+        assert circuit.constants.num_bytes == 0
         circuit.eval()(X)
     del circuit
     gc.collect()
-    assert len(constants._SHARED) == before
+    assert len(SHARED) == before
 
 
 def _kronecker() -> Circuit:
@@ -217,13 +218,31 @@ def test_what_is_kept_is_within_the_policy(policy, most) -> None:
     assert whole.constants.num_bytes > 128 * 4096 * 4
 
 
+@pytest.mark.parametrize(("policy", "fate"), [(None, "folded"), (FoldPolicy(max_growth=0), "cut")])
+def test_explain_tells_what_is_folded_and_what_is_not(policy, fate, monkeypatch) -> None:
+    by("exact", monkeypatch)
+    circuit = TorchCompiler(policy=policy).compile(image()).eval()
+    report = circuit.constant_report()
+    (softmax, *_) = (one for one in report.values if one.operation == "softmax")
+    assert softmax.fate.value == fate
+    assert report.before is not None
+    assert report.after is not None
+    assert report.after == report.before or fate == "folded"
+    text = circuit.explain()
+    assert "constants, in eval mode (0 bytes are kept now):\n" + str(report) in text
+    with torch.no_grad():
+        circuit(X)
+    assert circuit.constants.num_bytes == report.after - report.before, "as it is foretold"
+    assert circuit.explain() == text.replace("(0 bytes", f"({circuit.constants.num_bytes:,} bytes")
+
+
 def test_parts_of_tensors_are_read_where_they_are() -> None:
     circuit = TorchCompiler().compile(image()).eval()
     with torch.no_grad():
         circuit(X)
     (program,) = circuit.constants._programs.values()
     own = {one.untyped_storage().data_ptr() for one in circuit.leaves.tensors()}
-    kept = [one.value for one in program.buffers()]
+    kept = program.values()
     views = [one for one in kept if one.untyped_storage().data_ptr() in own]
     assert views, "the weights of several groups lie in one tensor"
     others = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in kept}

@@ -32,6 +32,7 @@ from plica.symbolic.parameters import (
     TensorParameter,
     softmax_normal,
 )
+from tests.harness.eval_circuits import ParameterOperations
 from tests.harness.own_layers import NEIGHBOURS, NeighbourSum
 from tests.harness.own_leaves import LowRank
 from tests.harness.own_rules import SQUARED, operations
@@ -336,3 +337,37 @@ def test_wrong_parts(case: str) -> None:
     call, error, message = WRONG[case]
     with pytest.raises(error, match=message):
         call(PipelineContext())
+
+
+def _called(part: Any) -> tuple[torch.Tensor, ...]:
+    found = part(*[torch.rand(1, 4, 3).log()] * 2) if isinstance(part, TorchLayer) else part()
+    return found if isinstance(found, tuple) else (found,)
+
+
+PARTS = {
+    "layer": lambda context: context.compile_layer(SumLayer(3, 2, 2, weight=softmax_normal((2, 6)))),
+    "parameter": lambda context: context.compile_parameter(softmax_normal((2, 6))),
+    "leaf": lambda context: context.compile_parameter(leaf(2, 6)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_in_eval_mode_computes_its_parameters_once(name: str) -> None:
+    part = PARTS[name](PipelineContext(semiring="lse-sum"))
+    with torch.no_grad():
+        for step in range(3):
+            torch.manual_seed(step)
+            expected = [one.clone() for one in _called(part.train())]
+            part.eval()
+            for _ in range(2):
+                torch.manual_seed(step)
+                found = _called(part)
+                assert all(map(torch.equal, found, expected))
+                if name == "parameter":
+                    found[0].zero_()  # it is the caller's
+            with ParameterOperations(part) as mode:
+                _called(part)
+            assert mode.count == 0
+            for one in part.parameters():
+                one.mul_(2.0)
+    assert _called(part)[0].requires_grad

@@ -2,10 +2,13 @@
 
 import copy
 import threading
+import weakref
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.utils.prune
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from plica.backend.torch import constants
 from plica.backend.torch.compiler import TorchCompiler
@@ -108,6 +111,79 @@ def test_a_change_is_seen_by_another_circuit_with_the_same_tensors(name) -> None
         assert torch.equal(one(X), unfolded(one))
 
 
+@pytest.mark.parametrize("change", ["eval", "train and eval", "elsewhere"])
+def test_a_change_of_mode_alone_computes_nothing_again(change) -> None:
+    compiler = TorchCompiler()
+    circuit = compiler.compile(large()).eval()
+    other = compiler.compile(Circuit(circuit.symbolic.layers, edges(circuit.symbolic), circuit.symbolic.outputs[:1]))
+    with torch.no_grad():
+        circuit(X)
+    (circuit.train() if change == "train and eval" else other.train() if change == "elsewhere" else circuit).eval()
+    assert operations(circuit, X) == 0
+
+
+def test_a_write_that_nothing_counts_is_seen_after_a_change_of_mode_and_costs_what_depends_on_it() -> None:
+    circuit = TorchCompiler().compile(large()).eval()
+    wide = max(circuit.parameters(), key=torch.Tensor.numel)
+    with torch.no_grad():
+        circuit(X)
+        wide.data.mul_(2.0)
+        circuit.train().eval()
+        assert 0 < operations(circuit, X) < operations(copy.deepcopy(circuit), X)
+        assert torch.equal(circuit(X), unfolded(circuit))
+
+
+class _Scaled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = 2.0
+
+    def forward(self, x):
+        return x * self.factor
+
+
+COMPUTED = {
+    "parametrized": lambda leaves, name: torch.nn.utils.parametrize.register_parametrization(leaves, name, _Scaled()),
+    "weight norm": torch.nn.utils.parametrizations.weight_norm,
+    "pruned": lambda leaves, name: torch.nn.utils.prune.random_unstructured(leaves, name, amount=0.5),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_tensor_that_is_computed_is_computed_at_each_call(name, is_known) -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    leaf, _ = next(circuit.leaves.named_parameters())
+    with torch.no_grad():
+        before = circuit(X) if is_known else unfolded(circuit)
+        COMPUTED[name](circuit.leaves, leaf)
+        after = circuit(X)
+        assert not torch.equal(before, after) or name == "weight norm"
+        assert torch.equal(circuit.train()(X), after)
+        if name == "parametrized":
+            for one in circuit.eval().modules():
+                if isinstance(one, _Scaled):
+                    one.factor = 3.0
+            assert not torch.equal(circuit(X), after)
+            torch.nn.utils.parametrize.remove_parametrizations(circuit.leaves, leaf)
+            for tensor_ in circuit.parameters():
+                before = circuit(X)
+                tensor_.mul_(2.0)
+                assert not torch.equal(circuit(X), before), "whichever place the tensor has among the others now"
+
+
+def test_memory_that_was_replaced_is_let_go() -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    old = []
+    with torch.no_grad():
+        circuit(X)
+        for one in circuit.parameters():
+            old.append(StorageWeakRef(one.untyped_storage()))
+            one.data = one.data * 2.0
+            circuit(X)
+    assert all(one.expired() for one in old)
+
+
 def test_a_large_tensor_is_read_where_the_policy_says_so() -> None:
     circuit = TorchCompiler(policy=FoldPolicy(max_growth=None, check="checksum")).compile(large()).eval()
     with torch.no_grad():
@@ -144,14 +220,47 @@ def test_changing_one_tensor_computes_what_depends_on_it() -> None:
         circuit(X)
         (program,) = circuit.constants._programs.values()
         for one in circuit.leaves.tensors():
-            before = program.buffers()
+            before = program.values()
             one.mul_(2.0)
             circuit(X)
-            pairs = zip(before, program.buffers(), strict=True)
+            pairs = zip(before, program.values(), strict=True)
             changed.append(sum(value is not other for value, other in pairs))
     assert min(changed) > 0
     assert len(changed) > 3
-    assert sum(changed) == len(program.buffers()), "each depends on one tensor"
+    assert sum(changed) == len(program.values()), "each depends on one tensor"
+
+
+def test_memory_that_is_replaced_is_not_held_by_what_is_made_of_other_tensors() -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    with torch.no_grad():
+        circuit(X)
+        for one in circuit.parameters():
+            memory = StorageWeakRef(one.untyped_storage())
+            one.data = one.data * 2
+            circuit(X)
+            assert memory.expired()
+
+
+def test_what_has_changed_goes_before_the_new_is_made(monkeypatch) -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    with torch.no_grad():
+        circuit(X)
+    (program,) = circuit.constants._programs.values()
+    before = [weakref.ref(one) for one in program.values()]
+    alive = []
+    own = constants._own
+
+    def count(value, watch):
+        alive.append(sum(one() is not None for one in before))
+        return own(value, watch)
+
+    monkeypatch.setattr(constants, "_own", count)
+    with torch.no_grad():
+        for one in circuit.parameters():
+            one.mul_(2.0)
+        circuit(X)
+    assert alive
+    assert not any(alive)
 
 
 def test_many_threads_call_first_and_while_weights_are_replaced() -> None:
@@ -195,7 +304,7 @@ def test_threads_that_call_first_fold_once(monkeypatch) -> None:
         for one in threads:
             one.join()
     (program,) = circuit.constants._programs.values()
-    assert len(made) == len(program.buffers())
+    assert len(made) == len(program.values())
 
 
 def test_an_error_while_folding_is_told_and_the_next_call_tries_again(monkeypatch) -> None:

@@ -12,7 +12,7 @@ from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import Fate
 from plica.passes.memory import plan_memory
-from tests.harness.constant_programs import constant_programs, named_arguments, run_folded
+from tests.harness.constant_programs import constant_programs, named_arguments, run_components, run_folded
 from tests.harness.programs import assert_same
 from tests.harness.random_programs import SIZES
 
@@ -37,11 +37,12 @@ def test_entry_after_folding_is_the_original(case, policy, is_two) -> None:
         sizes = {var: number[var.name] for var in program.inputs[: program.num_implicit_inputs]}
         folding = fold(program, compile_time, run_time, sizes=sizes, policy=policy, is_two=is_two)
         made = folding.split
-        for one in (made.compiletime_fold, made.runtime_fold, made.entry):
+        for one in (made.compiletime_fold, made.runtime_fold, made.entry, *folding.components):
             if one is not None:
                 plica.verify(one)
                 assert plica.parse(str(one)) == one
         found = run_folded(folding, named)
+        assert all(map(_same, found, run_components(folding, named)))
         assert all(map(_same, found, plica.interpret(folding.program, *named.values())))
         for result, expected in zip(found, plica.interpret(program, *named.values()), strict=True):
             assert_same(result, expected)  # numpy rounds some functions otherwise in arrays of another size
@@ -239,15 +240,56 @@ def test_a_large_value_may_exist_for_a_moment_if_the_peak_allows() -> None:
 
 def test_the_peak_is_that_of_components_in_turn_where_that_is_more() -> None:
     def fn(x, v, w):
-        early = pnp.sum(pnp.sin(w))
+        number = pnp.sum(pnp.sin(w))
+        early = pnp.exp(number)
         other = pnp.sum(pnp.exp(v))
-        return x + early, x + other, x * (w * early)
+        return x + early, x + other, x * (w * number)
 
     program = plica.trace(fn, *[plica.spec((1000,))] * 3)
     folding = fold(program, run_time=("v", "w"), policy=FoldPolicy(max_growth=None))
     assert folding.split.runtime_fold is not None
     assert plan_memory(folding.split.runtime_fold, 1).peak < 4100, "the large result is made last"
     assert folding.report.peak == 4 + 4000 + 4000 + 4, "but belongs to the component that is folded first"
+
+
+def test_what_is_known_when_the_program_is_compiled_is_no_component_of_what_is_not() -> None:
+    program = plica.trace(lambda x, v, w: x * pnp.exp(pnp.sin(v) + w), VECTOR, VECTOR, VECTOR)
+    apart = fold(program, ("v",), ("w",), is_two=True)
+    assert [_names(one) for one in apart.components] == [["sin"], ["add", "exp"]]
+    assert [_names(one) for one in (apart.split.compiletime_fold, apart.split.runtime_fold)] == [
+        ["sin"],
+        ["add", "exp"],
+    ]
+    assert [_names(one) for one in fold(program, ("v",), ("w",)).components] == [["sin", "add", "exp"]]
+
+
+def test_a_size_of_an_argument_that_is_kept_as_a_number_belongs_to_no_component() -> None:
+    def fn(x):
+        longer = plica.for_loop(0, 2, 1, lambda i, a: pnp.concat([a, a[:1]]), x, preserve_dimensions=False)
+        return pnp.tanh(longer)[: x.shape[0] % (longer.shape[0] + 1)]
+
+    folding = fold(plica.trace(fn, plica.spec(("n",))), ("x",), sizes={}, policy=FoldPolicy(max_growth=None))
+    assert [_names(one) for one in folding.components] == [[], ["for_loop", "tanh"]]
+    x = np.linspace(0.0, 1.0, 3, dtype="float32")
+    assert all(map(_same, run_components(folding, {"x": x}), plica.interpret(folding.program, x)))
+
+
+def test_parts_that_read_each_other_are_one_component() -> None:
+    def fn(x, w):
+        inner = pnp.sin(w)
+        first = pnp.exp(inner)
+        second = pnp.cos(first)
+        return x + first, x + second, x + pnp.log(inner + second)
+
+    (one,) = fold(plica.trace(fn, VECTOR, VECTOR), run_time=("w",)).components
+    assert _names(one) == ["sin", "exp", "cos", "add", "log"]
+
+
+def test_parts_of_constants_that_are_held_take_no_memory() -> None:
+    program = plica.trace(lambda x, w: x * w[0] + pnp.exp(w[1]), VECTOR, plica.spec((2, 3)))
+    report = fold(program, run_time=("w",), policy=FoldPolicy(max_growth=12), is_held=True).report
+    assert (report.before, report.after) == (24, 36)
+    assert [one.why for one in report.of("folded") if "part of a constant" in one.why]
 
 
 def test_a_splat_is_never_kept() -> None:

@@ -43,6 +43,11 @@ def _ops(program):
     return [(one.op.name, one.outputs[0].type.shape) for one in program.equations]
 
 
+def test_what_is_expanded_to_a_single_number_is_read_where_it_is() -> None:
+    after = _run(lambda x: pnp.abs(pnp.full((), x[0])) * 2.0, ROW)
+    assert "full" not in dict(_ops(after))
+
+
 def test_the_seeds_example() -> None:
     def chain(arg2):
         packed = pnp.pack(arg2, outer_dims_perm=(0,), inner_dims_pos=(0,), inner_tiles=(32,))

@@ -26,6 +26,7 @@ from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimize import Report
 from plica.lower.queries.score import Lowered, lower_score
 from plica.passes.constants.policy import FoldPolicy
+from plica.passes.constants.report import FoldReport
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
@@ -199,22 +200,8 @@ class TorchCircuit(nn.Module):
     def _run(self, semiring: Semiring, *x: Tensor) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
         self._specialize(key)
-        if not self.training and not any(map(is_abstract, x)):
-            lowered = self._lowered[key]
-            ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
-            if ready is not None:
-                return ready(*x)
-        return self._runs[key](self.leaves, *x)
-
-    def train(self, mode: bool = True) -> TorchCircuit:
-        """Set the mode: in eval mode what depends on tensors alone is computed once, unless gradients are asked for.
-
-        Args:
-            mode: Whether to train; either way what was kept is forgotten.
-        """
-        super().train(mode)
-        self.constants.forget()
-        return self
+        ready = self.constants.of_call(key, self._lowered[key], self.leaves, x, training=self.training)
+        return self._runs[key](self.leaves, *x) if ready is None else ready(*x)
 
     def check(self, x: Tensor) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
@@ -267,6 +254,10 @@ class TorchCircuit(nn.Module):
         """
         return explain(self, self._report) if layer is None else explain_layer(self, layer)
 
+    def constant_report(self) -> FoldReport:
+        """What becomes of each value of `program` that depends on tensors alone, in eval mode, and why."""
+        return self.constants.report((self._semiring.name, self.usual_input(), self.dtype), self.program)
+
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""
         return f"{self.symbolic!r}, semiring={self._semiring.name}"
@@ -278,7 +269,6 @@ class TorchCircuit(nn.Module):
             "_lowered": {},
             "_weights": None,
             "queries": {},
-            "constants": self.constants.renewed(),
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:

@@ -233,12 +233,14 @@ class TorchCompiler:
                 self._parameters[parameter] = self._part(TorchParameter, part)
         return self._parameters[parameter]
 
-    def _part(self, kind: Callable[[Any, torch.dtype, Drawing], Part], part: LayerPart | ParameterPart) -> Part:
+    def _part(
+        self, kind: Callable[[Any, torch.dtype, Drawing, FoldPolicy | None], Part], part: LayerPart | ParameterPart
+    ) -> Part:
         shared = self._shared(part.keys)
         if self.optimize:
             rewriting = program_rewriting(self.rules, self.strategy, self.max_steps, self._context(shared))
             part = replace(part, folded=replace(part.folded, rewriting=rewriting))
-        compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own)
+        compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own, self.policy)
         self._adopt(compiled, compiled.dtype, shared)
         return compiled
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any, final
-from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -19,14 +19,21 @@ from torch.autograd import forward_ad
 
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
-from plica.backend.torch.sources import apart, folding
+from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.sources import apart
+from plica.backend.torch.sources import folding as undisturbed
 from plica.backend.torch.watch import Watch, can_watch
-from plica.ir.program import Equation, Program, Var
+from plica.ir.program import Program
+from plica.kept.cache import SHARED
+from plica.kept.components import Component, Components, Parts
+from plica.kept.flights import Flights
 from plica.lower.leaves import Constant, Leaf
+from plica.lower.queries.score import Lowered
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import SMALL, FoldPolicy
-from plica.passes.constants.split import escaping, needed_by
+from plica.passes.constants.report import FoldReport
+from plica.passes.constants.split import escaping
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,59 +62,18 @@ class Ready:
         return tuple(apart(one, self.values) if place in self.escaping else one for place, one in enumerate(made))
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class _Buffer:
-    """A kept value.
-
-    Args:
-        key: By what it is shared.
-        value: The value.
-        watch: What it was made of, whose memory stays alive so that no other tensor takes its place.
-    """
-
-    key: Hashable
-    value: Tensor
-    watch: Watch
-
-
-_SHARED: WeakValueDictionary[Hashable, _Buffer] = WeakValueDictionary()
-_SHARED_LOCK = Lock()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """How one kept value is made.
-
-    Args:
-        whole: The Program from tensors to the value, which says what it is.
-        run: What makes it of the tensors and of the kept values that it reads.
-        given: The places of these.
-        sources: The places of the tensors that `whole` reads, or what stands for a constant.
-    """
-
-    whole: Program
-    run: Callable[..., Tensor]
-    given: tuple[int, ...]
-    sources: tuple[int | str, ...]
-
-    def key(self, watch: Watch, device: torch.device) -> Hashable:
-        """By what the value is shared."""
-        states = (watch.state(one) if isinstance(one, int) else one for one in self.sources)
-        return (self.whole, device, *states)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
+class _Epoch:
     """What calls run with until a tensor changes; never changed itself, so that a call sees all of one.
 
     Args:
         watch: The tensors.
-        buffers: The kept values.
+        parts: What each component keeps.
         ready: What runs.
     """
 
     watch: Watch
-    buffers: tuple[_Buffer, ...]
+    parts: Parts
     ready: Ready
 
 
@@ -119,6 +85,7 @@ class _FoldedProgram:
         program: The Program.
         captured: What stands behind each of its consts.
         places: The place of each leaf among the tensors that are watched.
+        device: Where the tensors are.
         policy: How much memory what is kept may take.
     """
 
@@ -127,67 +94,69 @@ class _FoldedProgram:
         program: Program,
         captured: Sequence[Leaf | Constant],
         places: Mapping[Leaf, int],
+        device: torch.device,
         policy: FoldPolicy,
     ) -> None:
-        split = fold(program, policy=policy, is_held=True).split
-        self.entry = split.entry
+        self.device = device
+        folding = fold(program, policy=policy, is_held=True)
+        split, self.report = folding.split, folding.report
         self._run = emit(split.entry, "folded")
         self._escaping = escaping(split.entry, split.kept)
-        behind = {
+        self._behind = {
             var.name: one.digest if isinstance(one, Constant) else places[one]
             for var, one in zip(program.consts, captured, strict=True)
         }
-        self._steps = [] if split.runtime_fold is None else list(_steps(split.runtime_fold, behind))
-        self._kept: _Kept | None = None
-        self._lock = Lock()
+        self._kept = [var.name for var in split.kept]
+        made = [Component(one, emit(one, "fold")) for one in folding.components]
+        self._components = Components(made, self._kept, SHARED, device)
+        self._epoch: _Epoch | None = None
+        self._flights = Flights()
 
     def ready(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
         """What runs with the tensors that are watched."""
-        kept = self._kept
-        if kept is None or kept.watch is not watch:
-            kept = self._folded(watch, reads)
-        return kept.ready
+        while True:
+            epoch = self._epoch
+            if epoch is not None and epoch.watch is watch:
+                return epoch.ready
+            del epoch  # what it keeps goes before the new is made
+            made = self._flights.once(watch, partial(self._folded, watch, reads), partial(self._is_changed, watch))
+            if made is not None:
+                return made.ready
 
-    def _folded(self, watch: Watch, reads: Callable[[], Any]) -> _Kept:
-        with self._lock:
-            kept = self._kept
-            if kept is not None and kept.watch is watch:
-                return kept
-            leaves = reads()
-            keys = [step.key(watch, leaves.device) for step in self._steps]
-            wanted = dict.fromkeys(keys)
-            still = [] if kept is None else [one for one in kept.buffers if one.key in wanted]
-            self._kept = kept = None  # what has changed goes before the new is made
-            buffers: list[_Buffer] = []
-            with folding():
-                for step, key in zip(self._steps, keys, strict=True):
-                    buffers.append(_shared(key, step, leaves, buffers, watch))
-            if leaves.device.type == "cuda":  # another stream may read them next
-                torch.cuda.current_stream(leaves.device).synchronize()
-            del still
-            ready = Ready(self._run, leaves, tuple(one.value for one in buffers), self._escaping)
-            self._kept = kept = _Kept(watch, tuple(buffers), ready)
-            return kept
+    def _is_changed(self, watch: Watch) -> bool:
+        return self._epoch is None or self._epoch.watch is not watch
 
-    def buffers(self) -> Sequence[_Buffer]:
+    def _folded(self, watch: Watch, reads: Callable[[], Any]) -> _Epoch:
+        leaves, states = reads(), watch.states
+        behind = {name: states[one] if isinstance(one, int) else one for name, one in self._behind.items()}
+        before, self._epoch = self._epoch, None
+        unchanged = self._components.unchanged(behind, None if before is None else before.parts)
+        del before  # what has changed goes before the new is made
+
+        def make(component: Component, given: Mapping[str, Any]) -> list[Tensor]:
+            made = component.runner(leaves, *(given[var.name] for var in component.program.arguments))
+            return [_own(one, watch) for one in (made if isinstance(made, tuple) else (made,))]
+
+        def pins(name: str) -> Sequence[Tensor]:
+            place = self._behind[name]
+            return watch.pins(place) if isinstance(place, int) else ()
+
+        with undisturbed():
+            parts, values = self._components.fold(behind, unchanged, make, pins)
+        if leaves.device.type == "cuda":  # another stream may read them next
+            torch.cuda.current_stream(leaves.device).synchronize()
+        ready = Ready(self._run, leaves, tuple([values[name] for name in self._kept]), self._escaping)
+        self._epoch = epoch = _Epoch(watch, parts, ready)
+        return epoch
+
+    def values(self) -> Sequence[Tensor]:
         """What is kept."""
-        kept = self._kept
-        return () if kept is None else kept.buffers
+        epoch = self._epoch
+        return () if epoch is None else epoch.ready.values
 
     def forget(self) -> None:
         """Keep nothing."""
-        self._kept = None
-
-
-def _shared(key: Hashable, step: _Step, leaves: Any, before: Sequence[_Buffer], watch: Watch) -> _Buffer:
-    with _SHARED_LOCK:
-        found = _SHARED.get(key)
-    if found is None:
-        value = step.run(leaves, *(before[place].value for place in step.given))
-        found = _Buffer(key, _own(value, watch), watch)
-        with _SHARED_LOCK:
-            found = _SHARED.setdefault(key, found)
-    return found
+        self._epoch = None
 
 
 def _own(value: Tensor, watch: Watch) -> Tensor:
@@ -198,42 +167,9 @@ def _own(value: Tensor, watch: Watch) -> Tensor:
     return found if storage.nbytes() == found.nbytes or storage.data_ptr() in held else found.clone()
 
 
-def _steps(program: Program, behind: Mapping[str, int | str]) -> list[_Step]:
-    """How each result of a Program is made, in order; it may read those before it."""
-    made = {var: one for one in program.equations for var in one.outputs}
-    found: list[_Step] = []
-    results = [var for var in program.results if isinstance(var, Var)]
-    for place, var in enumerate(results):
-        whole = _making(program, made, var, {})
-        step = _making(program, made, var, dict.fromkeys(results[:place]))
-        given = tuple(results.index(one) for one in step.arguments)
-        sources = tuple(behind[one.name] for one in whole.consts)
-        found.append(_Step(whole, emit(step, "fold"), given, sources))
-    return found
-
-
-def _making(program: Program, made: Mapping[Var, Equation], result: Var, given: Mapping[Var, None]) -> Program:
-    """The part of a Program that makes one result of its consts and of what is given."""
-    needed = {result: None}
-    equations: dict[Equation, None] = {}
-    waiting = [result]
-    while waiting:
-        var = waiting.pop()
-        if var in made and var not in given and made[var] not in equations:
-            equations[made[var]] = None
-            read = needed_by([made[var]], ())
-            waiting += [one for one in read if one not in needed]
-            needed.update(read)
-    ordered = tuple(one for one in program.equations if one in equations)
-    inside = dict.fromkeys(var for one in ordered for var in one.outputs)
-    consts = tuple(var for var in program.consts if var in needed)
-    arguments = tuple(var for var in given if var in needed and var not in inside)
-    return Program(consts, arguments, ordered, (result,))
-
-
 @final
 class CircuitConstants:
-    """The folded Programs of one circuit.
+    """The folded Programs of one circuit, or of a part that is compiled alone.
 
     Args:
         policy: How much memory what is kept may take, for each Program; by default as much as the tensors that it
@@ -244,24 +180,56 @@ class CircuitConstants:
         self.policy = policy
         self._programs: dict[Hashable, _FoldedProgram] = {}
         self._watch: Watch | None = None
+        self._lock = Lock()
 
     @property
     def num_bytes(self) -> int:
         """The bytes that are kept beside the tensors of the circuit, those that other circuits share among them."""
-        kept = [one for program in tuple(self._programs.values()) for one in program.buffers()]
+        kept = [one for program in tuple(self._programs.values()) for one in program.values()]
         held = [] if self._watch is None else self._watch.tensors
-        own = {one.value.untyped_storage().data_ptr(): one.value.untyped_storage().nbytes() for one in kept}
+        own = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in kept}
         return sum(own.values()) - sum(own.get(one.untyped_storage().data_ptr(), 0) for one in held)
+
+    def report(self, key: Hashable, program: Program) -> FoldReport:
+        """What becomes of the constants of a Program.
+
+        Args:
+            key: What tells the Program from the others.
+            program: The Program.
+        """
+        found = self._programs.get(key)
+        if found is not None:
+            return found.report
+        return fold(program, policy=self._policy_for(program), is_held=True).report
 
     def forget(self) -> None:
         """Keep no values."""
-        self._watch = None
-        for one in tuple(self._programs.values()):
-            one.forget()
+        if self._watch is not None:
+            self._watch = None
+            for one in tuple(self._programs.values()):
+                one.forget()
 
-    def renewed(self) -> CircuitConstants:
-        """Those of a copy of the circuit, which keep nothing yet."""
-        return CircuitConstants(self.policy)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CircuitConstants, (self.policy,)  # those of a copy of the circuit keep nothing yet
+
+    def of_call(
+        self, key: Hashable, lowered: Lowered, leaves: Leaves, x: Sequence[Tensor], *, training: bool
+    ) -> Ready | None:
+        """What runs a call with data; None where the Program has to run unfolded.
+
+        Args:
+            key: What tells the Program from the others.
+            lowered: The Program, with what stands behind its consts.
+            leaves: The tensors.
+            x: The data.
+            training: Whether in train mode, in which nothing is kept.
+        """
+        if any(map(is_abstract, x)):
+            return None
+        if training:
+            self.forget()
+            return None
+        return self.of(key, lowered.program, lowered.captured, leaves)
 
     def of(
         self,
@@ -283,21 +251,38 @@ class CircuitConstants:
         if _is_recorded(leaves.device):
             return None
         tensors = leaves.tensors()
+        if tensors is None:
+            return None
         if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
             return None
+        watch = self._watching(tensors)
+        if watch is None:
+            return None
+        found = self._programs.get(key)
+        if found is None or found.device != leaves.device:
+            places = {leaf: place for place, (_, leaf) in enumerate(leaves.attributes())}
+            with self._lock:
+                found = self._programs.get(key)
+                if found is None or found.device != leaves.device:
+                    found = _FoldedProgram(program, captured, places, leaves.device, self._policy_for(program))
+                    self._programs[key] = found
+        return found.ready(watch, (lambda: leaves) if reads is None else reads)
+
+    def _watching(self, tensors: Sequence[Tensor]) -> Watch | None:
+        """What watches the tensors as they are now; None where that is not possible."""
         watch = self._watch
-        if watch is None or not watch.is_current(tensors, leaves.epoch):
+        if watch is not None and watch.is_current(tensors):
+            return watch
+        with self._lock:
+            other = self._watch
+            if other is not None and other is not watch and other.is_current(tensors):
+                return other
             if not all(map(can_watch, tensors)):
                 return None
             checksum = self.policy is not None and self.policy.check == "checksum"
             with torch.inference_mode(False):
-                self._watch = watch = Watch(tensors, leaves.epoch, checksum=checksum)
-        found = self._programs.get(key)
-        if found is None:
-            places = {leaf: place for place, leaf in enumerate(leaves.held())}
-            found = _FoldedProgram(program, captured, places, self._policy_for(program))
-            found = self._programs.setdefault(key, found)
-        return found.ready(watch, (lambda: leaves) if reads is None else reads)
+                self._watch = watch = Watch(tensors, checksum=checksum, before=other)
+            return watch
 
     def _policy_for(self, program: Program) -> FoldPolicy:
         if self.policy is not None:

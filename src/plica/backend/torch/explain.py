@@ -43,7 +43,9 @@ def explain(circuit: TorchCircuit, report: Report | None) -> str:
         f"memory for {_ROWS} rows: {plan.peak:,} bytes at the peak without gradients, at most "
         f"{plan.total:,} with them; {plan.copied:,} bytes copied to bring folds together"
     )
-    return "\n".join([head, rules, explain_folds(circuit.folded), on_program, memory])
+    kept = circuit.constants.num_bytes
+    constants = f"constants, in eval mode ({kept:,} bytes are kept now):\n{circuit.constant_report()}"
+    return "\n".join([head, rules, explain_folds(circuit.folded), on_program, memory, constants])
 
 
 def explain_layer(circuit: TorchCircuit, layer: Layer) -> str:

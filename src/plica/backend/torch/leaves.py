@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from keyword import kwlist
 from typing import Any, final
 from weakref import WeakSet
@@ -15,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from plica.backend.torch.sources import doubt
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.program import Program
 from plica.lower.leaves import Constant, Leaf
@@ -24,8 +24,6 @@ from plica.symbolic.parameters import TensorParameter
 
 Drawing = Mapping[type[Initializer], InitializerRow]
 """The rows of a context for initializers."""
-
-_EPOCHS = count(1)
 
 
 class Leaves(nn.Module):
@@ -43,7 +41,6 @@ class Leaves(nn.Module):
         self._order: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
         self._store: LeafStore | None = None
-        self.epoch = 0  # raised where tensors may have changed in a way that these do not tell
         self.device = torch.get_default_device()
         self.register_load_state_dict_post_hook(_publish)  # type: ignore[no-untyped-call]
 
@@ -57,24 +54,18 @@ class Leaves(nn.Module):
         return self
 
     def train(self, mode: bool = True) -> Leaves:
-        """Set the mode; what was computed from the tensors, by any holder, is computed anew."""
+        """Set the mode; whoever computed something from the tensors makes sure that they are as they were."""
         super().train(mode)
-        self.raise_epoch()
+        doubt((*self.parameters(), *self.buffers()))
         return self
 
-    def raise_epoch(self) -> None:
-        """Say that tensors may have changed, to all that hold some of them."""
-        epoch = next(_EPOCHS)
-        for holder in (self,) if self._store is None else self._store.holders:
-            holder.epoch = epoch
-
-    def tensors(self) -> list[Tensor]:
-        """The tensors of all leaves: those that are learnable, then the others."""
-        return [*self._parameters.values(), *self._buffers.values()]  # type: ignore[list-item]  # none is None
-
-    def held(self) -> list[Leaf]:
-        """The leaves in the order of `tensors`."""
-        return [self._leaves[name] for name in (*self._parameters, *self._buffers)]
+    def tensors(self) -> list[Tensor] | None:
+        """The tensors of all leaves; None where one is no tensor but computed: parametrized, or pruned."""
+        held: dict[str, Any] = {**self._parameters, **self._buffers}
+        try:
+            return [held[name] for name in self._leaves]
+        except KeyError:
+            return None
 
     def _go(self, device: torch.device) -> None:
         self.device = device
@@ -213,7 +204,7 @@ def _publish(leaves: Leaves, _: object = None) -> None:
     leaves.settle()
     if leaves._store is not None:
         leaves._store.publish(leaves)
-    leaves.raise_epoch()
+    doubt((*leaves.parameters(), *leaves.buffers()))
 
 
 def attribute_of(name: str) -> str:

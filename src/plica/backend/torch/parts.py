@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, fill, initialize
 from plica.backend.torch.state import unfold_states
@@ -29,6 +30,7 @@ from plica.lower.data import input_width
 from plica.lower.leaves import Constant, Owners, owners_of
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.queries.score import Lowered
+from plica.passes.constants.policy import FoldPolicy
 from plica.symbolic.initializers import Initializer
 
 Key = tuple[torch.dtype, torch.dtype]  # inputs, parameters
@@ -41,12 +43,16 @@ class TorchPart(nn.Module):
         part: What was compiled.
         dtype: The dtype of its real tensors.
         drawing: The rows of the context for initializers.
+        policy: How much memory may take what is computed from the tensors once, in eval mode.
     """
 
     _real: Tensor
 
-    def __init__(self, part: LayerPart | ParameterPart, dtype: torch.dtype, drawing: Drawing) -> None:
+    def __init__(
+        self, part: LayerPart | ParameterPart, dtype: torch.dtype, drawing: Drawing, policy: FoldPolicy | None = None
+    ) -> None:
         super().__init__()
+        self.constants = CircuitConstants(policy)
         self.leaves = Leaves()
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._part = part
@@ -97,7 +103,8 @@ class TorchPart(nn.Module):
                 if isinstance(captured, Constant):
                     self.leaves.keep(var.name, captured)
             self._runs[key] = emit(lowered.program)
-        return self._runs[key](self.leaves, *x)
+        ready = self.constants.of_call(key, self.lowered(inputs), self.leaves, x, training=self.training)
+        return self._runs[key](self.leaves, *x) if ready is None else ready(*x)
 
 
 @final
@@ -116,8 +123,8 @@ class TorchLayer(TorchPart):
 
     _part: LayerPart
 
-    def __init__(self, part: LayerPart, dtype: torch.dtype, drawing: Drawing) -> None:
-        super().__init__(part, dtype, drawing)
+    def __init__(self, part: LayerPart, dtype: torch.dtype, drawing: Drawing, policy: FoldPolicy | None = None) -> None:
+        super().__init__(part, dtype, drawing, policy)
         self._weights: WeightCheck | None = None
 
     def forward(self, *x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from ctypes import string_at
 from functools import wraps
 from typing import Any
 
@@ -14,18 +15,35 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Module
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-__all__ = ["apart", "epochs_of", "events", "folding", "owned", "pin", "state_of", "wants_gradient"]
+__all__ = [
+    "apart",
+    "content_of",
+    "counts_versions",
+    "doubt",
+    "events",
+    "folding",
+    "is_compiling",
+    "is_read",
+    "outside",
+    "owned",
+    "pin",
+    "place_of",
+    "stamps_of",
+    "state_of",
+    "wants_gradient",
+]
 
 SMALL = 2**16
 """A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
 
 
-class _Epochs:
-    """How often a memory may have been written to without torch counting it.
+class _Stamps:
+    """When something of one kind happened to a memory last.
 
     Attributes:
+        count: How many events there were.
         of_storage: The number of the last event that stamped a storage.
-        floor: That of the last event that may have written to any.
+        floor: That of the last event that may have been about any.
     """
 
     MOST = 2**16
@@ -34,7 +52,7 @@ class _Epochs:
         self.count = self.floor = 0
         self.of_storage: dict[int, int] = {}
 
-    def raise_(self, tensors: Iterable[Any]) -> None:
+    def stamp(self, tensors: Iterable[Any]) -> None:
         """Stamp the memory of tensors."""
         self.count += 1
         try:
@@ -46,25 +64,31 @@ class _Epochs:
             self.of_storage.clear()
 
     def of(self, storage: int) -> int:
-        """The epoch of a storage."""
+        """The number of the last event about a storage."""
         return max(self.floor, self.of_storage.get(storage, 0))
 
 
-_EPOCHS = _Epochs()
+_WRITES, _DOUBTS = _Stamps(), _Stamps()
+
+
+def doubt(tensors: Iterable[Any]) -> None:
+    """Say that tensors may have been written to in a way that torch does not count."""
+    _DOUBTS.stamp(tensors)
 
 
 def events() -> int:
-    """How many events have raised an epoch: where there was none, no epoch is another one."""
-    return _EPOCHS.count
+    """How many events there were: where there was none, no stamp is another one."""
+    return _WRITES.count + _DOUBTS.count
 
 
-def epochs_of(tensors: Iterable[Tensor]) -> list[int]:
-    """The epochs of the memory of tensors."""
-    return [_EPOCHS.of(one.untyped_storage()._cdata) for one in tensors]
+def stamps_of(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
+    """When the memory of tensors was written to uncounted last, and when it may have been."""
+    storages = (one.untyped_storage()._cdata for one in tensors)
+    return [(_WRITES.of(storage), _DOUBTS.of(storage)) for storage in storages]
 
 
 def _stepped(optimizer: Optimizer, *_: object) -> None:
-    _EPOCHS.raise_(one for group in optimizer.param_groups for one in group["params"])
+    _WRITES.stamp(one for group in optimizer.param_groups for one in group["params"])
 
 
 register_optimizer_step_post_hook(_stepped)
@@ -76,7 +100,7 @@ def _noticed(train: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(train)
     def noticed(self: Module, mode: bool = True) -> Any:
         if self.training != mode:
-            _EPOCHS.raise_((*self._parameters.values(), *self._buffers.values()))
+            doubt((*self._parameters.values(), *self._buffers.values()))
         return train(self, mode)
 
     return noticed
@@ -85,13 +109,46 @@ def _noticed(train: Callable[..., Any]) -> Callable[..., Any]:
 Module.train = _noticed(Module.train)  # type: ignore[method-assign]
 
 
+def place_of(tensor: Tensor) -> Hashable:
+    """Where a tensor is, and how it lies there."""
+    storage = tensor.untyped_storage()._cdata
+    return storage, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+
+
+def counts_versions(tensor: Tensor) -> bool:
+    """Whether torch counts writes to a tensor: not to those of inference mode, even with other memory."""
+    try:
+        return tensor._version >= 0
+    except RuntimeError:
+        return False
+
+
+def is_read(tensor: Tensor, *, checksum: bool) -> bool:
+    """Whether a tensor is told from another one by its entries alone.
+
+    Small tensors on the CPU are, and those of inference mode, which count no versions.
+    """
+    is_small = tensor.device.type == "cpu" and tensor.nbytes < SMALL
+    return checksum or is_small or not counts_versions(tensor)
+
+
+def content_of(tensor: Tensor) -> int:
+    """A number that stands for the entries of a tensor."""
+    found = tensor.data.resolve_conj().resolve_neg().cpu().contiguous()
+    start, stop = found.data_ptr(), found.data_ptr() + found.nbytes
+    return hash(tuple([hash(string_at(at, min(_CHUNK, stop - at))) for at in range(start, stop, _CHUNK)]))
+
+
+_CHUNK = 2**20  # a copy of this many bytes stays in the processor's cache
+
+
 def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
     """What differs once a tensor has changed.
 
-    Small tensors on the CPU, and inference tensors, which count no versions, are told by their entries; others by their
-    memory, its version, and an epoch that a step of any optimizer raises for its parameters, and a change between
-    training and evaluation for those of a module. Other writes to a large tensor that torch does not count (through
-    `.data`, or through a numpy array of its memory) are not seen, unless all tensors are told by their entries.
+    Small tensors on the CPU, and inference tensors, are told by their entries; others by their memory, its version, and
+    stamps of it: of steps of any optimizer for its parameters, and of changes between training and evaluation for the
+    tensors of a module. Other writes to a large tensor that torch does not count (through `.data`, or through a numpy
+    array of its memory) are not seen, unless all tensors are told by their entries.
 
     Args:
         tensor: The tensor.
@@ -100,13 +157,9 @@ def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
     Assumes:
         The memory is pinned, so that no other one has its number later.
     """
-    storage = tensor.untyped_storage()._cdata
-    place = (storage, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
-    is_small = tensor.device.type == "cpu" and tensor.nbytes < SMALL
-    if checksum or is_small or tensor.is_inference():
-        flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-        return (*place, hash(flat.view(torch.uint8).numpy().tobytes()))
-    return (*place, tensor._version, _EPOCHS.of(storage))
+    if is_read(tensor, checksum=checksum):
+        return place_of(tensor), content_of(tensor)
+    return place_of(tensor), tensor._version, *stamps_of([tensor])
 
 
 def pin(tensor: Tensor) -> object:
@@ -128,6 +181,17 @@ def wants_gradient(tensors: Sequence[Tensor]) -> bool:
         forward_ad.unpack_dual(one).tangent is not None  # type: ignore[no-untyped-call]
         for one in tensors
     )
+
+
+def is_compiling() -> bool:
+    """Whether torch.compile looks at this call."""
+    return torch.compiler.is_compiling()
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def outside(function: Callable[..., Any], *args: Any) -> Any:
+    """The result of a function that torch.compile does not look into, and which runs anew at each call."""
+    return function(*args)
 
 
 @contextmanager

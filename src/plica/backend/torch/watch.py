@@ -1,28 +1,29 @@
 """`Watch`: tensors as they are now, and whether they still are so; asked at each call, so it takes microseconds.
 
+>>> import torch
 >>> tensors = [torch.zeros(3), torch.zeros(200, 200)]
->>> watch = Watch(tensors, epoch=0)
->>> watch.is_current(tensors, 0)
+>>> watch = Watch(tensors)
+>>> watch.is_current(tensors)
 True
 >>> _ = tensors[0].data.add_(1.0)  # torch counts no version
->>> watch.is_current(tensors, 0)
+>>> watch.is_current(tensors)
 False
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from ctypes import string_at
 from functools import partial
 from operator import attrgetter, is_
-from typing import final
+from typing import NamedTuple, final
 
-import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.logs import is_abstract
-from plica.backend.torch.sources import SMALL, epochs_of, events, state_of
+from plica.backend.torch.sources import SMALL, content_of, counts_versions, events, is_read, place_of, stamps_of
 
-_version = attrgetter("_version")
+_version, _layout = attrgetter("_version"), attrgetter("shape", "dtype")
 _PLAIN = (Tensor, nn.Parameter)
 
 
@@ -33,7 +34,7 @@ def can_watch(tensor: Tensor) -> bool:
     """
     if type(tensor) not in _PLAIN or tensor.is_meta or is_abstract(tensor):
         return False
-    return tensor.device.type == "cpu" or not tensor.is_inference()
+    return tensor.device.type == "cpu" or counts_versions(tensor)
 
 
 @final
@@ -45,33 +46,33 @@ class Watch:
 
     Args:
         tensors: The tensors, which `can_watch`.
-        epoch: A number that is raised where their owner knows of a change.
         checksum: Whether all are told by their entries, however large they are.
+        before: What watched tensors until something happened: entries that are known are not read again.
     """
 
-    def __init__(self, tensors: Sequence[Tensor], epoch: int, *, checksum: bool = False) -> None:
+    def __init__(self, tensors: Sequence[Tensor], *, checksum: bool = False, before: Watch | None = None) -> None:
         self.tensors = tuple(tensors)
-        self._epoch, self._checksum = epoch, checksum
-        self._events, self._epochs = events(), epochs_of(tensors)
+        self._checksum, self._before = checksum, before
+        self._events, self._stamps = events(), stamps_of(tensors)
         self._memory = [tensor.detach() for tensor in tensors]
         self._pointers = list(map(Tensor.data_ptr, tensors))
-        self._counting = [tensor for tensor in tensors if not tensor.is_inference()]
+        self._layouts = list(map(_layout, tensors)), list(map(Tensor.stride, tensors))
+        self._counting = [tensor for tensor in tensors if counts_versions(tensor)]
         self._versions = list(map(_version, self._counting))
-        read = [
-            _reader(tensor)
-            for tensor in tensors
-            if checksum or tensor.is_inference() or (tensor.device.type == "cpu" and tensor.nbytes < SMALL)
-        ]
-        self._entries = [(one, one()) for one in read]
+        self._entries = [(one, one()) for one in map(_reader, self._read())]
+        self._known: list[_Known] | None = None
 
-    def is_current(self, tensors: Sequence[Tensor], epoch: int) -> bool:
+    def _read(self) -> list[Tensor]:
+        return [tensor for tensor in self.tensors if is_read(tensor, checksum=self._checksum)]
+
+    def is_current(self, tensors: Sequence[Tensor]) -> bool:
         """Whether these are the same tensors, as they were."""
         return (
-            epoch == self._epoch
-            and len(tensors) == len(self.tensors)
+            len(tensors) == len(self.tensors)
             and all(map(is_, tensors, self.tensors))
             and list(map(_version, self._counting)) == self._versions
             and list(map(Tensor.data_ptr, tensors)) == self._pointers
+            and (list(map(_layout, tensors)), list(map(Tensor.stride, tensors))) == self._layouts
             and all(read() == entries for read, entries in self._entries)
             and self._is_untouched()
         )
@@ -80,29 +81,64 @@ class Watch:
         """Whether no event was about the memory of a tensor; those about other memory are passed over once."""
         seen = events()
         if seen != self._events:
-            if epochs_of(self.tensors) != self._epochs:
+            if stamps_of(self.tensors) != self._stamps:
                 return False
             self._events = seen
         return True
 
-    def state(self, place: int) -> Hashable:
-        """What differs once one of the tensors has changed, or is another one."""
-        tensor = self.tensors[place]
-        return id(tensor), self._epoch, state_of(tensor, checksum=self._checksum)
+    @property
+    def states(self) -> list[Hashable]:
+        """For each tensor what differs once it has changed, or is another one.
+
+        Whether a large tensor was written to while it was in doubt its entries tell. So a change of mode costs a look
+        at them; only on the CPU, as other devices would wait.
+        """
+        found = self._known
+        if found is None:
+            before = self._before
+            told = {} if before is None else dict(zip(map(id, before.tensors), before._known or (), strict=False))
+            pairs = zip(self.tensors, self._stamps, strict=True)
+            self._known = found = [self._told(one, *stamps, told.get(id(one))) for one, stamps in pairs]
+            self._before = None
+        return [(id(one), known.certain, known.content) for one, known in zip(self.tensors, found, strict=True)]
+
+    def _told(self, tensor: Tensor, written: int, doubted: int, before: _Known | None) -> _Known:
+        if is_read(tensor, checksum=self._checksum):
+            return _Known(place_of(tensor), doubted, content_of(tensor))
+        certain = (place_of(tensor), tensor._version, written)
+        if tensor.device.type != "cpu":
+            return _Known(certain, doubted, doubted)
+        if before is not None and (before.certain, before.doubted) == (certain, doubted):
+            return before
+        return _Known(certain, doubted, content_of(tensor))
+
+    def pins(self, place: int) -> tuple[Tensor, Tensor]:
+        """What keeps the state of a tensor from being that of another one: the tensor, and its memory as it was."""
+        return self.tensors[place], self._memory[place]
+
+
+class _Known(NamedTuple):
+    """What is known of a tensor.
+
+    Args:
+        certain: What differs after any write that is counted.
+        doubted: When it may have been written to uncounted last.
+        content: What stands for its entries.
+    """
+
+    certain: Hashable
+    doubted: int
+    content: int
 
 
 def _reader(tensor: Tensor) -> Callable[[], Hashable]:
     """What reads the entries of a tensor: bytes where these are few, else a number that stands for them."""
-    if tensor.device.type != "cpu" or not tensor.is_contiguous():
-        return partial(_told, partial(_copied, tensor))
-    alias = tensor.detach().reshape(-1).view(torch.uint8).numpy()
-    return alias.tobytes if tensor.nbytes < SMALL else partial(_told, alias.tobytes)
-
-
-def _told(read: Callable[[], bytes]) -> int:
-    return hash(read())
-
-
-def _copied(tensor: Tensor) -> bytes:
-    found = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-    return bytes(found.view(torch.uint8).numpy().tobytes())
+    if (
+        tensor.nbytes >= SMALL
+        or tensor.device.type != "cpu"
+        or not tensor.is_contiguous()
+        or tensor.is_neg()
+        or tensor.is_conj()
+    ):
+        return partial(content_of, tensor)
+    return partial(string_at, tensor.data_ptr(), tensor.nbytes)  # numpy would have its memory never resized again

@@ -57,11 +57,11 @@ class WeightCheck:
             return
         run = self._function(leaves)
         tensors = [getattr(leaves, name) for name in self._read.values()]
-        if self._seen is not None and self._seen.is_current(tensors, leaves.epoch):
+        if self._seen is not None and self._seen.is_current(tensors):
             return
         if any(is_abstract(tensor) or tensor.is_meta for tensor in tensors):
             return
-        seen = Watch(tensors, leaves.epoch) if all(map(can_watch, tensors)) else None
+        seen = Watch(tensors) if all(map(can_watch, tensors)) else None
         with torch.no_grad():
             constants = {name: getattr(leaves, name) for name in self._constants}
             named = dict(zip(self._read, tensors, strict=True))

@@ -29,11 +29,11 @@ from plica.ir.sizes import Size
 from plica.ops import OPS
 from plica.passes.constants.cut import Choice, Operation, Problem, choose
 from plica.passes.constants.facts import Fact, Sizes, bytes_of, facts_of, work_of
-from plica.passes.constants.origins import Origins, find_origins
+from plica.passes.constants.origins import Origins, find_origins, needed_by
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.postpone import postpone
 from plica.passes.constants.report import Fate, FoldReport, ValueReport
-from plica.passes.constants.split import Parts, Split, components, needed_by, split
+from plica.passes.constants.split import Parts, Split, components, split
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
@@ -48,7 +48,7 @@ class Folding:
         program: The Program as it was folded: without dead code and repeated equations.
         origins: Where its values come from.
         split: The Programs.
-        components: The folding of all constants in parts that share no computed value.
+        components: The folding of all constants in parts that share no computed value but what is kept or handed on.
         report: What became of each constant value.
         policy: What was asked for.
     """
@@ -119,7 +119,7 @@ class _Folder:
         problem = self._problem()
         choice = choose(problem, limit, None if self.policy.max_peak is None else self._fits)
         made = self._split(choice)
-        parts = tuple(components(self._parts(choice), made.kept))
+        parts = tuple(components(self._parts(choice), made))
         report = self._report(choice, made, parts)
         return Folding(self.program, self.origins, made, parts, report, self.policy)
 
@@ -176,7 +176,7 @@ class _Folder:
         """Whether folding stays below the limit for what is alive at once."""
         assert self.policy.max_peak is not None, "asked only where there is a limit"
         made = self._split(choice)
-        return self._peak(made, components(self._parts(choice), made.kept)) <= self.policy.max_peak
+        return self._peak(made, components(self._parts(choice), made)) <= self.policy.max_peak
 
     def _peak(self, made: Split, parts: Sequence[Program]) -> int:
         """The most bytes at once while folding, by the two Programs or by components; what one keeps is there later."""
@@ -216,6 +216,8 @@ class _Folder:
         implicit = dict.fromkeys(self.program.inputs[: self.program.num_implicit_inputs])
         given = [var for var in self.sources if var not in implicit]
         staying = [*made.entry.consts, *(var for var in made.entry.arguments if var in self.facts)]
+        if self.free:
+            staying = [*given, *(var for var in made.kept if var not in self.free)]
         is_known = all(self.facts[var].bits is not None for var in (*self.sources, *made.kept))
         before, peak = self._bytes(given), self._peak(made, parts)
         after = self._bytes([var for var in staying if var not in implicit])
@@ -232,6 +234,8 @@ class _Folder:
         for place, equation in enumerate(self.foldable):
             for var in equation.outputs:
                 fates[var] = self._fate(self.facts[var], is_kept=var in kept, is_run=place in runs)
+                if place not in runs and var in kept and var in self.free:
+                    fates[var] = (Fate.FOLDED, "kept, a part of a constant, which takes no memory")
                 if place in runs and var in self.postponed:
                     fates[var] = (Fate.POSTPONED, f"{equation.op.name} stands below the elementwise operations now")
         for equation in self.program.equations:

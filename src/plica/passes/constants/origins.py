@@ -86,13 +86,17 @@ class Origins:
         """The equations that may run once for all calls: they are pure, and read what is constant alone.
 
         A result may be constant though its equation is not among them, as that of a call that reads other things too.
-        A loop without results is there for a check within it, and stays at each call.
+        An equation none of whose results is read is there for a check within it, and stays at each call.
         """
         found: dict[Equation, None] = {}
         at_hand = {var: None for var in (*program.consts, *program.inputs) if self.of[var].is_constant}
+        wanted = needed_by((), program.outputs)
+        for equation in program.equations:
+            wanted.update((one, None) for one in needed_by((equation,), ()) if one not in equation.outputs)
         for equation in program.equations:
             read = (one for one in reads(equation) if isinstance(one, Var))
-            if equation.outputs and equation not in self.impure and all(one in at_hand for one in read):
+            is_read = any(one in wanted for one in equation.outputs)
+            if is_read and equation not in self.impure and all(one in at_hand for one in read):
                 found[equation] = None
                 at_hand.update(dict.fromkeys(equation.outputs))
         return found
@@ -101,6 +105,20 @@ class Origins:
 def reads(equation: Equation) -> tuple[Operand, ...]:
     """What an equation reads: its operands, and the sizes in its parameters."""
     return (*equation.inputs, *size_variables(tuple(equation.params.values())))
+
+
+def needed_by(equations: Iterable[Equation], outputs: Iterable[Operand]) -> dict[Var, None]:
+    """The variables that equations and results read, sizes in types among them."""
+    found: dict[Var, None] = {}
+    for equation in equations:
+        found.update((one, None) for one in reads(equation) if isinstance(one, Var))
+        for var in (*equation.inputs, *equation.outputs):
+            found.update(dict.fromkeys(size_variables(var.type)))
+    for operand in outputs:
+        if isinstance(operand, Var):
+            found[operand] = None
+        found.update(dict.fromkeys(size_variables(operand.type)))
+    return found
 
 
 def find_origins(

@@ -5,11 +5,22 @@ True
 """
 
 from dataclasses import dataclass
+from numbers import Real
 
 from plica.errors import InputError
 
 SMALL = 2**20
 """By default folding makes what is kept between calls at most one MiB larger than the sources that it replaces."""
+
+
+def check_limit(name: str, limit: object) -> None:
+    """Refuse what is neither a number of bytes nor None.
+
+    Raises:
+        InputError: The limit is negative, or no number.
+    """
+    if limit is not None and not (isinstance(limit, Real) and float(limit) >= 0):
+        raise InputError(f"{name} is {limit!r} bytes; give 0 or more, or None for no limit.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +36,7 @@ class FoldPolicy:
             small arrays; "checksum", by the entries of all, which are read at each call.
 
     Raises:
-        InputError: A limit is negative, or there is no such check.
+        InputError: A limit is negative or no number, or there is no such check.
     """
 
     max_growth: int | None = SMALL
@@ -34,8 +45,7 @@ class FoldPolicy:
     check: str = "version"
 
     def __post_init__(self) -> None:
-        for name, limit in (("max_growth", self.max_growth), ("max_peak", self.max_peak)):
-            if limit is not None and limit < 0:
-                raise InputError(f"FoldPolicy: {name} is {limit} bytes; give 0 or more, or None for no limit.")
+        check_limit("FoldPolicy: max_growth", self.max_growth)
+        check_limit("FoldPolicy: max_peak", self.max_peak)
         if self.check not in ("version", "checksum"):
             raise InputError(f"FoldPolicy: check is {self.check!r}; give 'version' or 'checksum'.")

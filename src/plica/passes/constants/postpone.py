@@ -225,7 +225,7 @@ class _Pass:
         """Whether all arrays were expanded in the same way, so that this can be done once, afterwards."""
         chains = [self.expanded.get(one) for one in equation.inputs if one.type.shape]
         known = [chain for chain in chains if chain is not None]
-        if len(known) != len(chains) or any(_way(chain) != _way(known[0]) for chain in known):
+        if not known or len(known) != len(chains) or any(_way(chain) != _way(known[0]) for chain in known):
             return False
         cores = [self.expanded[one].core if one.type.shape else one for one in equation.inputs]
         if any(chain.core.type.shape != known[0].core.type.shape for chain in known):

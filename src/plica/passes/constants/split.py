@@ -7,15 +7,16 @@ and then the values that are kept, in order of definition. All have the names th
 old arguments to the new ones. `fold` takes the constants that it reads, and returns what is kept, each value once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from plica.graph.components import strongly_connected
 from plica.ir.op import Memory
-from plica.ir.program import Equation, Operand, Program, Var, nested, size_variables
+from plica.ir.program import Equation, Program, Var, nested, size_variables
 from plica.ir.sizes import Size
 from plica.ops import OPS
 from plica.passes.constants.facts import is_size_arithmetic
-from plica.passes.constants.origins import reads
+from plica.passes.constants.origins import needed_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,12 +28,14 @@ class Split:
         runtime_fold: What runs at the first call.
         entry: What runs at each call.
         kept: The values that are kept between calls, the last arguments of `entry` in this order.
+        handed: The values that `compiletime_fold` makes for `runtime_fold` alone.
     """
 
     compiletime_fold: Program | None
     runtime_fold: Program | None
     entry: Program
     kept: tuple[Var, ...]
+    handed: tuple[Var, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +63,6 @@ def entry_equations(parts: Parts) -> list[Equation]:
     return [one for one in parts.program.equations if one not in once]
 
 
-def needed_by(equations: Iterable[Equation], outputs: Iterable[Operand]) -> dict[Var, None]:
-    """The variables that equations and results read, sizes in types among them."""
-    found: dict[Var, None] = {}
-    for equation in equations:
-        found.update((one, None) for one in reads(equation) if isinstance(one, Var))
-        for var in (*equation.inputs, *equation.outputs):
-            found.update(dict.fromkeys(size_variables(var.type)))
-    for operand in outputs:
-        if isinstance(operand, Var):
-            found[operand] = None
-        found.update(dict.fromkeys(size_variables(operand.type)))
-    return found
-
-
 def split(parts: Parts, *, is_two: bool) -> Split:
     """The Programs; with `is_two`, what is known when the Program is compiled has one of its own.
 
@@ -92,8 +81,8 @@ def split(parts: Parts, *, is_two: bool) -> Split:
     early = [var for var in kept if var in parts.known]
     late = [var for var in kept if var not in parts.known]
     handed = _handed(parts, late)
-    first = _fold(parts, list(dict.fromkeys((*early, *(var for var in results if var in handed)))), {})
-    return Split(first, _fold(parts, late, handed), entry, tuple(kept))
+    alone = tuple(var for var in results if var in handed and var not in early)
+    return Split(_fold(parts, [*early, *alone], {}), _fold(parts, late, handed), entry, tuple(kept), alone)
 
 
 def _entry(
@@ -133,9 +122,20 @@ def _missing(parts: Parts, staying: Sequence[Var], kept: Sequence[Var]) -> list[
     return [var for var in implicit if var in in_types and Size.of(var) not in axes]
 
 
-def components(parts: Parts, kept: Sequence[Var]) -> list[Program]:
-    """The folding of all constants in parts that share no computed value: each computes some of what is kept."""
-    leader: dict[Var, Var] = {var: var for one in parts.foldable for var in one.outputs}
+def components(parts: Parts, made: Split) -> list[Program]:
+    """The folding of all constants in parts that share no computed value but what is kept or handed on.
+
+    Each makes some of these values, and may read those that parts before it make. So a change of a constant runs only
+    those that depend on it, and what is known when the Program is compiled stands apart from what is not.
+    """
+    values = dict.fromkeys((*made.handed, *made.kept))
+    needed = needed_by((), values)
+    running: list[Equation] = []
+    for equation in reversed(parts.foldable):
+        if any(var in needed for var in equation.outputs):
+            running.append(equation)
+            needed.update(needed_by((equation,), ()))
+    leader: dict[Var, Var] = {var: var for one in running for var in one.outputs}
 
     def find(var: Var) -> Var:
         while leader[var] is not var:
@@ -143,21 +143,26 @@ def components(parts: Parts, kept: Sequence[Var]) -> list[Program]:
             var = leader[var]
         return var
 
-    needed = needed_by((), kept)
-    for equation in reversed(parts.foldable):
-        if any(var in needed for var in equation.outputs):
-            read = needed_by((equation,), ())
-            needed.update(read)
-            for one in (*equation.outputs, *read):
-                if one in leader:
-                    leader[find(one)] = find(equation.outputs[0])
-    equations: dict[Var, list[Equation]] = {}
-    for equation in parts.foldable:
-        equations.setdefault(find(equation.outputs[0]), []).append(equation)
-    groups: dict[Var, list[Var]] = {}
-    for var in kept:
-        groups.setdefault(find(var) if var in leader else var, []).append(var)
-    found = (_fold(replace(parts, foldable=equations.get(root, ())), group, {}) for root, group in groups.items())
+    for equation in running:
+        inside = (one for one in needed_by((equation,), ()) if one in leader and one not in values)
+        for one in (*equation.outputs, *inside):
+            leader[find(one)] = find(equation.outputs[0])
+    groups: dict[Var, tuple[list[Equation], list[Var]]] = {}
+    for var in values:
+        groups.setdefault(find(var) if var in leader else var, ([], []))[1].append(var)
+    reads: dict[Var, dict[Var, None]] = {root: {} for root in groups}
+    for equation in reversed(running):
+        root = find(equation.outputs[0])
+        groups[root][0].append(equation)
+        given = (one for one in needed_by((equation,), ()) if one in leader and one in values)
+        reads[root].update((one, None) for one in given if find(one) is not root)
+    place = {equation: number for number, equation in enumerate(parts.foldable)}
+    found = []
+    for together in strongly_connected(groups, lambda root: [find(one) for one in reads[root]]):
+        equations = sorted((one for root in together for one in groups[root][0]), key=place.__getitem__)
+        results = [var for root in together for var in groups[root][1]]
+        others = dict.fromkeys(one for root in together for one in reads[root] if find(one) not in together)
+        found.append(_fold(replace(parts, foldable=equations), results, others))
     return [program for program in found if program is not None]
 
 

@@ -39,7 +39,8 @@ def pack(
     tiles = tuple(as_count("a tile", tile) for tile in inner_tiles)
     if padding_value is not None:
         for axis, tile in zip(axes, tiles, strict=False):
-            value = _padded(value, axis, tile, padding_value)
+            if tile > 0:  # others are refused below
+                value = _padded(value, axis, tile, padding_value)
     return unary(
         "pack", value, outer_dims_perm=_order(outer_dims_perm, value.ndim), inner_dims_pos=axes, inner_tiles=tiles
     )
@@ -65,6 +66,8 @@ def unpack(
         "unpack", value, outer_dims_perm=_order(outer_dims_perm, rank), inner_dims_pos=axes, inner_tiles=tiles
     )
     dims = whole.dims if shape is None else as_dims(shape)
+    if len(dims) != rank:
+        raise ShapeError(f"{user_line()}: unpack gives {rank} axes, but the shape {tuple(dims)} has {len(dims)}.")
     for axis, stop in enumerate(dims):
         if stop != whole.dims[axis]:
             whole = record("slice", whole, axis=axis, start=0, stop=stop, step=1)

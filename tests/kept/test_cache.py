@@ -9,7 +9,8 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.errors import InputError
-from plica.frontend.buffers import SHARED, Buffers, is_same, state_of
+from plica.frontend.sources import is_same, state_of
+from plica.kept.cache import SHARED, Buffers
 
 PROGRAM = plica.trace(
     lambda x, v, w: x @ pnp.softmax(v) + x @ pnp.tanh(w), plica.spec(("b", 4)), plica.spec((4, 4)), plica.spec((4, 4))
@@ -35,7 +36,7 @@ def _itself(one):
 
 
 def _kept(work, num_bytes):
-    return Buffers({"0": np.zeros(num_bytes, "uint8")}, (), work)
+    return Buffers((np.zeros(num_bytes, "uint8"),), (), work)
 
 
 def test_what_saves_the_least_work_for_each_byte_is_evicted_first() -> None:
@@ -107,7 +108,11 @@ def test_a_cache_holds_nothing_that_no_function_uses() -> None:
 
 
 def test_a_negative_limit_is_refused() -> None:
-    with pytest.raises(InputError, match="FoldCache: max_bytes is -1; give 0 or more"):
+    with pytest.raises(InputError, match=r"the cache is 100; give a plica.FoldCache\(max_bytes"):
+        _folded(100)
+    with pytest.raises(InputError, match="FoldCache: max_bytes is '1MB' bytes; give 0 or more"):
+        plica.FoldCache("1MB")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="FoldCache: max_bytes is -1 bytes; give 0 or more"):
         plica.FoldCache(-1)
 
 

@@ -1,0 +1,133 @@
+"""Constants as functions are given them, of any library: what says that one has changed, and memory of their own.
+
+>>> import numpy as np
+>>> array = np.zeros(3)
+>>> before = state_of(array, checksum=False)
+>>> array[0] = 1.0
+>>> state_of(array, checksum=False) == before
+False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from plica.eager.packed import PackedArray
+from plica.frontend.arguments import is_array
+from plica.frontend.executors import torch_function
+from plica.ir.dtypes import as_dtype
+
+SMALL = 2**16
+"""An array of fewer bytes is told from another one by its entries; reading these takes microseconds."""
+
+
+def state_of(array: Any, *, checksum: bool) -> Hashable:
+    """What differs once an array has changed; numbers and small arrays are told by what they hold."""
+    if array_api_compat.is_torch_array(array):
+        state: Hashable = torch_function("state_of")(array, checksum=checksum)
+        return state
+    if isinstance(array, PackedArray):
+        return (array.dtype, array.shape, state_of(array.data, checksum=checksum))
+    if not is_array(array):
+        return (type(array), repr(array))
+    found = np.asarray(array)
+    place = (found.__array_interface__["data"][0], found.shape, found.strides, found.dtype)
+    is_read = checksum or found.nbytes < SMALL or not isinstance(array, np.ndarray)  # that may be a copy
+    return (*place[1:], hash(found.tobytes())) if is_read else place
+
+
+class Watched:
+    """Constants as they are now, by name: what their states are, and whether they still are so.
+
+    Args:
+        sources: The constants.
+        checksum: Whether all are told by their entries.
+        before: What watched them until something happened.
+    """
+
+    def __init__(self, sources: Mapping[str, Any], *, checksum: bool, before: Watched | None = None) -> None:
+        self.tensors = [one for one in sources.values() if array_api_compat.is_torch_array(one)]
+        watched = {id(one): one for one in self.tensors if torch_function("can_watch", "watch")(one)}
+        self._watched = list(watched.values())
+        self._watch: Any = None
+        if watched:
+            seen = None if before is None else before._watch
+            self._watch = torch_function("Watch", "watch")(self._watched, checksum=checksum, before=seen)
+        others = {name: one for name, one in sources.items() if id(one) not in watched}
+        self._readers = [_reader(one, checksum=checksum) for one in others.values() if is_array(one)]
+        self._entries = [read() for read in self._readers]
+        self._others = {name: _named(one, state_of(one, checksum=checksum)) for name, one in others.items()}
+        place = {number: place for place, number in enumerate(watched)}
+        self._places = {name: place[id(one)] for name, one in sources.items() if id(one) in watched}
+
+    def is_current(self) -> bool:
+        """Whether they are as they were."""
+        if self._watch is not None and not self._watch.is_current(self._watched):
+            return False
+        return [read() for read in self._readers] == self._entries
+
+    @property
+    def states(self) -> dict[str, Hashable]:
+        """What differs once a constant has changed, or is another one."""
+        told = () if self._watch is None else self._watch.states
+        return {**self._others, **{name: told[place] for name, place in self._places.items()}}
+
+
+def _named(source: Any, state: Hashable) -> Hashable:
+    return (id(source), state) if is_array(source) else state
+
+
+def _reader(array: Any, *, checksum: bool) -> Callable[[], Hashable]:
+    """What reads what differs once an array has changed."""
+    if type(array) is np.ndarray and array.nbytes < SMALL and not array.dtype.hasobject:
+        return lambda: (array.shape, array.strides, array.dtype, array.tobytes())
+    return partial(state_of, array, checksum=checksum)
+
+
+def pin(source: Any) -> object:
+    """What keeps the identity of a source's memory from being given to another one, where the source does not."""
+    if isinstance(source, PackedArray):
+        return pin(source.data)
+    return torch_function("pin")(source) if array_api_compat.is_torch_array(source) else None
+
+
+def is_same(first: Any, second: Any) -> bool:
+    """Whether two constants are one array, or equal numbers; 0.0 and -0.0 differ, NaN and NaN do not."""
+    return first is second or (not is_array(first) and type(first) is type(second) and repr(first) == repr(second))
+
+
+def wants_gradient(arrays: Iterable[Any]) -> bool:
+    """Whether derivatives are asked for now of one of the arrays."""
+    tensors = [one for one in arrays if array_api_compat.is_torch_array(one)]
+    return bool(tensors) and bool(torch_function("wants_gradient")(tensors))
+
+
+def owned(value: Any, sources: Sequence[Any]) -> Any:
+    """An array without gradients that shares memory with no source, and keeps no more memory alive than it has.
+
+    What is stored in four bits is packed, two entries to a byte.
+    """
+    if array_api_compat.is_torch_array(value):
+        return torch_function("owned")(value, sources)
+    if isinstance(value, PackedArray):
+        return value.with_data(owned(value.data, [one.data for one in sources if isinstance(one, PackedArray)]))
+    found = np.asarray(value)
+    if as_dtype(found.dtype).is_storage:
+        return PackedArray.of(found)
+    return found.copy(order="K") if found.base is not None or _is_shared(found, sources) else found
+
+
+def apart(value: Any, kept: Sequence[Any]) -> Any:
+    """An array that shares memory with nothing that is kept, so that whoever has it may write to it."""
+    if array_api_compat.is_torch_array(value):
+        return torch_function("apart")(value, kept)
+    return value.copy() if isinstance(value, np.ndarray) and _is_shared(value, kept) else value
+
+
+def _is_shared(found: Any, others: Sequence[Any]) -> bool:
+    return any(np.may_share_memory(found, one) for one in others if isinstance(one, np.ndarray))

@@ -1,0 +1,122 @@
+"""What folding keeps between calls, and the cache in which functions and circuits find it.
+
+>>> cache = FoldCache(max_bytes=100)
+>>> made = Buffers((1.0,), (), work=5)
+>>> cache.get("key", lambda: made)[0] is cache.get("key", lambda: None)[0]
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from threading import RLock
+from typing import Any
+from weakref import WeakValueDictionary
+
+from plica.passes.constants.policy import check_limit
+
+
+class Buffers:
+    """What one component makes, until it is evicted.
+
+    Args:
+        values: The values, in order.
+        sources: What they were made of, or pins it: it stays alive so that nothing else takes its identity.
+        work: What it takes to make them.
+
+    Attributes:
+        values: The values; None once they were evicted.
+        num_bytes: Their bytes.
+        rank: What is evicted first has the least.
+    """
+
+    __slots__ = ("__weakref__", "_sources", "num_bytes", "rank", "values", "work")
+
+    def __init__(self, values: Sequence[Any], sources: Sequence[Any], work: int) -> None:
+        self.values: Sequence[Any] | None = tuple(values)
+        self.num_bytes = sum(getattr(one, "nbytes", 0) for one in values)
+        self.work, self.rank = work, 0.0
+        self._sources = tuple(sources)
+
+
+class FoldCache:
+    """Folded values that functions and circuits share, below a limit.
+
+    Above the limit those go that save the least work for each byte and were not used for the longest; the next call
+    that needs them folds them again. By default functions share one cache without a limit; a function that is given a
+    cache of its own shares with none.
+
+    Args:
+        max_bytes: How many bytes may be kept; None for no limit.
+
+    Attributes:
+        num_evictions: How often values were evicted.
+
+    Source:
+        GreedyDual-Size: Cao and Irani, Cost-aware WWW proxy caching algorithms, 1997.
+
+    Raises:
+        InputError: The limit is negative, or no number.
+    """
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        check_limit("FoldCache: max_bytes", max_bytes)
+        self.max_bytes = max_bytes
+        self.num_evictions = 0
+        self._found: WeakValueDictionary[Hashable, Buffers] = WeakValueDictionary()
+        self._age = 0.0  # the rank of what was evicted last
+        self._lock = RLock()  # collecting garbage may call back while it is held
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FoldCache, (self.max_bytes,)  # a copy keeps nothing yet
+
+    def __len__(self) -> int:
+        return len(self._kept())
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of all values that are kept."""
+        return sum(one.num_bytes for one in self._kept())
+
+    def get(self, key: Hashable, fold: Callable[[], Buffers]) -> tuple[Buffers, Sequence[Any]]:
+        """What is kept under a key, and its values; where there is nothing, what `fold` makes."""
+        with self._lock:
+            found = self._found.get(key)
+        values = None if found is None else self.take(found)
+        if found is None or values is None:
+            made = fold()
+            values = made.values
+            assert values is not None, "nothing evicts what is not in the cache yet"
+            with self._lock:
+                found = self._found.setdefault(key, made)
+                if found.values is None:
+                    found.values = values
+                values = found.values
+                self.take(found)
+                self._evict()
+        return found, values
+
+    def take(self, one: Buffers) -> Sequence[Any] | None:
+        """The values of buffers, which count as used now; None where they were evicted."""
+        if self.max_bytes is not None:
+            one.rank = self._age + one.work / max(1, one.num_bytes)
+        return one.values
+
+    def _kept(self) -> list[Buffers]:
+        with self._lock:
+            return [one for one in list(self._found.values()) if one.values is not None]
+
+    def _evict(self) -> None:
+        if self.max_bytes is None:
+            return
+        kept = sorted(self._kept(), key=lambda one: one.rank, reverse=True)
+        total = sum(one.num_bytes for one in kept)
+        while total > self.max_bytes:
+            last = kept.pop()
+            total -= last.num_bytes
+            last.values, self._age = None, last.rank
+            self.num_evictions += 1
+
+
+SHARED = FoldCache()
+"""The cache of circuits, and of functions that were given none."""

@@ -1,0 +1,192 @@
+"""The components of a folding, and what each of them keeps: folded again where something that it reads has changed.
+
+A component makes some values of constants, and of values that components before it make. What it makes is found in the
+cache by the text of its Program, which does not depend on names, and by the state of what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+from plica.ir.program import Program, Var
+from plica.kept.cache import Buffers, FoldCache
+from plica.passes.constants.facts import work_of
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """A part of a folding.
+
+    Args:
+        program: What computes it: of constants and of what other components make, by their names.
+        runner: What runs that.
+    """
+
+    program: Program
+    runner: Any
+
+    @cached_property
+    def reads(self) -> list[str]:
+        """The names of what it is made of."""
+        return [var.name for var in (*self.program.consts, *self.program.arguments)]
+
+    @cached_property
+    def makes(self) -> list[str]:
+        """The names of the values that it makes."""
+        return [var.name for var in self.program.results if isinstance(var, Var)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What one component keeps.
+
+    Args:
+        states: The states of the constants that it was made of.
+        buffers: The values.
+    """
+
+    states: tuple[Hashable, ...]
+    buffers: Buffers
+
+
+Parts = Sequence[Part | None]
+Make = Callable[[Component, Mapping[str, Any]], Sequence[Any]]
+
+
+@final
+class Components:
+    """The components of one folding, each behind those that it reads.
+
+    Args:
+        components: The components.
+        kept: The names of values that are kept; others are let go once what reads them was made.
+        cache: Where values are kept.
+        options: What tells foldings of one text apart, such as the backend.
+        released: The names of constants that are let go, so that what is made of them could not be made again.
+    """
+
+    def __init__(
+        self,
+        components: Iterable[Component],
+        kept: Iterable[str],
+        cache: FoldCache,
+        options: Hashable,
+        released: Collection[str] = (),
+    ) -> None:
+        self.components = tuple(components)
+        self._cache, self._options = cache, options
+        kept = dict.fromkeys(kept)
+        maker = {name: place for place, one in enumerate(self.components) for name in one.makes}
+        self._given = [dict.fromkeys(maker[name] for name in one.reads if name in maker) for one in self.components]
+        self._sources = [[name for name in one.reads if name not in maker] for one in self.components]
+        self._is_passing = [kept.keys().isdisjoint(one.makes) for one in self.components]
+        self._is_alone: list[bool] = []
+        for own, given in zip(self._sources, self._given, strict=True):
+            self._is_alone.append(any(one in released for one in own) or any(self._is_alone[one] for one in given))
+
+    def of_known(self, names: Collection[str]) -> list[int]:
+        """The places of the components that are made of constants of these names alone."""
+        found: dict[int, None] = {}
+        for place, own in enumerate(self._sources):
+            if all(name in names for name in own) and all(one in found for one in self._given[place]):
+                found[place] = None
+        return list(found)
+
+    def unchanged(self, states: Mapping[str, Hashable], before: Parts | None) -> list[Part | None]:
+        """Which parts are still what their components would make; without any before, none."""
+        found: list[Part | None] = []
+        for place, old in enumerate(before or [None] * len(self.components)):
+            is_same = old is not None and old.states == self._states(place, states)
+            found.append(old if is_same and all(found[one] is not None for one in self._given[place]) else None)
+        return found
+
+    def fold(
+        self,
+        states: Mapping[str, Hashable],
+        before: Parts,
+        make: Make,
+        pins: Callable[[str], Iterable[Any]],
+        places: Collection[int] | None = None,
+    ) -> tuple[list[Part | None], dict[str, Any]]:
+        """What the components keep, and the kept values by name; those run that are neither unchanged nor in the cache.
+
+        Args:
+            states: The state of each constant.
+            before: What is unchanged, for each component.
+            make: Runs a component, given what others make by name.
+            pins: What keeps the state of a constant from being that of another one.
+            places: The places of the components; by default all.
+        """
+        parts = list(before)
+        found = [None if one is None else self._cache.take(one.buffers) for one in parts]
+        todo = range(len(parts)) if places is None else places
+        wanted = {
+            place: parts[place] is None or (found[place] is None and not self._is_passing[place]) for place in todo
+        }
+        for place in reversed(list(todo)):
+            if wanted[place]:
+                wanted.update((one, True) for one in self._given[place] if found[one] is None)
+        for place in todo:
+            if wanted[place]:
+                given = {
+                    name: value
+                    for one in self._given[place]
+                    for name, value in zip(self.components[one].makes, found[one] or (), strict=True)
+                }
+                parts[place], found[place] = self._folded(place, states, parts, given, make, pins)
+        return parts, self._named(found)
+
+    def _folded(
+        self,
+        place: int,
+        states: Mapping[str, Hashable],
+        parts: Parts,
+        given: Mapping[str, Any],
+        make: Make,
+        pins: Callable[[str], Iterable[Any]],
+    ) -> tuple[Part, Sequence[Any]]:
+        component, own = self.components[place], self._states(place, states)
+        others = [part.buffers for part in (parts[one] for one in self._given[place]) if part is not None]
+
+        def fold() -> Buffers:
+            work = sum(work_of(one, {}) for one in component.program.equations)
+            pinned = (pin for name in self._sources[place] for pin in pins(name))
+            return Buffers(make(component, given), (*pinned, *others), work)
+
+        if self._is_alone[place]:  # in no cache, which could evict it
+            buffers = fold()
+            values = buffers.values
+            assert values is not None, "it was made just now"
+        else:
+            key = (component.program, self._options, own, tuple(map(id, others)))
+            buffers, values = self._cache.get(key, fold)
+        return Part(own, buffers), values
+
+    def _states(self, place: int, states: Mapping[str, Hashable]) -> tuple[Hashable, ...]:
+        return tuple([states[name] for name in self._sources[place]])
+
+    def let_go(self, parts: Parts) -> None:
+        """Let values go that are not kept: they were made for others, which are there now."""
+        for part, is_passing in zip(parts, self._is_passing, strict=True):
+            if part is not None and is_passing:
+                part.buffers.values = None
+
+    @property
+    def may_evict(self) -> bool:
+        """Whether the cache has a limit, so that values may be gone at the next call."""
+        return self._cache.max_bytes is not None
+
+    def taken(self, parts: Parts) -> dict[str, Any] | None:
+        """The kept values by name; None where some were evicted."""
+        found = [None if part is None else self._cache.take(part.buffers) for part in parts]
+        if any(one is None and not is_passing for one, is_passing in zip(found, self._is_passing, strict=True)):
+            return None
+        return self._named(found)
+
+    def _named(self, found: Sequence[Sequence[Any] | None]) -> dict[str, Any]:
+        rows = zip(self.components, found, self._is_passing, strict=True)
+        made = (zip(one.makes, values, strict=True) for one, values, is_passing in rows if values and not is_passing)
+        return {name: value for pairs in made for name, value in pairs}

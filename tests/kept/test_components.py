@@ -1,0 +1,80 @@
+"""Components of a folding: which run again, what is let go once it was read, what was evicted in between."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import plica
+import plica.numpy as pnp
+from plica.ir.program import Program
+from plica.kept.cache import FoldCache
+from plica.kept.components import Component, Components
+from plica.passes.constants.fold import fold
+
+VECTOR = plica.spec((3,), "float64")
+PROGRAM = plica.trace(lambda x, v, w: (x * pnp.exp(v), x * pnp.sin(pnp.exp(v) + w)), VECTOR, VECTOR, VECTOR)
+HANDED = plica.trace(lambda x, v, w: x * pnp.sin(pnp.exp(v) + w), VECTOR, VECTOR, VECTOR)
+
+
+class _Folder:
+    """Folds PROGRAM, whose second value is made of the first, and notes what runs."""
+
+    def __init__(self, cache: FoldCache, program: Program = PROGRAM) -> None:
+        folding = fold(program, ("v",), ("w",), is_two=True)
+        components = [Component(one, None) for one in folding.components]
+        self.components = Components(components, [var.name for var in folding.split.kept], cache, "options")
+        self.parts: list[Any] = []
+
+    def __call__(self, **states: int) -> list[str]:
+        ran: list[str] = []
+
+        def make(component: Component, given: Mapping[str, Any]) -> list[str]:
+            assert list(given) == [name for name in component.reads if name not in states]
+            ran.append(component.program.equations[0].op.name)
+            return [f"{component.makes[0]}({', '.join(component.reads)})"]
+
+        unchanged = self.components.unchanged(states, self.parts)
+        self.parts, self.values = self.components.fold(states, unchanged, make, lambda name: (name,))
+        return ran
+
+
+def test_a_component_runs_again_with_what_reads_it() -> None:
+    folder = _Folder(FoldCache())
+    assert folder(v=0, w=0) == ["exp", "add"]
+    assert folder(v=0, w=0) == []
+    assert folder(v=0, w=1) == ["add"]
+    assert folder(v=1, w=1) == ["exp", "add"]
+    assert len(folder.values) == 2
+    assert folder.components.taken(folder.parts) == folder.values
+
+
+def test_functions_share_what_is_made_of_the_same() -> None:
+    cache = FoldCache()
+    first, second = _Folder(cache), _Folder(cache)
+    assert first(v=0, w=0) == ["exp", "add"]
+    assert second(v=0, w=0) == []
+    assert second(v=0, w=1) == ["add"]
+    assert second(v=1, w=0) == ["exp", "add"], "the second value is that of another first one"
+
+
+def test_what_was_handed_on_is_let_go_and_made_again_where_it_is_read() -> None:
+    folder = _Folder(FoldCache(), HANDED)
+    assert folder(v=0, w=0) == ["exp", "add"]
+    assert len(folder.values) == 1
+    folder.components.let_go(folder.parts)
+    assert folder(v=0, w=0) == []
+    assert folder(v=0, w=1) == ["exp", "add"]
+
+
+def test_what_was_evicted_is_made_again_without_what_reads_it() -> None:
+    folder = _Folder(FoldCache())
+    folder(v=0, w=0)
+    folder.parts[0].buffers.values = None
+    assert folder.components.taken(folder.parts) is None
+    assert folder(v=0, w=0) == ["exp"]
+
+
+def test_what_is_made_of_known_constants_alone() -> None:
+    components = _Folder(FoldCache()).components
+    assert components.of_known(["v"]) == [0]
+    assert components.of_known(["w"]) == []
+    assert components.of_known(["v", "w"]) == [0, 1]
