@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from plica.graph.match import MatchFunction, Neighbours
-from plica.graph.order import consumers
+from plica.graph.order import consumers_when_asked
 from plica.graph.pattern import Entry, Pattern, holds
 from plica.graph.view import MISSING, GraphOptMatch, GraphView, NearMiss, kind_fits
 
@@ -189,7 +189,7 @@ def all_matches(graph: GraphView[Any], pattern: Pattern) -> tuple[GraphOptMatch[
     """Every match of a pattern in a graph of which nothing is replaced: matches may overlap."""
     if not any(kind_fits(graph.fits, graph.kind(node), pattern.root) for node in graph.nodes):
         return ()
-    readers = consumers(graph.nodes, graph.inputs).__getitem__
+    readers = consumers_when_asked(graph.nodes, graph.inputs)
     match_function = pattern_matcher(graph)
     found = (match_function(node, pattern, graph.inputs, readers) for node in graph.nodes)
     return tuple(one for one in found if isinstance(one, GraphOptMatch))

@@ -86,6 +86,18 @@ def consumers(nodes: Iterable[Node], inputs: Inputs[Node]) -> dict[Node, tuple[N
     return {node: tuple(readers) for node, readers in found.items()}
 
 
+def consumers_when_asked(nodes: Iterable[Node], inputs: Inputs[Node]) -> Callable[[Node], tuple[Node, ...]]:
+    """`consumers` as a function, computed when it is first called: many searches never ask."""
+    found: dict[Node, tuple[Node, ...]] = {}
+
+    def readers(node: Node) -> tuple[Node, ...]:
+        if not found:
+            found.update(consumers(nodes, inputs))
+        return found[node]
+
+    return readers
+
+
 def from_inputs(inputs: Inputs[Node], fact: Callable[[Node, list[Fact]], Fact]) -> Callable[[Node], Fact]:
     """What `fact(node, facts of its inputs)` says of a node: asked once for each node, and only where it is needed."""
     known: dict[Node, Fact] = {}
