@@ -124,7 +124,8 @@ class LoweringScope:
         return self.constant(value.astype(dtype.value), "constant")
 
     def build(self, results: Iterable[Tracer]) -> Program:
-        """The Program that returns `results`, without what they do not need."""
+        """The Program that returns `results`, without what they do not need; nothing is lowered after it."""
+        self._derived.clear()  # what lies in the scope's cycles of references waits for the collector of garbage
         return clean(self.builder.build([result.operand for result in results]), self._rewriting(), fired=self.fired)
 
     def _rewriting(self) -> Rewriting:

@@ -8,6 +8,7 @@
   in (c,) }
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,15 +36,11 @@ def clean(program: Program, rewriting: Rewriting = _BY_DEFAULT, *, fired: Fired 
 
 
 def _clean(program: Program, rewriting: Rewriting, fired: Fired | None) -> Program:
-    def cleaned(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(cleaned, value))
-        return _clean(value, rewriting, fired) if isinstance(value, Program) else value
+    def cleaned(params: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: _cleaned(value, rewriting, fired) for name, value in params.items()}
 
     equations = tuple(
-        replace(equation, params={name: cleaned(value) for name, value in equation.params.items()})
-        if any(nested(equation.params))
-        else equation
+        replace(equation, params=cleaned(equation.params)) if any(nested(equation.params)) else equation
         for equation in program.equations
     )
     found: Program | None = replace(program, equations=equations)
@@ -51,3 +48,10 @@ def _clean(program: Program, rewriting: Rewriting, fired: Fired | None) -> Progr
         program = eliminate_dead_code(share_equations(rewriting.simplify(found, fired)))
         found = move_to_sources(program, rewriting.rules, fired, rewriting.context)
     return split_slices(program)
+
+
+def _cleaned(value: Any, rewriting: Rewriting, fired: Fired | None) -> Any:
+    """A parameter of an equation, cleaned where it is a Program or a tuple of such."""
+    if isinstance(value, tuple):
+        return tuple(_cleaned(one, rewriting, fired) for one in value)
+    return _clean(value, rewriting, fired) if isinstance(value, Program) else value

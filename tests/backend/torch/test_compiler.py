@@ -1,6 +1,7 @@
 """Compiled circuits against the brute-force oracle: values, gradients, totals and marginals, whatever the flags."""
 
 import copy
+import gc
 import itertools
 import pickle
 from typing import Any
@@ -17,6 +18,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import TensorParameter
+from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, gaussians
 from tests.harness.oracle import Oracle, all_states, finite_differences, gradients, keys, numbers
 
@@ -298,6 +300,51 @@ def test_circuits_and_compiled_ones_are_found_from_each_other() -> None:
     assert not compiler.has_symbolic(TorchCompiler().compile(circuit))
     with pytest.raises(KeyError):
         compiler.get_compiled_circuit(other)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_of_garbage_is_as_before_after_compiling(enabled: bool) -> None:
+    class Failing(UniformInitializer):
+        def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:  # noqa: ARG002
+            seen.append(gc.isenabled())
+            raise RuntimeError("no draw")
+
+    seen: list[bool] = []
+    weight = TensorParameter(1, 3, initializer=Failing())
+    try:
+        gc.enable() if enabled else gc.disable()
+        TorchCompiler().compile(CIRCUITS["mixing"]())
+        assert gc.isenabled() is enabled
+        with pytest.raises(RuntimeError, match="no draw"):
+            TorchCompiler().compile(chain(coin([0], 3), SumLayer(3, 1, weight=weight)))
+        assert (seen, gc.isenabled()) == ([False], enabled)
+    finally:
+        gc.enable()
+
+
+def test_compiling_leaves_little_in_cycles() -> None:
+    def left(size: int) -> int:
+        circuit = image_data(
+            (1, size, size),
+            "quad-tree-2",
+            input_layer="categorical",
+            num_input_units=2,
+            sum_product_layer="cp",
+            num_sum_units=2,
+            num_values=3,
+        )
+        compiler = TorchCompiler()
+        gc.collect()
+        gc.disable()
+        try:
+            compiled = compiler.compile(circuit)
+            return gc.collect()
+        finally:
+            gc.enable()
+            del compiled
+
+    left(4)
+    assert left(16) - left(4) < 6 * (16 * 16 - 4 * 4), "the derived parameters of each would be more than 20"
 
 
 def test_parameters_of_a_part_are_reset_alone() -> None:
