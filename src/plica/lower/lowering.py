@@ -23,7 +23,7 @@ from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
 from plica.lower.logs import as_it_is, exp_form, is_better, is_ordinary, log_form, right_logs
-from plica.lower.optimize.ranges import known_range, underflow
+from plica.lower.optimize.ranges import known_range, known_row_sum, underflow
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
 from plica.passes.algebra import Fired
@@ -31,7 +31,7 @@ from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.layers import InputRow, Layer, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter, exponential
-from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
+from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight, are_one_number
 from plica.tracing import namespace as xp
 from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
@@ -184,6 +184,7 @@ class LoweringScope:
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
         most = max(known_range(one.output, one.node_inputs)[1] for one in linear)
         lost = max(1.0, *(underflow(one.output, one.node_inputs) for one in linear))
+        row_sum = max(map(known_row_sum, linear))
         better = from_logs or any(map(is_better, logs))
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
@@ -201,8 +202,8 @@ class LoweringScope:
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
         if not better:
-            return Weight(in_linear, most=most, lost=lost)
-        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, lost)
+            return Weight(in_linear, most=most, lost=lost, row_sum=row_sum)
+        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, lost, row_sum)
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
@@ -262,11 +263,15 @@ class LoweringScope:
     def read(self, values: list[Value], places: list[FoldIndex]) -> Value:
         """The folds at `places` of the groups' values, joined along the fold axis: `(len(places), B, K)`."""
         used = dict.fromkeys(group for group, _ in places)
-        carriers = range(len(values[places[0][0]]))
-        return tuple(
-            read_folds(_of_equal_rows({group: values[group][one] for group in used}), places, self.constant)
-            for one in carriers
-        )
+
+        def part(number: int) -> Tracer | float:
+            found = {group: values[group][number] for group in used}
+            if are_one_number(list(found.values())):
+                return found[places[0][0]]
+            arrays = {group: _as_array(other, values[group][0]) for group, other in found.items()}
+            return read_folds(_of_equal_rows(arrays), places, self.constant)
+
+        return tuple(map(part, range(len(values[places[0][0]]))))
 
 
 def _log(number: float) -> float:
@@ -285,6 +290,11 @@ def _exp(number: float) -> float:
 def _as_name(key: str) -> str:
     """The key of a leaf as a name: `3.weight` is `weight_3`."""
     return const_key("_".join(reversed(key.split(".", 1))))
+
+
+def _as_array(one: Tracer | float, numbers: Tracer) -> Tracer:
+    """What a value has beside its `numbers (F, B, K)`, with an axis of folds."""
+    return xp.full((numbers.dims[0], 1, 1), one, dtype=numbers.dtype) if isinstance(one, float) else one
 
 
 def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:

@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from plica.graph.order import from_inputs
 from plica.ir.ranges import ANYTHING, Range, excludes_negative, range_of_values
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, TensorParameter, dereferenced
+from plica.symbolic.parameters import ConstantParameter, Parameter, SoftmaxParameter, TensorParameter, dereferenced
 
 Inputs = Callable[[Any], Sequence[Any]]
 
@@ -85,6 +86,19 @@ def underflow(node: Any, inputs: Inputs) -> float:
         return terms * (_times(found[0], most[1]) + _times(found[1], most[0]) + 1.0)
 
     return from_inputs(inputs, lacking)(node)
+
+
+def known_row_sum(parameter: Parameter) -> float:
+    """What no sum of the sizes of the entries of a row `(O, N)` exceeds; infinite where that is not known."""
+    output = parameter.output
+    if not isinstance(output, SoftmaxParameter) or output.axis not in (-1, len(output.shape) - 1):
+        return inf
+    return 1.0 + _ROUNDING if output.shape[-1] <= _MOST else inf
+
+
+_ROUNDING = 2.0**-7
+_MOST = 2**15
+"""Entries of a row of a softmax, each of which rounds relative to itself: in float32 they sum to less than 2**-7 more."""
 
 
 def _is_exact(leaf: Any) -> bool:

@@ -1,7 +1,8 @@
 """What a semiring is: an algebra, and a carrier that says in which form its numbers are kept. One row each.
 
-A value is a tuple of arrays, the carrier: one array of numbers in linear space, one of logarithms in log space. The
-bodies of layers call nothing but a row's functions, each of which takes the array namespace first.
+A value is a tuple of arrays, the carrier: one array of numbers in linear space, one of logarithms in log space. After
+the first there may be floats of Python in place of arrays that are the same everywhere. The bodies of layers call
+nothing but a row's functions, each of which takes the array namespace first.
 
 >>> from plica.symbolic.semirings import Semiring
 >>> Semiring.from_name("lse-sum").algebra.name
@@ -152,7 +153,7 @@ class Semiring:
 
     def map(self, xp: Namespace, fn: Callable[[Array], Array], value: Value) -> Value:  # noqa: ARG002
         """A change of shape, applied to every array of the carrier alike."""
-        return tuple(fn(array) for array in value)
+        return tuple(array if isinstance(array, float) else fn(array) for array in value)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Rows of the table are pickled by name."""
@@ -176,12 +177,17 @@ SEMIRINGS: dict[str, Semiring] = {}
 """The rows that users choose by name, filled once by the package; others, such as `scaled`, are attempts of these."""
 
 
-def accumulate(operation: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
+def accumulate(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
     """Values joined from the left."""
     result = values[0]
     for value in values[1:]:
         result = operation(result, value)
     return result
+
+
+def are_one_number(parts: Sequence[Array | float]) -> bool:
+    """Whether parts of values are one and the same number of Python."""
+    return all(isinstance(one, float) and one == parts[0] for one in parts)
 
 
 def unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001

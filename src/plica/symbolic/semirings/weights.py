@@ -49,6 +49,7 @@ class Weight:
             the ordinary numbers.
         most: No number is larger.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
+        row_sum: No sum of the numbers' sizes over all axes but the first two is larger, where that is known beforehand.
     """
 
     in_linear: Callable[[], Array]
@@ -56,6 +57,7 @@ class Weight:
     exact: Callable[[], Logs] | None = None
     most: float = inf
     lost: float = 1.0
+    row_sum: float = inf
 
     @staticmethod
     def of(array: Array | Weight) -> Weight:
@@ -89,6 +91,7 @@ class Weight:
             in_linear=lambda: fn(self.linear),
             in_logs=None if logs is None else lambda: fn(self._logs),
             exact=None,
+            row_sum=inf,
         )
 
     def total(self, xp: Namespace) -> Weight:
@@ -100,11 +103,12 @@ class Weight:
             in_logs=None if logs is None else lambda: xp.logsumexp(terms._logs, axis=-1),
             exact=None,
             most=inf,  # how many terms there are is known where they are computed
+            row_sum=inf,
         )
 
     def laid_out(self, fn: Callable[[Array], Array]) -> Weight:
         """The numbers of `(F, O, N)` with N as several axes, in the same order."""
-        return replace(self.map(fn), exact=self.exact)
+        return replace(self.map(fn), exact=self.exact, row_sum=self.row_sum)
 
 
 @final
