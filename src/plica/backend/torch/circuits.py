@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
+_PART = 2**24
+"""Bytes of the widest activation of a batch that is computed as one: arrays that are larger fit no cache, and get their
+memory anew from the system at each call."""
+_LEAST_ROWS = 16  # of a part: fewer would read the weights too often
 _INPUTS = ("bool", "int", "float")
 
 
@@ -74,7 +78,8 @@ class TorchCircuit(nn.Module):
         self._drawing = drawing
         self._data = DataCheck(folded, semiring)
         self._weights: WeightCheck | None = None  # made where the Program is known
-        self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
+        activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
+        self._num_activations, self._widest = sum(activations), max(activations)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
@@ -162,11 +167,20 @@ class TorchCircuit(nn.Module):
         x = self._data.take(x)
         if x.device.type == "cpu" and not is_abstract(x):
             self._check_weights()
-        result = self._score(x)
+        parts = [self._score(part) for part in self._parts(x)]
+        result = parts[0] if len(parts) == 1 else torch.cat(parts)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
             self._check_states(x)
         return result
+
+    def _parts(self, x: Tensor) -> Sequence[Tensor]:
+        """Rows that are computed together; all of them where somebody may differentiate, or it is not known how many."""
+        if x.device.type != "cpu" or torch.is_grad_enabled() or is_abstract(x):
+            return (x,)
+        rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
+        count = -(-len(x) // rows)
+        return x.split(-(-len(x) // count)) if count > 1 else (x,)
 
     def _score(self, x: Tensor) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
