@@ -202,7 +202,7 @@ def test_an_error_while_folding_is_told_and_the_next_call_tries_again(monkeypatc
     circuit = TorchCompiler().compile(image()).eval()
     own = constants._own
 
-    def fail(value, watch):  # noqa: ARG001
+    def fail(*_):
         raise MemoryError("no room")
 
     monkeypatch.setattr(constants, "_own", fail)

@@ -7,7 +7,7 @@ circuit (linear, scaled, queries, data of other dtypes) and between circuits tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, final
@@ -19,9 +19,10 @@ from torch.autograd import forward_ad
 
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
+from plica.backend.torch.operations import ROWS
 from plica.backend.torch.sources import apart, folding
 from plica.backend.torch.watch import Watch, can_watch
-from plica.ir.program import Equation, Program, Var
+from plica.ir.program import Equation, Operand, Program, Var
 from plica.lower.leaves import Constant, Leaf
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
@@ -83,12 +84,14 @@ class _Step:
         run: What makes it of the tensors and of the kept values that it reads.
         given: The places of these.
         sources: The places of the tensors that `whole` reads, or what stands for a constant.
+        is_transposed: Whether the value is read with its last two axes the other way round, and lies in memory so.
     """
 
     whole: Program
     run: Callable[..., Tensor]
     given: tuple[int, ...]
     sources: tuple[int | str, ...]
+    is_transposed: bool
 
     def key(self, watch: Watch, device: torch.device) -> Hashable:
         """By what the value is shared."""
@@ -137,7 +140,8 @@ class _FoldedProgram:
             var.name: one.digest if isinstance(one, Constant) else places[one]
             for var, one in zip(program.consts, captured, strict=True)
         }
-        self._steps = [] if split.runtime_fold is None else list(_steps(split.runtime_fold, behind))
+        transposed = dict.fromkeys(_transposed(split.entry))
+        self._steps = [] if split.runtime_fold is None else list(_steps(split.runtime_fold, behind, transposed))
         self._kept: _Kept | None = None
         self._lock = Lock()
 
@@ -184,21 +188,32 @@ def _shared(key: Hashable, step: _Step, leaves: Any, before: Sequence[_Buffer], 
         found = _SHARED.get(key)
     if found is None:
         value = step.run(leaves, *(before[place].value for place in step.given))
-        found = _Buffer(key, _own(value, watch), watch)
+        found = _Buffer(key, _own(value, watch, step.is_transposed), watch)
         with _SHARED_LOCK:
             found = _SHARED.setdefault(key, found)
     return found
 
 
-def _own(value: Tensor, watch: Watch) -> Tensor:
-    """A value that keeps no more memory alive than it has, unless that of a tensor which is there anyway."""
+def _own(value: Tensor, watch: Watch, is_transposed: bool) -> Tensor:
+    """A value in memory of its own and in the order of its reading, unless that is the memory of a tensor."""
     storage = value.untyped_storage()
-    held = (one.untyped_storage().data_ptr() for one in watch.tensors)
     found = value.detach()
-    return found if storage.nbytes() == found.nbytes or storage.data_ptr() in held else found.clone()
+    if storage.data_ptr() in (one.untyped_storage().data_ptr() for one in watch.tensors):
+        return found
+    found = found.mT.contiguous().mT if is_transposed else found.contiguous()
+    return found if found.untyped_storage().nbytes() == found.nbytes else found.clone()
 
 
-def _steps(program: Program, behind: Mapping[str, int | str]) -> list[_Step]:
+def _transposed(entry: Program) -> Iterator[Operand]:
+    """What a Program reads with its last two axes the other way round."""
+    for equation in entry.equations:
+        row = ROWS.get(equation.op.name)
+        place = None if row is None else row.transposed(equation)
+        if place is not None:
+            yield equation.inputs[place]
+
+
+def _steps(program: Program, behind: Mapping[str, int | str], transposed: Mapping[Operand, None]) -> list[_Step]:
     """How each result of a Program is made, in order; it may read those before it."""
     made = {var: one for one in program.equations for var in one.outputs}
     found: list[_Step] = []
@@ -208,7 +223,7 @@ def _steps(program: Program, behind: Mapping[str, int | str]) -> list[_Step]:
         step = _making(program, made, var, dict.fromkeys(results[:place]))
         given = tuple(results.index(one) for one in step.arguments)
         sources = tuple(behind[one.name] for one in whole.consts)
-        found.append(_Step(whole, emit(step, "fold"), given, sources))
+        found.append(_Step(whole, emit(step, "fold"), given, sources, var in transposed))
     return found
 
 

@@ -66,11 +66,13 @@ class Row:
             of 64-bit integers and truth values; else None.
         unsigned: How it takes unsigned integers of 16, 32 and 64 bits; None where torch's function takes them, or
             refuses them itself.
+        transposed: The place of the operand whose last two axes are read the other way round, None where there is none.
     """
 
     text: Text
     host: str | None = None
     unsigned: Unsigned | None = None
+    transposed: Callable[[Equation], int | None] = lambda equation: None  # noqa: ARG005
 
 
 def dtype_source(dtype: DType) -> str:
