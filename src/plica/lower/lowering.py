@@ -184,7 +184,7 @@ class LoweringScope:
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
         most = max(known_range(one.output, one.node_inputs)[1] for one in linear)
         lost = max(1.0, *(underflow(one.output, one.node_inputs) for one in linear))
-        row_sum = max(map(known_row_sum, linear))
+        row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
@@ -265,7 +265,7 @@ class LoweringScope:
         used = dict.fromkeys(group for group, _ in places)
 
         def part(number: int) -> Tracer | float:
-            found = {group: values[group][number] for group in used}
+            found: dict[int, Tracer | float] = {group: values[group][number] for group in used}
             if are_one_number(list(found.values())):
                 return found[places[0][0]]
             arrays = {group: _as_array(other, values[group][0]) for group, other in found.items()}

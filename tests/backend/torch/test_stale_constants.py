@@ -187,7 +187,7 @@ def test_threads_that_call_first_fold_once(monkeypatch) -> None:
     circuit = TorchCompiler().compile(image()).eval()
     made = []
     own = constants._own
-    monkeypatch.setattr(constants, "_own", lambda value, watch: (made.append(1), own(value, watch))[1])
+    monkeypatch.setattr(constants, "_own", lambda *given: (made.append(1), own(*given))[1])
     with torch.no_grad():
         threads = [threading.Thread(target=torch.no_grad()(circuit), args=(X,)) for _ in range(16)]
         for one in threads:

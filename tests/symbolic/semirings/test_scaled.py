@@ -1,8 +1,8 @@
 """Scaled numbers against exact ones in extended precision: the error bound holds, and what is trusted is right.
 
-A value of the tests is what a rule may be given: mantissas, scale, depth, and what was lost, cap and rise of each fold,
-as arrays, and exact mantissas within the bound, often as far away as it allows. Magnitudes go from the smallest number to 1e10. The torch code is run in both
-precisions, with and without denormal numbers.
+A value of the tests is what a rule may be given: mantissas, scale and depth, and what was lost, cap and rise of each
+fold, as arrays, and exact mantissas within the bound, often as far away as it allows. Magnitudes go from the smallest
+number to 1e10. The torch code is run in both precisions, with and without denormal numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -190,7 +190,9 @@ RULES = {
         tucker,
     ),
     "tensor-dot": Rule(
-        lambda *a: laid_out(SCALED.einsum(xp, "fblir,foi->fblor", [laid_out(value(a, 0), 2, 3, 2)], a[PARTS]), 2 * 4 * 2),
+        lambda *a: laid_out(
+            SCALED.einsum(xp, "fblir,foi->fblor", [laid_out(value(a, 0), 2, 3, 2)], a[PARTS]), 2 * 4 * 2
+        ),
         some(1, (F, 4, 3), units=12),
         lambda x, w: np.einsum("fblir,foi->fblor", x.reshape(F, B, 2, 3, 2), w).reshape(F, B, 16),
     ),

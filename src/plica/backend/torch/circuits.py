@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from plica.backend.torch.queries import TorchQuery
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
-_SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
+_SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
 _PART = 2**24
 """Bytes of the widest activation of a batch that is computed as one: arrays that are larger fit no cache, and get their
 memory anew from the system at each call."""
@@ -175,12 +175,12 @@ class TorchCircuit(nn.Module):
         return result
 
     def _parts(self, x: Tensor) -> Sequence[Tensor]:
-        """Rows that are computed together; all of them where somebody may differentiate, or it is not known how many."""
+        """Rows that are computed together; all of them where gradients are enabled, or it is not known how many."""
         if x.device.type != "cpu" or torch.is_grad_enabled() or is_abstract(x):
             return (x,)
         rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
         count = -(-len(x) // rows)
-        return x.split(-(-len(x) // count)) if count > 1 else (x,)
+        return torch.split(x, -(-len(x) // count)) if count > 1 else (x,)
 
     def _score(self, x: Tensor) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
@@ -334,7 +334,7 @@ class TorchCircuit(nn.Module):
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Constant):
                 self.leaves.keep(var.name, captured)
-        self._runs[key] = emit(lowered.program)
+        self._runs[key] = emit(lowered.program, reuses=True)
 
     def _constant(self, x: Tensor | None) -> Tensor:
         if x is not None:

@@ -134,7 +134,7 @@ class _FoldedProgram:
     ) -> None:
         split = fold(program, policy=policy, is_held=True).split
         self.entry = split.entry
-        self._run = emit(split.entry, "folded")
+        self._run = emit(split.entry, "folded", reuses=True)
         self._escaping = escaping(split.entry, split.kept)
         behind = {
             var.name: one.digest if isinstance(one, Constant) else places[one]

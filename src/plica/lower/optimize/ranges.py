@@ -89,7 +89,11 @@ def underflow(node: Any, inputs: Inputs) -> float:
 
 
 def known_row_sum(parameter: Parameter) -> float:
-    """What no sum of the sizes of the entries of a row `(O, N)` exceeds; infinite where that is not known."""
+    """What no sum of the sizes of the entries of a row exceeds; infinite where that is not known.
+
+    Assumes:
+        The parameter is `(O, N)`, and computed in float32 or wider.
+    """
     output = parameter.output
     if not isinstance(output, SoftmaxParameter) or output.axis not in (-1, len(output.shape) - 1):
         return inf
@@ -98,7 +102,7 @@ def known_row_sum(parameter: Parameter) -> float:
 
 _ROUNDING = 2.0**-7
 _MOST = 2**15
-"""Entries of a row of a softmax, each of which rounds relative to itself: in float32 they sum to less than 2**-7 more."""
+"""Entries of a row of a softmax, each of which rounds relative to itself: in float32 they sum to 2**-7 more at most."""
 
 
 def _is_exact(leaf: Any) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from plica.eager import namespace
 from plica.errors import ShapeError, UnsupportedError
@@ -24,6 +24,7 @@ from plica.symbolic.semirings.weights import Weight
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 Value: TypeAlias = tuple[Array, ...]
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ SEMIRINGS: dict[str, Semiring] = {}
 """The rows that users choose by name, filled once by the package; others, such as `scaled`, are attempts of these."""
 
 
-def accumulate(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+def accumulate(operation: Callable[[Part, Part], Part], values: Sequence[Part]) -> Part:
     """Values joined from the left."""
     result = values[0]
     for value in values[1:]:

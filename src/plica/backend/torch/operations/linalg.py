@@ -26,8 +26,7 @@ def _weight_of_logs(equation: Equation) -> int:
 def _einsum(call: Call) -> str:
     """The common equations by name, so that no call parses one."""
     equation = call.params["equation"]
-    terms, _, result = equation.partition("->")
-    _, *others = terms.split(",")
+    _, *others = equation.partition("->")[0].split(",")
     if _weight_of_einsum(call.equation) == 1:
         return f"torch.matmul({call.tensor(0)}, {call.tensor(1)}.mT)"
     if is_tucker(equation):
