@@ -105,8 +105,12 @@ class _Blocked(torch.autograd.Function):
         result = x.new_empty(x.shape[0], weight.shape[1], x.shape[1])  # (F, O, B)
         product = _Buffer(x, y)
         for fold, row in _blocks(x, y):
-            pairs = product.of(x_units[fold, :, row], y_units[fold, :, row])
-            result[fold, :, row] = torch.bmm(weight[fold], pairs.flatten(1, 2))
+            pairs = product.of(x_units[fold, :, row], y_units[fold, :, row]).flatten(1, 2)
+            part = result[fold, :, row]
+            if part.is_contiguous():
+                torch.bmm(weight[fold], pairs, out=part)
+            else:
+                part.copy_(torch.bmm(weight[fold], pairs))
         return result
 
     @staticmethod
