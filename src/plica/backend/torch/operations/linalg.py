@@ -13,9 +13,9 @@ def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
 def _weight_of_einsum(equation: Equation) -> int | None:
     """The place of the weight where an Einstein sum is a matrix product of alike terms."""
     terms, _, result = equation.params["equation"].partition("->")
-    first, *others, weighted = terms.split(",")
-    is_product = all(term == first for term in others) and _is_matrix_product(first, weighted, result)
-    return len(others) + 1 if is_product else None
+    *others, weighted = terms.split(",")
+    is_product = len(dict.fromkeys(others)) == 1 and _is_matrix_product(others[0], weighted, result)
+    return len(others) if is_product else None
 
 
 def _weight_of_logs(equation: Equation) -> int:
