@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from plica.eager.packed import PackedArray
     from plica.frontend.buffers import FoldCache
     from plica.frontend.contexts import PipelineContext, compile  # noqa: A004 - the word of the field
     from plica.frontend.control import cond, for_loop, scan, while_loop
@@ -26,6 +27,7 @@ __all__ = [
     "FoldCache",
     "FoldPolicy",
     "FoldedProgram",
+    "PackedArray",
     "PipelineContext",
     "Scope",
     "compile",
@@ -49,6 +51,7 @@ _MODULES = {
     "plica.frontend.buffers": ("FoldCache",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
     "plica.passes.constants.policy": ("FoldPolicy",),
+    "plica.eager.packed": ("PackedArray",),
     "plica.ir.types": ("spec",),
     "plica.frontend.contexts": ("PipelineContext", "compile"),
     "plica.symbolic.circuit": ("Circuit",),

@@ -503,3 +503,15 @@ def test_any_sequence_of_writes_gives_what_the_whole_program_gives(steps, limit,
                 run.update(**{name: arrays[name]})
             given_ = {name: arrays[name]} if how in ("give", "clone") else {}
             assert torch.allclose(run(x, **given_), _value(x, **arrays), atol=1e-5, equal_nan=True)
+
+
+def test_a_refused_constant_is_not_kept_where_gradients_are_asked_for() -> None:
+    program = plica.trace(
+        lambda x, w, s: x @ pnp.exp(w) * s, *[plica.spec(shape) for shape in (("b", 5), (5, 6), (6,))]
+    )
+    run = plica.fold_constants(program, run_time=("w", "s")).compile()
+    x, scale = torch.ones(2, 5), torch.ones(6, requires_grad=True)
+    expected = run(x, w=torch.ones(5, 6), s=scale)
+    with pytest.raises(InputError, match=r"argument w has shape \(4, 6\), but the program expects w:f32\[5,6\]"):
+        run(x, w=torch.ones(4, 6))
+    assert torch.equal(run(x), expected)

@@ -57,6 +57,8 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "LogSoftmaxParameter": lambda config, x: _log_softmax(x, config["axis"]),
     "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
     "MatMulParameter": lambda _, a, b: a @ b,
+    "EinsumParameter": lambda config, a, b: np.einsum(config["equation"], a, b),
+    "ConcatParameter": lambda config, a, b: np.concatenate([a, b], config["axis"]),
     "ClampParameter": lambda config, x: np.clip(x, config["vmin"], config["vmax"]),
     "IndexParameter": lambda config, x: np.take(x, config["indices"], config["axis"]),
     "MixingWeightParameter": lambda _, x: _diagonals(x),

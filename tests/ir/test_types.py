@@ -37,7 +37,8 @@ def test_a_dtype_is_an_object_that_equals_those_of_libraries(dtype: DType) -> No
     for one in (other, other.numpy, other.numpy.type, getattr(torch, other.value), other.value, None, 3, "f4", list):
         assert dtype != one
         assert one != dtype
-    assert (dtype == dtype.numpy.newbyteorder(">")) == (dtype.numpy.itemsize == 1)
+    swapped = dtype.numpy.newbyteorder(">")
+    assert (dtype == swapped) == (dtype.numpy == swapped)
 
 
 @pytest.mark.parametrize("dtype", DType, ids=str)
@@ -78,7 +79,40 @@ def test_other_types_are_refused(name: object) -> None:
         as_dtype(name)
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.combinations_with_replacement(DType, 2)))
+COMPUTED = [dtype for dtype in DType if not dtype.is_storage]
+STORED = [DType.INT4, DType.UINT4]
+
+
+@pytest.mark.parametrize("first", STORED, ids=str)
+@pytest.mark.parametrize("second", DType, ids=str)
+def test_what_is_only_stored_meets_nothing_else(first: DType, second: DType) -> None:
+    if first is second:
+        assert promote(first, second) is first
+        return
+    for pair in ((first, second), (second, first)):
+        with pytest.raises(DTypeError, match=r"nothing is computed in u?int4, .*; convert first, with astype"):
+            promote(*pair)
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [(DType.INT4, -8, 7), (DType.UINT4, 0, 15)])
+def test_integers_of_four_bits(dtype: DType, least: int, most: int) -> None:
+    assert (dtype.bits, dtype.kind, dtype.is_storage, dtype.limits) == (4, "int", True, (least, most))
+    assert scalar_dtype(most, dtype) is dtype
+    for number in (least - 1, most + 1):
+        with pytest.raises(DTypeError, match=rf"the number {number} does not fit {dtype} \({least} to {most}\)"):
+            scalar_dtype(number, dtype)
+    with pytest.raises(DTypeError, match=f"nothing is computed in {dtype}"):
+        scalar_dtype(0.5, dtype)
+
+
+@pytest.mark.parametrize("dtype", COMPUTED, ids=str)
+def test_bits_and_limits_are_those_of_numpy(dtype: DType) -> None:
+    assert dtype.bits == 8 * dtype.numpy.itemsize
+    if dtype.kind == "int":
+        assert dtype.limits == (np.iinfo(dtype.value).min, np.iinfo(dtype.value).max)
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.combinations_with_replacement(COMPUTED, 2)))
 def test_promotion_is_the_standards_within_a_kind(first: DType, second: DType) -> None:
     """Beyond it: an integer never widens a float; int64 with uint64 is numpy's float64."""
     found = promote(first, second)
@@ -94,7 +128,7 @@ def test_promotion_is_the_standards_within_a_kind(first: DType, second: DType) -
 
 
 def test_promotion_never_loses_a_kind() -> None:
-    for dtypes in itertools.product(DType, repeat=3):
+    for dtypes in itertools.product(COMPUTED, repeat=3):
         found = promote(promote(dtypes[0], dtypes[1]), dtypes[2])
         assert ORDER.index(found.kind) >= max(ORDER.index(one.kind) for one in dtypes)
 

@@ -10,7 +10,7 @@ import torch
 from plica.frontend.contexts import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import CategoricalLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import (
     ConcatParameter,
     ConstantParameter,
@@ -56,12 +56,20 @@ def flat() -> Parameter:
     return Parameter.from_sequence(leaf, SoftmaxParameter((2, 1, 3)), FlattenParameter((2, 1, 3), start=0, end=1))
 
 
+def root() -> Parameter:
+    """The geometric mean of two softmaxes: a logarithm within a parameter, of a product that underflows."""
+    logs = Parameter.from_unary(LogParameter(SHAPE), product())
+    half = ConstantParameter(*SHAPE, value=0.5)
+    return Parameter.from_unary(ExpParameter(SHAPE), Parameter.from_binary(HadamardParameter(SHAPE, SHAPE), logs, half))
+
+
 WEIGHTS: dict[str, tuple[Callable[[], Parameter], Any]] = {
     "softmax": (softmax, LOGS),
     "product": (product, 2 * LOGS),
     "mean": (mean, LOGS),
     "beside a leaf": (beside_a_leaf, np.stack([LOGS[0], LOGS[1] / 10])),
     "flat": (flat, LOGS),
+    "root": (root, LOGS),
 }
 USES: dict[str, Callable[[Parameter], Any]] = {
     "probs": lambda weight: {"probs": weight},
@@ -94,3 +102,53 @@ def test_weights_of_sums_are_lost_nowhere(weight: str, optimize: bool) -> None:
     value = PipelineContext(optimize=optimize).compile(circuit)(torch.zeros(1, 1))[0, 0].detach()
     expected = np.logaddexp.reduce(logs + np.array([0.0, 250.0, -30.0]), axis=-1)
     torch.testing.assert_close(value.double(), torch.tensor(expected), rtol=1e-5, atol=1e-5)
+
+
+def signed_sum(*factors: Any, learnable: bool) -> Parameter:
+    """Softmaxes of the same logits, each times numbers of any sign, added."""
+    total = None
+    for factor in np.asarray(factors, float):
+        leaf = TensorParameter(*SHAPE, initializer=ConstantTensorInitializer(factor))
+        times = leaf if learnable else ConstantParameter(*SHAPE, value=factor)
+        term = Parameter.from_binary(HadamardParameter(SHAPE, SHAPE), softmax(), times)
+        total = term if total is None else Parameter.from_binary(SumParameter(SHAPE, SHAPE), total, term)
+    assert total is not None
+    return total
+
+
+FIRST, SECOND = [[2.0, 0.0, 3.0], [1.0, 0.0, -1.0]], [[-2.0, 5.0, -2.0], [0.5, 0.0, 3.0]]
+LEFT = np.add(FIRST, SECOND)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("learnable", [True, False])
+@pytest.mark.parametrize("fold", [True, False])
+def test_sums_of_terms_of_any_sign(fold: bool, learnable: bool, dtype: torch.dtype) -> None:
+    """Terms that cancel, terms of 0, and what is left of others; in two layers that fold, beside a third of its own."""
+    tables = [signed_sum(*both, learnable=learnable) for both in ((FIRST, SECOND), (SECOND, FIRST))]
+    layers = [CategoricalLayer([at], 2, num_categories=3, probs=one) for at, one in enumerate([*tables, softmax()])]
+    product = HadamardLayer(2, 3)
+    compiled = PipelineContext(fold=fold, dtype=dtype).compile(
+        Circuit([*layers, product], {product: layers}, [product])
+    )
+    scores = compiled(torch.arange(3)[:, None].expand(3, 3))[:, 0]
+    with np.errstate(divide="ignore"):
+        expected = 3 * LOGS + 2 * np.log(LEFT)
+    torch.testing.assert_close(scores.detach().double(), torch.tensor(expected.T), rtol=1e-5, atol=1e-5)
+    scores[scores.isfinite()].sum().backward()
+    slopes = [one.grad for one in compiled.parameters() if one.grad is not None]
+    assert all(bool(slope.isfinite().all()) for slope in slopes)
+    if learnable:
+        # d log(s x + s y) / dx = 1 / (x + y), of a factor of 0 too
+        found = torch.cat([slope.flatten() for slope in slopes if slope.shape[-2:] == SHAPE])
+        for place in np.argwhere(LEFT != 0):
+            share = 1 / LEFT[tuple(place)]
+            assert int(np.isclose(found, share, rtol=1e-4).sum()) >= 4, place
+
+
+def test_a_negative_sum_that_underflows_has_no_logarithm() -> None:
+    """In ordinary numbers it is 0, which nobody refuses."""
+    probs = signed_sum(*[[[1.0, -1.0, 2.0], [-1.0, 1.0, 1.0]]] * 2, learnable=True)
+    layer = CategoricalLayer([0], 2, num_categories=3, probs=probs)
+    scores = PipelineContext().compile(Circuit([layer], {}, [layer]))(torch.arange(3)[:, None])[:, 0]
+    assert scores.isnan().tolist() == [[False, True], [True, False], [False, False]]

@@ -273,6 +273,8 @@ int16: DType
 
 int32: DType
 
+int4: DType
+
 int64: DType
 
 int8: DType
@@ -677,6 +679,8 @@ def trunc(x: Any, /) -> Any:
 uint16: DType
 
 uint32: DType
+
+uint4: DType
 
 uint64: DType
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import array_api_compat
 import numpy as np
 
+from plica.eager.packed import PackedArray
 from plica.eager.scalars import Scalar, with_scalars
 from plica.errors import ShapeError, TraceError
 from plica.ir.dtypes import as_dtype
@@ -111,7 +112,10 @@ def _asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: 
     if not arrays:
         obj = array_of_numbers(obj, dtype)
     library = _library(arrays) if arrays else _torch()
-    wanted = getattr(library, as_dtype(obj.dtype if dtype is None else dtype).value)
+    own = as_dtype(obj.dtype if dtype is None else dtype)
+    if own.is_storage:
+        return _eager(_tracing.astype, obj if arrays else library.asarray(obj.astype("int8")), own, device=device)
+    wanted = getattr(library, own.value)
     if copy is not False and array_api_compat.is_torch_array(obj):  # torch.asarray may lose the gradient
         tensor: Any = obj
         return tensor.to(device=tensor.device if device is None else device, dtype=wanted, copy=bool(copy))
@@ -160,7 +164,9 @@ def _torch() -> Any:
 
 
 def _is_array(arg: object) -> bool:
-    return isinstance(arg, Tracer) or (array_api_compat.is_array_api_obj(arg) and not isinstance(arg, type))
+    if isinstance(arg, Tracer | PackedArray):
+        return True
+    return array_api_compat.is_array_api_obj(arg) and not isinstance(arg, type)
 
 
 def _arrays(args: Sequence[Any]) -> Iterator[Any]:
@@ -179,7 +185,7 @@ def _library(arrays: list[Any]) -> Any:
         TraceError: They are of several.
     """
     try:
-        return array_api_compat.array_namespace(*arrays)
+        return array_api_compat.array_namespace(*(one.data if isinstance(one, PackedArray) else one for one in arrays))
     except TypeError:
         kinds = " and ".join(dict.fromkeys(f"{type(one).__module__}.{type(one).__name__}" for one in arrays))
         raise TraceError(

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from plica.ir.dtypes import as_dtype
 from plica.tracing.namespace import creation, elementwise, random, updating
 
@@ -82,9 +80,9 @@ def with_scalars(
         return tuple(args), dict(kwargs)
     given = kwargs.get("dtype")
     dtypes = [as_dtype(one) for one in ([array.dtype for array in arrays] if given is None else [given])]
-    limits = [np.iinfo(dtype.value) for dtype in dtypes if dtype.kind == "int"]
-    least = max([operands.least, *(int(one.min) for one in limits)])
-    most = min([_EXACT, *(int(one.max) for one in limits)])
+    limits = [dtype.limits for dtype in dtypes if dtype.kind == "int"]
+    least = max([operands.least, *(one[0] for one in limits)])
+    most = min([_EXACT, *(one[1] for one in limits)])
     types = _FITTING[dtypes[0].kind] if operands.fills and dtypes else _FITTING["complex"]
 
     def lifted(value: Any) -> Any:

@@ -21,9 +21,11 @@ from weakref import WeakValueDictionary
 import array_api_compat
 import numpy as np
 
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.arguments import is_array
 from plica.frontend.executors import torch_function
+from plica.ir.dtypes import as_dtype
 
 SMALL = 2**16
 """An array of fewer bytes is told from another one by its entries; reading these takes microseconds."""
@@ -138,6 +140,8 @@ def state_of(array: Any, *, checksum: bool) -> Hashable:
     if array_api_compat.is_torch_array(array):
         state: Hashable = torch_function("state_of")(array, checksum=checksum)
         return state
+    if isinstance(array, PackedArray):
+        return (array.dtype, array.shape, state_of(array.data, checksum=checksum))
     if not is_array(array):
         return (type(array), repr(array))
     found = np.asarray(array)
@@ -148,6 +152,8 @@ def state_of(array: Any, *, checksum: bool) -> Hashable:
 
 def pin(source: Any) -> object:
     """What keeps the identity of a source's memory from being given to another one, where the source does not."""
+    if isinstance(source, PackedArray):
+        return pin(source.data)
     return torch_function("pin")(source) if array_api_compat.is_torch_array(source) else None
 
 
@@ -163,10 +169,17 @@ def wants_gradient(arrays: Iterable[Any]) -> bool:
 
 
 def owned(value: Any, sources: Sequence[Any]) -> Any:
-    """An array without gradients that shares memory with no source, and keeps no more memory alive than it has."""
+    """An array without gradients that shares memory with no source, and keeps no more memory alive than it has.
+
+    What is stored in four bits is packed, two entries to a byte.
+    """
     if array_api_compat.is_torch_array(value):
         return torch_function("owned")(value, sources)
+    if isinstance(value, PackedArray):
+        return value.with_data(owned(value.data, [one.data for one in sources if isinstance(one, PackedArray)]))
     found = np.asarray(value)
+    if as_dtype(found.dtype).is_storage:
+        return PackedArray.of(found)
     return found.copy(order="K") if found.base is not None or _is_shared(found, sources) else found
 
 

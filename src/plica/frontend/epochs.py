@@ -205,6 +205,7 @@ class Epochs:
             sources = self.sources(constants)
             if wants_gradient(sources.values()):
                 if constants:
+                    sizes_of(self._program, sources)  # what does not fit is refused, and not kept
                     self._given = {**self._given, **constants}
                 return None
             with self._lock:

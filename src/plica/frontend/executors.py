@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import array_api_compat
 import numpy as np
 
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
@@ -53,6 +54,7 @@ def from_dlpack(array: Any) -> Any:
 def result_converter(leaves: Sequence[Any], backend: str) -> Any:
     """What makes arrays of the kind of the arguments of a backend's results; None where they are already."""
     arrays = [leaf for leaf in leaves if not isinstance(leaf, PYTHON_NUMBERS) or is_array(leaf)]
+    arrays = [leaf.data if isinstance(leaf, PackedArray) else leaf for leaf in arrays]
     numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
     if backend == "interpreter":
         return None if numpy else _torch("from_numpy")

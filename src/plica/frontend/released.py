@@ -9,6 +9,7 @@ from weakref import ref
 
 import array_api_compat
 
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.buffers import is_same
 
@@ -50,6 +51,8 @@ def released(array: Any) -> Any:
         source = ref(array)
     except TypeError:
         return array
+    if isinstance(array, PackedArray):
+        return Released(source, array.with_data(array.data[:0]))
     xp = array_api_compat.array_namespace(array)
     return Released(source, xp.broadcast_to(xp.zeros((), dtype=array.dtype, device=array.device), array.shape))
 

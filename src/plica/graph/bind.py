@@ -35,9 +35,6 @@ def _match_pattern(
     if not kind_fits(graph.fits, graph.kind(root), pattern.root):
         return None
     place = _Place(graph, pattern, inputs, readers)
-    found = inputs(root)
-    if not inputs_may_fit(graph.fits, pattern, len(found), dict.fromkeys(map(graph.kind, found))):
-        return None
     if len(pattern.entries) == 1:
         unmet = _unmet(graph, root, pattern.root)
         if unmet is not None and unmet.value is not MISSING:  # most searches for a node alone end here
@@ -226,23 +223,23 @@ def _orders(nodes: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 def _read(place: _Place, names: Sequence[str], nodes: tuple[Any, ...], binding: _Binding) -> Iterator[_Binding]:
     """Every way in which `names` stand for `nodes`; a variadic name takes as few as it can first."""
-    if not names:
-        if not nodes:
-            yield binding
-        return
-    name, *rest = names
-    needed = sum(not one.startswith("*") for one in rest)
-    if not name.startswith("*"):
-        extended = _bound(place, name, nodes[0], binding) if nodes else None
-        if extended is not None:
-            yield from _read(place, rest, nodes[1:], extended)
-        return
-    most = len(nodes) - needed
-    least = most if all(not one.startswith("*") for one in rest) else 0
-    for count in range(max(least, 0), most + 1):
-        taken, bare = nodes[:count], name[1:]
-        if binding.inputs.get(bare, taken) == taken:
-            yield from _read(place, rest, nodes[count:], binding._replace(inputs={**binding.inputs, bare: taken}))
+    for position, name in enumerate(names):
+        if name.startswith("*"):
+            bare, rest, left = name[1:], names[position + 1 :], nodes[position:]
+            fixed = sum(not one.startswith("*") for one in rest)
+            most = len(left) - fixed
+            for count in range(max(most, 0) if fixed == len(rest) else 0, most + 1):
+                taken = left[:count]
+                if binding.inputs.get(bare, taken) == taken:
+                    extended = binding._replace(inputs={**binding.inputs, bare: taken})
+                    yield from _read(place, rest, left[count:], extended)
+            return
+        bound = _bound(place, name, nodes[position], binding) if position < len(nodes) else None
+        if bound is None:
+            return
+        binding = bound
+    if len(names) == len(nodes):
+        yield binding
 
 
 def _bound(place: _Place, name: str, node: Any, binding: _Binding) -> _Binding | None:

@@ -92,7 +92,12 @@ def from_inputs(inputs: Inputs[Node], fact: Callable[[Node, list[Fact]], Fact]) 
 
     def of(node: Node) -> Fact:
         if node not in known:
-            for one in topological_order([node], missing if known else inputs):
+            children = inputs(node)
+            if any(map(missing, children)):
+                order = topological_order([node], missing if known else inputs)
+            else:  # most graphs are small
+                order = (*children, node)
+            for one in order:
                 if one not in known:
                     known[one] = fact(one, [known[child] for child in inputs(one)])
         return known[node]

@@ -12,15 +12,14 @@ plica.numpy.float32
 from enum import Enum
 from typing import Any
 
-import ml_dtypes  # noqa: F401 - with it numpy knows the name bfloat16
+import ml_dtypes  # noqa: F401 - with it numpy knows the names bfloat16, int4 and uint4
 import numpy as np
 
 from plica.errors import DTypeError
 
-_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex", "V": "float"}  # V: bfloat16
-
-
-_SHORT = {"bool": "bool", "bfloat16": "bf16"}
+_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
+_OF_ML_DTYPES = {"bfloat16": ("f", 16, "bf16"), "int4": ("i", 4, "i4"), "uint4": ("u", 4, "u4")}
+"""What numpy does not say of dtypes that it has from ml_dtypes: the letter of the kind, the bits, the short name."""
 
 
 class DType(Enum):
@@ -31,6 +30,8 @@ class DType(Enum):
 
     Attributes:
         kind: One of `bool`, `int`, `float`, `complex`.
+        bits: How many bits an entry takes: 4 for `int4`, though numpy's arrays have a byte for each.
+        is_storage: Whether numbers are only kept in it: they are moved about, and converted to compute with them.
         short: The name in Program text: `f32`, `i64`, `bool` ...
         numpy: The numpy dtype of the same name.
         dtype: The same, where numpy looks for it: `np.zeros(2, dtype=DType.FLOAT32)`.
@@ -45,6 +46,8 @@ class DType(Enum):
     UINT16 = "uint16"
     UINT32 = "uint32"
     UINT64 = "uint64"
+    INT4 = "int4"
+    UINT4 = "uint4"
     BFLOAT16 = "bfloat16"
     FLOAT16 = "float16"
     FLOAT32 = "float32"
@@ -55,9 +58,24 @@ class DType(Enum):
     def __init__(self, name: str) -> None:
         self.numpy: np.dtype[Any] = np.dtype(name)
         self.dtype = self.numpy
-        self.kind = _KINDS[self.numpy.kind]
-        self.short = _SHORT.get(name, f"{self.numpy.kind}{8 * self.numpy.itemsize}")
+        letter, bits = str(self.numpy.kind), 8 * self.numpy.itemsize
+        letter, self.bits, short = _OF_ML_DTYPES.get(name, (letter, bits, f"{letter}{bits}"))
+        self.kind = _KINDS[letter]
+        self.short = "bool" if name == "bool" else short
+        self.is_storage = self.bits < 8
         self._hash = hash(self.numpy)
+
+    @property
+    def carrier(self) -> "DType":
+        """The dtype of whole bytes in which numbers are moved that are stored in less: else itself."""
+        return _CARRIERS.get(self, self)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest integer of an integer dtype."""
+        if self.value.startswith("u"):
+            return 0, 2**self.bits - 1
+        return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
@@ -84,6 +102,7 @@ def _name_elsewhere(value: object) -> str | None:
     return str(value).rpartition(".")[2] if is_dtype else None
 
 
+_CARRIERS = {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
 FROM_SHORT = {dtype.short: dtype for dtype in DType}
 _KIND_ORDER = ("bool", "int", "float", "complex")
 _PYTHON = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT64, complex: DType.COMPLEX128}
@@ -118,9 +137,13 @@ def promote(first: DType, second: DType) -> DType:
     Within a kind the standard's table holds; across kinds the higher kind wins at its own width (an integer never
     widens a float), and a float that meets a complex keeps the wider of the two precisions. Neither of bfloat16 and
     float16 has the numbers of the other: they meet in float32.
+
+    Raises:
+        DTypeError: Numbers of one are only stored.
     """
     if first == second:
         return first
+    require_computed(first, second)
     if {first, second} == {DType.BFLOAT16, DType.FLOAT16}:
         return DType.FLOAT32
     if first.kind == second.kind or {first.kind, second.kind} == {"float", "complex"}:
@@ -132,12 +155,13 @@ def scalar_dtype(value: complex, meets: DType) -> DType:
     """The type of a Python scalar that meets an array of type `meets`: the array's, unless the scalar's kind is higher.
 
     Raises:
-        DTypeError: `value` does not fit the integer type that it would take.
+        DTypeError: `value` does not fit the integer type that it would take, or numbers of that type are only stored.
     """
     own = as_dtype(type(value))
     if _KIND_ORDER.index(own.kind) <= _KIND_ORDER.index(meets.kind):
         check_range(value, meets)
         return meets
+    require_computed(meets)
     if own.kind == "complex" and meets.kind == "float":
         return as_dtype(np.result_type(meets.value, np.complex64))
     return {"int": DType.INT64, "float": DType.FLOAT64, "complex": DType.COMPLEX128}[own.kind]
@@ -150,9 +174,23 @@ def check_range(value: complex, dtype: DType) -> None:
         DTypeError: It does not.
     """
     if dtype.kind == "int" and isinstance(value, int):
-        info = np.iinfo(dtype.value)
-        if not info.min <= value <= info.max:
+        least, most = dtype.limits
+        if not least <= value <= most:
             raise DTypeError(
-                f"the number {value} does not fit {dtype.value} ({info.min} to {info.max}); "
+                f"the number {value} does not fit {dtype.value} ({least} to {most}); "
                 "convert the array with astype first."
+            )
+
+
+def require_computed(*dtypes: DType) -> None:
+    """Check that numbers of all dtypes are computed with.
+
+    Raises:
+        DTypeError: Those of one are only stored.
+    """
+    for dtype in dtypes:
+        if dtype.is_storage:
+            raise DTypeError(
+                f"nothing is computed in {dtype.value}, in which numbers are only stored and moved; convert first, "
+                "with astype(x, 'int8'), or dequantize with astype(x, 'float32') * scale."
             )

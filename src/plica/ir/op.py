@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import UnsupportedError, VerifyError
+from plica.ir.dtypes import require_computed
 from plica.ir.ranges import ANYTHING, Range, RangeRule
 from plica.ir.sizes import Dim, is_nonnegative_by_cases
 from plica.ir.types import ArrayType
@@ -128,6 +129,7 @@ class Op:
         of_dtype: Whether results depend on the dtype of the operands beside rounding, so that the reference is given no
             wider ones.
         view: Whose entries its results are: an operation on each entry may as well be applied to those.
+        converts: Whether it takes numbers of dtypes in which they are only stored, though it is no view.
         nonnegative: Which sizes must be at least 0 for results to have the sizes of their types, from the types of the
             operands and the parameters. What is not known of them is checked when it runs, whoever reads the results.
 
@@ -150,13 +152,21 @@ class Op:
     derivative: Derivative = Derivative.OF_VALUES
     of_dtype: bool = False
     view: View = View.NONE
+    converts: bool = False
     nonnegative: Callable[..., Iterable[Dim]] = lambda *_, **__: ()
 
     def types(
         self, inputs: Iterable[ArrayType], params: Mapping[str, Any], sizes: Sequence[Dim | None] = ()
     ) -> tuple[ArrayType, ...]:
-        """The types of the results; an operation of one result may give its type alone."""
+        """The types of the results; an operation of one result may give its type alone.
+
+        Raises:
+            DTypeError: It computes with numbers of a dtype in which they are only stored.
+        """
         operands = tuple(inputs)
+        if any(one.dtype.is_storage for one in operands) and not self.converts and not self.regions:
+            moved = range(*self.view.operands.indices(len(operands)))
+            require_computed(*(one.dtype for place, one in enumerate(operands) if place not in moved))
         given = (tuple(sizes), *operands) if self.regions else operands
         try:
             result = self.type_rule(*given, **params)

@@ -1,7 +1,5 @@
 """The verifier: every rule that a Program keeps, checked, and the equation shown that breaks one."""
 
-import numpy as np
-
 from plica.errors import VerifyError
 from plica.ir.op import OpTable
 from plica.ir.printing import print_equation
@@ -100,8 +98,8 @@ class _Checker:
             if isinstance(operand, Var) and operand not in self._defined:
                 self._fail(index, f"{what}, {operand.name}, is used before it is defined")
             if isinstance(operand, Literal) and operand.type.dtype.kind == "int":
-                limits = np.iinfo(operand.type.dtype.value)
-                if not limits.min <= operand.value <= limits.max:  # type: ignore[operator]
+                least, most = operand.type.dtype.limits
+                if not least <= operand.value <= most:  # type: ignore[operator]
                     self._fail(index, f"{what}, {operand.value}, does not fit {operand.type.dtype.value}")
 
     def _use_sizes(self, value: object, index: int) -> None:

@@ -1,15 +1,14 @@
 """Logarithms and exponentials of parameters, as parameters: `log(softmax(x))` is `log_softmax(x)`.
 
-Linear weights underflow where their logarithms are ordinary numbers. What has no row here is the logarithm, or the
-exponential, of the number itself. A product of factors of any sign has the sum of the logarithms of their sizes, and is
-looked at itself for its sign alone.
+Linear weights underflow where their logarithms are ordinary numbers. What has no rule in `log_rules.py` is the
+logarithm, or the exponential, of the number itself.
 
 >>> from plica.symbolic.parameters import softmax_normal
 >>> [type(node).__name__ for node in log_form(softmax_normal((2, 3))).nodes]
 ['TensorParameter', 'LogSoftmaxParameter']
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, log
 from typing import Any
 
@@ -18,76 +17,32 @@ from numpy.typing import NDArray
 
 from plica.graph.order import from_inputs, topological_order
 from plica.ir.ranges import excludes_negative
+from plica.lower.log_rules import LOG_RULES, MOVED, OF_INPUT, PRODUCTS, SignedLog, copied, is_derived
 from plica.lower.optimize.ranges import known_range, never_negative, numbers
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
     ClampParameter,
-    ConcatParameter,
     ConstantParameter,
     ExpParameter,
-    FlattenParameter,
-    HadamardParameter,
-    IndexParameter,
-    KroneckerParameter,
-    KroneckerSumParameter,
-    LogAbsParameter,
-    LogAddExpParameter,
-    LogMatMulExpParameter,
     LogParameter,
-    LogSigmoidParameter,
+    LogSizeParameter,
     LogSoftmaxParameter,
-    LogSoftplusParameter,
-    MatMulParameter,
-    OuterProductParameter,
-    OuterSumParameter,
     Parameter,
     ParameterOp,
-    ReduceLSEParameter,
-    ReduceProductParameter,
-    ReduceSumParameter,
-    Shape,
-    SigmoidParameter,
     SignedLogParameter,
+    SignParameter,
     SoftmaxParameter,
-    SoftplusParameter,
-    SumParameter,
     dereferenced,
 )
-
-_OF_INPUT: dict[type[Any], type[ParameterOp] | None] = {
-    SoftmaxParameter: LogSoftmaxParameter,
-    ExpParameter: None,
-    SigmoidParameter: LogSigmoidParameter,
-    SoftplusParameter: LogSoftplusParameter,
-}
-"""The logarithm of an operation as an operation on its input; None where it is the input."""
-
-_MOVED = (IndexParameter, ConcatParameter, FlattenParameter)
-"""Operations that change no number."""
-
-Rule = Callable[[Any], ParameterOp]
-
-_OF_LOGS: dict[type[ParameterOp], Rule] = {
-    SumParameter: lambda op: LogAddExpParameter(*op.in_shapes),
-    HadamardParameter: lambda op: SumParameter(*op.in_shapes),
-    KroneckerParameter: lambda op: KroneckerSumParameter(*op.in_shapes),
-    OuterProductParameter: lambda op: OuterSumParameter(*op.in_shapes, axis=op.axis),
-    MatMulParameter: lambda op: LogMatMulExpParameter(*op.in_shapes),
-    ReduceSumParameter: lambda op: ReduceLSEParameter(*op.in_shapes, axis=op.axis),
-    ReduceProductParameter: lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis),
-    **dict.fromkeys(_MOVED, lambda op: op),
-    ClampParameter: lambda op: ClampParameter(*op.in_shapes, vmin=_log_bound(op.vmin), vmax=_log_bound(op.vmax)),
-}
-"""The logarithm of an operation as one on logarithms; but for those that only move them, of numbers that are not
-negative."""
-
-_PRODUCTS = (HadamardParameter, KroneckerParameter, OuterProductParameter, ReduceProductParameter)
-"""Operations whose result has the product of the sizes of numbers of any sign."""
 
 
 def log_form(parameter: Parameter) -> Parameter:
     """The logarithms of a parameter's numbers: NaN where one is negative."""
     output = parameter.output
+    if isinstance(output, SoftmaxParameter) and numbers(parameter.node_inputs)(output).range is not None:
+        (source,) = parameter.node_inputs(output)  # most weights: told at once
+        op = LogSoftmaxParameter(output.in_shape, axis=output.axis)
+        return Parameter.from_unary(op, parameter.subgraph(source))
     if isinstance(output, ExpParameter) and _is_log(parameter.node_inputs(output)[0]):
         return right_logs(parameter.subgraph(parameter.node_inputs(output)[0]))
     return _Logs(parameter).run()
@@ -104,6 +59,35 @@ def right_logs(parameter: Parameter) -> Parameter:
     return log_form(parameter.subgraph(parameter.node_inputs(output)[0])) if _is_log(output) else parameter
 
 
+def with_right_logs(parameter: Parameter) -> Parameter:
+    """The parameter with every logarithm in it right where the number of which it is taken underflows."""
+    return _with_right_logs(parameter, ())
+
+
+def with_right_logs_within(parameter: Parameter) -> Parameter:
+    """The same, but for a logarithm that is the parameter itself: whoever reads that may ask for the number instead."""
+    return _with_right_logs(parameter, parameter.outputs)
+
+
+def _with_right_logs(parameter: Parameter, but: Sequence[Any]) -> Parameter:
+    if not any(_is_log(node) and node not in but for node in parameter.nodes):  # most have none
+        return parameter
+    edges: dict[Any, tuple[Any, ...]] = {}
+    now: dict[Any, Any] = {}
+    for node in parameter.nodes:
+        inputs = parameter.node_inputs(node)
+        sources = tuple(now[one] for one in inputs)
+        if _is_log(node) and node not in but:
+            logs = log_form(Parameter(edges, edges, sources))
+            if is_better(logs):
+                edges.update((one, logs.node_inputs(one)) for one in logs.nodes)
+                now[node] = logs.output
+                continue
+        now[node] = copied(node) if isinstance(node, ParameterOp) and sources != inputs else node
+        edges[now[node]] = sources
+    return Parameter(edges, edges, [now[one] for one in parameter.outputs])
+
+
 def exp_form(parameter: Parameter) -> Parameter:
     """The exponentials of a parameter's numbers."""
     output = parameter.output
@@ -118,7 +102,7 @@ def exp_form(parameter: Parameter) -> Parameter:
 
 def is_better(logs: Parameter) -> bool:
     """Whether a `log_form` may be right where the logarithm of the number itself is not."""
-    moved = topological_order([logs.output], lambda node: logs.node_inputs(node) if isinstance(node, _MOVED) else ())
+    moved = topological_order([logs.output], lambda node: logs.node_inputs(node) if isinstance(node, MOVED) else ())
     return any(map(_is_other, moved))
 
 
@@ -132,12 +116,18 @@ def _is_other(logs: Any) -> bool:
     """Whether a node computes other logarithms than of a number that is there."""
     if isinstance(logs, ConstantParameter):
         value = np.asarray(logs.value, dtype=np.float64)
-        return bool(((value > -inf) & (value < _SMALL)).any())
-    return not isinstance(logs, (LogParameter, *_MOVED))
+        return bool(((value > -inf) & (value < log(_LEAST))).any())
+    return not isinstance(logs, (LogParameter, *MOVED))
 
 
 _LEAST = 1e-30
-_SMALL = log(_LEAST)  # constants below are computed in logarithms: they, or what multiplies them, may leave float32
+"""Constants below are computed in logarithms: they, or what multiplies them, may leave float32."""
+
+
+def _is_small(node: Any) -> bool:
+    """Whether a node is a constant with such an entry."""
+    value = _known(node)
+    return value is not None and bool(((value != 0) & (np.abs(value) < _LEAST)).any())
 
 
 class _Logs:
@@ -151,17 +141,14 @@ class _Logs:
 
     def run(self) -> Parameter:
         """Logarithms of the nodes from which the output's can be told, the inputs' before the operations'."""
-        output, logs = self.parameter.output, dict[Any, Any]()
-        if not self.takes(output) and type(output) not in _OF_INPUT:
-            return self._graph(self._of_leaf(output, LogParameter))
+        output, logs = self.parameter.output, dict[Any, SignedLog]()
+        if not (self.takes(output) or self._is_derived(output)):
+            return self._graph(self._of_number(output))
         for node in topological_order([output], self._descended):
             logs[node] = self._log(node, logs)
-        if excludes_negative(self.numbers(output).range):
-            return self._graph(logs[output])
-        self._keep(output)
-        signed = SignedLogParameter(output.shape, output.shape)
-        self.edges[signed] = [output, logs[output]]
-        return self._graph(signed)
+        found = logs[output]
+        signed = found.sign is not None
+        return self._graph(self._add(SignedLogParameter(output.shape, output.shape), *found) if signed else found.size)
 
     def _graph(self, output: Any) -> Parameter:
         nodes = topological_order([output], lambda node: self.edges.get(node, ()))
@@ -174,11 +161,16 @@ class _Logs:
         if kind is ExpParameter:  # of the logarithm of a number
             (source,) = sources
             return _is_log(source) and excludes_negative(self.numbers(self.parameter.node_inputs(source)[0]).range)
-        if all(map(excludes_negative, ranges)):
-            return kind in _OF_LOGS
-        if None in ranges:
-            return False  # maybe complex
-        return kind in _PRODUCTS or (kind in _MOVED and (any(inputs) or any(type(one) in _OF_INPUT for one in sources)))
+        if kind not in LOG_RULES or None in ranges:  # maybe complex
+            return False
+        if kind is ClampParameter and node.vmax is not None and node.vmax < 0:
+            return False  # far from 0
+        always = kind in PRODUCTS or all(map(excludes_negative, ranges))
+        return always or any(inputs) or any(self._is_derived(one) or _is_small(one) for one in sources)
+
+    def _is_derived(self, node: Any) -> bool:
+        """Whether the logarithm of a node is computed from its inputs themselves."""
+        return is_derived(node) and self.numbers(node).range is not None
 
     def _descended(self, node: Any) -> tuple[Any, ...]:
         """The inputs of whose sizes the logarithm of a node is computed from."""
@@ -187,32 +179,40 @@ class _Logs:
         inputs = tuple(self.parameter.node_inputs(node))
         return tuple(self.parameter.node_inputs(inputs[0])) if type(node) is ExpParameter else inputs
 
-    def _log(self, node: Any, logs: Mapping[Any, Any]) -> Any:
-        """The logarithm of the size of a node."""
+    def _log(self, node: Any, logs: Mapping[Any, SignedLog]) -> SignedLog:
+        """The logarithm of a node."""
         if self.takes(node):
-            if type(node) is ExpParameter:
-                return logs[self._descended(node)[0]]
-            new = _copied(_OF_LOGS[type(node)](node))
-            self.edges[new] = [logs[one] for one in self._descended(node)]
-            return new
-        if type(node) in _OF_INPUT:
+            inputs = [logs[one] for one in self._descended(node)]
+            return inputs[0] if type(node) is ExpParameter else LOG_RULES[type(node)](self._add, node, inputs)
+        if self._is_derived(node):
             (source,) = self.parameter.node_inputs(node)
             self._keep(source)
-            kind = _OF_INPUT[type(node)]
-            return source if kind is None else self._add(kind(*node.in_shapes, **node.config), source)
-        return self._of_leaf(node, LogParameter if excludes_negative(self.numbers(node).range) else LogAbsParameter)
+            return SignedLog(OF_INPUT[type(node)](self._add, node, source))
+        if excludes_negative(self.numbers(node).range):
+            return SignedLog(self._of_number(node))
+        return self._of_signed(node)
 
-    def _of_leaf(self, node: Any, kind: type[LogParameter] | type[LogAbsParameter]) -> Any:
-        """The logarithm of a number, or of its size, where it is computed from the number itself."""
-        target = dereferenced(node)
-        if isinstance(target, ConstantParameter) and target.dtype != DataType.COMPLEX:
-            value = np.asarray(target.value, dtype=np.float64)
-            return _log_constant(target.shape, value if kind is LogParameter else np.abs(value))
+    def _of_number(self, node: Any) -> Any:
+        """The logarithm of a number itself."""
+        value = _known(node)
+        if value is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return _constant(node, np.log(value))
         self._keep(node)
-        return self._add(kind(node.shape), node)
+        return self._add(LogParameter(node.shape), node)
 
-    def _add(self, op: ParameterOp, source: Any) -> ParameterOp:
-        self.edges[op] = [source]
+    def _of_signed(self, node: Any) -> SignedLog:
+        """Size and sign of a number of any sign, from the number itself."""
+        value = _known(node)
+        if value is not None:
+            size = np.log(np.abs(value), where=value != 0, out=np.zeros_like(value))
+            return SignedLog(_constant(node, size), _constant(node, np.sign(value)))
+        self._keep(node)
+        size, sign = (self._add(kind(node.shape), node) for kind in (LogSizeParameter, SignParameter))
+        return SignedLog(size, sign)
+
+    def _add(self, op: ParameterOp, *inputs: Any) -> ParameterOp:
+        self.edges[op] = list(inputs)
         return op
 
     def _keep(self, node: Any) -> None:
@@ -220,21 +220,17 @@ class _Logs:
             self.edges[one] = list(self.parameter.node_inputs(one))
 
 
-def _log_constant(shape: Shape, value: NDArray[Any]) -> ConstantParameter:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(value)
-    return ConstantParameter(*shape, value=logs if logs.ndim else logs.item())
+def _known(node: Any) -> NDArray[Any] | None:
+    """The numbers of a real constant."""
+    target = dereferenced(node)
+    if not isinstance(target, ConstantParameter) or target.dtype == DataType.COMPLEX:
+        return None
+    return np.asarray(target.value, dtype=np.float64)
 
 
-def _log_bound(bound: float | None) -> float | None:
-    """The logarithm of a bound of numbers that are not negative."""
-    return None if bound is None else log(bound) if bound > 0 else -inf
+def _constant(node: Any, value: NDArray[Any]) -> ConstantParameter:
+    return ConstantParameter(*node.shape, value=value if value.ndim else value.item())
 
 
 def _is_log(node: Any) -> bool:
     return isinstance(node, LogParameter)
-
-
-def _copied(op: ParameterOp) -> ParameterOp:
-    """A node of its own: nodes are compared by identity."""
-    return type(op)(*op.in_shapes, **op.config)

@@ -22,8 +22,17 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
-from plica.lower.logs import as_it_is, exp_form, is_better, is_ordinary, log_form, right_logs
-from plica.lower.optimize.ranges import known_range, known_row_sum, underflow
+from plica.lower.logs import (
+    as_it_is,
+    exp_form,
+    is_better,
+    is_ordinary,
+    log_form,
+    right_logs,
+    with_right_logs,
+    with_right_logs_within,
+)
+from plica.lower.optimize.ranges import known_row_sum, magnitude
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
 from plica.passes.algebra import Fired
@@ -131,15 +140,16 @@ class LoweringScope:
         padding = self._padding(group.representative)
 
         def array(name: str) -> Tracer | tuple[Tracer, ...]:
-            parameters = self._named(group, name)
+            parameters, others = self._named(group, name, with_right_logs), self._others(group, name, with_right_logs)
             if len(parameters[0].outputs) > 1:
                 return self._values.evaluate_outputs(parameters)
-            return self._padded(parameters, padding.get(name), self._others(group, name))
+            return self._padded(parameters, padding.get(name), others)
 
         def weight(name: str, logs: bool, checked: bool) -> Weight:
             if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
-            parameters, others = self._named(group, name), self._others(group, name)
+            form = with_right_logs_within
+            parameters, others = self._named(group, name, form), self._others(group, name, form)
             if not logs and not checked and all(map(is_ordinary, parameters)):
                 return Weight(lambda: self._padded(parameters, padding.get(name), others))
             return self._weight(parameters, padding.get(name), logs, others)
@@ -149,21 +159,21 @@ class LoweringScope:
 
     def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
         """The values of a parameter, `(1, *shape)` for each of its outputs."""
-        return self._values.evaluate_outputs([parameter])
+        return self._values.evaluate_outputs([with_right_logs(parameter)])
 
     @property
     def parameter_info(self) -> FoldIndexInfo[Any]:
         """Where the nodes of parameters have gone, so far."""
         return self._values.info
 
-    def _named(self, group: FoldedLayer, name: str) -> list[Parameter]:
+    def _named(self, group: FoldedLayer, name: str, form: Form) -> list[Parameter]:
         """The parameter of each layer of a group, by its name in `all_params`."""
-        return [layer.all_evaluated_params[name] for layer in group.members]
+        return [self._derive(layer.all_evaluated_params[name], form) for layer in group.members]
 
-    def _others(self, group: FoldedLayer, name: str) -> Others:
+    def _others(self, group: FoldedLayer, name: str, form: Form) -> Others:
         """The same parameter of the groups whose is evaluated with it."""
         joined = self._joint.get((group, name), ())
-        return lambda: [one for other in joined if other is not group for one in self._named(other, name)]
+        return lambda: [one for other in joined if other is not group for one in self._named(other, name, form)]
 
     def _padding(self, layer: Layer) -> dict[str, float]:
         """What fills the parameters of a layer and of those that it holds, by the names of `all_params`."""
@@ -182,8 +192,8 @@ class LoweringScope:
         to_linear, to_logs = (exp_form, right_logs) if from_logs else (as_it_is, log_form)
         linear, logs = formed(to_linear, parameters), formed(to_logs, parameters)
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
-        most = max(known_range(one.output, one.node_inputs)[1] for one in linear)
-        lost = max(1.0, *(underflow(one.output, one.node_inputs) for one in linear))
+        magnitudes = [magnitude(one.output, one.node_inputs) for one in linear]
+        most, lost = max(one.most for one in magnitudes), max(1.0, *(one.lacking for one in magnitudes))
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
@@ -207,7 +217,7 @@ class LoweringScope:
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
-        key = (parameter.output, form)  # layers may make the same parameter anew whenever they are asked
+        key = (tuple(parameter.outputs), form)  # layers may make the same parameter anew whenever they are asked
         if key not in self._derived:
             self._derived[key] = form(parameter)
         return self._derived[key]

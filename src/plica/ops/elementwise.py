@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from plica.errors import DTypeError
-from plica.ir.dtypes import DType
+from plica.ir.dtypes import DType, as_dtype
 from plica.ir.op import ALWAYS, Array, Derivative, Memory, Op, Sample, View, sample
 from plica.ir.ranges import (
     ANYTHING,
@@ -321,6 +321,11 @@ def _astype_type(x: ArrayType, *, dtype: DType) -> ArrayType:
     return array_type(x.shape, dtype)
 
 
+def _astype(x: Array, *, dtype: DType) -> Any:
+    whole = x.astype(as_dtype(x.dtype).carrier.numpy, copy=False)  # numpy converts int4 to int8, but not to uint4
+    return whole.astype(dtype.numpy)
+
+
 def _astype_samples() -> list[Sample]:
     return [
         sample(_array("any", "float64"), dtype=DType.FLOAT32),
@@ -372,13 +377,14 @@ ELEMENTWISE = (
     Op(
         "astype",
         _astype_type,
-        lambda x, *, dtype: x.astype(dtype.value),
+        _astype,
         _astype_samples,
         memory=Memory.EITHER,
         range=as_first,
         never_raises=ALWAYS,
         agreed=False,
         derivative=Derivative.NONE,
+        converts=True,
     ),
 )
 

@@ -211,6 +211,7 @@ def _log_einsum_exp_samples() -> list[Sample]:
         sample(x, x[:, ::-1], core, equation="fbi,fbj,foij->fbo"),
         sample(x, x[:, ::-1], weight, equation="fbi,fbi,foi->fbo"),
         sample(np.stack([x, x], axis=-1), weight, equation="fbiq,foi->fboq"),
+        sample(np.stack([x, 2 * x], axis=-1), core[:, :, :2].swapaxes(2, 3), equation="fbij,foij->fbo"),
         sample(
             *[x[:, :1].astype("float32")] * 3,
             core[..., None].repeat(3, -1).astype("float32"),
@@ -302,7 +303,11 @@ LINALG = (
         "einsum",
         _einsum_type,
         lambda *xs, equation: np.einsum(equation, *xs),
-        lambda: [sample(_A, _A, equation="ab,cb->ac"), sample(_A, equation="ab->b")],
+        lambda: [
+            sample(_A, _A, equation="ab,cb->ac"),
+            sample(_A, equation="ab->b"),
+            sample(np.stack([_A, 2 * _A])[None], np.stack([_A] * 3)[None], equation="fbij,foij->fbo"),
+        ],
         memory=Memory.EITHER,
         range=combined,
         never_raises=ALWAYS,

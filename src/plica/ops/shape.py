@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import ShapeError
-from plica.ir.dtypes import DType
+from plica.ir.dtypes import DType, require_computed
 from plica.ir.op import ALWAYS, Memory, Op, Sample, View, sample
 from plica.ir.ranges import as_first, either, or_zero
 from plica.ir.sizes import Dim, Size, floor_divide, product, total
@@ -196,6 +196,7 @@ def _full_type(fill: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
 
 
 def _arange_type(*, size: Dim, dtype: DType) -> ArrayType:
+    require_computed(dtype)
     return array_type((size,), dtype)
 
 

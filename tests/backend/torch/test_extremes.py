@@ -21,16 +21,21 @@ from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConcatParameter,
     ConstantParameter,
+    EinsumParameter,
     ExpParameter,
     HadamardParameter,
     IndexParameter,
     KroneckerParameter,
     LogSoftmaxParameter,
+    MatMulParameter,
     Parameter,
+    ReduceSumParameter,
     SigmoidParameter,
     SoftmaxParameter,
     SoftplusParameter,
+    SquareParameter,
     SumParameter,
     TensorParameter,
     mixing_weight_factory,
@@ -208,7 +213,63 @@ def moved() -> Circuit:
     return over_states(Parameter.from_unary(IndexParameter((2, 2), indices=[1, 0]), weight))
 
 
+def entries(*weights: Parameter) -> Circuit:
+    """A sum with these weights, of one row each, over two states; each entry is read by itself."""
+    weight = weights[0]
+    for one in weights[1:]:
+        weight = Parameter.from_binary(ConcatParameter(weight.shape, one.shape, axis=0), weight, one)
+    eye = CategoricalLayer([0], 2, num_categories=2, probs=constant(np.eye(2)))
+    return chain(eye, SumLayer(2, len(weights), weight=weight))
+
+
+def plus(*terms: Parameter) -> Parameter:
+    return product(*terms, kind=SumParameter)
+
+
+FREE, LESS = [[0.0, 3.0]], [[2.0, -1.0]]
+LOW, LOWER = [[0.0, -200.0]], [[0.0, -201.0]]
+
+
+def hadamard_sums() -> Circuit:
+    """Softmaxes times numbers of any sign, added: 0 in float32, but for what a factor of 0 leaves."""
+    both = product(tensor(FREE), of_logits(LOW)), product(tensor(LESS), of_logits(LOWER))
+    fixed = product(constant(FREE), of_logits(LOW)), product(constant(LESS), of_logits(LOWER))
+    return entries(plus(*both), plus(*fixed))
+
+
+def kronecker_sums() -> Circuit:
+    terms = (
+        product(of_logits(logits), tensor([[factor]]), kind=KroneckerParameter)
+        for logits, factor in ((LOW, 2.0), (LOWER, -1.0))
+    )
+    return entries(plus(*terms))
+
+
+def signed_matrices() -> Circuit:
+    """Matrix products and Einstein sums whose terms are of either sign, and each 0 in float32."""
+    first, second = product(tensor([[2.0, -1.0]]), of_logits([[0.0, -190.0]])), [[0.0, -200.0], [-5.0, -12.0]]
+    matrices = product(first, of_entries(ExpParameter, second), kind=MatMulParameter)
+    equation = EinsumParameter((1, 2), (2, 2), equation="mk,nk->mn")
+    einsum = Parameter.from_binary(equation, first.ref(), of_entries(ExpParameter, np.transpose(second)))
+    return entries(matrices, einsum)
+
+
+def signed_reductions() -> Circuit:
+    """Sums along an axis, squares of them, and clamps of them."""
+    terms = product(
+        tensor([[[2.0, -1.0], [3.0, -2.0]]]), of_entries(SoftmaxParameter, [[[0.0, -9], [-100, -120]]], axis=1)
+    )
+    total = Parameter.from_unary(ReduceSumParameter((1, 2, 2), axis=2), terms)
+    square = Parameter.from_unary(SquareParameter((1, 2)), total.ref())
+    clamps = (ClampParameter((1, 2), vmin=0.0), ClampParameter((1, 2), vmin=-1.0, vmax=3.0))
+    return entries(square, *(Parameter.from_unary(clamp, total.ref()) for clamp in clamps), total)
+
+
 CASES: dict[str, Callable[[], Circuit]] = {
+    "sums of Hadamard products of any sign": hadamard_sums,
+    "sums of Kronecker products of any sign": kronecker_sums,
+    "matrix products of any sign": signed_matrices,
+    "sums along an axis of any sign": signed_reductions,
     "numbers times a softmax": of_numbers,
     "an exponential times a softmax": unbounded_factor,
     "products of any sign, moved": moved,

@@ -16,14 +16,20 @@ from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, InputLayer, InputRow, SumLayer
-from plica.symbolic.parameters import Parameter, normal
+from plica.symbolic.parameters import Parameter, ReduceSumParameter, normal
 from plica.symbolic.scope import Scope
-from tests.harness.circuits import chain, product_then_sum, tensor
+from tests.harness.circuits import chain, constant, product_then_sum, tensor
 
 
 def mixture(weight: list[list[float]]):
     """A sum of a categorical layer with raw, learnable weights."""
     return chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1, weight=tensor(weight)))
+
+
+def test_weights_made_of_constants_alone() -> None:
+    total = Parameter.from_unary(ReduceSumParameter((1, 2, 2)), constant([[[1.0, 2.0], [3.0, -1.0]]]))
+    inputs = CategoricalLayer([0], 2, num_categories=1, probs=constant([[1.0], [1.0]]))
+    assert TorchCompiler().compile(chain(inputs, SumLayer(2, 1, weight=total)))(torch.zeros(1, 1)).exp().item() == 5
 
 
 @pytest.mark.parametrize("semiring", ["lse-sum", "max-product", "max-sum", "min-plus", "boolean"])

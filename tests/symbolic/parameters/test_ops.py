@@ -10,6 +10,8 @@ from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
     ClampParameter,
+    ClampSignParameter,
+    ClampSizeParameter,
     ConcatParameter,
     ConjugateParameter,
     EinsumParameter,
@@ -19,11 +21,12 @@ from plica.symbolic.parameters import (
     IndexParameter,
     KroneckerParameter,
     KroneckerSumParameter,
-    LogAbsParameter,
     LogAddExpParameter,
+    LogEinsumExpParameter,
     LogMatMulExpParameter,
     LogParameter,
     LogSigmoidParameter,
+    LogSizeParameter,
     LogSoftmaxParameter,
     LogSoftplusParameter,
     MatMulParameter,
@@ -37,10 +40,14 @@ from plica.symbolic.parameters import (
     ScaledSigmoidParameter,
     SigmoidParameter,
     SignedLogParameter,
+    SignParameter,
     SoftmaxParameter,
     SoftplusParameter,
     SquareParameter,
+    StackParameter,
     SumParameter,
+    SumSignParameter,
+    SumSizeParameter,
 )
 from plica.tracing import namespace
 
@@ -56,6 +63,10 @@ def outer(operation, axis):
         return np.moveaxis(pairs.reshape(*pairs.shape[:-2], -1), -1, axis)
 
     return reference
+
+
+def log_einsum(equation):
+    return lambda x, y: np.log(np.einsum(equation, np.exp(x), np.exp(y)))
 
 
 def mixing(x):
@@ -77,10 +88,17 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (OuterSumParameter((2, 3), (4, 3), axis=-2), outer(np.add, -2)),
     (ExpParameter((2, 3)), np.exp),
     (LogParameter((2, 3)), np.log),
-    (LogAbsParameter((2, 3)), lambda x: np.log(np.abs(x))),
     (LogSigmoidParameter((2, 3)), lambda x: -np.log1p(np.exp(-x))),
     (LogSoftplusParameter((2, 3)), lambda x: np.log(np.log1p(np.exp(x)))),
-    (SignedLogParameter((2, 3), (2, 3)), lambda x, size: np.where(np.signbit(x), np.nan, size)),
+    (LogSizeParameter((2, 3)), lambda x: np.log(np.abs(x))),
+    (SignParameter((2, 3)), np.sign),
+    (SignedLogParameter((2, 3), (2, 3)), lambda size, sign: np.log(sign) + size),
+    (SignedLogParameter((3,), (3,), positive_part=True), lambda size, sign: np.log(np.maximum(sign, 0)) + size),
+    (ClampSizeParameter((6,), (6,), below=0.2), lambda size, sign: np.where(sign < 0, np.minimum(size, 0.2), size)),
+    (ClampSignParameter((2, 3), (2, 3), above=0.0), lambda size, sign: sign),  # noqa: ARG005
+    (StackParameter((2, 3), (2, 3)), lambda x, y: np.stack([x, y], axis=-1)),
+    (SumSizeParameter((2, 3), (2, 3)), lambda size, sign: np.log(np.abs((sign * np.exp(size)).sum(-1)))),
+    (SumSignParameter((2, 3), (2, 3), axis=0), lambda size, sign: np.sign((sign * np.exp(size)).sum(0))),
     (SquareParameter((2, 3)), np.square),
     (SoftplusParameter((2, 3)), lambda x: np.log1p(np.exp(x))),
     (ConjugateParameter((2, 3)), np.conj),
@@ -104,6 +122,17 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (MatMulParameter((2, 3), (3, 4)), np.matmul),
     (EinsumParameter((2, 3), (2, 5), equation="rm,rn->mn"), lambda x, y: x.T @ y),
     (EinsumParameter((2, 3), (2, 5), equation="pm,pn->p"), lambda x, y: x.sum(-1) * y.sum(-1)),
+    *(
+        (LogEinsumExpParameter(*shapes, equation=equation), log_einsum(equation))
+        for equation, *shapes in (
+            ("rm,rn->mn", (2, 3), (2, 5)),
+            ("pm,pn->p", (2, 3), (2, 5)),
+            ("arm,ran->nam", (2, 3, 4), (3, 2, 5)),
+            ("ab,ba->", (2, 3), (3, 2)),
+            ("kmk,m->mk", (2, 3, 2), (3,)),
+            ("rm,rn->nrm", (2, 3), (2, 5)),
+        )
+    ),
     (FlattenParameter((2, 3, 5), start=1, end=2), lambda x: x.reshape(2, 15)),
     (FlattenParameter((2, 3), start=0, end=0), lambda x: x),
 ]
@@ -144,10 +173,29 @@ def _bound(op: ParameterOp):
     return lambda *arrays: op.evaluate(namespace, *arrays)
 
 
-def test_the_logarithm_of_a_negative_product_that_underflowed_is_nan(run_rule) -> None:
-    number, size = np.array([[-0.0, -0.0, 0.0, -2.0, 2.0]]), np.array([[-200.0, -np.inf, -200.0, 0.5, 0.5]])
-    found = run_rule(_bound(SignedLogParameter((5,), (5,))), number, size)
-    np.testing.assert_array_equal(found, [[np.nan, -np.inf, -200.0, np.nan, 0.5]])
+def test_the_logarithm_of_a_negative_number_is_nan_or_that_of_zero(run_rule) -> None:
+    size, sign = np.array([[-200.0, -np.inf, -200.0, 0.5, 0.5, 0.5]]), np.array([[-1.0, 0.0, 1.0, -1.0, 1.0, 0.0]])
+    for positive_part, negative in ((False, np.nan), (True, -np.inf)):
+        found = run_rule(_bound(SignedLogParameter((6,), (6,), positive_part=positive_part)), size, sign)
+        np.testing.assert_array_equal(found, [[negative, -np.inf, -200.0, negative, 0.5, -np.inf]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_any_sign_far_below_what_floats_hold(run_rule, dtype: str) -> None:
+    far = np.log(np.array([3.0, 2.0, 1.0])) - 5000.0
+    cases = {  # sizes and signs of terms, size and sign of their sum
+        "smaller terms": ((far[0], far[1]), (1.0, -1.0), (far[2], 1.0)),
+        "negative": ((far[1], far[0]), (1.0, -1.0), (far[2], -1.0)),
+        "nothing left": ((far[0], far[0]), (1.0, -1.0), (far[0], 0.0)),
+        "zeros of any size": ((900.0, far[0]), (0.0, -1.0), (far[0], -1.0)),
+        "terms of no size": ((-np.inf, far[0]), (1.0, 1.0), (far[0], 1.0)),
+        "zeros alone": ((0.0, 900.0), (0.0, 0.0), (900.0, 0.0)),
+        "nothing at all": ((-np.inf, -np.inf), (1.0, 1.0), (float(np.finfo(dtype).min), 0.0)),
+    }
+    for name, (sizes, signs, expected) in cases.items():
+        arrays = [np.array([one], dtype) for one in (sizes, signs)]
+        found = [run_rule(_bound(op((2,), (2,))), *arrays)[0] for op in (SumSizeParameter, SumSignParameter)]
+        np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "float32" else 1e-12, err_msg=name)
 
 
 def test_logarithms_that_do_not_underflow(run_rule) -> None:

@@ -1,6 +1,7 @@
 """Logarithms of densities, whose gradients are finite wherever they are numbers that the dtype holds."""
 
 import math
+from functools import cache
 from typing import Any
 
 import torch
@@ -27,22 +28,34 @@ def log_normal(x: Tensor, mean: Tensor, log_stddev: Tensor) -> Tensor:
     return result
 
 
+@cache
 def _far(dtype: torch.dtype) -> float:
     """A number whose square, halved, overflows."""
     return 1.45 * math.sqrt(torch.finfo(dtype).max)
 
 
+@cache
+def _most(dtype: torch.dtype) -> float:
+    """A number whose exponential, and that of its negative, are neither infinite nor 0."""
+    return math.log(torch.finfo(dtype).max) - 0.5
+
+
 def _precision(log_stddev: Tensor) -> Tensor:
     """1 / s, neither infinite nor 0: with a derivative of 0, or with an infinite distance, either would be NaN."""
-    bound = math.log(torch.finfo(log_stddev.dtype).max) - 0.5
+    bound = _most(log_stddev.dtype)
     return torch.exp(torch.clamp(-log_stddev, -bound, bound))
 
 
 def _standard(x: Tensor, mean: Tensor, precision: Tensor) -> Tensor:
     """The distance in spreads, cut where its square overflows; in as little memory as there can be."""
     far, distance = _far(x.dtype), finite(x) - mean
-    is_whole = distance.shape == torch.broadcast_shapes(distance.shape, precision.shape)  # type: ignore[no-untyped-call]
-    return (distance.mul_(precision) if is_whole else distance * precision).clamp_(-far, far)
+    return (distance.mul_(precision) if _covers(distance, precision) else distance * precision).clamp_(-far, far)
+
+
+def _covers(whole: Tensor, part: Tensor) -> bool:
+    """Whether both broadcast to the shape of the first."""
+    sizes = whole.shape[whole.ndim - part.ndim :]
+    return whole.ndim >= part.ndim and all(one in (1, size) for one, size in zip(part.shape, sizes, strict=True))
 
 
 def _traced_standard(x: Tensor, mean: Tensor, precision: Tensor) -> Tensor:
@@ -64,17 +77,18 @@ class _LogNormal(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mean: Tensor, log_stddev: Tensor) -> Tensor:
-        standard = _standard(x, mean, _precision(log_stddev))
-        ctx.save_for_backward(x, mean, log_stddev, standard)
-        ctx.save_for_forward(x, mean, log_stddev, standard)
+        precision = _precision(log_stddev)
+        standard = _standard(x, mean, precision)
+        ctx.save_for_backward(x, mean, log_stddev, standard, precision)
+        ctx.save_for_forward(standard, precision)
         return _density(standard, log_stddev)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, mean, log_stddev, standard = ctx.saved_tensors
+        x, mean, log_stddev, standard, precision = ctx.saved_tensors
         (gradient,) = gradients
-        precision = _precision(log_stddev)
         if torch.is_grad_enabled():  # somebody differentiates this pass
+            precision = _precision(log_stddev)
             standard = _traced_standard(x, mean, precision)
         far = _far(x.dtype)
         # d/dm = z / s, d/dx = -z / s, d/d log s = z^2 - 1
@@ -86,8 +100,7 @@ class _LogNormal(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
-        *_, log_stddev, standard = ctx.saved_tensors
-        precision = _precision(log_stddev)
+        standard, precision = ctx.saved_tensors
         along_x, along_mean, along_log = tangents
         result = torch.zeros_like(standard)
         for tangent, slope in (

@@ -79,11 +79,13 @@ def source(
     reuses: bool = False,
 ) -> str:
     """The text of the function of `program`."""
-    leaves = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     plan = Plan.of(program, numbers, constants)
     named = plan.program
+    names = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
+    leaves = dict(zip(named.consts, names, strict=True))
+    leaves.update((var, var.name) for var in named.arguments if var.type.dtype.is_storage)
     over = overwritten(named, _OVER) if reuses else {}
-    emitter = _Emitter(plan, dict(zip(named.consts, leaves, strict=True)), owned(named), Bounds(plan), over)
+    emitter = _Emitter(plan, leaves, owned(named), Bounds(plan), over)
     return "\n".join(emitter.function(name, is_checked)) + "\n"
 
 
@@ -109,7 +111,7 @@ class _Emitter:
 
     Args:
         plan: What is needed, and which scalars are Python numbers.
-        leaves: The text that reads each const of the whole Program.
+        leaves: The text that reads each const of the whole Program, and each argument that is unpacked when it is read.
         owned: What may be written over where no gradient is asked for.
         bounds: The bounds of slices that have names.
         over: Of the equations whose result may be written over an operand there, the place of that operand.
@@ -168,8 +170,12 @@ class _Emitter:
             if operand in self.leaves and operand not in self._loaded_by(program):
                 assert isinstance(operand, Var), "leaves are variables"
                 yield f"{INDENT}{operand.name} = {self._leaf(operand)}"
-        results = ", ".join(map(self.tensor, program.results))
+        results = ", ".join(map(self._result, program.results))
         yield f"{INDENT}return {results}" if len(program.results) == 1 else f"{INDENT}return ({results})"
+
+    def _result(self, operand: Operand) -> str:
+        text, dtype = self.tensor(operand), operand.type.dtype
+        return f"kernels.packed({text}, {dtype.value!r})" if dtype.is_storage else text
 
     def _loaded_by(self, program: Program) -> dict[Operand, None]:
         return dict.fromkeys(
@@ -178,6 +184,8 @@ class _Emitter:
 
     def _leaf(self, var: Var) -> str:
         text = self.leaves[var]
+        if var.type.dtype.is_storage:
+            return f"kernels.unpacked({text})"
         return f"{self.plan.dtype_of_size(var)}({text})" if self.plan.is_host(var) else text
 
     # Blocks

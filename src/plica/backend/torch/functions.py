@@ -15,8 +15,9 @@ from torch import Tensor
 from plica.backend.torch.emit import emit, number_arguments, source
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import RESERVED
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
-from plica.ir.dtypes import DType
+from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound
 from plica.ir.types import ShapedArray
 from plica.passes.clean import clean
@@ -49,7 +50,7 @@ class TorchFunction:
         self._tensors = {key: leaf for key, leaf in leaves.items() if isinstance(leaf, Tensor)}
         self._read = {key: leaf for key, leaf in leaves.items() if not isinstance(leaf, Tensor)}
         self._types = [
-            (attribute_of(var.name), var, var.type.shape, getattr(torch, var.type.dtype.value))
+            (attribute_of(var.name), var, var.type.shape, _outside(var.type.dtype))
             for var in self.program.consts
             if isinstance(var.type, ShapedArray)
         ]
@@ -94,7 +95,7 @@ class TorchFunction:
                 if not -_WORD <= found[place] < _WORD:
                     self._refuse_number(place, found[place])
             if tensors and arrays:
-                found = [one.to(device) if isinstance(one, Tensor) else one for one in found]
+                found = [_moved(one, device) for one in found]
             return run(captured(device), *found)
 
         return call
@@ -137,13 +138,18 @@ class TorchFunction:
         """The dtype of the tensor that a Python number becomes; None where it stays, or is none."""
         if not isinstance(leaf, bool | int | float | complex) or isinstance(leaf, np.generic) or place in self._numbers:
             return None
-        dtype: torch.dtype = getattr(torch, self.program.arguments[place].type.dtype.value)
+        var = self.program.arguments[place]
+        if var.type.dtype.is_storage:
+            raise InputError(f"argument {var.name} is the number {leaf}; give an array of {var.type.dtype.value}.")
+        dtype: torch.dtype = getattr(torch, var.type.dtype.value)
         return dtype
 
 
 def _from_array(leaf: Any) -> Converter | None:
     """What makes a tensor of an array of another library; None for tensors and numbers."""
-    if isinstance(leaf, np.ndarray | np.generic):
+    if isinstance(leaf, np.ndarray | np.generic) and as_dtype(leaf.dtype).is_storage:
+        return _in_bytes
+    if isinstance(leaf, np.ndarray | np.generic | PackedArray):
         return from_numpy
     if isinstance(leaf, Tensor | bool | int | float | complex):
         return None
@@ -156,8 +162,10 @@ def from_dlpack(array: Any) -> Tensor:
     return tensor
 
 
-def from_numpy(array: Any) -> Tensor:
-    """A tensor of the memory of a numpy array, or of a copy where torch cannot have it."""
+def from_numpy(array: Any) -> Any:
+    """A tensor of the memory of a numpy array, or of a copy where torch cannot have it; a packed array stays packed."""
+    if isinstance(array, PackedArray):
+        return array if isinstance(array.data, Tensor) else array.with_data(from_numpy(array.data))
     found = np.asarray(array)
     if not found.dtype.isnative:
         found = found.astype(found.dtype.newbyteorder("="))
@@ -165,21 +173,43 @@ def from_numpy(array: Any) -> Tensor:
         found = found.copy()
     if found.dtype == DType.BFLOAT16.numpy:  # torch has it, but does not know numpy's
         return torch.from_numpy(found.view(np.uint16)).view(torch.bfloat16)
+    if as_dtype(found.dtype).is_storage:
+        return from_numpy(PackedArray.of(found))
     return torch.from_numpy(found)
 
 
-def to_numpy(tensor: Tensor) -> Any:
-    """A numpy array of the memory of a tensor on the CPU."""
+def _in_bytes(array: Any) -> Tensor:
+    """Integers of four bits in a byte each, as numpy has them and generated code reads them."""
+    found: Tensor = from_numpy(array.astype(as_dtype(array.dtype).carrier.numpy))
+    return found
+
+
+def to_numpy(tensor: Any) -> Any:
+    """A numpy array of the memory of a tensor on the CPU, or of the numbers of a packed array."""
+    if isinstance(tensor, PackedArray):
+        return np.asarray(tensor)
     found = tensor.detach().resolve_conj().resolve_neg().cpu()
     if found.dtype == torch.bfloat16:
         return found.view(torch.uint16).numpy().view(DType.BFLOAT16.numpy)
     return found.numpy()
 
 
-def _now(leaf: Any, device: torch.device | None) -> Tensor:
+def _now(leaf: Any, device: torch.device | None) -> Any:
     """What a captured leaf is at this call; arrays of other libraries may have changed in place."""
     if isinstance(leaf, Reference):
         found: Tensor = leaf.read()
         return found
-    tensor = from_numpy(leaf) if isinstance(leaf, np.ndarray | np.generic) else from_dlpack(leaf)
-    return tensor if device is None else tensor.to(device)
+    is_known = isinstance(leaf, np.ndarray | np.generic | PackedArray)
+    return _moved(from_numpy(leaf) if is_known else from_dlpack(leaf), device)
+
+
+def _moved(one: Any, device: torch.device | None) -> Any:
+    """A tensor, or a packed array, on a device; a number as it is."""
+    if isinstance(one, PackedArray):
+        return one.with_data(_moved(one.data, device))
+    return one.to(device) if isinstance(one, Tensor) and device is not None else one
+
+
+def _outside(dtype: DType) -> Any:
+    """The dtype of arrays outside of generated code."""
+    return dtype if dtype.is_storage else getattr(torch, dtype.value)

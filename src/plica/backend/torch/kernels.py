@@ -16,6 +16,7 @@ from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
+from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.ops.packing import pack, unpack
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "axis_size",
     "gather",
     "index",
+    "int4",
     "linalg",
     "log_einsum_exp",
     "log_matmul_exp",
@@ -34,6 +36,7 @@ __all__ = [
     "may_write",
     "nonzero",
     "pack",
+    "packed",
     "random",
     "refuse_size",
     "refuse_slice",
@@ -49,8 +52,10 @@ __all__ = [
     "total",
     "transform",
     "tucker",
+    "uint4",
     "unique",
     "unpack",
+    "unpacked",
     "update",
     "wrap",
 ]

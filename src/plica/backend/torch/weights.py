@@ -73,7 +73,8 @@ class WeightCheck:
 
     def _function(self, leaves: Leaves) -> Callable[[SimpleNamespace], Tensor]:
         if self._run is None:
-            real = next(tensor.dtype for leaf, tensor in leaves.items() if leaf.kind.name == "REAL")
+            kinds = (tensor.dtype for leaf, tensor in leaves.items() if leaf.kind.name == "REAL")
+            real = next(kinds, torch.float64)  # of constants alone
             owners = owners_of(leaf for leaf, _ in leaves.items())
             program, captured = lower_least(self._folded, self._semiring, as_dtype(real), self._weights, owners)
             held = {leaf: name for name, leaf in leaves.attributes()}

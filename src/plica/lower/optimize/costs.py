@@ -24,7 +24,7 @@ from plica.symbolic.layers import (
     TuckerLayer,
     held_layers,
 )
-from plica.symbolic.parameters import EinsumParameter, MatMulParameter, Parameter, ParameterOp
+from plica.symbolic.parameters import EinsumParameter, MatMulParameter, ParameterOp
 
 ROWS = 128
 """The batch size that estimates are for."""
@@ -91,12 +91,12 @@ def layers_cost(layers: Iterable[Layer]) -> Cost:
             rule: Callable[[Any], Work] | None = _LAYERS.get(type(held))
             cost = cost if rule is None else cost + Cost(row=rule(held))
             nodes.update((node, None) for parameter in held.evaluated_params.values() for node in parameter.nodes)
-    return cost + total(node_cost(node) for node in nodes if isinstance(node, ParameterOp))
+    return cost + nodes_cost(nodes)
 
 
-def parameter_cost(parameter: Parameter) -> Cost:
-    """What the operations of a parameter cost."""
-    return total(node_cost(node) for node in parameter.nodes)
+def nodes_cost(nodes: Iterable[Any]) -> Cost:
+    """What nodes of parameters cost together."""
+    return total(map(node_cost, nodes))
 
 
 def node_cost(node: Any) -> Cost:

@@ -18,7 +18,7 @@ from plica.graph.view import GraphView, NearMiss, is_a, kind_fits
 from plica.lower.leaves import leaf_keys
 from plica.lower.optimize.checks import TABLES, check_layers, check_parameters, check_rule
 from plica.lower.optimize.context import RuleContext
-from plica.lower.optimize.costs import Cost, layers_cost, node_cost, parameter_cost, total
+from plica.lower.optimize.costs import layers_cost, nodes_cost
 from plica.lower.optimize.layers import FUSE_RULES, SHATTER_RULES
 from plica.lower.optimize.parameters import (
     PARAMETER_RULES,
@@ -28,7 +28,7 @@ from plica.lower.optimize.parameters import (
     with_own_nodes,
 )
 from plica.lower.optimize.provenance import Provenance, Step
-from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
+from plica.lower.optimize.report import Change, Fired, LeftOut, Missed, Report
 from plica.passes.algebra import ALGEBRA
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
@@ -211,12 +211,11 @@ def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
 
 @dataclass(slots=True)
 class _Tally:
-    """Where one rule was applied, and what it saved."""
+    """What one rule did."""
 
     stage: str
     equation: str
-    places: list[str] = field(default_factory=list)
-    saved: Cost = field(default_factory=Cost)
+    changes: list[Change] = field(default_factory=list)
 
 
 class _Loop:
@@ -228,7 +227,8 @@ class _Loop:
         self._inputs = circuit.layers_inputs
         self._outputs: tuple[Layer, ...] = circuit.outputs
         self._scopes = {layer: circuit.layer_scope(layer) for layer in circuit.layers}
-        self._names: dict[Layer, str] = {}
+        self._stands_for: dict[Layer, Layer] = {}
+        self._moved: dict[Layer, Layer] = {}  # from a layer to itself with other parameters before
         self._known = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}
         self._roots: dict[type, bool] = {}
@@ -244,11 +244,11 @@ class _Loop:
     def step(self) -> tuple[str, ...]:
         """Parameters, shattering, fusing; the rules that fired."""
         self._missed.clear()
-        before = {name: len(tally.places) for name, tally in self._fired.items()}
+        before = {name: len(tally.changes) for name, tally in self._fired.items()}
         self._optimize_parameters()
         self._optimize_layers("shatter", self._rules.shatter)
         self._optimize_layers("fuse", self._rules.fuse)
-        return tuple(name for name, tally in self._fired.items() if len(tally.places) != before.get(name))
+        return tuple(name for name, tally in self._fired.items() if len(tally.changes) != before.get(name))
 
     @property
     def size(self) -> int:
@@ -268,13 +268,12 @@ class _Loop:
     def report(self, steps: int, limit: str | None) -> Report:
         """What was done so far."""
         fired = tuple(
-            Fired(tally.stage, name, tally.equation, tuple(tally.places), tally.saved)
-            for name, tally in self._fired.items()
+            Fired(tally.stage, name, tally.equation, tuple(tally.changes)) for name, tally in self._fired.items()
         )
         misses = {**self._parameter_misses, **self._missed}
         missed = tuple(Missed(rule, why, tuple(details)) for (rule, why), details in misses.items())
         layers = (len(self._original.layers), len(self._nodes))
-        return Report(layers, fired, missed, steps, limit, total(one.saved for one in fired))
+        return Report(layers, fired, missed, steps, limit)
 
     def _optimize_layers(self, stage: str, rules: Sequence[Rule]) -> None:
         view: GraphView[Layer] = GraphView(
@@ -290,20 +289,17 @@ class _Loop:
             return
         for applied in result.applied:
             check_layers(applied, self._scopes)
-            self._count_layers(stage, applied)
+            new = tuple(layer for layer, _ in applied.replacement.nodes)
+            made = (layer for layer in new if layer not in applied.match.fused)
+            self._stands_for.update(dict.fromkeys(made, applied.match.root))
+            change = Change(self._name(applied.match.root), applied.match.fused, new, layers_cost)
+            self._count(stage, applied.rule.name, applied.rule.equation, change)
             self._remember(stage, applied, result.exit_points[applied.match])
         self._nodes, self._inputs, self._outputs = result.nodes, result.inputs, result.outputs
 
     def _carried(self, layer: Layer, name: str) -> GraphView[Any] | None:
         parameter = layer.params.get(name)
         return None if parameter is None else parameter_view(parameter, self._context)
-
-    def _count_layers(self, stage: str, applied: Applied[Layer]) -> None:
-        place = self._name(applied.match.root)
-        new = [layer for layer, _ in applied.replacement.nodes]
-        self._names.update((layer, f"{layer!r} for {place.removeprefix('the layer for ')}") for layer in new)
-        saved = layers_cost(applied.match.fused) - layers_cost(new)
-        self._count(stage, applied.rule.name, applied.rule.equation, place, saved)
 
     def _remember(self, stage: str, applied: Applied[Layer], output: Layer) -> None:
         """Note what became of each layer of a match."""
@@ -322,7 +318,7 @@ class _Loop:
             new = {name: self._parameter(layer, parameter) for name, parameter in layer.all_params.items()}
             if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
                 moved[layer] = layer.with_params(new)
-                self._names[moved[layer]], self._scopes[moved[layer]] = self._name(layer), self._scopes[layer]
+                self._moved[moved[layer]], self._scopes[moved[layer]] = layer, self._scopes[layer]
                 rules = {rule: None for one in layer.all_params.values() for rule in self._rewritings.get(one, ())}
                 new_layer = moved[layer]
                 self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)
@@ -365,16 +361,16 @@ class _Loop:
                 self._check_made(applied)
             parameter = Parameter(result.nodes, result.inputs, result.outputs)
             for applied in result.applied:
-                new = total(node_cost(node) for node, _ in applied.replacement.nodes)
-                saved = total(map(node_cost, applied.match.fused)) - new
-                self._count("parameters", applied.rule.name, applied.rule.equation, self._name(layer), saved)
+                new = tuple(node for node, _ in applied.replacement.nodes)
+                change = Change(self._name(layer), applied.match.fused, new, nodes_cost)
+                self._count("parameters", applied.rule.name, applied.rule.equation, change)
                 rules[applied.rule.name, applied.rule.equation] = None
         self._sizes[parameter] = size
         self._added = max(self._added, len(parameter.nodes) - size)
         shared = share_nodes(parameter)
         if shared is not parameter:
-            saved = parameter_cost(parameter) - parameter_cost(shared)
-            self._count("parameters", *_SHARE, self._name(layer), saved)
+            change = Change(self._name(layer), parameter.nodes, shared.nodes, nodes_cost)
+            self._count("parameters", *_SHARE, change)
             rules[_SHARE] = None
         own = with_own_nodes(shared, before)
         self._sizes[own] = size
@@ -388,15 +384,17 @@ class _Loop:
             if node not in applied.match.fused:
                 self._made[node] = None
 
-    def _count(self, stage: str, rule: str, equation: str, place: str, saved: Cost) -> None:
-        tally = self._fired.setdefault(rule, _Tally(stage, equation))
-        tally.places.append(place)
-        tally.saved = tally.saved + saved
+    def _count(self, stage: str, rule: str, equation: str, change: Change) -> None:
+        self._fired.setdefault(rule, _Tally(stage, equation)).changes.append(change)
 
     def _miss(self, misses: dict[tuple[str, str], list[str]], rule: Rule, miss: NearMiss[Any], where: str = "") -> None:
         misses.setdefault((rule.name, miss.why), []).append(f"{where}{miss.detail}")
 
     def _name(self, layer: Layer) -> str:
+        while layer in self._moved:
+            layer = self._moved[layer]
         if layer in self._known:
             return self._original.layer_name(layer)
-        return self._names.get(layer) or repr(layer)
+        if layer not in self._stands_for:
+            return repr(layer)
+        return f"{layer!r} for {self._name(self._stands_for[layer]).removeprefix('the layer for ')}"

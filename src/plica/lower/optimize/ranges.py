@@ -68,24 +68,39 @@ def never_negative(node: Any, inputs: Inputs) -> bool:
     return excludes_negative(numbers(inputs)(node).range)
 
 
-def underflow(node: Any, inputs: Inputs) -> float:
-    """How many smallest normal numbers an entry of `node` may lack because it or what it is made of underflowed.
+class Magnitude(NamedTuple):
+    """How large and how exact the entries of a node are.
 
-    One for the entry itself; a product adds what its factors lack times the largest that the other can be, which is
-    infinite where nothing bounds it. Entries that are chosen or joined lack what they lacked before, leaves nothing.
+    Args:
+        numbers: What is known of them.
+        lacking: How many smallest normal numbers one may lack because it or what it is made of underflowed. One for the
+            entry itself; a product adds what its factors lack times the largest that the other can be, which is
+            infinite where nothing bounds it. Leaves lack nothing.
     """
-    known = numbers(inputs)
 
-    def lacking(one: Any, found: list[float]) -> float:
-        if not found:
-            return 0.0 if _is_exact(one) else 1.0
-        terms: int = one.terms()
-        if not terms:
-            return max(1.0, *found)
-        most = [max(map(abs, known(child).range or ANYTHING)) for child in inputs(one)]
-        return terms * (_times(found[0], most[1]) + _times(found[1], most[0]) + 1.0)
+    numbers: Numbers
+    lacking: float
 
-    return from_inputs(inputs, lacking)(node)
+    @property
+    def most(self) -> float:
+        """The largest number that an entry can be."""
+        return (self.numbers.range or ANYTHING)[1]
+
+
+def magnitude(node: Any, inputs: Inputs) -> Magnitude:
+    """How large and how exact the entries of `node` are."""
+    return from_inputs(inputs, _magnitude)(node)
+
+
+def _magnitude(node: Any, inputs: list[Magnitude]) -> Magnitude:
+    known = _numbers(node, [one.numbers for one in inputs])
+    if not inputs:
+        return Magnitude(known, 0.0 if _is_exact(node) else 1.0)
+
+    def most(place: int) -> float:
+        return max(map(abs, inputs[place].numbers.range or ANYTHING))
+
+    return Magnitude(known, node.lacks([one.lacking for one in inputs], most))
 
 
 def known_row_sum(parameter: Parameter) -> float:
@@ -112,10 +127,6 @@ def _is_exact(leaf: Any) -> bool:
         return True
     value = np.abs(np.asarray(target.value))
     return not ((value > 0) & (value < _LEAST)).any()
-
-
-def _times(lacking: float, most: float) -> float:
-    return lacking * most if lacking and most else 0.0
 
 
 _LEAST = float(np.finfo(np.float32).tiny)

@@ -1,11 +1,34 @@
 """What optimizing a circuit did: rules fired, where, what they saved, what nearly fitted, and why the loop stopped."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from plica.lower.optimize.costs import ROWS, Cost
+from plica.lower.optimize.costs import ROWS, Cost, total
 
 _SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rule did in one place; what that saved is estimated where somebody reads it.
+
+    Args:
+        place: The layer whose place the new ones took, by its name in the circuit as it was described.
+        before: The nodes that went.
+        after: The nodes that came.
+        cost: What nodes cost together.
+    """
+
+    place: str
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]
+    cost: Callable[[Iterable[Any]], Cost]
+
+    @property
+    def saved(self) -> Cost:
+        """The estimated work saved."""
+        return self.cost(self.before) - self.cost(self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,20 +39,28 @@ class Fired:
         stage: `parameters`, `shatter` or `fuse`.
         rule: The name.
         equation: What it does.
-        places: The layers whose place the new ones took, by their names in the circuit as it was described.
-        saved: The estimated work saved.
+        changes: What it did, place by place.
     """
 
     stage: str
     rule: str
     equation: str
-    places: tuple[str, ...]
-    saved: Cost
+    changes: tuple[Change, ...]
 
     @property
     def count(self) -> int:
         """How often it was applied."""
-        return len(self.places)
+        return len(self.changes)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The layers whose place the new ones took, by their names in the circuit as it was described."""
+        return tuple(change.place for change in self.changes)
+
+    @property
+    def saved(self) -> Cost:
+        """The estimated work saved."""
+        return total(change.saved for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +111,6 @@ class Report:
         missed: What nearly matched in the end, and why not.
         steps: How many times the loop ran.
         limit: Which limit ended it, and which rules still fired; None where no rule matched any more.
-        saved: The estimated work saved in all.
         left_out: The rules that were not tried.
     """
 
@@ -89,8 +119,12 @@ class Report:
     missed: tuple[Missed, ...] = ()
     steps: int = 0
     limit: str | None = None
-    saved: Cost = field(default_factory=Cost)
     left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def saved(self) -> Cost:
+        """The estimated work saved in all."""
+        return total(one.saved for one in self.fired)
 
     @property
     def stopped(self) -> str:

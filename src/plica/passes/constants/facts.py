@@ -44,6 +44,11 @@ class Fact:
     narrow: int
     obstacle: str = ""
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether fewer numbers than it has entries make it up."""
+        return self.is_splat or self.is_expanded
+
 
 def facts_of(
     sources: Iterable[Var], equations: Sequence[Equation], sizes: Sizes, policy: FoldPolicy
@@ -72,6 +77,12 @@ def bits_of(type_: ArrayType, sizes: Sizes) -> int | None:
     return None if count is None else count * _entry_bits(type_)
 
 
+def bytes_of(type_: ArrayType, sizes: Sizes) -> int | None:
+    """How many bytes they have, of which the last may be filled in part; None where a size is not known."""
+    bits = bits_of(type_, sizes)
+    return None if bits is None else -(-bits // 8)
+
+
 def elements_of(type_: ArrayType, sizes: Sizes) -> int | None:
     """How many entries arrays of a type have; None where a size is not known."""
     if any(atom not in sizes for dim in type_.shape for atom in atoms(dim)):
@@ -87,8 +98,8 @@ def work_of(equation: Equation, sizes: Sizes) -> int:
     """
     if OPS[equation.op.name].memory is Memory.VIEW:
         return 1
-    read = [_estimated(one.type, sizes) for one in equation.inputs]
-    written = [_estimated(one.type, sizes) for one in equation.outputs]
+    read = [estimated(one.type, sizes) for one in equation.inputs]
+    written = [estimated(one.type, sizes) for one in equation.outputs]
     work = sum(read) + sum(written)
     if equation.op.name in _CONTRACTIONS and len(read) > 1:
         work += isqrt(prod((*read[:2], *written[:1])))
@@ -101,12 +112,13 @@ def _times(equation: Equation, sizes: Sizes) -> int:
     return evaluate(length, lambda atom: sizes.get(atom, UNKNOWN)) if isinstance(length, int | Size) else 1
 
 
-def _estimated(type_: ArrayType, sizes: Sizes) -> int:
+def estimated(type_: ArrayType, sizes: Sizes) -> int:
+    """How many entries arrays of a type have, where sizes that are not known are guessed."""
     return prod(evaluate(dim, lambda atom: sizes.get(atom, UNKNOWN)) for dim in type_.shape)
 
 
 def _entry_bits(type_: ArrayType) -> int:
-    return 8 * type_.dtype.numpy.itemsize
+    return type_.dtype.bits
 
 
 def _fact(equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Sizes, policy: FoldPolicy) -> Fact:
@@ -163,10 +175,14 @@ def _is_expanded(equation: Equation, var: Var, found: Mapping[Operand, Fact]) ->
 
 
 def _narrow(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> int:
-    """The bits of an entry of the constant whose numbers a result holds: the widest of its operands as large as it."""
+    """The bits of an entry of the constant whose numbers a result holds: the widest of its operands as large as it.
+
+    What is expanded is not as large: scales, each repeated for a block of weights, do not make these wider.
+    """
     row, own = OPS[equation.op.name], _entry_bits(var.type)
     if row.name in _EACH:
-        read: Sequence[Operand] = [one for one in equation.inputs if one.type.shape == var.type.shape]
+        large = (one for one in equation.inputs if one.type.shape == var.type.shape)
+        read: Sequence[Operand] = [one for one in large if one not in found or not found[one].is_repeated]
     else:
         read = equation.inputs[row.view.operands]
     if _is_single(var.type) or not read:

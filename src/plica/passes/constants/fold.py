@@ -21,14 +21,14 @@ r"""`fold`: a Program into what runs once and what runs at each call, in steps t
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plica.ir.op import Memory
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
 from plica.ir.sizes import Size
 from plica.ops import OPS
 from plica.passes.constants.cut import Choice, Operation, Problem, choose
-from plica.passes.constants.facts import Fact, Sizes, bits_of, facts_of, work_of
+from plica.passes.constants.facts import Fact, Sizes, bytes_of, facts_of, work_of
 from plica.passes.constants.origins import Origins, find_origins
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.postpone import postpone
@@ -187,19 +187,21 @@ class _Folder:
         rows = max(self.sizes.values(), default=0)
         before = peak = 0
         for one in programs:
-            peak = max(peak, before + plan_memory(one, rows).peak + self._views(one))
+            peak = max(peak, before + plan_memory(one, rows).peak + self._beside(one))
             before += self._bytes(one.results)
         return peak
 
-    def _views(self, program: Program) -> int:
-        """The bytes of results that are views, which become arrays of their own."""
+    def _beside(self, program: Program) -> int:
+        """The bytes of results that become arrays of their own, views and what is packed, and of what is unpacked."""
         views = dict.fromkeys(
             var for one in program.equations if OPS[one.op.name].memory is Memory.VIEW for var in one.outputs
         )
-        return self._bytes([one for one in program.results if one in views])
+        unpacked = (replace(one.type, dtype=one.type.dtype.carrier) for one in program.arguments if _is_packed(one))
+        made = [one.type for one in program.results if one in views or _is_packed(one)]
+        return sum(bytes_of(type_, self.sizes) or 0 for type_ in (*made, *unpacked))
 
     def _bytes(self, operands: Sequence[Operand]) -> int:
-        return sum((bits_of(one.type, self.sizes) or 0) // 8 for one in operands)
+        return sum(bytes_of(one.type, self.sizes) or 0 for one in operands)
 
     # The report
 
@@ -262,5 +264,9 @@ class _Folder:
         return f"{equation.op.name} as a whole reads values that are not constant"
 
 
+def _is_packed(operand: Operand) -> bool:
+    return operand.type.dtype.is_storage
+
+
 def _bytes_text(fact: Fact) -> str:
-    return "unknown number of bytes" if fact.bits is None else f"{fact.bits // 8} bytes"
+    return "unknown number of bytes" if fact.bits is None else f"{-(-fact.bits // 8)} bytes"

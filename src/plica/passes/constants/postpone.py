@@ -2,11 +2,14 @@ r"""Operations that expand constants move below elementwise operations, which ca
 
     f(expand(a))            -> expand(f(a))           expand: broadcast_to, full, and views of what they make, so that
     f(expand(a), b)         -> expand(f(a, b))        tile and repeat are meant too; b: a scalar, or expanded alike
-    view(widen(a))          -> widen(view(a))         widen: a cast to a wider dtype, and elementwise operations of it
-                                                      and scalars; where nothing else reads widen(a)
+    view(widen(a, s))       -> widen(view(a), v(s))   widen: a cast of a to a wider dtype, and elementwise operations of
+                                                      it and of scalars and small arrays s (dequantization); where
+                                                      nothing else reads it, and a view v of s does (`following.py`)
+    read(widen(a, s), i)    -> widen(read(a, i), v(s))    read: at indices, constant or not, that are not more than the
+                                                      entries of a; so a call widens what it reads of a table
 
-Blocked are operations whose result at one place depends on another place, that may raise an error, or that read what is
-not constant. What else reads an expanded value goes on reading it.
+Blocked are operations whose result at one place depends on another place, that may raise an error, or, but for reads,
+that read what is not constant. What else reads an expanded value goes on reading it.
 
 >>> import plica.tracing.namespace as xp
 >>> from plica.ir.types import spec
@@ -23,6 +26,7 @@ not constant. What else reads an expanded value goes on reading it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from plica.errors import PlicaError
 from plica.ir.builder import Names
@@ -30,9 +34,13 @@ from plica.ir.op import View
 from plica.ir.program import Equation, Operand, Program, Var
 from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops import ELEMENTWISE, OPS
+from plica.passes.constants.facts import estimated
+from plica.passes.constants.following import READS, follow
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
+_BROADCAST = _EACH - {"isin"}  # whose operands broadcast
 _EXPANDS = ("broadcast_to", "full")
+_Way = tuple[tuple[str, Mapping[str, Any]], ...]  # operations on one array, one after the other
 _MOST = 8  # steps that are done again behind one operation, so that the pass stays linear
 
 
@@ -93,7 +101,10 @@ class _Pass:
     def run(self) -> Postponed:
         """Each equation as it is, or in other terms."""
         for equation in self.program.equations:
-            if equation not in self.foldable or len(equation.outputs) != 1 or equation.outputs[0].type == SCALAR_SIZE:
+            is_array = len(equation.outputs) == 1 and equation.outputs[0].type != SCALAR_SIZE
+            if is_array and equation.op.name in READS:
+                self._view(equation)
+            elif not is_array or equation not in self.foldable:
                 self.equations.append(equation)
             elif equation.op.name in _EACH:
                 self._each(equation)
@@ -121,31 +132,70 @@ class _Pass:
     def _view(self, equation: Equation) -> None:
         row, (output,) = OPS[equation.op.name], equation.outputs
         first = equation.inputs[0] if equation.inputs else None
-        if first is None or row.view not in (View.MOVED, View.SELECTED) or len(equation.inputs) > 1:
+        if first is None or row.view not in (View.MOVED, View.SELECTED):
             self.equations.append(equation)
             return
         chain = self.widened.get(first)
-        if chain is not None and row.name not in _EXPANDS and self.num_readers[first] == 1:
-            self._below(equation, chain)
-            return
+        if chain is not None and self._is_alone(equation, chain):
+            beside = self._beside(equation, chain)
+            if beside is not None:
+                self._below(equation, chain, beside)
+                return
         self.equations.append(equation)
+        if len(equation.inputs) > 1:
+            return
         before = self.expanded.get(first, _Chain(first, ()))
         if row.name in _EXPANDS and all(step.op.name in _EXPANDS for step in before.steps):
             self.expanded[output] = _Chain(before.core, (equation,))  # a broadcast of a broadcast is one
         elif (row.name in _EXPANDS or before.steps) and len(before.steps) < _MOST and row.view is View.MOVED:
             self.expanded[output] = _Chain(before.core, (*before.steps, equation))
 
-    def _below(self, equation: Equation, chain: _Chain) -> None:
-        """A view of a widened value: of the narrow one, and then widened."""
+    def _is_alone(self, view: Equation, chain: _Chain) -> bool:
+        """Whether nothing but a view reads a widened value, and the view makes no more work of what is done before."""
+        if view.op.name in _EXPANDS or self.num_readers.get(view.inputs[0], 1) > 1:
+            return False
+        if len(view.inputs) > 1:
+            sizes = [estimated(one, {}) for one in (view.outputs[0].type, chain.core.type)]
+            return view.op.name in READS and sizes[0] <= sizes[1]
+        return True
+
+    def _beside(self, view: Equation, chain: _Chain) -> dict[Operand, _Way] | None:
+        """What is done to the arrays beside a widened value so that they fit its view; None where nothing would do."""
+        large = chain.core.type.shape
+        along = {chain.core, *(step.outputs[0] for step in chain.steps)}
+        found: dict[Operand, _Way] = {}
+        for one in (one for step in chain.steps for one in step.inputs if one.type.shape and one not in along):
+            small = (*(1,) * (len(large) - len(one.type.shape)), *one.type.shape)
+            done = follow(view.op.name, large, small, view.params)
+            if done is None:
+                return None
+            found[one] = (("reshape", {"shape": small}), done) if small != one.type.shape else (done,)
+        return found
+
+    def _below(self, equation: Equation, chain: _Chain, beside: Mapping[Operand, _Way]) -> None:
+        """A view of a widened value: of the narrow one, and of what is beside it, and then widened."""
         (output,) = equation.outputs
-        core = self._append(equation, (chain.core,))
+        core = self._append(equation, (chain.core, *equation.inputs[1:]))
+        viewed: dict[Operand, Operand] = {chain.core: core}
+        for one, way in beside.items():
+            viewed[one] = one
+            for name, params in way:
+                op = replace(equation.op, name=name)
+                rest = equation.inputs[1:] if name == equation.op.name else ()
+                viewed[one] = self._viewed(replace(equation, op=op, inputs=(viewed[one], *rest), params=params))
         steps = []
-        value: Operand = core
-        for place, step in enumerate(chain.steps):
-            inputs = tuple(value if one.type.shape else one for one in step.inputs)
-            value = self._append(step, inputs, output if place == len(chain.steps) - 1 else None)
+        for step in chain.steps:
+            inputs = [viewed.get(one, one) for one in step.inputs]
+            viewed[step.outputs[0]] = self._append(step, inputs, output if step is chain.steps[-1] else None)
             steps.append(self.equations[-1])
         self.widened[output] = _Chain(core, tuple(steps))
+
+    def _viewed(self, equation: Equation) -> Var:
+        """A view of what is beside a widened value, below its own casts where it has some."""
+        (type_,) = OPS[equation.op.name].types([one.type for one in equation.inputs], equation.params)
+        output = Var(self.names.fresh(), type_)
+        self._view(replace(equation, outputs=(output,)))
+        return output
 
     # Elementwise operations
 
@@ -161,13 +211,13 @@ class _Pass:
         return equation.outputs[0].type.dtype.kind in OPS[equation.op.name].never_raises
 
     def _note_widened(self, equation: Equation) -> None:
-        """Note a cast to a wider dtype, and what is elementwise behind one with scalars alone beside it."""
+        """Note a cast to a wider dtype, and what is elementwise behind one with nothing as large beside it."""
         (output,) = equation.outputs
-        arrays = [one for one in equation.inputs if one.type.shape]
-        if self.widen or len(arrays) != 1 or arrays[0].type.shape != output.type.shape:
+        large = [one for one in dict.fromkeys(equation.inputs) if one.type.shape == output.type.shape]
+        if self.widen or equation.op.name not in _BROADCAST or not output.type.shape or len(large) != 1:
             return
-        before = self.widened.get(arrays[0], _Chain(arrays[0], ()))
-        is_wider = _bits(output.type) > _bits(before.core.type)
+        before = self.widened.get(large[0], _Chain(large[0], ()))
+        is_wider = _bits(output.type) > _bits(before.core.type) and self._never_raises(equation)
         if is_wider and (before.steps or equation.op.name == "astype") and len(before.steps) < _MOST:
             self.widened[output] = _Chain(before.core, (*before.steps, equation))
 
@@ -200,6 +250,7 @@ class _Pass:
             return False
         if type_ == output.type:
             self._append(equation, cores, output)
+            self._note_widened(self.equations[-1])
             return True
         step = next(step for chain in chains for step in chain.steps)
         core = self._append(equation, cores)
@@ -222,4 +273,4 @@ def _way(chain: _Chain) -> tuple[tuple[str, str], ...]:
 
 
 def _bits(type_: ArrayType) -> int:
-    return 8 * type_.dtype.numpy.itemsize
+    return type_.dtype.bits

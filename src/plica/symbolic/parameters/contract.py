@@ -8,12 +8,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from string import ascii_lowercase
 from typing import Any, ClassVar, final
 
 from plica.errors import ShapeError
 from plica.ir.ranges import ANYTHING, Range, combined
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, range_as
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, lacks_of_products, range_as
 
 _FOLD = "F"
 
@@ -42,7 +43,7 @@ class MatMulParameter(BinaryOp):
     """The product of two matrices."""
 
     range: ClassVar[Callable[..., Range | None]] = _of_product
-    terms: ClassVar[Callable[[Any], int]] = lambda op: int(op.in_shape1[1])
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: op.in_shape1[1])
 
     def infer_shape(self) -> Shape:
         """`(m, n)` from `(m, k)` and `(k, n)`."""
@@ -70,12 +71,9 @@ class LogMatMulExpParameter(BinaryOp):
         return xp.log_matmul_exp(arrays[0], xp.exp(logs), logs)
 
 
-@final
 @dataclass(frozen=True, slots=True, eq=False)
-class EinsumParameter(BinaryOp):
-    """An Einstein sum of two inputs; its letters are small."""
-
-    range: ClassVar[Callable[..., Range | None]] = range_as("einsum")
+class EinsumOp(BinaryOp):
+    """An operation on the pairs of entries that an Einstein sum of two inputs multiplies; its letters are small."""
 
     equation: str = field(kw_only=True)
 
@@ -91,16 +89,90 @@ class EinsumParameter(BinaryOp):
                 fits = fits and letter in ascii_lowercase and sizes.setdefault(letter, size) == size
         if not fits or any(letter not in sizes for letter in result) or len(dict.fromkeys(result)) != len(result):
             raise ShapeError(
-                f"EinsumParameter: the equation {self.equation!r} does not fit inputs of shape {shapes[0]} and "
+                f"{type(self).__name__}: the equation {self.equation!r} does not fit inputs of shape {shapes[0]} and "
                 f"{shapes[1]}; write one small letter for each axis, and '->' before those of the result"
             )
         return tuple(sizes[letter] for letter in result)
 
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The letters of the inputs, and of the result."""
+        terms, _, result = self.equation.partition("->")
+        first, second = terms.split(",")
+        return first, second, result
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The size of each letter."""
+        first, second, _ = self.parts
+        return dict(zip(first + second, (*self.in_shape1, *self.in_shape2), strict=True))
+
+    @property
+    def summed(self) -> str:
+        """The letters that the result lacks, in the order of the inputs."""
+        first, second, result = self.parts
+        return "".join(letter for letter in dict.fromkeys(first + second) if letter not in result)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class EinsumParameter(EinsumOp):
+    """An Einstein sum of two inputs."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("einsum")
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: prod(op.sizes[one] for one in op.summed))
+
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The sum, fold by fold."""
-        terms, _, result = self.equation.partition("->")
-        folded = ",".join(_FOLD + term for term in terms.split(","))
-        return xp.einsum(f"{folded}->{_FOLD}{result}", *arrays)
+        first, second, result = self.parts
+        return xp.einsum(f"{_FOLD}{first},{_FOLD}{second}->{_FOLD}{result}", *arrays)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogEinsumExpParameter(EinsumOp):
+    """The logarithm of an Einstein sum of two inputs that are given as logarithms."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("log_einsum_exp")
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log(einsum(exp(x), exp(y))), fold by fold, as a product of matrices; right where the products underflow."""
+        first, second, result = self.parts
+        x, first = _summed_alone(xp, arrays[0], first, second + result)
+        y, second = _summed_alone(xp, arrays[1], second, first + result)
+        inner = [letter for letter in self.summed if letter in first]
+        if not inner:
+            pairs = xp.add(_spread(xp, x, first, result), _spread(xp, y, second, result))
+            return xp.broadcast_to(pairs, (arrays[0].shape[0], *self.shape))
+        folds = [letter for letter in result if letter in first and letter in second]
+        rows, columns = ([one for one in letters if one not in (*folds, *inner)] for letters in (first, second))
+        left, right = _matrices(xp, x, first, (folds, rows, inner)), _matrices(xp, y, second, (folds, columns, inner))
+        shape = (x.shape[0], *(self.sizes[letter] for letter in (*folds, *rows, *columns)))
+        found = xp.reshape(xp.log_matmul_exp(left, xp.exp(right), right), shape)
+        return xp.einsum(f"{_FOLD}{''.join((*folds, *rows, *columns))}->{_FOLD}{result}", found)
+
+
+def _summed_alone(xp: Namespace, x: Array, letters: str, others: str) -> tuple[Array, str]:
+    """Logarithms summed over the letters that stand nowhere else; of a letter that comes twice the diagonal."""
+    once = "".join(dict.fromkeys(letters))
+    if once != letters:
+        x = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{once}", x)
+    alone = tuple(place for place, letter in enumerate(once, 1) if letter not in others)
+    return (xp.logsumexp(x, axis=alone), "".join(one for one in once if one in others)) if alone else (x, once)
+
+
+def _spread(xp: Namespace, x: Array, letters: str, result: str) -> Array:
+    """`x` with its axes in the order of the result, and axes of size 1 for the letters that it lacks."""
+    ordered = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{''.join(one for one in result if one in letters)}", x)
+    sizes = dict(zip(letters, x.shape[1:], strict=True))
+    return xp.reshape(ordered, (x.shape[0], *(sizes.get(letter, 1) for letter in result)))
+
+
+def _matrices(xp: Namespace, x: Array, letters: str, groups: tuple[list[str], ...]) -> Array:
+    """`x` with its axes in groups, each as one axis: `(F, folds, rows, inner)`."""
+    ordered = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{''.join(one for group in groups for one in group)}", x)
+    sizes = dict(zip(letters, x.shape[1:], strict=True))
+    return xp.reshape(ordered, (x.shape[0], *(prod(sizes[one] for one in group) for group in groups)))
 
 
 @final

@@ -6,14 +6,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, log, nan
+from math import inf, log
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from plica.errors import InputError, ShapeError
 from plica.ir.ranges import ANYTHING, Range, between
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound, lacks_of_products
 
 
 def _same_shape(op: BinaryOp) -> Shape:
@@ -63,7 +63,7 @@ class HadamardParameter(BinaryOp):
     """The product, entry by entry, of two inputs of one shape."""
 
     operation: ClassVar[str | None] = "multiply"
-    terms: ClassVar[Callable[[Any], int]] = lambda _: 1
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
 
     def infer_shape(self) -> Shape:
         """The shape of either."""
@@ -72,27 +72,6 @@ class HadamardParameter(BinaryOp):
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The product."""
         return xp.multiply(arrays[0], arrays[1])
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class SignedLogParameter(BinaryOp):
-    """The logarithm of numbers from themselves, which tell their sign, and from `log|x|`, right where they underflow.
-
-    A product that underflows keeps its sign: -0.0 of a size that is not 0 is a negative number.
-    """
-
-    range: ClassVar[Callable[..., Range | None]] = lambda op, number, size: size  # noqa: ARG005
-
-    def infer_shape(self) -> Shape:
-        """The shape of either."""
-        return _same_shape(self)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """`log|x|`, and NaN where x is negative."""
-        number, size = arrays
-        negative = xp.logical_and(xp.signbit(number), xp.greater(size, -inf))
-        return xp.where(negative, nan, size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,22 +128,11 @@ class LogParameter(EntrywiseOp):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class LogAbsParameter(EntrywiseOp):
-    """The natural logarithm of the size of real numbers: -inf at zero, where its derivative is taken to be 0."""
-
-    range: ClassVar[Callable[..., Range | None]] = lambda op, x: ANYTHING  # noqa: ARG005
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """log|x|."""
-        return xp.safe_log(xp.abs(arrays[0]))
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
 class SquareParameter(EntrywiseOp):
     """The square."""
 
     operation: ClassVar[str | None] = "square"
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The input times itself."""

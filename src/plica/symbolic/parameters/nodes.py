@@ -11,7 +11,7 @@ Nodes are compared by identity and do not know their inputs: the edges are in `P
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from numbers import Real
@@ -77,6 +77,19 @@ def range_as(operation: str) -> Callable[..., Range]:
     return lambda _, *inputs: OPS[operation].range_of(inputs, {})
 
 
+def lacks_of_products(terms: Callable[[Any], int]) -> Callable[..., float]:
+    """For the column `lacks`: entries that sum so many products of an entry of the first input and one of the last."""
+
+    def lacks(op: "ParameterOp", lacking: Sequence[float], most: Callable[[int], float]) -> float:
+        return terms(op) * (_times(lacking[0], most(-1)) + _times(lacking[-1], most(0)) + 1.0)
+
+    return lacks
+
+
+def _times(lacking: float, most: float) -> float:
+    return lacking * most if lacking and most else 0.0
+
+
 def _range_of_operation(op: "ParameterOp", *inputs: Range) -> Range | None:
     if op.operation is None:
         return None
@@ -95,13 +108,15 @@ class ParameterOp(ParameterNode):
             name this row apply to it. None if there is no such row.
         range: `op.range(*ranges)`: in which range the entries lie (`plica.ir.ranges`), for real inputs that lie in
             `ranges`; None where nothing is known, not even that the entries are real. By default what its row says.
-        terms: `op.terms()`: how many products of one entry of each input an entry sums; 0 if it is no such sum.
+        lacks: `op.lacks(lacking, most)`: how many smallest normal numbers an entry may lack where those of the inputs
+            lack `lacking` and those of input `i` are no larger than `most(i)`; infinite where nothing bounds it. By
+            default entries are chosen, joined or computed from one each, and lack what they lacked before.
     """
 
     input_range: ClassVar[tuple[int, int | None]] = (1, None)
     operation: ClassVar[str | None] = None
     range: ClassVar[Callable[..., Range | None]] = _range_of_operation
-    terms: ClassVar[Callable[[Any], int]] = lambda _: 0
+    lacks: ClassVar[Callable[..., float]] = lambda _, lacking, __: max(1.0, *lacking)
     shape: Shape = field(init=False)
 
     @property

@@ -8,11 +8,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from plica.errors import ShapeError
 from plica.ir.ranges import Range
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis, range_as
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis, lacks_of_products, range_as
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class KroneckerParameter(KroneckerOp):
     """The Kronecker product of two inputs of as many axes."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
-    terms: ClassVar[Callable[[Any], int]] = lambda _: 1
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The products of all pairs."""
@@ -98,7 +98,7 @@ class OuterProductParameter(OuterOp):
     """The product of every pair of entries along `axis`."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
-    terms: ClassVar[Callable[[Any], int]] = lambda _: 1
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The products."""

@@ -4,9 +4,10 @@
 ((3,), (2, 3))
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, final
+from math import inf
+from typing import Any, ClassVar, final
 
 from plica.ir.ranges import Range
 from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, check_axis, fold_axis, range_as
@@ -37,12 +38,19 @@ class ReduceSumParameter(ReduceOp):
         return xp.sum(arrays[0], axis=fold_axis(self.axis))
 
 
+def _lacks_of_product(op: Any, lacking: Sequence[float], most: Callable[[int], float]) -> float:
+    """Each factor and each product so far lacks something, which all other factors multiply."""
+    factors: int = op.in_shape[op.axis]
+    return factors * (lacking[0] + 1.0) if factors == 1 or most(0) <= 1 else inf
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ReduceProductParameter(ReduceOp):
     """The product along an axis."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("prod")
+    lacks: ClassVar[Callable[..., float]] = _lacks_of_product
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The product."""

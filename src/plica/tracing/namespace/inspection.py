@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
@@ -29,7 +28,7 @@ _KINDS: Mapping[str, Callable[[DType], bool]] = {
 
 
 def is_kind(dtype: DType, kind: Any) -> bool:
-    """Whether `dtype` is of a kind: its name in the standard, a dtype, or a tuple of them.
+    """Whether `dtype` is of a kind: its name in the standard, a dtype, or a tuple of them; `int4` is of no kind.
 
     Raises:
         DTypeError: There is no such kind.
@@ -40,7 +39,7 @@ def is_kind(dtype: DType, kind: Any) -> bool:
         return dtype == as_dtype(kind)
     if kind not in _KINDS:
         raise DTypeError(f"{kind!r} is no kind of dtypes; there are {', '.join(_KINDS)}.")
-    return _KINDS[kind](dtype)
+    return not dtype.is_storage and _KINDS[kind](dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,8 @@ def integer_info(dtype: DType) -> IntegerInfo:
     """
     if dtype.kind != "int":
         raise DTypeError(f"iinfo tells of integer dtypes, found {dtype.value}; see finfo.")
-    info = np.iinfo(dtype.value)
-    return IntegerInfo(info.bits, int(info.max), int(info.min), dtype)
+    least, most = dtype.limits
+    return IntegerInfo(dtype.bits, most, least, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +114,6 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: object = None, kind: Any = None) -> Mapping[str, DType]:  # noqa: ARG002 - alike everywhere
-        """All dtypes, or those of a kind, by name."""
-        return {dtype.value: dtype for dtype in DType if kind is None or is_kind(dtype, kind)}
+        """The dtypes that are computed with, all or those of a kind, by name."""
+        computed = (dtype for dtype in DType if not dtype.is_storage)
+        return {dtype.value: dtype for dtype in computed if kind is None or is_kind(dtype, kind)}

@@ -51,8 +51,8 @@ def _check(found: NDArray[Any], dtype: DType) -> None:
     if found.dtype.kind == "c" and dtype.kind not in ("complex", "bool"):
         raise DTypeError(f"complex numbers do not fit {dtype.value}; take a complex dtype, or their real part.")
     if dtype.kind == "int" and found.dtype.kind in "iufO":
-        limits = np.iinfo(dtype.value)
-        outside = found[~((found >= limits.min) & (found <= limits.max))]
+        least, most = dtype.limits
+        outside = found[~((found >= least) & (found <= most))]
         if outside.size:
             number = outside.reshape(-1).tolist()[0]
             check_range(number, dtype)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from plica.errors import ShapeError, TraceError
-from plica.ir.dtypes import DType, as_dtype, promote, scalar_dtype
+from plica.ir.dtypes import DType, as_dtype, promote, require_computed, scalar_dtype
 from plica.ir.program import Literal
 from plica.ir.sizes import SIZE_ARITHMETIC, SIZE_COMPARISONS, Dim, Size, as_size
 from plica.tracing.places import user_line
@@ -113,9 +113,8 @@ def _converted(value: Number, dtype: DType) -> Number:
         return value
     if dtype.kind == "float" or not np.isfinite(value):
         return value.real
-    bits = 8 * dtype.numpy.itemsize
-    wrapped = int(value.real) % (1 << bits)
-    return wrapped - (1 << bits) if wrapped > np.iinfo(dtype.numpy).max else wrapped
+    least, most = dtype.limits
+    return (int(value.real) - least) % (most - least + 1) + least
 
 
 def as_floating(name: str, value: Any) -> Any:
@@ -123,7 +122,10 @@ def as_floating(name: str, value: Any) -> Any:
     if is_number(value):
         return float(value) if isinstance(value, int) else value
     x = as_tracer(name, value)
-    return cast(x, DType.FLOAT64) if x.dtype.kind in ("bool", "int") else x
+    if x.dtype.kind not in ("bool", "int"):
+        return x
+    require_computed(x.dtype)
+    return cast(x, DType.FLOAT64)
 
 
 def elementwise(name: str, *values: Array) -> Any:

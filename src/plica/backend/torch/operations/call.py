@@ -78,8 +78,8 @@ class Row:
 
 
 def dtype_source(dtype: DType) -> str:
-    """The torch dtype as Python text."""
-    return f"torch.{dtype.value}"
+    """The torch dtype as Python text; that in which numbers are moved that are only stored in their own."""
+    return f"torch.{dtype.carrier.value}"
 
 
 def number_source(value: complex) -> str:

@@ -32,6 +32,13 @@ def _floor_divide(call: Call) -> str:
     return f"torch.div({call.tensor(0)}, {divisor}, rounding_mode='floor')"
 
 
+def _astype(call: Call) -> str:
+    dtype = call.params["dtype"]
+    if dtype.is_storage:
+        return f"kernels.{dtype.value}({call.tensor(0)})"
+    return f"{call.tensor(0)}.to({dtype_source(dtype)})"
+
+
 def _where(call: Call) -> str:
     if call.is_host(1) and call.is_host(2):  # torch would take its own default dtype
         return f"torch.where({call.tensors})"
@@ -45,7 +52,7 @@ ELEMENTWISE: dict[str, Row] = {
     "add": Row(_infix("+"), host="{} + {}", unsigned=Unsigned.MODULAR),
     "asin": Row(function("torch.asin")),
     "asinh": Row(function("torch.asinh")),
-    "astype": Row(lambda call: f"{call.tensor(0)}.to({dtype_source(call.params['dtype'])})"),
+    "astype": Row(_astype),
     "atan": Row(function("torch.atan")),
     "atan2": Row(function("torch.atan2")),
     "atanh": Row(function("torch.atanh")),

@@ -7,7 +7,7 @@ from plica.ir.program import Equation
 
 def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
     """`fbi,foi->fbo`: rows of the first against rows of the second."""
-    return len(result) == 3 and term[:2] == result[:2] and weighted == result[0] + result[2] + term[2:]
+    return len(term) == len(result) == 3 and term[:2] == result[:2] and weighted == result[0] + result[2] + term[2:]
 
 
 def _weight_of_einsum(equation: Equation) -> int | None:

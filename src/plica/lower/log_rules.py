@@ -1,0 +1,244 @@
+"""How the logarithm of an operation on parameters is computed from those of its inputs: tables of rules.
+
+A rule gets `add`, which puts an operation on nodes into the graph of logarithms, the operation, and its inputs as
+logarithms. Numbers that are not negative have their logarithms alone, others a size and a sign
+(`plica.symbolic.parameters.signed`).
+
+>>> from plica.symbolic.parameters import HadamardParameter
+>>> def add(op, *inputs):
+...     return f"{type(op).__name__}({', '.join(inputs)})"
+>>> product = HadamardParameter((2,), (2,))
+>>> LOG_RULES[HadamardParameter](add, product, [SignedLog("a"), SignedLog("b")])
+SignedLog(size='SumParameter(a, b)', sign=None)
+>>> LOG_RULES[HadamardParameter](add, product, [SignedLog("a", "s"), SignedLog("b", "t")])
+SignedLog(size='SumParameter(a, b)', sign='HadamardParameter(s, t)')
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf, log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from plica.symbolic.parameters import (
+    ClampParameter,
+    ClampSignParameter,
+    ClampSizeParameter,
+    ConcatParameter,
+    ConjugateParameter,
+    ConstantParameter,
+    EinsumParameter,
+    ExpParameter,
+    FlattenParameter,
+    HadamardParameter,
+    IndexParameter,
+    KroneckerParameter,
+    KroneckerSumParameter,
+    LogAddExpParameter,
+    LogEinsumExpParameter,
+    LogMatMulExpParameter,
+    LogSigmoidParameter,
+    LogSoftmaxParameter,
+    LogSoftplusParameter,
+    MatMulParameter,
+    MixingWeightParameter,
+    OuterProductParameter,
+    OuterSumParameter,
+    ParameterOp,
+    ReduceLSEParameter,
+    ReduceProductParameter,
+    ReduceSumParameter,
+    ScaledSigmoidParameter,
+    SigmoidParameter,
+    SignedLogParameter,
+    SoftmaxParameter,
+    SoftplusParameter,
+    SquareParameter,
+    StackParameter,
+    SumParameter,
+    SumSignParameter,
+    SumSizeParameter,
+)
+
+Node = Any
+Add = Callable[..., Node]
+
+
+class SignedLog(NamedTuple):
+    """The logarithms of a node's numbers.
+
+    Args:
+        size: Of their sizes.
+        sign: Their signs; None where `size` is all that there is to know: no number is negative.
+    """
+
+    size: Node
+    sign: Node | None = None
+
+
+Rule = Callable[[Add, Any, Sequence[SignedLog]], SignedLog]
+OnLogs = Callable[[Any], ParameterOp]
+
+
+def copied(op: ParameterOp) -> ParameterOp:
+    """A node of its own: nodes are compared by identity."""
+    return type(op)(*op.in_shapes, **op.config)
+
+
+def is_derived(op: Any) -> bool:
+    """Whether the logarithm of an operation is one of its input itself, by `OF_INPUT`."""
+    return type(op) in OF_INPUT and not (isinstance(op, ScaledSigmoidParameter) and op.vmin != 0)
+
+
+def _of_input(kind: type[ParameterOp]) -> Callable[[Add, Any, Node], Node]:
+    return lambda add, op, source: add(kind(*op.in_shapes, **op.config), source)
+
+
+def _of_scaled_sigmoid(add: Add, op: Any, source: Node) -> Node:
+    most = ConstantParameter(*op.shape, value=log(op.vmax))
+    return add(SumParameter(op.shape, op.shape), add(LogSigmoidParameter(op.shape), source), most)
+
+
+OF_INPUT: dict[type[Any], Callable[[Add, Any, Node], Node]] = {
+    SoftmaxParameter: _of_input(LogSoftmaxParameter),
+    ExpParameter: lambda add, op, source: source,  # noqa: ARG005
+    SigmoidParameter: _of_input(LogSigmoidParameter),
+    SoftplusParameter: _of_input(LogSoftplusParameter),
+    ScaledSigmoidParameter: _of_scaled_sigmoid,
+}
+"""The logarithm of an operation whose numbers are never negative, from its input."""
+
+
+def _signs(inputs: Sequence[SignedLog], op: ParameterOp) -> list[Node] | None:
+    """The signs of all inputs of an operation; None where none has one."""
+    if all(one.sign is None for one in inputs):
+        return None
+    pairs = zip(inputs, op.in_shapes, strict=True)
+    return [ConstantParameter(*shape, value=1.0) if one.sign is None else one.sign for one, shape in pairs]
+
+
+def _product(on_logs: OnLogs) -> Rule:
+    """Sizes by an operation on logarithms, signs by the operation itself."""
+
+    def rule(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
+        signs = _signs(inputs, op)
+        size = add(on_logs(op), *(one.size for one in inputs))
+        return SignedLog(size, None if signs is None else add(copied(op), *signs))
+
+    return rule
+
+
+def _total(on_logs: OnLogs, terms: Callable[[Add, Any, list[Node], bool], tuple[Node, int]]) -> Rule:
+    """Sums of numbers that are not negative by an operation on logarithms, others by their terms along one axis.
+
+    Args:
+        on_logs: The operation.
+        terms: From `add`, the operation and the signs of its inputs, or the sizes where the last argument is true,
+            those of the terms, and the axis along which they lie.
+    """
+
+    def rule(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
+        signs, sizes = _signs(inputs, op), [one.size for one in inputs]
+        if signs is None:
+            return SignedLog(add(on_logs(op), *sizes))
+        size, axis = terms(add, op, sizes, True)
+        sign, _ = terms(add, op, signs, False)
+        of_sum = (
+            add(kind(size.shape, sign.shape, axis=axis), size, sign) for kind in (SumSizeParameter, SumSignParameter)
+        )
+        return SignedLog(*of_sum)
+
+    return rule
+
+
+def _side_by_side(add: Add, op: Any, given: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
+    return add(StackParameter(*op.in_shapes), *given), -1
+
+
+def _as_they_are(add: Add, op: Any, given: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
+    return given[0], op.axis
+
+
+def _products(add: Add, op: Any, given: list[Node], of_logs: bool) -> tuple[Node, int]:
+    """The products that an Einstein sum adds, along a last axis."""
+    matrices = isinstance(op, MatMulParameter)
+    einsum = EinsumParameter(*op.in_shapes, equation="mk,kn->mn") if matrices else op
+    kind = LogEinsumExpParameter if of_logs else EinsumParameter
+    each = add(kind(*op.in_shapes, equation=einsum.equation + einsum.summed), *given)
+    axes = len(each.shape), len(einsum.summed)
+    if axes[1] < 2:
+        return each, -1
+    return add(FlattenParameter(each.shape, start=axes[0] - axes[1], end=axes[0] - 1), each), -1
+
+
+def _einsum(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
+    return (_EINSUM if op.summed else _EINSUM_OF_ONE)(add, op, inputs)
+
+
+def _log_einsum(op: Any) -> ParameterOp:
+    return LogEinsumExpParameter(*op.in_shapes, equation=op.equation)
+
+
+_EINSUM = _total(_log_einsum, _products)
+_EINSUM_OF_ONE = _product(_log_einsum)
+
+
+def _clamp(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
+    """A clamp around 0, or to positive numbers: of negative ones that takes no notice but that they are below."""
+    (given,) = inputs
+    logs = given.size
+    if given.sign is not None:
+        if op.vmin is None or op.vmin < 0:
+            below, above = (inf if one is None else _log_of(abs(one)) for one in (op.vmin, op.vmax))
+            kinds = (ClampSizeParameter, ClampSignParameter)
+            return SignedLog(*(add(kind(op.shape, op.shape, below=below, above=above), *given) for kind in kinds))
+        logs = add(SignedLogParameter(op.shape, op.shape, positive_part=True), *given)
+    clamp = ClampParameter(op.shape, vmin=_log_bound(op.vmin), vmax=_log_bound(op.vmax))
+    return SignedLog(add(clamp, logs))
+
+
+def _log_bound(bound: float | None) -> float | None:
+    """The logarithm of a bound of numbers that are not negative."""
+    return None if bound is None else _log_of(max(bound, 0.0))
+
+
+def _log_of(number: float) -> float:
+    return log(number) if number > 0 else -inf
+
+
+def _square(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
+    (given,) = inputs
+    size = add(SumParameter(op.shape, op.shape), given.size, given.size)
+    return SignedLog(size, None if given.sign is None else add(copied(op), given.sign))
+
+
+def _mixing(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
+    """The zeros beside the diagonals have a logarithm too."""
+    size, sign = _moved(add, op, inputs)
+    units, arity = op.in_shape
+    beside = np.where(np.tile(np.eye(units, dtype=bool), arity), 0.0, -inf)
+    return SignedLog(add(SumParameter(op.shape, op.shape), size, ConstantParameter(*op.shape, value=beside)), sign)
+
+
+MOVED = (IndexParameter, ConcatParameter, FlattenParameter, ConjugateParameter)
+"""Operations that change no real number."""
+
+_moved = _product(copied)
+
+LOG_RULES: dict[type[Any], Rule] = {
+    HadamardParameter: _product(lambda op: SumParameter(*op.in_shapes)),
+    KroneckerParameter: _product(lambda op: KroneckerSumParameter(*op.in_shapes)),
+    OuterProductParameter: _product(lambda op: OuterSumParameter(*op.in_shapes, axis=op.axis)),
+    ReduceProductParameter: _product(lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis)),
+    SquareParameter: _square,
+    SumParameter: _total(lambda op: LogAddExpParameter(*op.in_shapes), _side_by_side),
+    ReduceSumParameter: _total(lambda op: ReduceLSEParameter(*op.in_shapes, axis=op.axis), _as_they_are),
+    MatMulParameter: _total(lambda op: LogMatMulExpParameter(*op.in_shapes), _products),
+    EinsumParameter: _einsum,
+    ClampParameter: _clamp,
+    MixingWeightParameter: _mixing,
+    **dict.fromkeys(MOVED, _moved),
+}
+
+PRODUCTS = (HadamardParameter, KroneckerParameter, OuterProductParameter, ReduceProductParameter, SquareParameter)
+"""Operations that underflow by themselves, whatever their inputs."""

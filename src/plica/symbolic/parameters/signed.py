@@ -1,0 +1,216 @@
+"""Numbers of any sign as `sign * exp(size)`: sums and products of them that underflow nowhere.
+
+A size is a finite logarithm, or -inf. A sign is 1, -1 or 0 to a rounding, and has the derivative of the number where
+the size does not: it is `x / |x|` with |x| taken for a constant, so that a factor of 0 has the gradient that it has in
+ordinary arithmetic. Products multiply signs and add sizes.
+
+>>> LogSizeParameter((2, 3)).shape, StackParameter((2, 3), (2, 3)).shape
+((2, 3), (2, 3, 2))
+>>> SumSizeParameter((2, 3), (2, 3), axis=0).shape
+(3,)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf, log, nan
+from typing import ClassVar, final
+
+import numpy as np
+
+from plica.errors import ShapeError
+from plica.ir.ranges import ANYTHING, Range
+from plica.symbolic.parameters.elementwise import EntrywiseOp
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis, fold_axis, range_as
+
+
+def log_size(xp: Namespace, x: Array) -> Array:
+    """The logarithm of |x| as a constant; 0 where x is 0, so that exp(-log|x|) is finite."""
+    limits = np.finfo(str(x.dtype))
+    size = xp.stop_gradient(xp.abs(x))
+    kept = xp.clip(size, float(limits.tiny), float(limits.max))
+    return xp.where(xp.greater(size, 0.0), xp.log(kept), 0.0)
+
+
+def sign(xp: Namespace, x: Array) -> Array:
+    """The quotient x / |x| with |x| as a constant; x itself where it is 0.
+
+    Where the quotient of a sum of some derivatives would overflow, as with `safe_log`, there is none.
+    """
+    size, least = xp.stop_gradient(xp.abs(x)), float(np.finfo(str(x.dtype)).tiny) * 2**10
+    small = xp.logical_and(xp.greater(size, 0.0), xp.less(size, least))
+    return xp.where(small, xp.stop_gradient(x), x) * xp.exp(-log_size(xp, x))
+
+
+def _anything(op: object, *ranges: Range) -> Range:  # noqa: ARG001
+    return ANYTHING
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogSizeParameter(EntrywiseOp):
+    """The sizes of real numbers: the logarithms of their absolute values, and 0 at zero, as constants."""
+
+    range: ClassVar[Callable[..., Range | None]] = _anything
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log|x|."""
+        return log_size(xp, arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SignParameter(EntrywiseOp):
+    """The signs of real numbers, with the derivatives of the numbers beside their `LogSizeParameter`."""
+
+    range: ClassVar[Callable[..., Range | None]] = _anything
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """X / |x|."""
+        return sign(xp, arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class StackParameter(BinaryOp):
+    """Two inputs of one shape side by side on a new last axis."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("concat")
+
+    def infer_shape(self) -> Shape:
+        """The shape of either, and 2."""
+        _require_one_shape(self)
+        return (*self.in_shape1, 2)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """Both inputs."""
+        return xp.stack(list(arrays), axis=-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedSumOp(BinaryOp):
+    """An operation on the sum along an axis of numbers that are given by their sizes and signs."""
+
+    range: ClassVar[Callable[..., Range | None]] = _anything
+
+    axis: int = field(default=-1, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The shape of either without `axis`."""
+        _require_one_shape(self)
+        check_axis(self, self.in_shape1, self.axis)
+        at = self.axis % len(self.in_shape1)
+        return self.in_shape1[:at] + self.in_shape1[at + 1 :]
+
+    def total(self, xp: Namespace, size: Array, sign: Array) -> tuple[Array, Array]:
+        """The sum divided by the exponential of a shift, and the shift: the largest size of a term that is not 0."""
+        axis = fold_axis(self.axis)
+        counted = xp.where(xp.equal(sign, 0.0), -inf, size)
+        limits = np.finfo(str(size.dtype))
+        largest, most = (xp.stop_gradient(xp.max(one, axis=axis, keepdims=True)) for one in (counted, size))
+        shift = xp.clip(xp.where(xp.greater(largest, -inf), largest, most), float(limits.min), float(limits.max))
+        # only what a sign of 0 multiplies can lie far above the shift
+        terms = sign * xp.exp(xp.clip(size - shift, max=log(float(limits.max)) / 2))
+        return xp.sum(terms, axis=axis), xp.squeeze(shift, axis=axis)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SumSizeParameter(SignedSumOp):
+    """The sizes of sums along an axis, as constants; from the sizes and the signs of the terms."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log|sum of sign * exp(size)|."""
+        total, shift = self.total(xp, arrays[0], arrays[1])
+        return log_size(xp, total) + shift
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SumSignParameter(SignedSumOp):
+    """The signs of sums along an axis, with the derivatives; from the sizes and the signs of the terms."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sum over its size."""
+        total, _ = self.total(xp, arrays[0], arrays[1])
+        return sign(xp, total)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedClampOp(BinaryOp):
+    """An operation on numbers that are clamped between bounds, and given by their sizes and signs.
+
+    Args:
+        below: The logarithm of the size of the lower bound, which is negative or 0.
+        above: The logarithm of the upper bound, which is positive or 0.
+    """
+
+    range: ClassVar[Callable[..., Range | None]] = _anything
+
+    below: float = field(default=inf, kw_only=True)
+    above: float = field(default=inf, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The shape of either."""
+        _require_one_shape(self)
+        return self.in_shape1
+
+    def bounds(self, xp: Namespace, size: Array, sign: Array) -> tuple[Array, Array]:
+        """The logarithm of the largest size that a number may have, and where it has a larger one."""
+        bound = xp.astype(xp.where(xp.less(sign, 0.0), self.below, self.above), size.dtype)
+        return bound, xp.logical_and(xp.not_equal(sign, 0.0), xp.greater(size, bound))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ClampSizeParameter(SignedClampOp):
+    """The sizes of clamped numbers."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The size, or that of the bound."""
+        bound, beyond = self.bounds(xp, arrays[0], arrays[1])
+        return xp.where(beyond, bound, arrays[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ClampSignParameter(SignedClampOp):
+    """The signs of clamped numbers, without a derivative where a bound stands for the number."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sign."""
+        _, beyond = self.bounds(xp, arrays[0], arrays[1])
+        return xp.where(beyond, xp.stop_gradient(arrays[1]), arrays[1])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedLogParameter(BinaryOp):
+    """The logarithm of numbers from their sizes and their signs.
+
+    Args:
+        positive_part: Whether a negative number is taken for 0; otherwise it has no logarithm.
+    """
+
+    range: ClassVar[Callable[..., Range | None]] = _anything
+
+    positive_part: bool = field(default=False, kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """The shape of either."""
+        _require_one_shape(self)
+        return self.in_shape1
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """log(sign) + size: -inf at zero, where the derivative is taken to be 0; NaN where the number is negative."""
+        size, given = arrays
+        found = xp.safe_log(xp.abs(given)) + size
+        negative = xp.logical_and(xp.less(given, 0.0), xp.greater(size, -inf))
+        return xp.where(negative, -inf if self.positive_part else nan, found)
+
+
+def _require_one_shape(op: BinaryOp) -> None:
+    if op.in_shape1 != op.in_shape2:
+        raise ShapeError(
+            f"{type(op).__name__}: expected two inputs of one shape, found {op.in_shape1} and {op.in_shape2}; "
+            "give a sign for each size"
+        )
