@@ -296,7 +296,9 @@ def test_a_limit_that_is_negative_is_refused() -> None:
 
 def test_the_report_says_what_happened_to_each_value() -> None:
     text = str(fold(MLP, ("w1",), ("b1", "w2")).report)
-    assert text.startswith("6 constant value(s): 6 folded, 0 cut, 0 postponed, 0 refused\nbytes: 160 before, 164 after")
+    assert text.startswith(
+        "6 constant value(s): 6 folded, 0 cut, 0 postponed, 0 by states, 0 refused\nbytes: 160 before, 164 after"
+    )
     assert ": folded, kept, 80 bytes" in text
     assert ": folded, only other folded values read it" in text
 

@@ -1,0 +1,397 @@
+r"""What is computed of a looked-up row and of constants alone is computed for each state instead, and looked up.
+
+    f(lookup(T, i), W)              -> lookup(f(T, W), i)                  f: row by row, as contractions are
+    f(take(T, i), W)                -> take(f(T, W), i)
+    f(where(m, c, lookup(T, i)), W) -> where(m, f(c, W), lookup(f(T, W), i))   m: of whole rows; c: one constant row
+    lookup(T, i)                    -> take(T', C * fold + i)              T': states first, so that a row is one run
+
+The new tables are constants. So a sum layer of an image circuit's pixels, its widest layer, goes from all calls. Rows
+are multiplied together with others than before: sums of I terms of a contraction may differ by I roundings.
+
+>>> from plica.ir.types import spec
+>>> from plica.passes.dead_code import eliminate_dead_code
+>>> from plica.passes.constants.origins import find_origins
+>>> from plica.tracing import namespace as xp
+>>> from plica.tracing.trace import trace
+>>> def embed(ids, table, weight):
+...     return xp.take(table, ids, axis=0, nonnegative=True) @ weight
+>>> program = trace(embed, spec("b", "int64"), spec((9, 4)), spec((4, 2)))
+>>> origins = find_origins(program, run_time=("table", "weight"))
+>>> print(eliminate_dead_code(by_states(program, origins).program))
+{ lambda ; {b:i64[]} ids:i64[b] table:f32[9,4] weight:f32[4,2] . let
+    d:f32[9,2] = matmul table weight
+    c:f32[b,2] = take[axis=0] d ids
+  in (c,) }
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
+from plica.ir.sizes import Dim
+from plica.ir.types import ArrayType, ShapedArray
+from plica.ops import ELEMENTWISE, OPS
+from plica.passes.constants.origins import Origins
+from plica.passes.replaced import names_of
+
+Rows = Mapping[int, int]
+"""The places of operands that are looked up, and the axis of each that its rows lie along."""
+
+LAYOUT, CONTRACTED = 1, 2
+"""What is done to a lookup: its table gets states first; and what reads its rows is applied to the table too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByStates:
+    """What the pass made.
+
+    Args:
+        program: The Program; what nothing reads any more is still there.
+        tables: The constants that it computes, and the lookup for which.
+        moved: The equations that are applied to a table now.
+    """
+
+    program: Program
+    tables: Mapping[Var, Var]
+    moved: Sequence[Equation]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Rows that are one constant row instead.
+
+    Args:
+        mask: Which, of size 1 along all axes that the index does not tell apart.
+        row: The constant.
+        is_first: Whether the row is taken where the mask holds, or where it does not.
+    """
+
+    mask: Operand
+    row: Operand
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A value whose rows are those of a table.
+
+    Args:
+        table: The value with all states in place of the rows.
+        row: The axis of the rows.
+        index: Which state each row has: `(B,)`, or `(F, B)` where each fold, along axis 0, has a table of its own.
+        root: The result of the lookup.
+        source: Where the value comes from.
+        original: The equation, if nothing was made of it.
+        choice: Where some rows are another one.
+    """
+
+    table: Operand
+    row: int
+    index: Operand
+    root: Var
+    source: str
+    original: Equation | None = None
+    choice: "_Choice | None" = None
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that an index tells apart."""
+        return (0, self.row) if self.has_folds else (self.row,)
+
+    @property
+    def has_folds(self) -> bool:
+        return len(self.index.type.shape) == 2
+
+
+def by_states(program: Program, origins: Origins, limits: Mapping[Var, int] | None = None) -> ByStates:
+    """The Program with operations on looked-up rows applied to the tables.
+
+    Args:
+        program: The Program.
+        origins: Where its values come from.
+        limits: What may be done to some lookups, told by their results: 0, `LAYOUT`, or by default `CONTRACTED`.
+    """
+    return _Pass(program, origins, {} if limits is None else limits).run()
+
+
+class _Pass:
+    """The Program under construction."""
+
+    def __init__(self, program: Program, origins: Origins, limits: Mapping[Var, int]) -> None:
+        self.program, self.limits = program, limits
+        self.foldable = origins.foldable(program)
+        given = (var for var in (*program.consts, *program.inputs) if origins.of[var].is_constant)
+        made = (var for one in self.foldable for var in one.outputs)
+        self.constant: dict[Operand, None] = dict.fromkeys((*given, *made))
+        self.looked: dict[Operand, _Looked] = {}
+        self.written: dict[Operand, None] = {}
+        self.places: dict[tuple[Operand, int], Operand] = {}
+        self.equations: list[Equation] = []
+        self.tables: dict[Var, Var] = {}
+        self.moved: list[Equation] = []
+        self.names = names_of(program)
+
+    def run(self) -> ByStates:
+        """Each equation as it is, or applied to a table; a looked-up value is written where something reads it."""
+        for equation in self.program.equations:
+            if equation in self.foldable or not self._is_looked_up(equation):
+                for one in equation.inputs:
+                    self._write(one)
+                self.equations.append(equation)
+        for one in self.program.outputs:
+            self._write(one)
+        return ByStates(replace(self.program, equations=tuple(self.equations)), self.tables, self.moved)
+
+    def _is_constant(self, operand: Operand) -> bool:
+        return isinstance(operand, Literal) or operand in self.constant
+
+    def _add(
+        self, name: str, inputs: Sequence[Operand], params: Mapping[str, Any], source: str, root: Var | None = None
+    ) -> tuple[Var, ...]:
+        """An equation of new variables; one of constants belongs to the lookup `root`."""
+        types = OPS[name].types([one.type for one in inputs], params)
+        outputs = tuple(Var(self.names.fresh(), type_) for type_ in types)
+        self.equations.append(Equation(OpRef(name), tuple(inputs), outputs, params, source))
+        if root is not None:
+            self.tables.update(dict.fromkeys(outputs, root))
+            self.constant.update(dict.fromkeys(outputs))
+        return outputs
+
+    # What is looked up
+
+    def _is_looked_up(self, equation: Equation) -> bool:
+        """Whether the results are looked up now."""
+        if equation.op.name in _LOOKUPS and self._is_root(equation):
+            return self._root(equation)
+        rows = {place: self.looked[one] for place, one in enumerate(equation.inputs) if one in self.looked}
+        if not rows:
+            return False
+        first = next(iter(rows.values()))
+        if self.limits.get(first.root, CONTRACTED) < CONTRACTED:
+            return False
+        if equation.op.name == "where" and len(rows) == 1 and self._chosen(equation, next(iter(rows)), first):
+            return True
+        if any(not _is_alike_choice(one, first) for one in rows.values()):
+            return False
+        rest = (one for place, one in enumerate(equation.inputs) if place not in rows)
+        return all(map(self._is_constant, rest)) and self._applied(equation, rows, first)
+
+    def _is_root(self, equation: Equation) -> bool:
+        table, index = equation.inputs
+        is_known = all(isinstance(dim, int) for dim in table.type.shape)
+        return is_known and self._is_constant(table) and not self._is_constant(index)
+
+    def _root(self, equation: Equation) -> bool:
+        (output,), (table, index) = equation.outputs, equation.inputs
+        if not self.limits.get(output, CONTRACTED):
+            return False
+        if equation.op.name == "take":
+            row = equation.params["axis"] % len(table.type.shape)
+            self.looked[output] = _Looked(table, row, index, output, equation.source, equation)
+            return True
+        (first,) = self._add("permute_dims", (table,), {"axes": (0, 2, 1)}, equation.source, output)
+        self.looked[output] = _Looked(first, 1, index, output, equation.source)
+        return True
+
+    def _applied(self, equation: Equation, rows: Mapping[int, _Looked], first: _Looked) -> bool:
+        rule = _ROW_BY_ROW.get(equation.op.name)
+        found = None if rule is None else rule(equation, {place: one.row for place, one in rows.items()})
+        if found is None or not all(
+            self._keeps_index(var.type, row, first) for var, row in zip(equation.outputs, found, strict=True)
+        ):
+            return False
+
+        def applied(change: Callable[[_Looked], Operand]) -> tuple[Var, ...]:
+            inputs = [change(rows[place]) if place in rows else one for place, one in enumerate(equation.inputs)]
+            return self._add(equation.op.name, inputs, equation.params, equation.source, first.root)
+
+        choices: list[_Choice | None] = [None] * len(found)
+        if first.choice is not None:
+            others = applied(_other)
+            choices = [replace(first.choice, row=other) for other in others]
+        tables = applied(lambda one: one.table)
+        for var, table, row, choice in zip(equation.outputs, tables, found, choices, strict=True):
+            self.looked[var] = _Looked(table, row, first.index, first.root, equation.source, choice=choice)
+        self.moved.append(equation)
+        return True
+
+    def _keeps_index(self, type_: ArrayType, row: int, first: _Looked) -> bool:
+        """Whether the index has one number for each row of a result, and each of its folds."""
+        index = first.index.type.shape
+        return type_.shape[row] == index[-1] and (not first.has_folds or (row == 1 and type_.shape[0] == index[0]))
+
+    def _chosen(self, equation: Equation, place: int, looked: _Looked) -> bool:
+        """Whether a choice between a looked-up row and one constant row is looked up now."""
+        mask, (output,) = equation.inputs[0], equation.outputs
+        if not place or looked.choice is not None or mask in self.looked:
+            return False
+        other, shape = equation.inputs[3 - place], output.type.shape
+        asked = tuple(size if axis in looked.kept else 1 for axis, size in enumerate(shape))
+        row = tuple(1 if axis == looked.row else size for axis, size in enumerate(looked.table.type.shape))
+        if mask.type.shape != asked or other.type.shape != row or not self._is_constant(other):
+            return False
+        if not self._keeps_index(output.type, looked.row, looked) or len(shape) != len(row):
+            return False
+        self._write(mask)
+        choice = _Choice(mask, other, is_first=place == 2)
+        self.looked[output] = replace(looked, choice=choice, original=None, source=equation.source)
+        self.moved.append(equation)
+        return True
+
+    # Where rows are read
+
+    def _write(self, operand: Operand) -> None:
+        """Write the lookup of a value, once."""
+        looked = self.looked.get(operand)
+        if looked is None or operand in self.written or not isinstance(operand, Var):
+            return
+        self.written[operand] = None
+        self._write(looked.index)
+        choice = looked.choice
+        if looked.original is not None:
+            self.equations.append(looked.original)
+        elif choice is None:
+            self._write_rows(operand, looked)
+        else:
+            rows = Var(self.names.fresh(), operand.type)
+            self._write_rows(rows, looked)
+            shape = tuple(size if axis in looked.kept else 1 for axis, size in enumerate(rows.type.shape))
+            mask = choice.mask
+            if mask.type.shape != shape:
+                (mask,) = self._add("reshape", (mask,), {"shape": shape}, looked.source)
+            inputs = (mask, choice.row, rows) if choice.is_first else (mask, rows, choice.row)
+            self.equations.append(Equation(OpRef("where"), inputs, (operand,), {}, looked.source))
+
+    def _write_rows(self, output: Var, looked: _Looked) -> None:
+        """The rows of a table; those of all folds as one, in which fold f has the states from C f on."""
+        source = looked.source
+        if not looked.has_folds:
+            inputs = looked.table, looked.index
+            self.equations.append(Equation(OpRef("take"), inputs, (output,), {"axis": looked.row}, source))
+            return
+        folds, states, *rest = looked.table.type.shape
+        (flat,) = self._add("reshape", (looked.table,), {"shape": (folds * states, *rest)}, source, looked.root)
+        place = self._place(looked, int(folds), int(states))
+        (rows,) = self._add("take", (flat, place), {"axis": 0}, source)
+        self.equations.append(Equation(OpRef("reshape"), (rows,), (output,), {"shape": output.type.shape}, source))
+
+    def _place(self, looked: _Looked, folds: int, states: int) -> Operand:
+        """The row of each fold and index in the one table."""
+        index, source, root = looked.index, looked.source, looked.root
+        if (index, states) not in self.places:
+            dtype = index.type.dtype
+            if dtype != DType.INT64:  # the number of a row may be larger than that of any state
+                (index,) = self._add("astype", (index,), {"dtype": DType.INT64}, source)
+            (number,) = self._add("arange", (), {"size": folds, "dtype": DType.INT64}, source, root)
+            times = Literal(states, ShapedArray((), DType.INT64))
+            (start,) = self._add("multiply", (number, times), {}, source, root)
+            (column,) = self._add("reshape", (start,), {"shape": (folds, 1)}, source, root)
+            (moved,) = self._add("add", (index, column), {}, source)
+            size: Dim = folds * index.type.shape[1]
+            (place,) = self._add("reshape", (moved,), {"shape": (size,)}, source)
+            self.places[looked.index, states] = place
+        return self.places[looked.index, states]
+
+
+def _other(looked: _Looked) -> Operand:
+    assert looked.choice is not None, "asked where all operands have one"
+    return looked.choice.row
+
+
+def _is_alike_choice(one: _Looked, other: _Looked) -> bool:
+    """Whether two values have rows of the same states, or the constant one, in the same places."""
+    if one.index is not other.index or (one.choice is None) != (other.choice is None):
+        return False
+    if one.choice is None or other.choice is None:
+        return True
+    return one.choice.mask is other.choice.mask and one.choice.is_first == other.choice.is_first
+
+
+# Which operations go row by row: the axis of the rows of each result, or None
+
+
+def _is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
+    """Whether a constant is alike for all rows, where it meets an array of some rank with rows along an axis."""
+    place = row - rank
+    return len(shape) < -place or shape[place] == 1
+
+
+def _each(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    (output,) = equation.outputs
+    if output.type.dtype.kind not in OPS[equation.op.name].never_raises:
+        return None  # at a state that no data has it would raise
+    places = {row - len(equation.inputs[place].type.shape) for place, row in rows.items()}
+    rank = len(output.type.shape)
+    row = rank + min(places)
+    rest = (one for place, one in enumerate(equation.inputs) if place not in rows)
+    is_alike = len(places) == 1 and all(_is_alike(one.type.shape, rank, row) for one in rest)
+    return (row,) if is_alike else None
+
+
+def _matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    a, b = equation.inputs
+    if dict(rows) != {0: len(a.type.shape) - 2}:
+        return None
+    return (len(equation.outputs[0].type.shape) - min(2, len(b.type.shape)),)
+
+
+def _log_matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    num_weights = 1 if equation.params.get("logs") is None else 2
+    inputs = equation.inputs[:-num_weights]
+    row = len(inputs[0].type.shape) - 2
+    return (row,) if dict(rows) == dict.fromkeys(range(len(inputs)), row) else None
+
+
+def _einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    left, _, result = equation.params["equation"].replace(" ", "").partition("->")
+    terms = left.split(",")
+    if any(place >= len(terms) for place in rows):
+        return None
+    letters = {terms[place][row] for place, row in rows.items()}
+    letter = min(letters)
+    others = "".join(term for place, term in enumerate(terms) if place not in rows)
+    if len(letters) > 1 or letter not in result or letter in others:
+        return None
+    if any(terms[place].count(letter) > 1 for place in rows):
+        return None
+    # folds stay where they are, axis 0 of all
+    return (result.index(letter),) if all(terms[place][:row] == result[:row] for place, row in rows.items()) else None
+
+
+def _log_einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    num_values = len(equation.params["equation"].split(",")) - 1
+    return _einsum(equation, rows) if all(place < num_values for place in rows) else None
+
+
+def _reduction(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    (row,) = rows.values()
+    axes = equation.params["axis"]
+    if row in axes:
+        return None
+    return (row if equation.params["keepdims"] else row - sum(axis < row for axis in axes),)
+
+
+def _along_one(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    (row,) = rows.values()
+    rank = len(equation.inputs[0].type.shape)
+    return None if equation.params["axis"] % rank == row else (row,)
+
+
+def _rescale(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    (row,) = rows.values()
+    return None if row == len(equation.inputs[0].type.shape) - 1 else (row, row)
+
+
+_LOOKUPS = ("lookup", "take")
+_ROW_BY_ROW: Mapping[str, Callable[[Equation, Rows], tuple[int, ...] | None]] = {
+    **{row.name: _each for row in ELEMENTWISE},
+    "matmul": _matmul,
+    "einsum": _einsum,
+    "log_matmul_exp": _log_matmul,
+    "log_einsum_exp": _log_einsum,
+    **dict.fromkeys(("sum", "prod", "max", "min", "mean", "logsumexp"), _reduction),
+    **dict.fromkeys(("softmax", "log_softmax"), _along_one),
+    "rescale": _rescale,
+}
