@@ -146,7 +146,7 @@ class InputData:
         reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)
         whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
-        return tuple(xp.where(whole, other, one) for one, other in zip(value, reduced, strict=True))
+        return semiring.choose(xp, whole, value, reduced)
 
     def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
         """The variables of a group, `(F, B, num_variables)`, in the dtype of their domain."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import plica
+import plica.numpy as pnp
 from plica.ir.text import parse_program
 from plica.ops import OPS
 from plica.passes.constants.fold import fold
@@ -185,6 +186,65 @@ def test_narrow_indices_are_widened_before_they_count_all_tables() -> None:
     given = {"x": np.full((60, 3), 8, "int8"), "t": np.arange(60.0 * 2 * 9).reshape(60, 2, 9)}
     (found,) = run_folded(folding, given)
     np.testing.assert_array_equal(found, given["t"][:, None, :, 8].repeat(3, 1))
+
+
+GATHERED = {
+    "rows of the last axis": ("k:f64[b,4] = gather[axes=(1,)] t x", ["gather"]),
+    "rows of the first axis": (
+        "l:f64[9,4] = permute_dims[axes=(1,0)] t\n k:f64[b,4] = gather[axes=(0,)] l x",
+        ["gather"],
+    ),
+    "taken": (
+        "l:f64[4,b] = take[axis=1] t x\n k:f64[b,4] = permute_dims[axes=(1,0)] l",
+        ["take", "permute_dims", "matmul"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GATHERED)
+def test_rows_of_one_table_may_be_gathered_from_either_end(name) -> None:
+    lines, expected = GATHERED[name]
+    text = f"""{{ lambda ; {{b:i64[]}} x:i64[b] t:f64[4,9] w:f64[4,2] . let
+        {lines}
+        r:f64[b,2] = matmul k w
+      in (r,) }}"""
+    program = parse_program(text, OPS)
+    folding = fold(program, run_time=("t", "w"))
+    assert _at_each_call(folding) == expected
+    given = {"x": np.asarray([1, 0, 8, 8]), "t": np.arange(36.0).reshape(4, 9), "w": np.arange(8.0).reshape(4, 2)}
+    (found,) = run_folded(folding, given)
+    np.testing.assert_array_equal(found, given["t"].T[given["x"]] @ given["w"])
+
+
+def test_indices_below_zero_count_from_the_end_of_any_table() -> None:
+    program = plica.trace(
+        lambda ids, t, w: pnp.take(t, ids, axis=0) @ w,
+        plica.spec(("b",), "int64"),
+        plica.spec((9, 4)),
+        plica.spec((4, 2)),
+    )
+    folding = fold(program, run_time=("t", "w"))
+    assert _at_each_call(folding) == ["gather"]
+    given = {
+        "ids": np.asarray([-1, 0, -9]),
+        "t": np.arange(36, dtype="float32").reshape(9, 4),
+        "w": np.ones((4, 2), "float32"),
+    }
+    (found,) = run_folded(folding, given)
+    np.testing.assert_array_equal(found, given["t"][given["ids"]] @ given["w"])
+
+
+def test_rows_of_several_axes_are_left() -> None:
+    text = """{ lambda ; {b:i64[]} x:i64[b,2] t:f64[9,4] w:f64[4,2] . let
+        k:f64[b,2,4] = gather[axes=(0,)] t x
+        r:f64[b,2,2] = matmul k w
+      in (r,) }"""
+    assert _at_each_call(fold(parse_program(text, OPS), run_time=("t", "w"))) == ["gather", "matmul"]
+    pairs = """{ lambda ; {b:i64[]} x:i64[b] y:i64[b] t:f64[9,4,3] w:f64[3,2] . let
+        k:f64[b,3] = gather[axes=(0,1)] t x y
+        r:f64[b,2] = matmul k w
+      in (r,) }"""
+    assert _at_each_call(fold(parse_program(pairs, OPS), run_time=("t", "w"))) == ["gather", "matmul"]
 
 
 def _embedding(num_states: int, wide: int):

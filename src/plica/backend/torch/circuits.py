@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, final
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
 
-from plica.backend.torch.constants import CircuitConstants
+from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.explain import explain, explain_layer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
+_BOUNDED_FROM = 2**16  # the same of numbers whose bounds depend on weights alone: log space is as fast below
 _INPUTS = ("bool", "int", "float")
 
 
@@ -78,6 +80,7 @@ class TorchCircuit(nn.Module):
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
+        self._doubted: dict[Key, ReferenceType[Ready]] = {}  # whose constants prove nothing
         self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
         unfold_states(self)
 
@@ -170,6 +173,9 @@ class TorchCircuit(nn.Module):
 
     def _score(self, x: Tensor) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
+        bounded = self._bounded(x)
+        if bounded is not None:
+            return bounded
         if not self._may_scale(x):
             return self._exact(x)
         result: Tensor
@@ -183,6 +189,29 @@ class TorchCircuit(nn.Module):
         if not bool((result.detach()[rows] < torch.inf).all()):
             return self._exact(x)  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
         return result.index_copy(0, rows, self._exact(x[rows]))
+
+    def _bounded(self, x: Tensor) -> Tensor | None:
+        """The result in numbers that constant weights prove right for all rows; None where they do not."""
+        attempt = self._semiring.attempt
+        if attempt is None or attempt.of_constants is None or self.training:
+            return None
+        if x.device.type not in attempt.devices or is_abstract(x) or len(x) * self._num_activations < _BOUNDED_FROM:
+            return None
+        key = (attempt.of_constants.name, x.dtype, self.dtype)
+        if key not in self._lowered:
+            self._keep_constants(self._lower(key))
+        lowered = self._lowered[key]
+        if lowered.program.results[1].type.shape != (1,):
+            return None  # bounds that follow the rows: another carrier has tighter ones
+        ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
+        if ready is None or (key in self._doubted and self._doubted[key]() is ready):
+            return None
+        result: Tensor
+        result, trusted = ready(x)
+        if bool(trusted):
+            return result
+        self._doubted[key] = ref(ready)
+        return None
 
     def _may_scale(self, x: Tensor) -> bool:
         """Whether another carrier comes first: the semiring names one for this device, and there is enough data."""
@@ -279,6 +308,7 @@ class TorchCircuit(nn.Module):
             "_weights": None,
             "queries": {},
             "constants": self.constants.renewed(),
+            "_doubted": {},
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:
@@ -307,7 +337,8 @@ class TorchCircuit(nn.Module):
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
             found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
             attempt = self._semiring.attempt
-            semiring = self._semiring if attempt is None or name == self._semiring.name else attempt.carrier
+            carriers = (self._semiring, *(() if attempt is None else attempt.carriers))
+            semiring = next(one for one in carriers if one.name == name)
             self._lowered[key] = lower_score(self._folded, semiring, real, kind, found)
         return self._lowered[key]
 
@@ -317,10 +348,14 @@ class TorchCircuit(nn.Module):
         if key in self._runs:
             return
         lowered = self._lower(key)
+        self._keep_constants(lowered)
+        self._runs[key] = emit(lowered.program)
+
+    def _keep_constants(self, lowered: Lowered) -> None:
+        """Put the arrays that a Program captures, and that nobody changes, among the leaves."""
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Constant):
                 self.leaves.keep(var.name, captured)
-        self._runs[key] = emit(lowered.program)
 
     def _constant(self, x: Tensor | None) -> Tensor:
         if x is not None:

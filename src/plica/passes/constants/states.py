@@ -32,13 +32,12 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType, ShapedArray
-from plica.ops import ELEMENTWISE, OPS
+from plica.ops import OPS
 from plica.passes.constants.origins import Origins
+from plica.passes.constants.row_by_row import row_by_row
 from plica.passes.replaced import names_of
 
-Rows = Mapping[int, int]
-"""The places of operands that are looked up, and the axis of each that its rows lie along."""
-
+_LOOKUPS = ("lookup", "take", "gather")
 LAYOUT, CONTRACTED = 1, 2
 """What is done to a lookup: its table gets states first; and what reads its rows is applied to the table too."""
 
@@ -80,7 +79,8 @@ class _Looked:
     Args:
         table: The value with all states in place of the rows.
         row: The axis of the rows.
-        index: Which state each row has: `(B,)`, or `(F, B)` where each fold, along axis 0, has a table of its own.
+        index: Which state each row has: `(B,)`; of "lookup" `(F, B)`, as each fold, along axis 0, has its own table.
+        by: The operation that looks up.
         root: The result of the lookup.
         source: Where the value comes from.
         original: The equation, if nothing was made of it.
@@ -90,6 +90,7 @@ class _Looked:
     table: Operand
     row: int
     index: Operand
+    by: str
     root: Var
     source: str
     original: Equation | None = None
@@ -102,7 +103,7 @@ class _Looked:
 
     @property
     def has_folds(self) -> bool:
-        return len(self.index.type.shape) == 2
+        return self.by == "lookup"
 
 
 def by_states(program: Program, origins: Origins, limits: Mapping[Var, int] | None = None) -> ByStates:
@@ -179,25 +180,32 @@ class _Pass:
         return all(map(self._is_constant, rest)) and self._applied(equation, rows, first)
 
     def _is_root(self, equation: Equation) -> bool:
-        table, index = equation.inputs
+        table, index, *others = equation.inputs
+        if others:
+            return False
         is_known = all(isinstance(dim, int) for dim in table.type.shape)
-        return is_known and self._is_constant(table) and not self._is_constant(index)
+        has_rows = equation.op.name == "lookup" or len(index.type.shape) == 1
+        return is_known and has_rows and self._is_constant(table) and not self._is_constant(index)
 
     def _root(self, equation: Equation) -> bool:
         (output,), (table, index) = equation.outputs, equation.inputs
         if not self.limits.get(output, CONTRACTED):
             return False
-        if equation.op.name == "take":
-            row = equation.params["axis"] % len(table.type.shape)
-            self.looked[output] = _Looked(table, row, index, output, equation.source, equation)
+        name, rank = equation.op.name, len(table.type.shape)
+        if name == "lookup":
+            (table,) = self._add("permute_dims", (table,), {"axes": (0, 2, 1)}, equation.source, output)
+            self.looked[output] = _Looked(table, 1, index, name, output, equation.source)
             return True
-        (first,) = self._add("permute_dims", (table,), {"axes": (0, 2, 1)}, equation.source, output)
-        self.looked[output] = _Looked(first, 1, index, output, equation.source)
+        row = (equation.params["axis"] if name == "take" else equation.params["axes"][0]) % rank
+        if name == "gather" and row:  # which puts rows first
+            axes = (row, *(axis for axis in range(rank) if axis != row))
+            (table,) = self._add("permute_dims", (table,), {"axes": axes}, equation.source, output)
+            row = 0
+        self.looked[output] = _Looked(table, row, index, name, output, equation.source, equation)
         return True
 
     def _applied(self, equation: Equation, rows: Mapping[int, _Looked], first: _Looked) -> bool:
-        rule = _ROW_BY_ROW.get(equation.op.name)
-        found = None if rule is None else rule(equation, {place: one.row for place, one in rows.items()})
+        found = row_by_row(equation, {place: one.row for place, one in rows.items()})
         if found is None or not all(
             self._keeps_index(var.type, row, first) for var, row in zip(equation.outputs, found, strict=True)
         ):
@@ -213,14 +221,16 @@ class _Pass:
             choices = [replace(first.choice, row=other) for other in others]
         tables = applied(lambda one: one.table)
         for var, table, row, choice in zip(equation.outputs, tables, found, choices, strict=True):
-            self.looked[var] = _Looked(table, row, first.index, first.root, equation.source, choice=choice)
+            self.looked[var] = _Looked(table, row, first.index, first.by, first.root, equation.source, choice=choice)
         self.moved.append(equation)
         return True
 
     def _keeps_index(self, type_: ArrayType, row: int, first: _Looked) -> bool:
         """Whether the index has one number for each row of a result, and each of its folds."""
         index = first.index.type.shape
-        return type_.shape[row] == index[-1] and (not first.has_folds or (row == 1 and type_.shape[0] == index[0]))
+        if first.has_folds:
+            return row == 1 and type_.shape[:2] == index
+        return type_.shape[row] == index[0] and (first.by == "take" or row == 0)
 
     def _chosen(self, equation: Equation, place: int, looked: _Looked) -> bool:
         """Whether a choice between a looked-up row and one constant row is looked up now."""
@@ -269,7 +279,8 @@ class _Pass:
         source = looked.source
         if not looked.has_folds:
             inputs = looked.table, looked.index
-            self.equations.append(Equation(OpRef("take"), inputs, (output,), {"axis": looked.row}, source))
+            params = {"axis": looked.row} if looked.by == "take" else {"axes": (0,)}
+            self.equations.append(Equation(OpRef(looked.by), inputs, (output,), params, source))
             return
         folds, states, *rest = looked.table.type.shape
         (flat,) = self._add("reshape", (looked.table,), {"shape": (folds * states, *rest)}, source, looked.root)
@@ -302,96 +313,8 @@ def _other(looked: _Looked) -> Operand:
 
 def _is_alike_choice(one: _Looked, other: _Looked) -> bool:
     """Whether two values have rows of the same states, or the constant one, in the same places."""
-    if one.index is not other.index or (one.choice is None) != (other.choice is None):
+    if one.index is not other.index or one.by != other.by or (one.choice is None) != (other.choice is None):
         return False
     if one.choice is None or other.choice is None:
         return True
     return one.choice.mask is other.choice.mask and one.choice.is_first == other.choice.is_first
-
-
-# Which operations go row by row: the axis of the rows of each result, or None
-
-
-def _is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
-    """Whether a constant is alike for all rows, where it meets an array of some rank with rows along an axis."""
-    place = row - rank
-    return len(shape) < -place or shape[place] == 1
-
-
-def _each(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
-    (output,) = equation.outputs
-    if output.type.dtype.kind not in OPS[equation.op.name].never_raises:
-        return None  # at a state that no data has it would raise
-    places = {row - len(equation.inputs[place].type.shape) for place, row in rows.items()}
-    rank = len(output.type.shape)
-    row = rank + min(places)
-    rest = (one for place, one in enumerate(equation.inputs) if place not in rows)
-    is_alike = len(places) == 1 and all(_is_alike(one.type.shape, rank, row) for one in rest)
-    return (row,) if is_alike else None
-
-
-def _matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
-    a, b = equation.inputs
-    if dict(rows) != {0: len(a.type.shape) - 2}:
-        return None
-    return (len(equation.outputs[0].type.shape) - min(2, len(b.type.shape)),)
-
-
-def _log_matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
-    num_weights = 1 if equation.params.get("logs") is None else 2
-    inputs = equation.inputs[:-num_weights]
-    row = len(inputs[0].type.shape) - 2
-    return (row,) if dict(rows) == dict.fromkeys(range(len(inputs)), row) else None
-
-
-def _einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
-    left, _, result = equation.params["equation"].replace(" ", "").partition("->")
-    terms = left.split(",")
-    if any(place >= len(terms) for place in rows):
-        return None
-    letters = {terms[place][row] for place, row in rows.items()}
-    letter = min(letters)
-    others = "".join(term for place, term in enumerate(terms) if place not in rows)
-    if len(letters) > 1 or letter not in result or letter in others:
-        return None
-    if any(terms[place].count(letter) > 1 for place in rows):
-        return None
-    # folds stay where they are, axis 0 of all
-    return (result.index(letter),) if all(terms[place][:row] == result[:row] for place, row in rows.items()) else None
-
-
-def _log_einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
-    num_values = len(equation.params["equation"].split(",")) - 1
-    return _einsum(equation, rows) if all(place < num_values for place in rows) else None
-
-
-def _reduction(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
-    (row,) = rows.values()
-    axes = equation.params["axis"]
-    if row in axes:
-        return None
-    return (row if equation.params["keepdims"] else row - sum(axis < row for axis in axes),)
-
-
-def _along_one(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
-    (row,) = rows.values()
-    rank = len(equation.inputs[0].type.shape)
-    return None if equation.params["axis"] % rank == row else (row,)
-
-
-def _rescale(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
-    (row,) = rows.values()
-    return None if row == len(equation.inputs[0].type.shape) - 1 else (row, row)
-
-
-_LOOKUPS = ("lookup", "take")
-_ROW_BY_ROW: Mapping[str, Callable[[Equation, Rows], tuple[int, ...] | None]] = {
-    **{row.name: _each for row in ELEMENTWISE},
-    "matmul": _matmul,
-    "einsum": _einsum,
-    "log_matmul_exp": _log_matmul,
-    "log_einsum_exp": _log_einsum,
-    **dict.fromkeys(("sum", "prod", "max", "min", "mean", "logsumexp"), _reduction),
-    **dict.fromkeys(("softmax", "log_softmax"), _along_one),
-    "rescale": _rescale,
-}

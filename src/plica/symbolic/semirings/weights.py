@@ -48,6 +48,8 @@ class Weight:
         exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
             the ordinary numbers.
         most: No number is larger.
+        whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
+            no such rows, or of no table that is known.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
     """
 
@@ -56,6 +58,7 @@ class Weight:
     exact: Callable[[], Logs] | None = None
     most: float = inf
     lost: float = 1.0
+    whole: Callable[[], Array] | None = None
 
     @staticmethod
     def of(array: Array | Weight) -> Weight:
@@ -89,7 +92,12 @@ class Weight:
             in_linear=lambda: fn(self.linear),
             in_logs=None if logs is None else lambda: fn(self._logs),
             exact=None,
+            whole=None,
         )
+
+    def rows(self, fn: Callable[[Array], Array]) -> Weight:
+        """Rows `(F, B, K)` of a table `(F, K, ...)`: each is that of some state, for numbers and logarithms alike."""
+        return replace(self.map(fn), whole=lambda: self.linear)
 
     def total(self, xp: Namespace) -> Weight:
         """The sums over the last axis, which is dropped."""
@@ -99,6 +107,7 @@ class Weight:
             in_linear=lambda: xp.sum(terms.linear, axis=-1),
             in_logs=None if logs is None else lambda: xp.logsumexp(terms._logs, axis=-1),
             exact=None,
+            whole=None,
             most=inf,  # how many terms there are is known where they are computed
         )
 
