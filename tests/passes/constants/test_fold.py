@@ -255,7 +255,9 @@ def test_a_splat_is_never_kept() -> None:
     assert folding.report.after == 8, "the number is"
     assert _names(folding.split.entry) == ["full", "add"]
     assert [one.operation for one in folding.report.of("postponed")] == ["full"]
-    made = fold(plica.trace(lambda x: x + pnp.zeros((3,)), plica.spec((3,), "float64")))
+    read = fold(plica.trace(lambda x: x + pnp.zeros((3,)), plica.spec((3,), "float64")))
+    assert _names(read.split.entry) == ["add"], "a number is read instead"
+    made = fold(plica.trace(lambda x: x @ pnp.zeros((3, 3)), plica.spec((3,), "float64")))
     assert made.split.runtime_fold is None
     assert [one.why for one in made.report.of("refused")] == ["a splat: one number, repeated where it is read"]
 

@@ -80,7 +80,7 @@ class TorchCircuit(nn.Module):
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
-        self._doubted: dict[Key, ReferenceType[Ready]] = {}  # whose constants prove nothing
+        self._verdicts: dict[Key, tuple[ReferenceType[Ready], bool]] = {}  # whether constants prove all rows right
         self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
         unfold_states(self)
 
@@ -204,14 +204,13 @@ class TorchCircuit(nn.Module):
         if lowered.program.results[1].type.shape != (1,):
             return None  # bounds that follow the rows: another carrier has tighter ones
         ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
-        if ready is None or (key in self._doubted and self._doubted[key]() is ready):
+        if ready is None:
             return None
-        result: Tensor
-        result, trusted = ready(x)
-        if bool(trusted):
-            return result
-        self._doubted[key] = ref(ready)
-        return None
+        seen = self._verdicts.get(key)
+        if seen is None or seen[0]() is not ready:
+            _, trusted = ready(x[:0])
+            seen = self._verdicts[key] = ref(ready), bool(trusted)
+        return ready(x)[0] if seen[1] else None
 
     def _may_scale(self, x: Tensor) -> bool:
         """Whether another carrier comes first: the semiring names one for this device, and there is enough data."""
@@ -308,7 +307,7 @@ class TorchCircuit(nn.Module):
             "_weights": None,
             "queries": {},
             "constants": self.constants.renewed(),
-            "_doubted": {},
+            "_verdicts": {},
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:

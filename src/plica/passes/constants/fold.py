@@ -1,6 +1,7 @@
 r"""`fold`: a Program into what runs once and what runs at each call, in steps that can be looked at.
 
     hoist, remove dead code, share equations    so that constant work is seen, and stands there once
+    splats                                      one number, repeated, is read as a number
     states                                      what is computed of looked-up rows, for each state instead
     postpone                                    what expands constants, below elementwise operations
     origins                                     which values are constant, and where they come from
@@ -34,6 +35,7 @@ from plica.passes.constants.origins import Origins, find_origins
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.postpone import postpone
 from plica.passes.constants.report import Fate, FoldReport, ValueReport
+from plica.passes.constants.splats import read_splats
 from plica.passes.constants.split import Parts, Split, components, needed_by, split
 from plica.passes.constants.states import CONTRACTED, by_states
 from plica.passes.cse import share_equations
@@ -90,7 +92,8 @@ def fold(
     """
     policy = FoldPolicy() if policy is None else policy
     captured = [var.name for var in program.consts if var.name not in compile_time]
-    program = share_equations(eliminate_dead_code(hoist(program, from_calls=True)))
+    program = read_splats(share_equations(eliminate_dead_code(hoist(program, from_calls=True))))
+    program = eliminate_dead_code(program)
 
     def origins_of(program: Program) -> Origins:
         return find_origins(program, compile_time, (*run_time, *captured))

@@ -3,7 +3,7 @@
 >>> from plica.ir.program import Equation, OpRef, Var
 >>> from plica.ir.types import ShapedArray
 >>> from plica.ir.dtypes import DType
->>> a, b, c = (Var(name, ShapedArray(shape, DType.FLOAT32)) for name, shape in dict(a=(5, 4), b=(4, 2), c=(5, 2)).items())
+>>> a, b, c = (Var(name, ShapedArray(shape, DType.FLOAT32)) for name, shape in zip("abc", [(5, 4), (4, 2), (5, 2)]))
 >>> product = Equation(OpRef("matmul"), (a, b), (c,))
 >>> row_by_row(product, {0: 0}), row_by_row(product, {1: 1})
 ((0,), None)
