@@ -242,3 +242,5 @@ def test_without_room_the_layer_stays() -> None:
     with torch.no_grad():
         torch.testing.assert_close(circuit(X), unfolded(circuit, X), rtol=1e-5, atol=1e-5)
     assert circuit.constants.num_bytes == 0
+    assert not circuit._verdicts, "bounds that are not kept are not asked"
+    assert "lse-sum" in entries(circuit)

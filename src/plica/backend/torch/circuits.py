@@ -204,8 +204,8 @@ class TorchCircuit(nn.Module):
         if lowered.program.results[1].type.shape != (1,):
             return None  # bounds that follow the rows: another carrier has tighter ones
         ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
-        if ready is None:
-            return None
+        if ready is None or 1 not in ready.escaping:
+            return None  # what is proven is computed at each call, as the policy has no room for it
         seen = self._verdicts.get(key)
         if seen is None or seen[0]() is not ready:
             _, trusted = ready(x[:0])
