@@ -106,6 +106,7 @@ def test_missing_pixels_are_proven_too() -> None:
     with torch.no_grad():
         found = circuit(x)
     assert is_proven(circuit)
+    assert "matmul" not in [one.op.name for one in entries(circuit)["bounded"].equations], "nor is the widest layer"
     torch.testing.assert_close(found, unfolded(circuit, x), rtol=1e-5, atol=1e-5)
     assert abs(float(found[1])) < 1e-5
 

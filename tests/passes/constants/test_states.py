@@ -144,6 +144,13 @@ def test_rows_that_are_missing_are_a_constant_row(order) -> None:
     assert _at_each_call(_folded(summed)) == [*ROWS, "reshape", "where"]
 
 
+@pytest.mark.parametrize("row", ["0.5:f64[]", "s", "d"])
+def test_a_row_of_one_number_is_a_row(row) -> None:
+    lines = ["s:f64[2,1,3] = full[shape=(2,1,3)] 0.5:f64[]", "d:f64[2,1,1] = max[axis=(2,) keepdims=True] c"]
+    program = _program(LOOKUP, *lines, f"n:f64[2,b,3] = where m {row} k", "r:f64[2,b,4] = matmul n w")
+    assert _at_each_call(_folded(program)) == [*ROWS, "where"]
+
+
 MASKS = {
     "entries, not rows": ["e:bool[2,b,3] = greater z 0.5:f64[]", "n:f64[2,b,3] = where e c k"],
     "no constant": ["n:f64[2,b,3] = where m z k"],

@@ -25,7 +25,7 @@ def row_by_row(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
     return None if rule is None else rule(equation, rows)
 
 
-def _is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
+def is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
     """Whether a constant is alike for all rows, where it meets an array of some rank with rows along an axis."""
     place = row - rank
     return len(shape) < -place or shape[place] == 1
@@ -39,8 +39,8 @@ def _each(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
     rank = len(output.type.shape)
     row = rank + min(places)
     rest = (one for place, one in enumerate(equation.inputs) if place not in rows)
-    is_alike = len(places) == 1 and all(_is_alike(one.type.shape, rank, row) for one in rest)
-    return (row,) if is_alike else None
+    all_alike = len(places) == 1 and all(is_alike(one.type.shape, rank, row) for one in rest)
+    return (row,) if all_alike else None
 
 
 def _matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:

@@ -34,7 +34,7 @@ from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType, ShapedArray
 from plica.ops import OPS
 from plica.passes.constants.origins import Origins
-from plica.passes.constants.row_by_row import row_by_row
+from plica.passes.constants.row_by_row import is_alike, row_by_row
 from plica.passes.replaced import names_of
 
 _LOOKUPS = ("lookup", "take", "gather")
@@ -217,7 +217,7 @@ class _Pass:
 
         choices: list[_Choice | None] = [None] * len(found)
         if first.choice is not None:
-            others = applied(_other)
+            others = applied(self._other)
             choices = [replace(first.choice, row=other) for other in others]
         tables = applied(lambda one: one.table)
         for var, table, row, choice in zip(equation.outputs, tables, found, choices, strict=True):
@@ -237,18 +237,28 @@ class _Pass:
         mask, (output,) = equation.inputs[0], equation.outputs
         if not place or looked.choice is not None or mask in self.looked:
             return False
-        other, shape = equation.inputs[3 - place], output.type.shape
+        other, shape, rank = equation.inputs[3 - place], output.type.shape, len(looked.table.type.shape)
         asked = tuple(size if axis in looked.kept else 1 for axis, size in enumerate(shape))
-        row = tuple(1 if axis == looked.row else size for axis, size in enumerate(looked.table.type.shape))
-        if mask.type.shape != asked or other.type.shape != row or not self._is_constant(other):
+        if mask.type.shape != asked or not self._is_constant(other) or not is_alike(other.type.shape, rank, looked.row):
             return False
-        if not self._keeps_index(output.type, looked.row, looked) or len(shape) != len(row):
+        is_as_large = _without(shape, looked.row) == _without(looked.table.type.shape, looked.row)
+        if not is_as_large or not self._keeps_index(output.type, looked.row, looked):
             return False
         self._write(mask)
         choice = _Choice(mask, other, is_first=place == 2)
         self.looked[output] = replace(looked, choice=choice, original=None, source=equation.source)
         self.moved.append(equation)
         return True
+
+    def _other(self, looked: _Looked) -> Operand:
+        """The constant row that some rows are, of the size of a row."""
+        assert looked.choice is not None, "asked where all operands have one"
+        row = looked.choice.row
+        shape = tuple(1 if axis == looked.row else size for axis, size in enumerate(looked.table.type.shape))
+        if row.type.shape == shape:
+            return row
+        name = "broadcast_to" if row.type.shape else "full"
+        return self._add(name, (row,), {"shape": shape}, looked.source, looked.root)[0]
 
     # Where rows are read
 
@@ -306,9 +316,8 @@ class _Pass:
         return self.places[looked.index, states]
 
 
-def _other(looked: _Looked) -> Operand:
-    assert looked.choice is not None, "asked where all operands have one"
-    return looked.choice.row
+def _without(shape: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
 def _is_alike_choice(one: _Looked, other: _Looked) -> bool:
