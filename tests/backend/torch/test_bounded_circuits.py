@@ -86,7 +86,7 @@ def test_every_circuit_gives_in_eval_mode_what_it_gives_in_training(name, dtype)
         torch.testing.assert_close(found, expected, rtol=BOUND[dtype], atol=BOUND[dtype], equal_nan=True)
 
 
-@pytest.mark.parametrize("spread", [1.0, 5.0, 20.0, 80.0, 300.0])
+@pytest.mark.parametrize("spread", [5.0, 20.0, 300.0])
 @pytest.mark.parametrize("dtype", BOUND)
 def test_sharper_weights_are_right_whether_they_are_proven_or_not(spread, dtype) -> None:
     circuit = TorchCompiler(dtype=dtype).compile(pixels(units=3))
