@@ -18,7 +18,7 @@ from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain, by_row, either, outside
 from plica.symbolic.layers import InputLayer, InputRow
-from plica.symbolic.semirings import Params, Reduction, Semiring, Value, are_one_number
+from plica.symbolic.semirings import Params, Reduction, Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -146,10 +146,7 @@ class InputData:
         reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)
         whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
-        return tuple(
-            one if are_one_number([one, other]) else xp.where(whole, other, one)
-            for one, other in zip(value, reduced, strict=True)
-        )
+        return semiring.choose(xp, whole, value, reduced)
 
     def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
         """The variables of a group, `(F, B, num_variables)`, in the dtype of their domain."""

@@ -30,7 +30,7 @@ from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.passes.constants.split import escaping, needed_by
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Ready:
     """What runs at each call: `run(leaves, *arguments, *values)`.
 

@@ -27,6 +27,12 @@ Value: TypeAlias = tuple[Array, ...]
 Part = TypeVar("Part")
 
 
+def _choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
+    return tuple(
+        one if are_one_number([one, two]) else xp.where(mask, two, one) for one, two in zip(value, other, strict=True)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """Another carrier of the same algebra that is tried first: faster, and not always right.
@@ -34,10 +40,18 @@ class Attempt:
     Args:
         carrier: The carrier; it has a column `proven`.
         devices: The kinds of devices on which a program may look at a result before it goes on.
+        of_constants: A carrier that is tried before it where parameters are constants, since what it says of a result
+            depends on these alone; None where there is none.
     """
 
     carrier: Semiring
     devices: tuple[str, ...]
+    of_constants: Semiring | None = None
+
+    @property
+    def carriers(self) -> tuple[Semiring, ...]:
+        """All that may be tried."""
+        return (self.carrier,) if self.of_constants is None else (self.of_constants, self.carrier)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +81,8 @@ class Semiring:
         proven: `(xp, value)`: which entries are right to the precision of their dtype, as a mask `(F, B, K)`; None
             where all are.
         attempt: Another carrier that may be tried first; None where there is none.
+        choose: `(xp, mask, value, other)`: `other` where a mask `(F, B, 1)` holds, else `value`.
+        most_factors: `normalize` is asked for as soon as a value is a product of so many that were normalized.
     """
 
     name: str
@@ -89,16 +105,18 @@ class Semiring:
     one: Callable[[Namespace, Any, Any], Value]
     proven: Callable[[Namespace, Value], Array] | None = None
     attempt: Attempt | None = None
+    choose: Callable[[Namespace, Array, Value, Value], Value] = _choose_each
+    most_factors: int = 1
 
     def __post_init__(self) -> None:
         if self.attempt is None:
             return
-        carrier = self.attempt.carrier
-        if carrier.proven is None or carrier.name == self.name or carrier.algebra != self.algebra:
-            raise UnsupportedError(
-                f"{carrier.name} cannot be tried before {self.name}: a carrier that is has a name of its own, the same "
-                "algebra, and a column `proven` that says where it is right."
-            )
+        for carrier in self.attempt.carriers:
+            if carrier.proven is None or carrier.name == self.name or carrier.algebra != self.algebra:
+                raise UnsupportedError(
+                    f"{carrier.name} cannot be tried before {self.name}: a carrier that is has a name of its own, the "
+                    "same algebra, and a column `proven` that says where it is right."
+                )
 
     # On tensors: what a user computes with results of circuits.
 

@@ -48,6 +48,8 @@ class Weight:
         exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
             the ordinary numbers.
         most: No number is larger.
+        whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
+            no such rows, or of no table that is known.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
         row_sum: No sum of the numbers' sizes over all axes but the first two is larger, where that is known beforehand.
     """
@@ -58,6 +60,7 @@ class Weight:
     most: float = inf
     lost: float = 1.0
     row_sum: float = inf
+    whole: Callable[[], Array] | None = None
 
     @staticmethod
     def of(array: Array | Weight) -> Weight:
@@ -92,7 +95,12 @@ class Weight:
             in_logs=None if logs is None else lambda: fn(self._logs),
             exact=None,
             row_sum=inf,
+            whole=None,
         )
+
+    def rows(self, fn: Callable[[Array], Array]) -> Weight:
+        """Rows `(F, B, K)` of a table `(F, K, ...)`: each is that of some state, for numbers and logarithms alike."""
+        return replace(self.map(fn), whole=lambda: self.linear)
 
     def total(self, xp: Namespace) -> Weight:
         """The sums over the last axis, which is dropped."""
@@ -102,6 +110,7 @@ class Weight:
             in_linear=lambda: xp.sum(terms.linear, axis=-1),
             in_logs=None if logs is None else lambda: xp.logsumexp(terms._logs, axis=-1),
             exact=None,
+            whole=None,
             most=inf,  # how many terms there are is known where they are computed
             row_sum=inf,
         )
