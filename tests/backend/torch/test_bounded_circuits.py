@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def pixels(sum_product: str = "cp", graph: str = "quad-tree-2", units: int = 4, 
 
 def entries(circuit: TorchCircuit) -> dict[str, Program]:
     """The Programs of eval mode that were made, by carrier."""
-    return {key[0]: one.entry for key, one in circuit.constants._programs.items()}
+    return {cast("Any", key)[0]: one.entry for key, one in circuit.constants._programs.items()}
 
 
 def is_proven(circuit: TorchCircuit) -> bool:

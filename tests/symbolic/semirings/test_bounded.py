@@ -169,7 +169,7 @@ def test_each_rule_keeps_its_bounds(name: str, dtype: str, flush: bool) -> None:
 def test_bounds_of_looked_up_rows_are_those_of_the_table(dtype: str) -> None:
     def looked_up(table, index):
         weight = Weight(lambda: table, most=1.0, lost=4.0)
-        return BOUNDED.from_weight(xp, weight.rows(lambda one: xp.lookup(one, index)))
+        return BOUNDED.from_weight(xp, weight.looked_up(lambda one: xp.lookup(one, index)))
 
     table = np.asarray([[[0.5, 0.25, 0.75], [0.125, 0.5, 0.75]]], dtype)
     program = trace(looked_up, spec(table.shape, dtype), spec((1, 2), "int64"))
@@ -184,9 +184,9 @@ def test_bounds_of_looked_up_rows_are_those_of_the_table(dtype: str) -> None:
 def test_rows_of_other_tables_or_of_none_have_bounds_of_their_own(dtype: str) -> None:
     """A table whose axes are not units and states says nothing of the units of a row."""
     weight = Weight(lambda: xp.full((1, 2, 3), 0.5, dtype=dtype), most=1.0)
-    assert weight.rows(lambda one: one).whole is not None
-    assert weight.rows(lambda one: one).map(lambda one: one).whole is None
-    assert weight.rows(lambda one: one).total(xp).whole is None
+    assert weight.looked_up(lambda one: one).whole is not None
+    assert weight.looked_up(lambda one: one).map(lambda one: one).whole is None
+    assert weight.looked_up(lambda one: one).total(xp).whole is None
 
 
 def test_zeros_are_never_proven() -> None:

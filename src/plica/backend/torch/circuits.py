@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
-_BOUNDED_FROM = 2**16  # the same of numbers whose bounds depend on weights alone: log space is as fast below
+_BOUNDED_FROM = 2**14  # the same of numbers whose bounds depend on weights alone, which are tried before these
 _PART = 2**24
 """Bytes of the widest activation of a batch that is computed as one: arrays that are larger fit no cache, and get their
 memory anew from the system at each call."""

@@ -48,10 +48,10 @@ class Weight:
         exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
             the ordinary numbers.
         most: No number is larger.
-        whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
-            no such rows, or of no table that is known.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
         row_sum: No sum of the numbers' sizes over all axes but the first two is larger, where that is known beforehand.
+        whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
+            no such rows, or of no table that is known.
     """
 
     in_linear: Callable[[], Array]
@@ -98,7 +98,7 @@ class Weight:
             whole=None,
         )
 
-    def rows(self, fn: Callable[[Array], Array]) -> Weight:
+    def looked_up(self, fn: Callable[[Array], Array]) -> Weight:
         """Rows `(F, B, K)` of a table `(F, K, ...)`: each is that of some state, for numbers and logarithms alike."""
         return replace(self.map(fn), whole=lambda: self.linear)
 
