@@ -17,6 +17,8 @@ from plica.ir.program import Equation, Operand, Program, Var, nested
 from plica.ops import OPS
 
 _OWN = (Memory.NEW, Memory.COPY)
+_RESHAPED = ("reshape", "expand_dims", "squeeze")
+"""Views of all of an array, or copies of it, which count as views here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,9 @@ def _note(memory: _Memory, equation: Equation, over: int | None) -> None:
             memory.part[var] = _Part(var)
             memory.put(var, [var])
         else:
-            whole = memory.part.get(equation.inputs[0]) if equation.op.name == "split" else None
-            if whole is not None and whole.split is None:
-                memory.part[var] = _Part(whole.whole, equation, place)
+            source = memory.part.get(equation.inputs[0])
+            if source is not None and equation.op.name in _RESHAPED:
+                memory.part[var] = source
+            elif source is not None and equation.op.name == "split" and source.split is None:
+                memory.part[var] = _Part(source.whole, equation, place)
             memory.put(var, [*arrays, var] if kind is Memory.EITHER else arrays)
