@@ -136,7 +136,7 @@ class InputData:
         if not layer.num_variables:
             alike = row.reduced(xp, semiring, layer, params)  # for all rows
             rows = self._safe.dims[1]
-            return tuple(xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])) for one in alike)
+            return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])), alike)
         x = self._columns(group, layer)
         if self.missing is None:
             return row.body(xp, semiring, layer, params, x)
@@ -146,7 +146,7 @@ class InputData:
         reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)
         whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
-        return tuple(xp.where(whole, other, one) for one, other in zip(value, reduced, strict=True))
+        return semiring.choose(xp, whole, value, reduced)
 
     def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
         """The variables of a group, `(F, B, num_variables)`, in the dtype of their domain."""

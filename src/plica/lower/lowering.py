@@ -32,7 +32,7 @@ from plica.lower.logs import (
     with_right_logs,
     with_right_logs_within,
 )
-from plica.lower.optimize.ranges import magnitude
+from plica.lower.optimize.ranges import known_row_sum, magnitude
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
 from plica.ops import OPS
 from plica.passes.algebra import Fired
@@ -40,7 +40,7 @@ from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.layers import InputRow, Layer, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter, exponential
-from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
+from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight, are_one_number
 from plica.tracing import namespace as xp
 from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
@@ -195,6 +195,7 @@ class LoweringScope:
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
         magnitudes = [magnitude(one.output, one.node_inputs) for one in linear]
         most, lost = max(one.most for one in magnitudes), max(1.0, *(one.lacking for one in magnitudes))
+        row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
@@ -212,8 +213,8 @@ class LoweringScope:
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
         if not better:
-            return Weight(in_linear, most=most, lost=lost)
-        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, lost)
+            return Weight(in_linear, most=most, lost=lost, row_sum=row_sum)
+        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, lost, row_sum)
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
@@ -275,11 +276,15 @@ class LoweringScope:
     def read(self, values: list[Value], places: list[FoldIndex]) -> Value:
         """The folds at `places` of the groups' values, joined along the fold axis: `(len(places), B, K)`."""
         used = dict.fromkeys(group for group, _ in places)
-        carriers = range(len(values[places[0][0]]))
-        return tuple(
-            read_folds(_of_equal_rows({group: values[group][one] for group in used}), places, self.constant)
-            for one in carriers
-        )
+
+        def part(number: int) -> Tracer | float:
+            found: dict[int, Tracer | float] = {group: values[group][number] for group in used}
+            if are_one_number(list(found.values())):
+                return found[places[0][0]]
+            arrays = {group: _as_array(other, values[group][0]) for group, other in found.items()}
+            return read_folds(_of_equal_rows(arrays), places, self.constant)
+
+        return tuple(map(part, range(len(values[places[0][0]]))))
 
 
 def _log(number: float) -> float:
@@ -298,6 +303,11 @@ def _exp(number: float) -> float:
 def _as_name(key: str) -> str:
     """The key of a leaf as a name: `3.weight` is `weight_3`."""
     return const_key("_".join(reversed(key.split(".", 1))))
+
+
+def _as_array(one: Tracer | float, numbers: Tracer) -> Tracer:
+    """What a value has beside its `numbers (F, B, K)`, with an axis of folds."""
+    return xp.full((numbers.dims[0], 1, 1), one, dtype=numbers.dtype) if isinstance(one, float) else one
 
 
 def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower.fold import read
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.initializers import UniformInitializer
+from plica.symbolic.initializers import Initializer, UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import TensorParameter
 from plica.templates.data_modalities import image_data
@@ -304,7 +304,14 @@ def test_circuits_and_compiled_ones_are_found_from_each_other() -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_collector_of_garbage_is_as_before_after_compiling(enabled: bool) -> None:
-    class Failing(UniformInitializer):
+    class Failing(Initializer):
+        @property
+        def config(self) -> dict[str, Any]:
+            return {}
+
+        def allows_shape(self, shape: tuple[int, ...]) -> bool:  # noqa: ARG002
+            return True
+
         def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:  # noqa: ARG002
             seen.append(gc.isenabled())
             raise RuntimeError("no draw")

@@ -199,18 +199,20 @@ def test_what_is_kept_goes_with_train_mode_and_with_the_circuit() -> None:
 def _kronecker() -> Circuit:
     """A weight of 128 x 4096 numbers that is computed from few."""
     weight = Parameter.from_binary(KroneckerParameter((16, 64), (8, 64)), normal((16, 64)), normal((8, 64)))
-    first = CategoricalLayer([0], 4096, num_categories=2)
+    inputs = [CategoricalLayer([variable], 4096, num_categories=2) for variable in range(2)]
+    both = HadamardLayer(4096)
     total = SumLayer(4096, 128, weight=Parameter.from_unary(SoftmaxParameter((128, 4096)), weight))
-    return chain(first, total, SumLayer(128, 1))
+    last = SumLayer(128, 1)
+    return Circuit([*inputs, both, total, last], {both: inputs, total: [both], last: [total]}, [last])
 
 
 @pytest.mark.parametrize(("policy", "most"), [(None, 2**18 + SMALL), (FoldPolicy(max_growth=1000), 1000)])
 def test_what_is_kept_is_within_the_policy(policy, most) -> None:
     context = PipelineContext(optimize=False, policy=policy)
     circuit = context.compile(_kronecker()).eval()
-    x = torch.tensor([[0], [1]])
+    x = torch.tensor([[0, 1], [1, 1]])
     with torch.no_grad():
-        assert torch.equal(circuit(x), unfolded(circuit, x))
+        torch.testing.assert_close(circuit(x), unfolded(circuit, x))
     assert 0 < circuit.constants.num_bytes <= most
     whole = PipelineContext(optimize=False, policy=FoldPolicy(max_growth=None)).compile(circuit.symbolic).eval()
     with torch.no_grad():

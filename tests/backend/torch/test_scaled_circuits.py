@@ -270,3 +270,22 @@ def test_compilation_and_transforms_take_log_space(name: str, always: None) -> N
     del compiled._specialize
     fast = torch.compile(compiled, fullgraph=True, backend="eager")
     torch.testing.assert_close(fast(x), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 17, 40])
+def test_large_batches_are_computed_in_parts_where_nobody_differentiates(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_circuits, "_PART", 1)
+    circuit = CIRCUITS["random tree, cp"]()
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    x = torch.from_numpy(data(circuit, rows))
+    whole = calls(compiled, x)
+    assert [count for _, count in whole] == [rows], "gradients are asked for"
+    expected = compiled(x)
+    with torch.no_grad():
+        parts = [count for _, count in calls(compiled, x)]
+        torch.testing.assert_close(compiled(x), expected, rtol=1e-13, atol=1e-13)
+    assert sum(parts) == rows
+    assert max(parts) <= torch_circuits._LEAST_ROWS
+    assert max(parts) - min(parts) < len(parts), "they are alike"

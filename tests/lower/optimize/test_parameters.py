@@ -10,7 +10,7 @@ import torch
 from plica.graph.optimize import optimize_graph
 from plica.lower.optimize import optimize_circuit
 from plica.lower.optimize.parameters import PARAMETER_RULES, parameter_view, share_nodes
-from plica.lower.optimize.ranges import known_range
+from plica.lower.optimize.ranges import known_range, known_row_sum
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import SumLayer
@@ -249,3 +249,12 @@ def test_parameters_of_layers_are_rewritten_in_the_circuit() -> None:
     assert names(optimized.circuit.layers[-1].params["weight"]) == ["Tensor", "Exp"]
     assert optimized.circuit.layers[-1].params["weight"].nodes[0] is weight.nodes[0]
     assert_same(circuit, optimized)
+
+
+def test_sums_of_rows_are_known_of_a_softmax_over_them() -> None:
+    rows, columns = (Parameter.from_unary(SoftmaxParameter((2, 5), axis=axis), normal((2, 5))) for axis in (-1, 0))
+    assert 1 < known_row_sum(rows) < 1.01
+    assert known_row_sum(Parameter.from_unary(SoftmaxParameter((2, 5), axis=1), normal((2, 5)))) == known_row_sum(rows)
+    assert known_row_sum(columns) == known_row_sum(normal((2, 5))) == np.inf
+    wide = (1, 2**16)
+    assert known_row_sum(Parameter.from_unary(SoftmaxParameter(wide), normal(wide))) == np.inf, "rounding adds up"

@@ -297,7 +297,9 @@ def test_a_splat_is_never_kept() -> None:
     assert folding.report.after == 8, "the number is"
     assert _names(folding.split.entry) == ["full", "add"]
     assert [one.operation for one in folding.report.of("postponed")] == ["full"]
-    made = fold(plica.trace(lambda x: x + pnp.zeros((3,)), plica.spec((3,), "float64")))
+    read = fold(plica.trace(lambda x: x + pnp.zeros((3,)), plica.spec((3,), "float64")))
+    assert _names(read.split.entry) == ["add"], "a number is read instead"
+    made = fold(plica.trace(lambda x: x @ pnp.zeros((3, 3)), plica.spec((3,), "float64")))
     assert made.split.runtime_fold is None
     assert [one.why for one in made.report.of("refused")] == ["a splat: one number, repeated where it is read"]
 
@@ -338,7 +340,9 @@ def test_a_limit_that_is_negative_is_refused() -> None:
 
 def test_the_report_says_what_happened_to_each_value() -> None:
     text = str(fold(MLP, ("w1",), ("b1", "w2")).report)
-    assert text.startswith("6 constant value(s): 6 folded, 0 cut, 0 postponed, 0 refused\nbytes: 160 before, 164 after")
+    assert text.startswith(
+        "6 constant value(s): 6 folded, 0 cut, 0 postponed, 0 by states, 0 refused\nbytes: 160 before, 164 after"
+    )
     assert ": folded, kept, 80 bytes" in text
     assert ": folded, only other folded values read it" in text
 

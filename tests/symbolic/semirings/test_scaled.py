@@ -1,8 +1,8 @@
 """Scaled numbers against exact ones in extended precision: the error bound holds, and what is trusted is right.
 
-A value of the tests is what a rule may be given: mantissas, scale, bound and cap as arrays, and exact mantissas within
-the bound, often as far away as it allows. Magnitudes go from the smallest number to 1e10. The torch code is run in both
-precisions, with and without denormal numbers.
+A value of the tests is what a rule may be given: mantissas, scale and depth, and what was lost, cap and rise of each
+fold, as arrays, and exact mantissas within the bound, often as far away as it allows. Magnitudes go from the smallest
+number to 1e10. The torch code is run in both precisions, with and without denormal numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from plica.ir.types import spec
 from plica.symbolic.semirings import Weight
-from plica.symbolic.semirings.scaled import SCALED, trusted
+from plica.symbolic.semirings.scaled import DELTA, SCALED, trusted
 from plica.tracing import namespace as xp
 from plica.tracing.trace import trace
 from tests.harness.programs import run_torch
@@ -71,12 +71,16 @@ def scaled(rng: Numbers, units: int = K) -> Scaled:
     apart = {"float32": 60, "float64": 400}[dtype]  # exp of the difference of two underflows now and then
     scale = rng.integers(-apart, apart, (F, B, 1)).astype(dtype)
     tiny = np.finfo(dtype).tiny
-    bound = np.where(rng.random((F, B, 1)) < 0.7, tiny, np.maximum(magnitudes(rng, (F, B, 1), 1.0), tiny))
-    largest = mantissa.max(axis=2, keepdims=True)
-    cap = rng.choice([largest, 2 * largest, np.maximum(largest - bound, 0)])
+    rise = rng.choice([1.0, 2.0, 100.0], (F, 1, 1)).astype(dtype)
+    deepest = rng.choice([1.0, apart, 1.4 * apart])
+    depth = np.where(rng.random((F, B, 1)) < 0.3, np.log(rise), -deepest * rng.random((F, B, 1))).astype(dtype)
+    lost = (tiny * rng.choice([1.0, 1e3, 1e6], (F, 1, 1))).astype(dtype)
+    bound = lost * np.exp(-depth.astype(WIDE)) * 0.99  # the depth is rounded
+    largest = mantissa.max(axis=(1, 2), keepdims=True)
+    cap = np.maximum(rng.choice([1, 2]) * largest, tiny / DELTA**2).astype(dtype)
     side = rng.choice([-1, 0, 1], mantissa.shape)
-    exact = np.maximum(mantissa.astype(WIDE) + side * bound.astype(WIDE), 0)
-    return Scaled((mantissa, scale, bound, cap), exact)
+    exact = np.clip(mantissa.astype(WIDE) + side * bound, 0, cap.astype(WIDE) + bound)
+    return Scaled((mantissa, scale, depth, lost, cap, rise), exact)
 
 
 @cache
@@ -85,7 +89,7 @@ def torch_rule(name: str, dtype: str, shapes: tuple[tuple[int, ...], ...]) -> An
 
     def run(*arrays):
         value = RULES[name].scaled(*arrays)
-        return (*value, trusted(xp, value))
+        return (*as_arrays(value), trusted(xp, value))
 
     kinds = ["int64" if name == "categorical" and place == 1 else dtype for place in range(len(shapes))]
     return trace(run, *[spec(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)])
@@ -101,9 +105,17 @@ def run(name: str, dtype: str, arrays: Sequence[Array], flush: bool) -> tuple[Ar
         torch.set_flush_denormal(False)
 
 
+def as_arrays(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A value whose numbers of Python are arrays too."""
+    return tuple(xp.full((1, 1, 1), one, dtype=value[0].dtype) if isinstance(one, float) else one for one in value)
+
+
+PARTS = 6
+
+
 def value(arrays: Sequence[Any], place: int) -> tuple[Any, ...]:
     """The value number `place` among flat arguments."""
-    return tuple(arrays[4 * place : 4 * place + 4])
+    return tuple(arrays[PARTS * place : PARTS * (place + 1)])
 
 
 def normalized(table: Any) -> Weight:
@@ -165,20 +177,22 @@ RULES = {
     "sum": Rule(
         lambda *a: SCALED.total(xp, [value(a, place) for place in range(3)]), some(3), lambda *numbers: sum(numbers)
     ),
-    "contract of 1": Rule(lambda *a: SCALED.contract(xp, [value(a, 0)], a[4]), some(1, (F, 2, K)), contract),
+    "contract of 1": Rule(lambda *a: SCALED.contract(xp, [value(a, 0)], a[PARTS]), some(1, (F, 2, K)), contract),
     "contract of 2": Rule(
-        lambda *a: SCALED.contract(xp, [value(a, 0), value(a, 1)], a[8]), some(2, (F, 2, 2 * K)), contract
+        lambda *a: SCALED.contract(xp, [value(a, 0), value(a, 1)], a[2 * PARTS]), some(2, (F, 2, 2 * K)), contract
     ),
     "tucker of 2": Rule(
-        lambda *a: SCALED.einsum(xp, EINSUM[2], [value(a, 0), value(a, 1)], a[8]), some(2, (F, 2, K, K)), tucker
+        lambda *a: SCALED.einsum(xp, EINSUM[2], [value(a, 0), value(a, 1)], a[2 * PARTS]), some(2, (F, 2, K, K)), tucker
     ),
     "tucker of 3": Rule(
-        lambda *a: SCALED.einsum(xp, EINSUM[3], [value(a, place) for place in range(3)], a[12]),
+        lambda *a: SCALED.einsum(xp, EINSUM[3], [value(a, place) for place in range(3)], a[3 * PARTS]),
         some(3, (F, 2, K, K, K)),
         tucker,
     ),
     "tensor-dot": Rule(
-        lambda *a: laid_out(SCALED.einsum(xp, "fblir,foi->fblor", [laid_out(value(a, 0), 2, 3, 2)], a[4]), 2 * 4 * 2),
+        lambda *a: laid_out(
+            SCALED.einsum(xp, "fblir,foi->fblor", [laid_out(value(a, 0), 2, 3, 2)], a[PARTS]), 2 * 4 * 2
+        ),
         some(1, (F, 4, 3), units=12),
         lambda x, w: np.einsum("fblir,foi->fblor", x.reshape(F, B, 2, 3, 2), w).reshape(F, B, 16),
     ),
@@ -200,16 +214,18 @@ RULES = {
 
 
 def assert_sound(found: tuple[Array, ...], expected: Array, dtype: str, factor: int = 1) -> None:
-    """`found` is within its bound of the numbers `expected`, and right where it is trusted."""
-    mantissa, scale, bound, cap, mask = found
+    """`found` is within its bound, where that is one, of the numbers `expected`, and right where it is trusted."""
+    mantissa, scale, depth, lost, cap, rise, mask = found
+    bound = lost * np.exp(-depth.astype(WIDE))
+    bound = np.where(bound * rise <= DELTA * cap, bound, np.inf)
     eps = float(np.finfo(dtype).eps)
     finite = np.isfinite(mantissa)
     assert not mask[~finite].any()
     exact = expected * np.exp(-np.asarray(scale, WIDE))
     error = np.abs(np.where(finite, mantissa, 0) - np.where(finite, exact, 0))
-    slack = ROUNDING * eps * (exact + np.asarray(bound, WIDE))
+    slack = ROUNDING * eps * (exact + bound)
     assert (error <= factor * bound + slack)[finite & np.isfinite(slack)].all()
-    limit = (cap.astype(WIDE) + factor * bound) * (1 + ROUNDING * eps)
+    limit = (cap + factor * bound) * (1 + ROUNDING * eps)
     assert (mantissa <= limit)[finite & np.isfinite(limit)].all()
     assert (error <= (ROUNDING + factor) * eps * exact)[mask].all()
     assert not mask[(mantissa == 0)].any()
@@ -254,7 +270,7 @@ def chain(rng: Numbers, length: int) -> tuple[Callable[..., Any], list[Array], A
             else:
                 result = SCALED.einsum(xp, EINSUM[2], [result, other], xp.reshape(weight, (F, K, K, K)))
             result = SCALED.normalize(xp, result)
-        return (*result, trusted(xp, result))
+        return (*as_arrays(result), trusted(xp, result))
 
     total = leaves[0].astype(WIDE)
     for kind, leaf, weight in zip(kinds, leaves[1:], weights, strict=True):
@@ -282,12 +298,15 @@ def test_chains_of_rules_keep_their_bound(dtype: str) -> None:
         rng = Numbers(seed, dtype)
         rule, arrays, expected = chain(rng, int(rng.integers(2, 25)))
         program = trace(rule, *[spec(array.shape, dtype) for array in arrays])
-        mantissa, scale, bound, _, mask = (one.numpy() for one in run_torch(program, *map(torch.from_numpy, arrays)))
+        found = (one.numpy() for one in run_torch(program, *map(torch.from_numpy, arrays)))
+        mantissa, scale, depth, lost, cap, rise, mask = found
+        bound = lost * np.exp(-depth.astype(WIDE))
+        bound = np.where(bound * rise <= DELTA * cap, bound, np.inf)
         eps = float(np.finfo(dtype).eps)
         # the scale is a sum of logarithms, and rounds relative to its size
         slack = ROUNDING * eps * (1 + np.abs(scale) + np.abs(np.where(np.isfinite(expected), expected, 0)))
         exact = np.exp(expected - scale)
-        assert (np.abs(mantissa - exact) <= bound + slack * (exact + bound)).all(), seed
+        assert (np.abs(mantissa - exact) <= (bound + slack * (exact + bound))).all(), seed
         logs = np.log(mantissa) + scale
         assert (np.abs(logs - expected) <= slack)[mask].all(), seed
         trusted_, rows = trusted_ + mask.sum(), rows + mask.size
@@ -298,13 +317,13 @@ def test_a_factor_that_underflows_is_counted() -> None:
     """1e10 exp(-104.5) is 4e-36, though exp(-104.5) is 0 in float32."""
 
     def rule(a, b):
-        large = (a, xp.full((1, 1, 1), -104.5, dtype=a.dtype), xp.full((1, 1, 1), 2.0**-126, dtype=a.dtype), a)
-        return SCALED.total(xp, [large, SCALED.from_linear(xp, b)])
+        large = (a, xp.full((1, 1, 1), -104.5, dtype=a.dtype), 0.0, 2.0**-126, a, 1.0)
+        return as_arrays(SCALED.total(xp, [large, SCALED.from_linear(xp, b)]))
 
     arrays = [torch.full((1, 1, 1), number) for number in (1e10, 1e-30)]
-    mantissa, scale, bound, _ = run_torch(trace(rule, *[spec((1, 1, 1), "float32")] * 2), *arrays)
-    assert float(mantissa), float(scale) == pytest.approx((1e-30, 0))
-    assert 4e-36 < float(bound) < 1e-26
+    mantissa, scale, depth, lost, *_ = run_torch(trace(rule, *[spec((1, 1, 1), "float32")] * 2), *arrays)
+    assert (float(mantissa), float(scale)) == (pytest.approx(1e-30), 0)
+    assert 4e-36 < float(lost * torch.exp(-depth)) < 1e-26
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

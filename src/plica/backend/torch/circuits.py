@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
 
-from plica.backend.torch.constants import CircuitConstants
+from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.explain import explain, explain_layer
@@ -37,7 +38,12 @@ if TYPE_CHECKING:
     from plica.backend.torch.queries import TorchQuery
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
-_SCALED_FROM = 2**17  # activations (of all rows): below, scaled numbers cost more calls than they save work
+_SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
+_BOUNDED_FROM = 2**14  # the same of numbers whose bounds depend on weights alone, which are tried before these
+_PART = 2**24
+"""Bytes of the widest activation of a batch that is computed as one: arrays that are larger fit no cache, and get their
+memory anew from the system at each call."""
+_LEAST_ROWS = 16  # of a part: fewer would read the weights too often
 _INPUTS = ("bool", "int", "float")
 
 
@@ -75,10 +81,12 @@ class TorchCircuit(nn.Module):
         self._drawing = drawing
         self._data = DataCheck(folded, semiring)
         self._weights: WeightCheck | None = None  # made where the Program is known
-        self._num_activations = sum(group.num_folds * group.representative.num_output_units for group in folded.groups)
+        activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
+        self._num_activations, self._widest = sum(activations), max(activations)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
+        self._verdicts: dict[Key, tuple[ReferenceType[Ready], bool]] = {}  # whether constants prove all rows right
         self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
         unfold_states(self)
 
@@ -163,14 +171,26 @@ class TorchCircuit(nn.Module):
         x = self._data.take(x)
         if x.device.type == "cpu" and not is_abstract(x):
             self._check_weights()
-        result = self._score(x)
+        parts = [self._score(part) for part in self._parts(x)]
+        result = parts[0] if len(parts) == 1 else torch.cat(parts)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
             self._check_states(x)
         return result
 
+    def _parts(self, x: Tensor) -> Sequence[Tensor]:
+        """Rows that are computed together; all of them where gradients are enabled, or it is not known how many."""
+        if x.device.type != "cpu" or torch.is_grad_enabled() or is_abstract(x):
+            return (x,)
+        rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
+        count = -(-len(x) // rows)
+        return torch.split(x, -(-len(x) // count)) if count > 1 else (x,)
+
     def _score(self, x: Tensor) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
+        bounded = self._bounded(x)
+        if bounded is not None:
+            return bounded
         if not self._may_scale(x):
             return self._exact(x)
         result: Tensor
@@ -184,6 +204,28 @@ class TorchCircuit(nn.Module):
         if not bool((result.detach()[rows] < torch.inf).all()):
             return self._exact(x)  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
         return result.index_copy(0, rows, self._exact(x[rows]))
+
+    def _bounded(self, x: Tensor) -> Tensor | None:
+        """The result in numbers that constant weights prove right for all rows; None where they do not."""
+        attempt = self._semiring.attempt
+        if attempt is None or attempt.of_constants is None or self.training:
+            return None
+        if x.device.type not in attempt.devices or is_abstract(x) or len(x) * self._num_activations < _BOUNDED_FROM:
+            return None
+        key = (attempt.of_constants.name, x.dtype, self.dtype)
+        if key not in self._lowered:
+            self._keep_constants(self._lower(key))
+        lowered = self._lowered[key]
+        if lowered.program.results[1].type.shape != (1,):
+            return None  # bounds that follow the rows: another carrier has tighter ones
+        ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
+        if ready is None or 1 not in ready.escaping:
+            return None  # what is proven is computed at each call, as the policy has no room for it
+        seen = self._verdicts.get(key)
+        if seen is None or seen[0]() is not ready:
+            _, trusted = ready(x[:0])
+            seen = self._verdicts[key] = ref(ready), bool(trusted)
+        return ready(x)[0] if seen[1] else None
 
     def _may_scale(self, x: Tensor) -> bool:
         """Whether another carrier comes first: the semiring names one for this device, and there is enough data."""
@@ -269,6 +311,7 @@ class TorchCircuit(nn.Module):
             "_lowered": {},
             "_weights": None,
             "queries": {},
+            "_verdicts": {},
         }  # generated functions are made again where they are needed
 
     def usual_input(self) -> torch.dtype:
@@ -297,7 +340,8 @@ class TorchCircuit(nn.Module):
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
             found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
             attempt = self._semiring.attempt
-            semiring = self._semiring if attempt is None or name == self._semiring.name else attempt.carrier
+            carriers = (self._semiring, *(() if attempt is None else attempt.carriers))
+            semiring = next(one for one in carriers if one.name == name)
             self._lowered[key] = lower_score(self._folded, semiring, real, kind, found)
         return self._lowered[key]
 
@@ -307,10 +351,14 @@ class TorchCircuit(nn.Module):
         if key in self._runs:
             return
         lowered = self._lower(key)
+        self._keep_constants(lowered)
+        self._runs[key] = emit(lowered.program, reuses=True)
+
+    def _keep_constants(self, lowered: Lowered) -> None:
+        """Put the arrays that a Program captures, and that nobody changes, among the leaves."""
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Constant):
                 self.leaves.keep(var.name, captured)
-        self._runs[key] = emit(lowered.program)
 
     def _constant(self, x: Tensor | None) -> Tensor:
         if x is not None:

@@ -7,7 +7,7 @@ circuit (linear, scaled, queries, data of other dtypes) and between circuits tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
@@ -20,10 +20,11 @@ from torch.autograd import forward_ad
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
 from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.operations import ROWS
 from plica.backend.torch.sources import apart
 from plica.backend.torch.sources import folding as undisturbed
 from plica.backend.torch.watch import Watch, can_watch
-from plica.ir.program import Program
+from plica.ir.program import Program, Var
 from plica.kept.cache import SHARED
 from plica.kept.components import Component, Components, Parts
 from plica.kept.flights import Flights
@@ -36,7 +37,7 @@ from plica.passes.constants.report import FoldReport
 from plica.passes.constants.split import escaping
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Ready:
     """What runs at each call: `run(leaves, *arguments, *values)`.
 
@@ -100,7 +101,9 @@ class _FoldedProgram:
         self.device = device
         folding = fold(program, policy=policy, is_held=True)
         split, self.report = folding.split, folding.report
-        self._run = emit(split.entry, "folded")
+        self.entry = split.entry
+        self._run = emit(split.entry, "folded", reuses=True)
+        self._transposed = dict.fromkeys(_transposed(split.entry))
         self._escaping = escaping(split.entry, split.kept)
         self._behind = {
             var.name: one.digest if isinstance(one, Constant) else places[one]
@@ -135,7 +138,8 @@ class _FoldedProgram:
 
         def make(component: Component, given: Mapping[str, Any]) -> list[Tensor]:
             made = component.runner(leaves, *(given[var.name] for var in component.program.arguments))
-            return [_own(one, watch) for one in (made if isinstance(made, tuple) else (made,))]
+            rows = zip(component.makes, made if isinstance(made, tuple) else (made,), strict=True)
+            return [_own(one, watch, name in self._transposed) for name, one in rows]
 
         def pins(name: str) -> Sequence[Tensor]:
             place = self._behind[name]
@@ -159,12 +163,25 @@ class _FoldedProgram:
         self._epoch = None
 
 
-def _own(value: Tensor, watch: Watch) -> Tensor:
-    """A value that keeps no more memory alive than it has, unless that of a tensor which is there anyway."""
+def _own(value: Tensor, watch: Watch, is_transposed: bool) -> Tensor:
+    """A value in memory of its own and in the order of its reading, unless that is the memory of a tensor."""
     storage = value.untyped_storage()
-    held = (one.untyped_storage().data_ptr() for one in watch.tensors)
     found = value.detach()
-    return found if storage.nbytes() == found.nbytes or storage.data_ptr() in held else found.clone()
+    if storage.data_ptr() in (one.untyped_storage().data_ptr() for one in watch.tensors):
+        return found
+    found = found.mT.contiguous().mT if is_transposed else found.contiguous()
+    return found if found.untyped_storage().nbytes() == found.nbytes else found.clone()
+
+
+def _transposed(entry: Program) -> Iterator[str]:
+    """The names of what a Program reads with its last two axes the other way round."""
+    for equation in entry.equations:
+        row = ROWS.get(equation.op.name)
+        place = None if row is None else row.transposed(equation)
+        if place is not None:
+            operand = equation.inputs[place]
+            if isinstance(operand, Var):
+                yield operand.name
 
 
 @final

@@ -101,12 +101,16 @@ class _Blocked(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, y, weight)
         ctx.save_for_forward(x, y, weight)
-        x_units, y_units = x.mT.contiguous(), y.mT.contiguous()
         result = x.new_empty(x.shape[0], weight.shape[1], x.shape[1])  # (F, O, B)
         product = _Buffer(x, y)
         for fold, row in _blocks(x, y):
-            pairs = product.of(x_units[fold, :, row], y_units[fold, :, row])
-            result[fold, :, row] = torch.bmm(weight[fold], pairs.flatten(1, 2))
+            # rows of units are turned a block at a time: a copy of the whole would go to memory and back
+            pairs = product.of(*(one.mT[fold, :, row].contiguous() for one in (x, y))).flatten(1, 2)
+            part = result[fold, :, row]
+            if part.is_contiguous():
+                torch.bmm(weight[fold], pairs, out=part)
+            else:
+                part.copy_(torch.bmm(weight[fold], pairs))
         return result
 
     @staticmethod

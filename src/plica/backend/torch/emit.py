@@ -33,8 +33,10 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var, size_vari
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim
 from plica.passes.ownership import Owned, owned
+from plica.passes.reuse import overwritten
 
 _NUMBERS = count()
+_OVER = {name: tuple(range(len(row.over))) for name, row in ROWS.items()}
 _KEPT = 8  # how many of the first and of the last facts about bounds are kept in a block
 _DIVISIONS = ("//", ")%(", " % ", "torch.div(", "torch.remainder(")  # in lines that may divide integers by zero
 
@@ -46,6 +48,7 @@ def emit(
     is_checked: bool = False,
     numbers: frozenset[int] = frozenset(),
     constants: frozenset[int] = frozenset(),
+    reuses: bool = False,
 ) -> Callable[..., Any]:
     """The Python function of `program`: `run(leaves, *arguments)`, leaves by attribute (`attribute_of`).
 
@@ -57,11 +60,13 @@ def emit(
         is_checked: Whether the function compares the sizes of its arguments that have one name.
         numbers: The places of arguments that the caller has as Python numbers.
         constants: Those that are never anything else, and have no gradient: floats too stay Python numbers.
+        reuses: Whether results are written over operands that nobody reads on, where no gradient is asked for.
 
     Raises:
         UnsupportedError: An operation has no row here.
     """
-    return load(source(program, name, is_checked=is_checked, numbers=numbers, constants=constants), name)
+    text = source(program, name, is_checked=is_checked, numbers=numbers, constants=constants, reuses=reuses)
+    return load(text, name)
 
 
 def source(
@@ -71,6 +76,7 @@ def source(
     is_checked: bool = False,
     numbers: frozenset[int] = frozenset(),
     constants: frozenset[int] = frozenset(),
+    reuses: bool = False,
 ) -> str:
     """The text of the function of `program`."""
     plan = Plan.of(program, numbers, constants)
@@ -78,7 +84,8 @@ def source(
     names = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     leaves = dict(zip(named.consts, names, strict=True))
     leaves.update((var, var.name) for var in named.arguments if var.type.dtype.is_storage)
-    emitter = _Emitter(plan, leaves, owned(named), Bounds(plan))
+    over = overwritten(named, _OVER) if reuses else {}
+    emitter = _Emitter(plan, leaves, owned(named), Bounds(plan), over)
     return "\n".join(emitter.function(name, is_checked)) + "\n"
 
 
@@ -107,12 +114,14 @@ class _Emitter:
         leaves: The text that reads each const of the whole Program, and each argument that is unpacked when it is read.
         owned: What may be written over where no gradient is asked for.
         bounds: The bounds of slices that have names.
+        over: Of the equations whose result may be written over an operand there, the place of that operand.
     """
 
     plan: Plan
     leaves: Mapping[Var, str]
     owned: Owned
     bounds: Bounds
+    over: Mapping[Equation, int]
 
     def function(self, name: str, is_checked: bool) -> Iterator[str]:
         """The whole function."""
@@ -261,7 +270,11 @@ class _Emitter:
             yield from (f"{indent}{INDENT}{line}" for line in lines)
             yield f"{indent}else:"
             indent += INDENT
-        yield f"{indent}{results} = {self._expression(chain)}"
+        text = self._expression(chain)
+        if equation in self.over:
+            over = ROWS[equation.op.name].over[self.over[equation]].format(*map(self.text, equation.inputs))
+            text = f"{over} if in_place else {text}"
+        yield f"{indent}{results} = {text}"
         if len(equation.outputs) > 1:
             for var in equation.outputs:
                 if var in self.plan.sizes:

@@ -41,6 +41,7 @@ __all__ = [
     "refuse_size",
     "refuse_slice",
     "rescale",
+    "rescale_",
     "round",
     "safe_log",
     "search_cumulative",
@@ -190,10 +191,22 @@ def rescale(x: Tensor) -> tuple[Tensor, Tensor]:
 
     Shapes: x (..., K), results (..., K) and (..., 1).
     """
-    largest = x.detach().amax(-1, keepdim=True)
+    factor, divisor = _power_above(x.detach())
+    return x * factor, divisor
+
+
+def rescale_(x: Tensor) -> tuple[Tensor, Tensor]:
+    """`rescale`, whose first result is written over `x`, which has no gradient."""
+    factor, divisor = _power_above(x)
+    return x.mul_(factor), divisor
+
+
+def _power_above(x: Tensor) -> tuple[Tensor, Tensor]:
+    """What `rescale` multiplies by, and its inverse."""
+    largest = x.amax(-1, keepdim=True)
     largest = largest.masked_fill_(largest < torch.finfo(x.dtype).tiny, 0.5)
     fraction = torch.frexp(largest).mantissa
-    return x * (fraction / largest), largest / fraction  # both quotients are powers of two, and exact
+    return fraction / largest, largest / fraction  # powers of two, and exact
 
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:

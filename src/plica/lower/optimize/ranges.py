@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from plica.graph.order import from_inputs
 from plica.ir.ranges import ANYTHING, Range, excludes_negative, range_of_values
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, TensorParameter, dereferenced
+from plica.symbolic.parameters import ConstantParameter, Parameter, SoftmaxParameter, TensorParameter, dereferenced
 
 Inputs = Callable[[Any], Sequence[Any]]
 
@@ -100,6 +101,23 @@ def _magnitude(node: Any, inputs: list[Magnitude]) -> Magnitude:
         return max(map(abs, inputs[place].numbers.range or ANYTHING))
 
     return Magnitude(known, node.lacks([one.lacking for one in inputs], most))
+
+
+def known_row_sum(parameter: Parameter) -> float:
+    """What no sum of the sizes of the entries of a row exceeds; infinite where that is not known.
+
+    Assumes:
+        The parameter is `(O, N)`, and computed in float32 or wider.
+    """
+    output = parameter.output
+    if not isinstance(output, SoftmaxParameter) or output.axis not in (-1, len(output.shape) - 1):
+        return inf
+    return 1.0 + _ROUNDING if output.shape[-1] <= _MOST else inf
+
+
+_ROUNDING = 2.0**-7
+_MOST = 2**15
+"""Entries of a row of a softmax, each of which rounds relative to itself: in float32 they sum to 2**-7 more at most."""
 
 
 def _is_exact(leaf: Any) -> bool:

@@ -23,20 +23,31 @@ def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
         data: What is known of the variables.
     """
     values: list[Value] = []
+    factors: list[int] = []
     for number, group in enumerate(scope.folded.groups):
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
-            values.append(_value(scope, data, group, values))
+            count = _num_factors(scope, group, factors)
+            is_due = count >= scope.semiring.most_factors
+            values.append(_value(scope, data, group, values, is_due=is_due))
+            factors.append(1 if is_due else count)
     return values
 
 
-def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value]) -> Value:
-    """The value of a group that reads others, from those of its H inputs."""
+def _num_factors(scope: LoweringScope, group: FoldedLayer, factors: Sequence[int]) -> int:
+    """Of how many normalized values a group is the product at most."""
+    read = [max(factors[number] for number, _ in places) for places in zip(*group.in_fold_idx, strict=True)]
+    is_product = isinstance(scope.folded.row(group.representative), ProductRow | FusedRow)
+    return sum(read) if is_product and read else max(read, default=1)
+
+
+def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value], *, is_due: bool = True) -> Value:
+    """The value of a group that reads others, from those of its H inputs; a product is normalized where it `is_due`."""
     layer = group.representative
     row = scope.folded.row(layer)
     assert not isinstance(row, InputRow), "input rows belong to input layers"
     value = _checked(scope, group, row.body(xp, scope.semiring, layer, scope.parameters(group), inputs))
     # sums of what is in range stay there; products need not
-    return scope.semiring.normalize(xp, value) if isinstance(row, ProductRow | FusedRow) else value
+    return scope.semiring.normalize(xp, value) if is_due and isinstance(row, ProductRow | FusedRow) else value
 
 
 def _checked(scope: LoweringScope, group: FoldedLayer, value: Value) -> Value:
@@ -68,7 +79,9 @@ def equations_of(program: Program, number: int) -> Iterator[Equation]:
     return (equation for equation in program.equations if equation.source.startswith(f"group {number}:"))
 
 
-def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, values: list[Value]) -> Value:
+def _value(
+    scope: LoweringScope, data: InputData | None, group: FoldedLayer, values: list[Value], *, is_due: bool
+) -> Value:
     layer, semiring = group.representative, scope.semiring
     row = scope.folded.row(layer)
     if isinstance(row, InputRow):
@@ -77,4 +90,4 @@ def _value(scope: LoweringScope, data: InputData | None, group: FoldedLayer, val
         found = row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
         return _checked(scope, group, found)
     inputs = [scope.read(values, [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)]
-    return inner_value(scope, group, inputs)
+    return inner_value(scope, group, inputs, is_due=is_due)

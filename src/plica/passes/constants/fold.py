@@ -1,6 +1,8 @@
 r"""`fold`: a Program into what runs once and what runs at each call, in steps that can be looked at.
 
     hoist, remove dead code, share equations    so that constant work is seen, and stands there once
+    splats                                      one number, repeated, is read as a number
+    states                                      what is computed of looked-up rows, for each state instead
     postpone                                    what expands constants, below elementwise operations
     origins                                     which values are constant, and where they come from
     facts                                       their bits, their work, why one may not be kept
@@ -20,7 +22,7 @@ r"""`fold`: a Program into what runs once and what runs at each call, in steps t
   in (b,) }
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plica.ir.op import Memory
@@ -33,11 +35,16 @@ from plica.passes.constants.origins import Origins, find_origins, needed_by
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.postpone import postpone
 from plica.passes.constants.report import Fate, FoldReport, ValueReport
+from plica.passes.constants.splats import read_splats
 from plica.passes.constants.split import Parts, Split, components, split
+from plica.passes.constants.states import CONTRACTED, by_states
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
 from plica.passes.memory import plan_memory
+
+_ORDERED = ("reshape", "expand_dims", "squeeze")
+"""Views that leave entries in their order in memory; so do parts along the first axis."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,12 +92,54 @@ def fold(
     """
     policy = FoldPolicy() if policy is None else policy
     captured = [var.name for var in program.consts if var.name not in compile_time]
-    program = share_equations(eliminate_dead_code(hoist(program, from_calls=True)))
-    origins = find_origins(program, compile_time, (*run_time, *captured))
-    postponed = postpone(program, origins.foldable(program), widen=policy.widen)
-    program = eliminate_dead_code(share_equations(postponed.program))
-    origins = find_origins(program, compile_time, (*run_time, *captured))
-    return _Folder(program, origins, {} if sizes is None else sizes, policy, is_two, is_held, postponed.moved).run()
+    program = read_splats(share_equations(eliminate_dead_code(hoist(program, from_calls=True))))
+    program = eliminate_dead_code(program)
+
+    def origins_of(program: Program) -> Origins:
+        return find_origins(program, compile_time, (*run_time, *captured))
+
+    def folded(program: Program) -> Folding:
+        postponed = postpone(program, origins_of(program).foldable(program), widen=policy.widen)
+        program = eliminate_dead_code(share_equations(postponed.program))
+        known = {} if sizes is None else sizes
+        return _Folder(program, origins_of(program), known, policy, is_two, is_held, postponed.moved).run()
+
+    return _with_tables(program, origins_of(program), folded)
+
+
+def _with_tables(program: Program, origins: Origins, folded: Callable[[Program], Folding]) -> Folding:
+    """The folding with operations on looked-up rows applied to the tables, as far as the policy has room for these.
+
+    A table that is not kept would be computed at each call, for all states. So a lookup one of whose tables is not, or
+    the room for which is taken from other constants, has less done to it, until there is none.
+    """
+    limits: dict[Var, int] = {}
+    plain: Folding | None = None
+    refused: dict[Var, None] = {}
+    while (made := by_states(program, origins, limits)).tables:
+        found = folded(eliminate_dead_code(share_equations(made.program)))
+        runs = dict.fromkeys(var for one in found.split.entry.equations for var in one.outputs)
+        wrong = dict.fromkeys(root for var, root in made.tables.items() if var in runs)
+        if not wrong and any(found.report.of(Fate.CUT)):
+            plain = folded(program) if plain is None else plain
+            if found.report.work_after > plain.report.work_after:
+                wrong = dict.fromkeys(made.tables.values())
+        if not wrong:
+            return replace(found, report=found.report.with_values(_states_report(made.moved, refused)))
+        refused.update(wrong)
+        limits.update((root, limits.get(root, CONTRACTED) - 1) for root in wrong)
+    found = folded(program) if plain is None else plain
+    return replace(found, report=found.report.with_values(_states_report((), refused)))
+
+
+def _states_report(moved: Sequence[Equation], refused: Iterable[Var]) -> Iterator[ValueReport]:
+    for equation in moved:
+        for var in equation.outputs:
+            why = "computed once for each state of a table, and looked up"
+            yield ValueReport(var.name, str(var.type), equation.op.name, Fate.STATES, why, equation.source)
+    for var in refused:
+        why = "a table with more computed for each state, or with states first, would exceed the policy's limits"
+        yield ValueReport(var.name, str(var.type), "lookup", Fate.REFUSED, why)
 
 
 class _Folder:
@@ -150,12 +199,17 @@ class _Folder:
         return None if fact.obstacle else fact.bits or 0
 
     def _free(self) -> dict[Var, None]:
-        """Sources that stay in memory anyway, and views of them."""
-        found = dict.fromkeys(self.sources)
+        """Sources that stay in memory anyway, and views of them; `found` says whether entries lie in their order."""
+        found: dict[Operand, bool] = dict.fromkeys(self.sources, True)
         for one in self.foldable:
-            if OPS[one.op.name].memory is Memory.VIEW and all(operand in found for operand in one.inputs):
-                found.update((var, None) for var in one.outputs if not self.facts[var].obstacle)
-        return found
+            if OPS[one.op.name].memory is not Memory.VIEW or not all(operand in found for operand in one.inputs):
+                continue
+            is_ordered = all(found[operand] for operand in one.inputs)
+            if one.op.name == "reshape" and not is_ordered:
+                continue  # it copies
+            stays = one.op.name in _ORDERED or one.params.get("axis") == 0
+            found.update((var, is_ordered and stays) for var in one.outputs if not self.facts[var].obstacle)
+        return dict.fromkeys(var for var in found if isinstance(var, Var))
 
     def _sized(self) -> Iterator[Var]:
         """The constants that alone tell a size in the type of an argument that is not constant."""

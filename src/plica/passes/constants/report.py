@@ -1,7 +1,7 @@
 """What became of each constant value, and why; and what that costs in bytes."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -11,6 +11,7 @@ class Fate(Enum):
     FOLDED = "folded"
     CUT = "cut"
     POSTPONED = "postponed"
+    STATES = "by states"
     REFUSED = "refused"
 
 
@@ -23,7 +24,8 @@ class ValueReport:
         type: Its type.
         operation: What computes it.
         fate: What became of it: folded, it is computed once; cut, there is no room to keep it; postponed, it expands
-            what is folded; refused, it may not be folded.
+            what is folded; by states, it is no constant, but computed of a looked-up row and constants, and so
+            computed once for each state; refused, it may not be folded.
         why: The reason.
         source: The line of the user's code.
     """
@@ -60,6 +62,10 @@ class FoldReport:
     peak: int | None
     work_before: int
     work_after: int
+
+    def with_values(self, values: Iterable[ValueReport]) -> "FoldReport":
+        """The report with further values."""
+        return replace(self, values=(*self.values, *values))
 
     def of(self, fate: Fate | str) -> Iterator[ValueReport]:
         """The values with this fate."""

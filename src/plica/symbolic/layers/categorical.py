@@ -127,7 +127,7 @@ class CategoricalLayer(InputLayer):
 
 def _body(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params, x: Array) -> Value:
     index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
-    return semiring.from_weight(xp, _table(layer, params).map(lambda table: xp.lookup(table, index)))
+    return semiring.from_weight(xp, _table(layer, params).looked_up(lambda table: xp.lookup(table, index)))
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:

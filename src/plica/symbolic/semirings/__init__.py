@@ -10,7 +10,7 @@ from plica.symbolic.semirings.algebra import LAWS_OF_SEMIRINGS, Algebra, Law, Re
 from plica.symbolic.semirings.real import LSE_SUM, SUM_PRODUCT
 from plica.symbolic.semirings.scaled import SCALED
 from plica.symbolic.semirings.selective import BOOLEAN, MAX_PRODUCT, MAX_SUM, MIN_PLUS, selective
-from plica.symbolic.semirings.semiring import SEMIRINGS, Array, Attempt, Namespace, Semiring, Value
+from plica.symbolic.semirings.semiring import SEMIRINGS, Array, Attempt, Namespace, Semiring, Value, are_one_number
 from plica.symbolic.semirings.weights import Logs, Params, Weight
 
 SEMIRINGS.update((row.name, row) for row in (SUM_PRODUCT, LSE_SUM, MAX_PRODUCT, MAX_SUM, MIN_PLUS, BOOLEAN))
@@ -39,5 +39,6 @@ __all__ = [
     "Semiring",
     "Value",
     "Weight",
+    "are_one_number",
     "selective",
 ]

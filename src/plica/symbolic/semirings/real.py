@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plica.symbolic.semirings.algebra import REAL
+from plica.symbolic.semirings.bounded import BOUNDED
 from plica.symbolic.semirings.linear import contract, einsum
 from plica.symbolic.semirings.scaled import SCALED
 from plica.symbolic.semirings.semiring import (
@@ -83,5 +84,5 @@ LSE_SUM = Semiring(
     normalize=unchanged,
     zero=lambda xp, shape, dtype: (xp.full(shape, float("-inf"), dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
-    attempt=Attempt(SCALED, devices=("cpu",)),
+    attempt=Attempt(SCALED, devices=("cpu",), of_constants=BOUNDED),
 )

@@ -1,21 +1,28 @@
 """Scaled numbers: linear mantissas with one logarithmic scale for each row, and a bound on what underflow has cost.
 
-A value is four arrays: mantissas `m (F, B, K)`, the scale `s (F, B, 1)`, the error bound `e (F, B, 1)` and the cap
-`c (F, B, 1)`; it stands for `m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of
-whole activations disappear. What underflow may lose is bounded as it happens:
+A value is mantissas `m (F, B, K)`, a scale `s`, a depth `d`, and the numbers `a`, `c` and `h`; it stands for
+`m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of whole activations disappear.
+What underflow may lose is bounded as it happens:
 
-* every mantissa is within `e` of its exact value (rounding aside), and neither is more than `c + e`;
-* a mantissa below the smallest normal number t loses at most t, so inputs start with `e = t`;
-* a weight has lost at most l t, where l is 1 for most and more for products of weights (`Weight.lost`); where nothing
-  bounds l, the weight is the exponential of its logarithm, and l is 1;
-* a product has `e = e1 (c2 + e2) + e2 (c1 + e1) + t`, a sum of I terms with weights of row sums up to R has
-  `e = R e + I t (1 + l (c + e))`;
-* dividing by a power of two p just above the largest mantissa, which `normalize` does, gives `e / p + t`.
+* every mantissa is within `e = a exp(-d)` of its exact value (rounding aside), and neither is more than `c + e`;
+* `exp(d)` is at most h, and h is at least 1.
 
-Scale, bound and cap have one row, `(F, 1, 1)`, as long as they are alike for all rows.
+The depth is the sum of the logarithms of what `normalize` has divided by, along the path of layers on which that is
+least, and a is what was lost, were all of it lost at the beginning of that path. So each row of data has a scale and a
+depth, and all else depends on weights alone: on each fold, `(F, 1, 1)`, or on nothing, where it is a number of Python.
 
-At the end `e <= tolerance * m` proves the result right to that tolerance; where it does not, the caller takes the
-log-space path. Mantissas and weights are not negative.
+* A mantissa below the smallest normal number t loses at most t, so inputs start with a = t, d = 0 and h = 1.
+* A weight has lost at most l t, where l is 1 for most and more for products of weights (`Weight.lost`); where nothing
+  bounds l, the weight is the exponential of its logarithm, and l is 1.
+* A product has `e = e1 (c2 + e2) + e2 (c1 + e1) + t`. With the smaller of both depths, and every e at most DELTA c,
+  that is `a = (1 + DELTA) (a1 c2 + a2 c1) + t h`.
+* A sum of I terms with weights of row sums up to R has `e = R e + I t (1 + l (c + e))`.
+* Dividing by a power of two p just above the largest mantissa, which `normalize` does, gives `e / p + t` and the depth
+  `d + log(p)`. As p is at most `2 (c + e)`, h becomes as many times as large, and no smaller.
+
+At the end `e <= tolerance * m` and `h e <= DELTA c` prove the result right to that tolerance: nothing makes `e / c`
+smaller but what h counts (these divisors, and caps of terms that differ), so that it was at most DELTA everywhere
+before. Where they do not hold, the caller takes the log-space path. Mantissas and weights are not negative.
 
 Backwards, the derivative of a proven result's logarithm with respect to any mantissa or weight is at most
 `tolerance / t`: the bound holds what t more of that mantissa would change. So gradients of proven rows are finite.
@@ -32,8 +39,13 @@ import numpy as np
 
 from plica.symbolic.semirings import linear
 from plica.symbolic.semirings.algebra import REAL
-from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, outer_of
+from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, accumulate, are_one_number, outer_of
 from plica.symbolic.semirings.weights import Weight
+
+DELTA = 2.0**-10
+"""How large a bound may be beside its cap."""
+
+_ABOVE = 1.0 + DELTA
 
 _outer_of_mantissas = outer_of("multiply")
 
@@ -42,142 +54,169 @@ def _smallest(array: Array) -> float:
     return float(np.finfo(str(array.dtype)).tiny)
 
 
-def _lift(xp: Namespace, mantissa: Array, cap: Array) -> Value:
-    """Numbers that may have underflowed once, of scale 1."""
-    shape = (mantissa.shape[0], 1, 1)
-    scale, bound = (xp.full(shape, number, dtype=mantissa.dtype) for number in (0.0, _smallest(mantissa)))
-    return mantissa, scale, bound, cap
-
-
-def _cap(xp: Namespace, mantissa: Array) -> Array:
-    """The largest size of a mantissa of each row, `(F, B, 1)`."""
-    return xp.stop_gradient(xp.max(xp.abs(mantissa), axis=2, keepdims=True))
+def _lift(mantissa: Array, scale: Array | float, cap: Array | float, lost: float = 1.0) -> Value:
+    """Numbers that may have underflowed."""
+    return mantissa, scale, 0.0, _smallest(mantissa) * max(lost, 1.0), cap, 1.0
 
 
 def _from_linear(xp: Namespace, x: Array) -> Value:
     held = xp.where(xp.equal(x, 0.0), 0.0, x)  # no gradient through a zero, as in log space
-    return _lift(xp, held, _cap(xp, x))
+    largest = xp.stop_gradient(xp.max(xp.abs(x), axis=2, keepdims=True))
+    return _lift(held, 0.0, xp.maximum(largest, _smallest(x) / DELTA**2))
 
 
 def _from_log(xp: Namespace, x: Array) -> Value:
     # exp(x) = exp(x - s) exp(s) with s the largest of the row, kept finite
     limits = np.finfo(str(x.dtype))
     scale = xp.clip(xp.stop_gradient(xp.max(x, axis=-1, keepdims=True)), float(limits.min), float(limits.max))
-    mantissa, _, bound, cap = _lift(xp, xp.exp(x - scale), xp.ones((x.shape[0], 1, 1), dtype=x.dtype))
-    return mantissa, scale, bound, cap
+    return _lift(xp.exp(x - scale), scale, 1.0)
 
 
 def _from_weight(xp: Namespace, weight: Weight) -> Value:
     if math.isfinite(weight.most):
-        mantissa = weight.linear
-        cap = xp.full((mantissa.shape[0], 1, 1), max(weight.most, 1.0), dtype=mantissa.dtype)
-        mantissa, scale, bound, _ = _lift(xp, mantissa, cap)
-        return mantissa, scale, bound * max(weight.lost, 1.0), cap
+        return _lift(weight.linear, 0.0, max(weight.most, 1.0), weight.lost)
     # exp(100) is infinite in float32, and sends NaN to its own gradient even from a state that no row has
     return _from_linear(xp, weight.linear) if weight.in_logs is None else _from_log(xp, weight.log(xp))
 
 
 def _to_log(xp: Namespace, value: Value) -> Array:
-    return xp.safe_log(value[0]) + value[1]
+    return _plus(xp.safe_log(value[0]), value[1])
 
 
 def _mul(xp: Namespace, a: Value, b: Value) -> Value:
-    return _product(a, b, xp.multiply(a[0], b[0]))
+    mantissa = xp.multiply(a[0], b[0])
+    return (mantissa, *_factors(xp, a[1:], b[1:], _smallest(mantissa)))
 
 
 def _outer(xp: Namespace, a: Value, b: Value) -> Value:
     (mantissa,) = _outer_of_mantissas(xp, (a[0],), (b[0],))
-    return _product(a, b, mantissa)
+    return (mantissa, *_factors(xp, a[1:], b[1:], _smallest(mantissa)))
 
 
-def _product(a: Value, b: Value, mantissa: Array) -> Value:
-    (_, s1, e1, c1), (_, s2, e2, c2) = a, b
-    return mantissa, s1 + s2, e1 * (c2 + e2) + e2 * (c1 + e1) + _smallest(mantissa), c1 * c2
+def _factors(xp: Namespace, a: Value, b: Value, tiny: float) -> Value:
+    """What a product has beside its mantissas."""
+    (s1, d1, a1, c1, h1), (s2, d2, a2, c2, h2) = a, b
+    rise = _largest(xp, [h1, h2])
+    return _plus(s1, s2), _least(xp, [d1, d2]), (a1 * c2 + a2 * c1) * _ABOVE + rise * tiny, c1 * c2, rise
 
 
 def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
-    aligned = _aligned(xp, values)
-    mantissa, bound, cap = (_total(xp, [value[place] for value in aligned]) for place in (0, 2, 3))
-    return mantissa, aligned[0][1], bound + _smallest(mantissa), cap
+    mantissas, scales, depths, lost, caps, rises = zip(*_aligned(xp, values), strict=True)
+    rise, mantissa, cap = _largest(xp, rises), _total(mantissas), _total(caps)
+    amount = _total(lost) + rise * _smallest(mantissa)
+    return mantissa, scales[0], _least(xp, depths), amount, cap, rise * (cap / _least(xp, caps))
 
 
 def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
     numbers = Weight.of(weight)
     aligned = _aligned(xp, values)
     (mantissa,) = linear.contract(xp, [value[:1] for value in aligned], numbers)
-    row_sum = _row_sum(xp, numbers.linear, (2,))
-    bound, cap = (_largest(xp, [value[place] for value in aligned]) for place in (2, 3))
-    terms = int(numbers.linear.shape[2])
-    return mantissa, aligned[0][1], bound * row_sum + _lost(mantissa, numbers, cap + bound) * terms, cap * row_sum
+    _, scales, depths, lost, caps, rises = zip(*aligned, strict=True)
+    cap, rise = _largest(xp, caps), _largest(xp, rises)
+    if len(values) > 1:
+        rise = rise * (cap / _least(xp, caps))
+    beside = scales[0], _least(xp, depths), _largest(xp, lost), cap, rise
+    return (mantissa, *_weighted(xp, beside, numbers, (2,), 0.0, _smallest(mantissa)))
 
 
 def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
     numbers = Weight.of(weight)
     (mantissa,) = linear.einsum(xp, equation, [value[:1] for value in values], numbers)
-    scale, bound, cap = values[0][1:]
-    lost = _smallest(mantissa)  # by each term, whose factors are multiplied from the left
-    for _, s, e, c in values[1:]:
-        scale, bound, cap = scale + s, bound * (c + e) + e * (cap + bound) + _smallest(mantissa), cap * c
-        lost = lost * c + _smallest(mantissa)
+    tiny = _smallest(mantissa)
+    beside, lost = values[0][1:], tiny  # by each term, whose factors are multiplied from the left
+    for _, *factor in values[1:]:
+        beside = _factors(xp, beside, tuple(factor), tiny)
+        lost = factor[3] * (lost * _ABOVE) + tiny
     terms, _, result = equation.partition("->")
     weighted = terms.split(",")[-1]
     summed = tuple(axis for axis, letter in enumerate(weighted) if axis and letter not in result)
-    row_sum = _row_sum(xp, numbers.linear, summed)
-    count = int(np.prod([numbers.linear.shape[axis] for axis in summed]))
-    lost = lost + _lost(mantissa, numbers, cap + bound)
-    return mantissa, scale, bound * row_sum + lost * count, cap * row_sum
+    return (mantissa, *_weighted(xp, beside, numbers, summed, lost, tiny))
 
 
-def _lost(mantissa: Array, weight: Weight, cap: Array) -> Array:
-    """What underflow may take from a term: the product, and the weight, which a number up to `cap` multiplies."""
-    return (cap * max(weight.lost, 1.0) + 1.0) * _smallest(mantissa)
+def _weighted(
+    xp: Namespace, beside: Value, weight: Weight, axes: tuple[int, ...], lost: Array | float, tiny: float
+) -> Value:
+    """What a sum has beside its mantissas.
+
+    Args:
+        xp: The array namespace.
+        beside: What the terms have, but for the weight.
+        weight: The weight.
+        axes: Its axes that are summed over.
+        lost: What underflow may take from each term before it is weighted.
+        tiny: The smallest normal number.
+    """
+    scale, depth, amount, cap, rise = beside
+    row_sum = _row_sum(xp, weight, axes)
+    terms = float(np.prod([weight.linear.shape[axis] for axis in axes]))
+    lost = cap * (_ABOVE * max(weight.lost, 1.0) * tiny) + (lost + tiny)  # the weight, and the product
+    return scale, depth, amount * row_sum + lost * rise * terms, cap * row_sum, rise
 
 
-def _row_sum(xp: Namespace, weight: Array, axes: tuple[int, ...]) -> Array:
+def _row_sum(xp: Namespace, weight: Weight, axes: tuple[int, ...]) -> Array | float:
     """The largest sum of the weights' sizes over `axes` of each fold, `(F, 1, 1)`."""
-    sums = xp.sum(xp.stop_gradient(xp.abs(weight)), axis=axes, keepdims=True)
+    numbers = weight.linear
+    if math.isfinite(weight.row_sum) and axes == tuple(range(2, numbers.ndim)):
+        return weight.row_sum
+    sums = xp.sum(xp.stop_gradient(xp.abs(numbers)), axis=axes, keepdims=True)
     largest = xp.max(sums, axis=tuple(range(1, sums.ndim)), keepdims=True)
-    return xp.reshape(largest, (weight.shape[0], 1, 1))
+    return xp.reshape(largest, (numbers.shape[0], 1, 1))
 
 
 def _aligned(xp: Namespace, values: Sequence[Value]) -> list[Value]:
     """The values with the largest of their scales as the one scale."""
-    if len(values) == 1:
+    if len(values) == 1 or are_one_number([value[1] for value in values]):
         return list(values)
-    scale = values[0][1]
-    for value in values[1:]:
-        scale = xp.maximum(scale, value[1])
-    factors = [xp.exp(value[1] - scale) for value in values]
+    scale = _largest(xp, [value[1] for value in values])
     # a factor may lose t as well, which its mantissa multiplies
+    tiny = _smallest(values[0][0])
     return [
-        (m * f, scale, e * f + (c + e + 1.0) * _smallest(m), c) for (m, _, e, c), f in zip(values, factors, strict=True)
+        (m * xp.exp(s - scale), scale, depth, amount + (cap * _ABOVE + 1.0) * (rise * tiny), cap, rise)
+        for m, s, depth, amount, cap, rise in values
     ]
 
 
-def _total(xp: Namespace, arrays: Sequence[Array]) -> Array:
+def _plus(a: Array | float, b: Array | float) -> Any:
+    """The sum; 0.0 adds nothing, nor makes an array."""
+    if isinstance(a, float) and a == 0.0:
+        return b
+    return a if isinstance(b, float) and b == 0.0 else a + b
+
+
+def _total(arrays: Sequence[Array | float]) -> Any:
     result = arrays[0]
     for array in arrays[1:]:
-        result = xp.add(result, array)
+        result = result + array
     return result
 
 
-def _largest(xp: Namespace, arrays: Sequence[Array]) -> Array:
-    result = arrays[0]
-    for array in arrays[1:]:
-        result = xp.maximum(result, array)
-    return result
+def _largest(xp: Namespace, arrays: Sequence[Array | float]) -> Any:
+    numbers, others = _apart(arrays)
+    result = accumulate(xp.maximum, others) if others else max(numbers)
+    return xp.clip(result, max(numbers), math.inf) if others and numbers else result
+
+
+def _least(xp: Namespace, arrays: Sequence[Array | float]) -> Any:
+    numbers, others = _apart(arrays)
+    result = accumulate(xp.minimum, others) if others else min(numbers)
+    return xp.clip(result, -math.inf, min(numbers)) if others and numbers else result
+
+
+def _apart(arrays: Sequence[Array | float]) -> tuple[list[float], list[Any]]:
+    """The numbers of Python, and the arrays."""
+    return [one for one in arrays if isinstance(one, float)], [one for one in arrays if not isinstance(one, float)]
 
 
 def _normalize(xp: Namespace, value: Value) -> Value:
-    mantissa, scale, bound, cap = value
-    mantissa, largest = xp.rescale(mantissa)
-    return mantissa, scale + xp.log(largest), bound / largest + _smallest(mantissa), xp.ones_like(cap)
+    mantissa, scale, depth, amount, cap, rise = value
+    mantissa, divisor = xp.rescale(mantissa)
+    log = xp.log(divisor)
+    rise = rise * _largest(xp, [cap, 1.0]) * (2.0 * _ABOVE)
+    return mantissa, _plus(scale, log), _plus(depth, log), amount + rise * _smallest(mantissa), 1.0, rise
 
 
 def _constant(xp: Namespace, shape: Any, dtype: Any, number: float) -> Value:
-    alike = (shape[0], 1, 1)
-    scale, bound, cap = (xp.full(alike, value, dtype=dtype) for value in (0.0, 0.0, 1.0))
-    return xp.full(shape, number, dtype=dtype), scale, bound, cap
+    return _lift(xp.full(shape, number, dtype=dtype), 0.0, 1.0)
 
 
 def trusted(xp: Namespace, value: Value) -> Array:
@@ -185,9 +224,12 @@ def trusted(xp: Namespace, value: Value) -> Array:
 
     What has overflowed is not trusted: in log space it may be an ordinary number.
     """
-    mantissa, scale, bound, _ = value
+    mantissa, scale, depth, amount, cap, rise = value
+    # twice the bound, for the rounding of all of this
+    bound = xp.exp(xp.full((1, 1, 1), 0.0, dtype=mantissa.dtype) - depth) * (amount * 2.0)
     proven = xp.less_equal(bound, mantissa * float(np.finfo(str(mantissa.dtype)).eps))
-    return xp.logical_and(proven, xp.isfinite(mantissa + scale))
+    small = xp.less_equal(bound * rise, cap * DELTA)
+    return xp.logical_and(xp.logical_and(proven, small), xp.isfinite(_plus(mantissa, scale)))
 
 
 SCALED = Semiring(

@@ -1,7 +1,8 @@
 """What a semiring is: an algebra, and a carrier that says in which form its numbers are kept. One row each.
 
-A value is a tuple of arrays, the carrier: one array of numbers in linear space, one of logarithms in log space. The
-bodies of layers call nothing but a row's functions, each of which takes the array namespace first.
+A value is a tuple of arrays, the carrier: one array of numbers in linear space, one of logarithms in log space. After
+the first there may be floats of Python in place of arrays that are the same everywhere. The bodies of layers call
+nothing but a row's functions, each of which takes the array namespace first.
 
 >>> from plica.symbolic.semirings import Semiring
 >>> Semiring.from_name("lse-sum").algebra.name
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from plica.eager import namespace
 from plica.errors import ShapeError, UnsupportedError
@@ -23,6 +24,13 @@ from plica.symbolic.semirings.weights import Weight
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 Value: TypeAlias = tuple[Array, ...]
+Part = TypeVar("Part")
+
+
+def _choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
+    return tuple(
+        one if are_one_number([one, two]) else xp.where(mask, two, one) for one, two in zip(value, other, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +40,18 @@ class Attempt:
     Args:
         carrier: The carrier; it has a column `proven`.
         devices: The kinds of devices on which a program may look at a result before it goes on.
+        of_constants: A carrier that is tried before it where parameters are constants, since what it says of a result
+            depends on these alone; None where there is none.
     """
 
     carrier: Semiring
     devices: tuple[str, ...]
+    of_constants: Semiring | None = None
+
+    @property
+    def carriers(self) -> tuple[Semiring, ...]:
+        """All that may be tried."""
+        return (self.carrier,) if self.of_constants is None else (self.of_constants, self.carrier)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +81,8 @@ class Semiring:
         proven: `(xp, value)`: which entries are right to the precision of their dtype, as a mask `(F, B, K)`; None
             where all are.
         attempt: Another carrier that may be tried first; None where there is none.
+        choose: `(xp, mask, value, other)`: `other` where a mask `(F, B, 1)` holds, else `value`.
+        most_factors: `normalize` is asked for as soon as a value is a product of so many that were normalized.
     """
 
     name: str
@@ -87,16 +105,18 @@ class Semiring:
     one: Callable[[Namespace, Any, Any], Value]
     proven: Callable[[Namespace, Value], Array] | None = None
     attempt: Attempt | None = None
+    choose: Callable[[Namespace, Array, Value, Value], Value] = _choose_each
+    most_factors: int = 1
 
     def __post_init__(self) -> None:
         if self.attempt is None:
             return
-        carrier = self.attempt.carrier
-        if carrier.proven is None or carrier.name == self.name or carrier.algebra != self.algebra:
-            raise UnsupportedError(
-                f"{carrier.name} cannot be tried before {self.name}: a carrier that is has a name of its own, the same "
-                "algebra, and a column `proven` that says where it is right."
-            )
+        for carrier in self.attempt.carriers:
+            if carrier.proven is None or carrier.name == self.name or carrier.algebra != self.algebra:
+                raise UnsupportedError(
+                    f"{carrier.name} cannot be tried before {self.name}: a carrier that is has a name of its own, the "
+                    "same algebra, and a column `proven` that says where it is right."
+                )
 
     # On tensors: what a user computes with results of circuits.
 
@@ -152,7 +172,7 @@ class Semiring:
 
     def map(self, xp: Namespace, fn: Callable[[Array], Array], value: Value) -> Value:  # noqa: ARG002
         """A change of shape, applied to every array of the carrier alike."""
-        return tuple(fn(array) for array in value)
+        return tuple(array if isinstance(array, float) else fn(array) for array in value)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Rows of the table are pickled by name."""
@@ -176,12 +196,17 @@ SEMIRINGS: dict[str, Semiring] = {}
 """The rows that users choose by name, filled once by the package; others, such as `scaled`, are attempts of these."""
 
 
-def accumulate(operation: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
+def accumulate(operation: Callable[[Part, Part], Part], values: Sequence[Part]) -> Part:
     """Values joined from the left."""
     result = values[0]
     for value in values[1:]:
         result = operation(result, value)
     return result
+
+
+def are_one_number(parts: Sequence[Array | float]) -> bool:
+    """Whether parts of values are one and the same number of Python."""
+    return all(isinstance(one, float) and one == parts[0] for one in parts)
 
 
 def unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001

@@ -49,6 +49,9 @@ class Weight:
             the ordinary numbers.
         most: No number is larger.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
+        row_sum: No sum of the numbers' sizes over all axes but the first two is larger, where that is known beforehand.
+        whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
+            no such rows, or of no table that is known.
     """
 
     in_linear: Callable[[], Array]
@@ -56,6 +59,8 @@ class Weight:
     exact: Callable[[], Logs] | None = None
     most: float = inf
     lost: float = 1.0
+    row_sum: float = inf
+    whole: Callable[[], Array] | None = None
 
     @staticmethod
     def of(array: Array | Weight) -> Weight:
@@ -89,7 +94,13 @@ class Weight:
             in_linear=lambda: fn(self.linear),
             in_logs=None if logs is None else lambda: fn(self._logs),
             exact=None,
+            row_sum=inf,
+            whole=None,
         )
+
+    def looked_up(self, fn: Callable[[Array], Array]) -> Weight:
+        """Rows `(F, B, K)` of a table `(F, K, ...)`: each is that of some state, for numbers and logarithms alike."""
+        return replace(self.map(fn), whole=lambda: self.linear)
 
     def total(self, xp: Namespace) -> Weight:
         """The sums over the last axis, which is dropped."""
@@ -99,12 +110,14 @@ class Weight:
             in_linear=lambda: xp.sum(terms.linear, axis=-1),
             in_logs=None if logs is None else lambda: xp.logsumexp(terms._logs, axis=-1),
             exact=None,
+            whole=None,
             most=inf,  # how many terms there are is known where they are computed
+            row_sum=inf,
         )
 
     def laid_out(self, fn: Callable[[Array], Array]) -> Weight:
         """The numbers of `(F, O, N)` with N as several axes, in the same order."""
-        return replace(self.map(fn), exact=self.exact)
+        return replace(self.map(fn), exact=self.exact, row_sum=self.row_sum)
 
 
 @final

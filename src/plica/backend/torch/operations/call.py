@@ -1,6 +1,6 @@
 """What rows are made of: an equation with its operands as Python text, and the text of dtypes, sizes and shapes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -66,11 +66,15 @@ class Row:
             of 64-bit integers and truth values; else None.
         unsigned: How it takes unsigned integers of 16, 32 and 64 bits; None where torch's function takes them, or
             refuses them itself.
+        over: For some operands from the first on, its text where the result is written over that operand.
+        transposed: The place of the operand whose last two axes are read the other way round, None where there is none.
     """
 
     text: Text
     host: str | None = None
     unsigned: Unsigned | None = None
+    transposed: Callable[[Equation], int | None] = lambda equation: None  # noqa: ARG005
+    over: Sequence[str] = ()
 
 
 def dtype_source(dtype: DType) -> str:

@@ -98,7 +98,7 @@ ELEMENTWISE: dict[str, Row] = {
     "logical_xor": Row(function("torch.logical_xor"), host="{} != {}"),
     "maximum": Row(function("torch.maximum"), host="max({}, {})", unsigned=Unsigned.ORDERED),
     "minimum": Row(function("torch.minimum"), host="min({}, {})", unsigned=Unsigned.ORDERED),
-    "multiply": Row(_infix("*"), host="kernels.wrap({} * {})"),
+    "multiply": Row(_infix("*"), host="kernels.wrap({} * {})", over=("{}.mul_({})", "{1}.mul_({0})")),
     "negative": Row(function("torch.neg"), host="-({})", unsigned=Unsigned.MODULAR),
     "nextafter": Row(function("torch.nextafter")),
     "not_equal": Row(_infix("!="), host="{} != {}"),

@@ -2,6 +2,7 @@
 
 from plica.backend.torch.contract import is_tucker
 from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, dtype_source, function
+from plica.ir.program import Equation
 
 
 def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
@@ -9,12 +10,24 @@ def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
     return len(term) == len(result) == 3 and term[:2] == result[:2] and weighted == result[0] + result[2] + term[2:]
 
 
+def _weight_of_einsum(equation: Equation) -> int | None:
+    """The place of the weight where an Einstein sum is a matrix product of alike terms."""
+    terms, _, result = equation.params["equation"].partition("->")
+    *others, weighted = terms.split(",")
+    is_product = len(dict.fromkeys(others)) == 1 and _is_matrix_product(others[0], weighted, result)
+    return len(others) if is_product else None
+
+
+def _weight_of_logs(equation: Equation) -> int:
+    """The place of the weight, after which what its logarithms are computed from may stand."""
+    return len(equation.inputs) - (1 if equation.params.get("logs") is None else 2)
+
+
 def _einsum(call: Call) -> str:
     """The common equations by name, so that no call parses one."""
     equation = call.params["equation"]
-    terms, _, result = equation.partition("->")
-    first, *others = terms.split(",")
-    if len(others) == 1 and _is_matrix_product(first, others[0], result):
+    _, *others = equation.partition("->")[0].split(",")
+    if _weight_of_einsum(call.equation) == 1:
         return f"torch.matmul({call.tensor(0)}, {call.tensor(1)}.mT)"
     if is_tucker(equation):
         vectors = [call.tensor(place) for place in range(len(others) + 1) if place != 1]
@@ -38,7 +51,7 @@ def _log_einsum_exp(call: Call) -> str:
     equation = call.params["equation"]
     terms, _, result = equation.partition("->")
     first, *others, weighted = terms.split(",")
-    if all(term == first for term in others) and _is_matrix_product(first, weighted, result):
+    if _weight_of_einsum(call.equation) is not None:
         factors = [call.tensor(place) for place in range(len(others) + 1)]
         few = len(factors) <= _FEW
         product = " + ".join(factors) if few else f"kernels.total({', '.join(factors)})"
@@ -63,9 +76,11 @@ def _kernel(name: str, *params: str) -> Text:
 
 LINALG: dict[str, Row] = {
     "matmul": Row(function("torch.matmul"), unsigned=Unsigned.MODULAR),
-    "log_matmul_exp": Row(lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})"),
-    "einsum": Row(_einsum, unsigned=Unsigned.MODULAR),
-    "log_einsum_exp": Row(_log_einsum_exp),
+    "log_matmul_exp": Row(
+        lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})", transposed=_weight_of_logs
+    ),
+    "einsum": Row(_einsum, unsigned=Unsigned.MODULAR, transposed=_weight_of_einsum),
+    "log_einsum_exp": Row(_log_einsum_exp, transposed=_weight_of_einsum),
     "cross": Row(_kernel("cross", "axis"), unsigned=Unsigned.MODULAR),
     "diagonal": Row(lambda call: f"torch.diagonal({call.tensor(0)}, {call.params['offset']}, -2, -1)"),
     "vector_norm": Row(_vector_norm),

@@ -55,5 +55,5 @@ REDUCE: dict[str, Row] = {
     "log_softmax": Row(along("torch.log_softmax")),
     "cumulative_sum": Row(wide(along("torch.cumsum"))),
     "cumulative_prod": Row(wide(along("torch.cumprod"))),
-    "rescale": Row(function("kernels.rescale")),
+    "rescale": Row(function("kernels.rescale"), over=("kernels.rescale_({})",)),
 }

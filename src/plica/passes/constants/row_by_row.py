@@ -1,0 +1,109 @@
+"""Which operations go row by row: the axis of the rows of each result, or None where rows meet each other.
+
+>>> from plica.ir.program import Equation, OpRef, Var
+>>> from plica.ir.types import ShapedArray
+>>> from plica.ir.dtypes import DType
+>>> a, b, c = (Var(name, ShapedArray(shape, DType.FLOAT32)) for name, shape in zip("abc", [(5, 4), (4, 2), (5, 2)]))
+>>> product = Equation(OpRef("matmul"), (a, b), (c,))
+>>> row_by_row(product, {0: 0}), row_by_row(product, {1: 1})
+((0,), None)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from plica.ir.program import Equation
+from plica.ir.sizes import Dim
+from plica.ops import ELEMENTWISE, OPS
+
+Rows = Mapping[int, int]
+"""The places of operands that have rows, and the axis of each that its rows lie along."""
+
+
+def row_by_row(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    """The axis of each result along which the rows of the operands lie; the other operands are alike for all rows."""
+    rule = _RULES.get(equation.op.name)
+    return None if rule is None else rule(equation, rows)
+
+
+def is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
+    """Whether a constant is alike for all rows, where it meets an array of some rank with rows along an axis."""
+    place = row - rank
+    return len(shape) < -place or shape[place] == 1
+
+
+def _each(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    (output,) = equation.outputs
+    if output.type.dtype.kind not in OPS[equation.op.name].never_raises:
+        return None  # at a state that no data has it would raise
+    places = {row - len(equation.inputs[place].type.shape) for place, row in rows.items()}
+    rank = len(output.type.shape)
+    row = rank + min(places)
+    rest = (one for place, one in enumerate(equation.inputs) if place not in rows)
+    all_alike = len(places) == 1 and all(is_alike(one.type.shape, rank, row) for one in rest)
+    return (row,) if all_alike else None
+
+
+def _matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    a, b = equation.inputs
+    if dict(rows) != {0: len(a.type.shape) - 2}:
+        return None
+    return (len(equation.outputs[0].type.shape) - min(2, len(b.type.shape)),)
+
+
+def _log_matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    num_weights = 1 if equation.params.get("logs") is None else 2
+    inputs = equation.inputs[:-num_weights]
+    row = len(inputs[0].type.shape) - 2
+    return (row,) if dict(rows) == dict.fromkeys(range(len(inputs)), row) else None
+
+
+def _einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    left, _, result = equation.params["equation"].replace(" ", "").partition("->")
+    terms = left.split(",")
+    if any(place >= len(terms) for place in rows):
+        return None
+    letters = {terms[place][row] for place, row in rows.items()}
+    letter = min(letters)
+    others = "".join(term for place, term in enumerate(terms) if place not in rows)
+    if len(letters) > 1 or letter not in result or letter in others:
+        return None
+    if any(terms[place].count(letter) > 1 for place in rows):
+        return None
+    # folds stay where they are, axis 0 of all
+    return (result.index(letter),) if all(terms[place][:row] == result[:row] for place, row in rows.items()) else None
+
+
+def _log_einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    num_values = len(equation.params["equation"].split(",")) - 1
+    return _einsum(equation, rows) if all(place < num_values for place in rows) else None
+
+
+def _reduction(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    (row,) = rows.values()
+    axes = equation.params["axis"]
+    if row in axes:
+        return None
+    return (row if equation.params["keepdims"] else row - sum(axis < row for axis in axes),)
+
+
+def _along_one(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    (row,) = rows.values()
+    rank = len(equation.inputs[0].type.shape)
+    return None if equation.params["axis"] % rank == row else (row,)
+
+
+def _rescale(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+    (row,) = rows.values()
+    return None if row == len(equation.inputs[0].type.shape) - 1 else (row, row)
+
+
+_RULES: Mapping[str, Callable[[Equation, Rows], tuple[int, ...] | None]] = {
+    **{row.name: _each for row in ELEMENTWISE},
+    "matmul": _matmul,
+    "einsum": _einsum,
+    "log_matmul_exp": _log_matmul,
+    "log_einsum_exp": _log_einsum,
+    **dict.fromkeys(("sum", "prod", "max", "min", "mean", "logsumexp"), _reduction),
+    **dict.fromkeys(("softmax", "log_softmax"), _along_one),
+    "rescale": _rescale,
+}

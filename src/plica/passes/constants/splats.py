@@ -1,0 +1,108 @@
+r"""Splats are read as numbers: one number, repeated, is neither made at each call nor kept.
+
+    f(splat(a), splat(b))   -> splat(f(a, b))       f: arithmetic that is rounded alike everywhere
+    f(splat(a), x)          -> f(a, x)              f: elementwise; where the result is as large without it
+    view(splat(a))          -> splat(a)             parts of splats, and splats of one number joined, among them
+    where(m, splat(a), splat(a))   -> splat(a)
+
+What else reads a splat reads one of its own size.
+
+>>> from plica.ir.types import spec
+>>> from plica.passes.dead_code import eliminate_dead_code
+>>> from plica.tracing import namespace as xp
+>>> from plica.tracing.trace import trace
+>>> program = trace(lambda x: x * (xp.full((3, 1), 2.0, dtype="float32")[1:] + 1.0), spec((2, "b")))
+>>> print(eliminate_dead_code(read_splats(program)))
+{ lambda ; {b:i64[]} x:f32[2,b] . let
+    e:f32[2,b] = multiply x 3.0:f32[]
+  in (e,) }
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from plica.errors import PlicaError
+from plica.ir.op import View
+from plica.ir.program import Equation, Literal, Operand, OpRef, Program, nested
+from plica.ir.types import ArrayType, ShapedArray
+from plica.ops import ELEMENTWISE, OPS
+
+_EACH = frozenset(row.name for row in ELEMENTWISE)
+_ROUNDED = ("add", "subtract", "multiply", "negative", "abs", "maximum", "minimum")
+"""Operations that every backend rounds alike: what they give is known before it is computed."""
+
+
+def read_splats(program: Program) -> Program:
+    """The Program with numbers in place of splats; nested Programs stay, and what nothing reads any more is there."""
+    found = _Splats()
+    return replace(program, equations=tuple(map(found.rewritten, program.equations)))
+
+
+@dataclass(slots=True)
+class _Splats:
+    """The numbers of the splats so far."""
+
+    numbers: dict[Operand, Literal] = field(default_factory=dict)
+
+    def rewritten(self, equation: Equation) -> Equation:
+        """An equation with numbers for operands; one that makes a splat makes it of its number."""
+        if any(nested(equation.params)) or not equation.outputs:
+            return equation
+        number = self._number(equation)
+        if number is not None:
+            self.numbers.update((var, number) for var in equation.outputs if var.type.shape)
+            if len(equation.outputs) == 1 and equation.op.name != "full" and equation.outputs[0].type.shape:
+                shape = {"shape": equation.outputs[0].type.shape}
+                return replace(equation, op=OpRef("full"), inputs=(number,), params=shape)
+            return equation
+        return self._reading(equation) if equation.op.name in _EACH else equation
+
+    def _of(self, operand: Operand) -> Literal | None:
+        return operand if isinstance(operand, Literal) else self.numbers.get(operand)
+
+    def _number(self, equation: Equation) -> Literal | None:
+        """The one number of all results of an equation."""
+        row = OPS[equation.op.name]
+        if row.view is View.NONE:
+            return self._computed(equation) if row.name in _ROUNDED else None
+        entries = [self._of(one) for one in equation.inputs[row.view.operands]]
+        first = entries[0] if entries else None
+        return first if first is not None and all(_is_same(first, one) for one in entries) else None
+
+    def _computed(self, equation: Equation) -> Literal | None:
+        """The number that an elementwise operation makes of numbers."""
+        operands = [self._of(one) for one in equation.inputs]
+        (output,) = equation.outputs
+        row = OPS[equation.op.name]
+        known = [one for one in operands if one is not None]
+        if len(known) < len(operands) or not known or output.type.dtype.kind not in row.never_raises:
+            return None
+        arrays = [np.asarray(one.value, one.type.dtype.numpy) for one in known]
+        with np.errstate(all="ignore"):
+            value = np.asarray(row.reference(*arrays, **equation.params))
+        dtype = output.type.dtype
+        return Literal(value.astype(dtype.numpy).item(), ShapedArray((), dtype))
+
+    def _reading(self, equation: Equation) -> Equation:
+        """An elementwise operation that reads numbers, where its result does not get smaller by that."""
+        inputs: list[Operand] = list(equation.inputs)
+        for place, operand in enumerate(equation.inputs):
+            number = self.numbers.get(operand)
+            tried: Sequence[Operand] = [*inputs[:place], number or operand, *inputs[place + 1 :]]
+            if number is not None and _types(equation, tried) == [var.type for var in equation.outputs]:
+                inputs = list(tried)
+        return replace(equation, inputs=tuple(inputs)) if tuple(inputs) != equation.inputs else equation
+
+
+def _is_same(number: Literal, other: Literal | None) -> bool:
+    """Whether two numbers are one; a NaN is, and zeros of two signs are not."""
+    return other is not None and number.type == other.type and repr(number.value) == repr(other.value)
+
+
+def _types(equation: Equation, inputs: Sequence[Operand]) -> list[ArrayType]:
+    try:
+        return list(OPS[equation.op.name].types([one.type for one in inputs], equation.params))
+    except PlicaError:
+        return []

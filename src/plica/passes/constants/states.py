@@ -1,0 +1,329 @@
+r"""What is computed of a looked-up row and of constants alone is computed for each state instead, and looked up.
+
+    f(lookup(T, i), W)              -> lookup(f(T, W), i)                  f: row by row, as contractions are
+    f(take(T, i), W)                -> take(f(T, W), i)
+    f(where(m, c, lookup(T, i)), W) -> where(m, f(c, W), lookup(f(T, W), i))   m: of whole rows; c: one constant row
+    lookup(T, i)                    -> take(T', C * fold + i)              T': states first, so that a row is one run
+
+The new tables are constants. So a sum layer of an image circuit's pixels, its widest layer, goes from all calls. Rows
+are multiplied together with others than before: sums of I terms of a contraction may differ by I roundings.
+
+>>> from plica.ir.types import spec
+>>> from plica.passes.dead_code import eliminate_dead_code
+>>> from plica.passes.constants.origins import find_origins
+>>> from plica.tracing import namespace as xp
+>>> from plica.tracing.trace import trace
+>>> def embed(ids, table, weight):
+...     return xp.take(table, ids, axis=0, nonnegative=True) @ weight
+>>> program = trace(embed, spec("b", "int64"), spec((9, 4)), spec((4, 2)))
+>>> origins = find_origins(program, run_time=("table", "weight"))
+>>> print(eliminate_dead_code(by_states(program, origins).program))
+{ lambda ; {b:i64[]} ids:i64[b] table:f32[9,4] weight:f32[4,2] . let
+    d:f32[9,2] = matmul table weight
+    c:f32[b,2] = take[axis=0] d ids
+  in (c,) }
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
+from plica.ir.sizes import Dim
+from plica.ir.types import ArrayType, ShapedArray
+from plica.ops import OPS
+from plica.passes.constants.origins import Origins
+from plica.passes.constants.row_by_row import is_alike, row_by_row
+from plica.passes.replaced import names_of
+
+_LOOKUPS = ("lookup", "take", "gather")
+LAYOUT, CONTRACTED = 1, 2
+"""What is done to a lookup: its table gets states first; and what reads its rows is applied to the table too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByStates:
+    """What the pass made.
+
+    Args:
+        program: The Program; what nothing reads any more is still there.
+        tables: The constants that it computes, and the lookup for which.
+        moved: The equations that are applied to a table now.
+    """
+
+    program: Program
+    tables: Mapping[Var, Var]
+    moved: Sequence[Equation]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Rows that are one constant row instead.
+
+    Args:
+        mask: Which, of size 1 along all axes that the index does not tell apart.
+        row: The constant.
+        is_first: Whether the row is taken where the mask holds, or where it does not.
+    """
+
+    mask: Operand
+    row: Operand
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A value whose rows are those of a table.
+
+    Args:
+        table: The value with all states in place of the rows.
+        row: The axis of the rows.
+        index: Which state each row has: `(B,)`; of "lookup" `(F, B)`, as each fold, along axis 0, has its own table.
+        by: The operation that looks up.
+        root: The result of the lookup.
+        source: Where the value comes from.
+        original: The equation, if nothing was made of it.
+        choice: Where some rows are another one.
+    """
+
+    table: Operand
+    row: int
+    index: Operand
+    by: str
+    root: Var
+    source: str
+    original: Equation | None = None
+    choice: "_Choice | None" = None
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that an index tells apart."""
+        return (0, self.row) if self.has_folds else (self.row,)
+
+    @property
+    def has_folds(self) -> bool:
+        return self.by == "lookup"
+
+
+def by_states(program: Program, origins: Origins, limits: Mapping[Var, int] | None = None) -> ByStates:
+    """The Program with operations on looked-up rows applied to the tables.
+
+    Args:
+        program: The Program.
+        origins: Where its values come from.
+        limits: What may be done to some lookups, told by their results: 0, `LAYOUT`, or by default `CONTRACTED`.
+    """
+    return _Pass(program, origins, {} if limits is None else limits).run()
+
+
+class _Pass:
+    """The Program under construction."""
+
+    def __init__(self, program: Program, origins: Origins, limits: Mapping[Var, int]) -> None:
+        self.program, self.limits = program, limits
+        self.foldable = origins.foldable(program)
+        given = (var for var in (*program.consts, *program.inputs) if origins.of[var].is_constant)
+        made = (var for one in self.foldable for var in one.outputs)
+        self.constant: dict[Operand, None] = dict.fromkeys((*given, *made))
+        self.looked: dict[Operand, _Looked] = {}
+        self.written: dict[Operand, None] = {}
+        self.places: dict[tuple[Operand, int], Operand] = {}
+        self.equations: list[Equation] = []
+        self.tables: dict[Var, Var] = {}
+        self.moved: list[Equation] = []
+        self.names = names_of(program)
+
+    def run(self) -> ByStates:
+        """Each equation as it is, or applied to a table; a looked-up value is written where something reads it."""
+        for equation in self.program.equations:
+            if equation in self.foldable or not self._is_looked_up(equation):
+                for one in equation.inputs:
+                    self._write(one)
+                self.equations.append(equation)
+        for one in self.program.outputs:
+            self._write(one)
+        return ByStates(replace(self.program, equations=tuple(self.equations)), self.tables, self.moved)
+
+    def _is_constant(self, operand: Operand) -> bool:
+        return isinstance(operand, Literal) or operand in self.constant
+
+    def _add(
+        self, name: str, inputs: Sequence[Operand], params: Mapping[str, Any], source: str, root: Var | None = None
+    ) -> tuple[Var, ...]:
+        """An equation of new variables; one of constants belongs to the lookup `root`."""
+        types = OPS[name].types([one.type for one in inputs], params)
+        outputs = tuple(Var(self.names.fresh(), type_) for type_ in types)
+        self.equations.append(Equation(OpRef(name), tuple(inputs), outputs, params, source))
+        if root is not None:
+            self.tables.update(dict.fromkeys(outputs, root))
+            self.constant.update(dict.fromkeys(outputs))
+        return outputs
+
+    # What is looked up
+
+    def _is_looked_up(self, equation: Equation) -> bool:
+        """Whether the results are looked up now."""
+        if equation.op.name in _LOOKUPS and self._is_root(equation):
+            return self._root(equation)
+        rows = {place: self.looked[one] for place, one in enumerate(equation.inputs) if one in self.looked}
+        if not rows:
+            return False
+        first = next(iter(rows.values()))
+        if self.limits.get(first.root, CONTRACTED) < CONTRACTED:
+            return False
+        if equation.op.name == "where" and len(rows) == 1 and self._chosen(equation, next(iter(rows)), first):
+            return True
+        if any(not _is_alike_choice(one, first) for one in rows.values()):
+            return False
+        rest = (one for place, one in enumerate(equation.inputs) if place not in rows)
+        return all(map(self._is_constant, rest)) and self._applied(equation, rows, first)
+
+    def _is_root(self, equation: Equation) -> bool:
+        table, index, *others = equation.inputs
+        if others:
+            return False
+        is_known = all(isinstance(dim, int) for dim in table.type.shape)
+        has_rows = equation.op.name == "lookup" or len(index.type.shape) == 1
+        return is_known and has_rows and self._is_constant(table) and not self._is_constant(index)
+
+    def _root(self, equation: Equation) -> bool:
+        (output,), (table, index) = equation.outputs, equation.inputs
+        if not self.limits.get(output, CONTRACTED):
+            return False
+        name, rank = equation.op.name, len(table.type.shape)
+        if name == "lookup":
+            (table,) = self._add("permute_dims", (table,), {"axes": (0, 2, 1)}, equation.source, output)
+            self.looked[output] = _Looked(table, 1, index, name, output, equation.source)
+            return True
+        row = (equation.params["axis"] if name == "take" else equation.params["axes"][0]) % rank
+        if name == "gather" and row:  # which puts rows first
+            axes = (row, *(axis for axis in range(rank) if axis != row))
+            (table,) = self._add("permute_dims", (table,), {"axes": axes}, equation.source, output)
+            row = 0
+        self.looked[output] = _Looked(table, row, index, name, output, equation.source, equation)
+        return True
+
+    def _applied(self, equation: Equation, rows: Mapping[int, _Looked], first: _Looked) -> bool:
+        found = row_by_row(equation, {place: one.row for place, one in rows.items()})
+        if found is None or not all(
+            self._keeps_index(var.type, row, first) for var, row in zip(equation.outputs, found, strict=True)
+        ):
+            return False
+
+        def applied(change: Callable[[_Looked], Operand]) -> tuple[Var, ...]:
+            inputs = [change(rows[place]) if place in rows else one for place, one in enumerate(equation.inputs)]
+            return self._add(equation.op.name, inputs, equation.params, equation.source, first.root)
+
+        choices: list[_Choice | None] = [None] * len(found)
+        if first.choice is not None:
+            others = applied(self._other)
+            choices = [replace(first.choice, row=other) for other in others]
+        tables = applied(lambda one: one.table)
+        for var, table, row, choice in zip(equation.outputs, tables, found, choices, strict=True):
+            self.looked[var] = _Looked(table, row, first.index, first.by, first.root, equation.source, choice=choice)
+        self.moved.append(equation)
+        return True
+
+    def _keeps_index(self, type_: ArrayType, row: int, first: _Looked) -> bool:
+        """Whether the index has one number for each row of a result, and each of its folds."""
+        index = first.index.type.shape
+        if first.has_folds:
+            return row == 1 and type_.shape[:2] == index
+        return type_.shape[row] == index[0] and (first.by == "take" or row == 0)
+
+    def _chosen(self, equation: Equation, place: int, looked: _Looked) -> bool:
+        """Whether a choice between a looked-up row and one constant row is looked up now."""
+        mask, (output,) = equation.inputs[0], equation.outputs
+        if not place or looked.choice is not None or mask in self.looked:
+            return False
+        other, shape, rank = equation.inputs[3 - place], output.type.shape, len(looked.table.type.shape)
+        asked = tuple(size if axis in looked.kept else 1 for axis, size in enumerate(shape))
+        if mask.type.shape != asked or not self._is_constant(other) or not is_alike(other.type.shape, rank, looked.row):
+            return False
+        is_as_large = _without(shape, looked.row) == _without(looked.table.type.shape, looked.row)
+        if not is_as_large or not self._keeps_index(output.type, looked.row, looked):
+            return False
+        self._write(mask)
+        choice = _Choice(mask, other, is_first=place == 2)
+        self.looked[output] = replace(looked, choice=choice, original=None, source=equation.source)
+        self.moved.append(equation)
+        return True
+
+    def _other(self, looked: _Looked) -> Operand:
+        """The constant row that some rows are, of the size of a row."""
+        assert looked.choice is not None, "asked where all operands have one"
+        row = looked.choice.row
+        shape = tuple(1 if axis == looked.row else size for axis, size in enumerate(looked.table.type.shape))
+        if row.type.shape == shape:
+            return row
+        name = "broadcast_to" if row.type.shape else "full"
+        return self._add(name, (row,), {"shape": shape}, looked.source, looked.root)[0]
+
+    # Where rows are read
+
+    def _write(self, operand: Operand) -> None:
+        """Write the lookup of a value, once."""
+        looked = self.looked.get(operand)
+        if looked is None or operand in self.written or not isinstance(operand, Var):
+            return
+        self.written[operand] = None
+        self._write(looked.index)
+        choice = looked.choice
+        if looked.original is not None:
+            self.equations.append(looked.original)
+        elif choice is None:
+            self._write_rows(operand, looked)
+        else:
+            rows = Var(self.names.fresh(), operand.type)
+            self._write_rows(rows, looked)
+            shape = tuple(size if axis in looked.kept else 1 for axis, size in enumerate(rows.type.shape))
+            mask = choice.mask
+            if mask.type.shape != shape:
+                (mask,) = self._add("reshape", (mask,), {"shape": shape}, looked.source)
+            inputs = (mask, choice.row, rows) if choice.is_first else (mask, rows, choice.row)
+            self.equations.append(Equation(OpRef("where"), inputs, (operand,), {}, looked.source))
+
+    def _write_rows(self, output: Var, looked: _Looked) -> None:
+        """The rows of a table; those of all folds as one, in which fold f has the states from C f on."""
+        source = looked.source
+        if not looked.has_folds:
+            inputs = looked.table, looked.index
+            params = {"axis": looked.row} if looked.by == "take" else {"axes": (0,)}
+            self.equations.append(Equation(OpRef(looked.by), inputs, (output,), params, source))
+            return
+        folds, states, *rest = looked.table.type.shape
+        (flat,) = self._add("reshape", (looked.table,), {"shape": (folds * states, *rest)}, source, looked.root)
+        place = self._place(looked, int(folds), int(states))
+        (rows,) = self._add("take", (flat, place), {"axis": 0}, source)
+        self.equations.append(Equation(OpRef("reshape"), (rows,), (output,), {"shape": output.type.shape}, source))
+
+    def _place(self, looked: _Looked, folds: int, states: int) -> Operand:
+        """The row of each fold and index in the one table."""
+        index, source, root = looked.index, looked.source, looked.root
+        if (index, states) not in self.places:
+            dtype = index.type.dtype
+            if dtype != DType.INT64:  # the number of a row may be larger than that of any state
+                (index,) = self._add("astype", (index,), {"dtype": DType.INT64}, source)
+            (number,) = self._add("arange", (), {"size": folds, "dtype": DType.INT64}, source, root)
+            times = Literal(states, ShapedArray((), DType.INT64))
+            (start,) = self._add("multiply", (number, times), {}, source, root)
+            (column,) = self._add("reshape", (start,), {"shape": (folds, 1)}, source, root)
+            (moved,) = self._add("add", (index, column), {}, source)
+            size: Dim = folds * index.type.shape[1]
+            (place,) = self._add("reshape", (moved,), {"shape": (size,)}, source)
+            self.places[looked.index, states] = place
+        return self.places[looked.index, states]
+
+
+def _without(shape: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _is_alike_choice(one: _Looked, other: _Looked) -> bool:
+    """Whether two values have rows of the same states, or the constant one, in the same places."""
+    if one.index is not other.index or one.by != other.by or (one.choice is None) != (other.choice is None):
+        return False
+    if one.choice is None or other.choice is None:
+        return True
+    return one.choice.mask is other.choice.mask and one.choice.is_first == other.choice.is_first

@@ -1,0 +1,238 @@
+"""Scaled numbers whose bounds depend on weights alone: where these prove all rows right, no row is looked at.
+
+A value is six arrays: mantissas `m (F, B, K)` and the scale `s (F, B, 1)`, as in `scaled.py`, and four bounds, which
+have one row, `(F, 1, 1)`, as long as they do not depend on data:
+
+* `low <= m <= high` for each mantissa of each row;
+* `m[k] >= ratio * max(m)` for each unit k of a row;
+* underflow has changed no mantissa by more than `error` times itself.
+
+With t the smallest normal number, and a bound of what an operation may lose as in `scaled.py`,
+
+* numbers that are looked up are bounded by those of the whole table, `ratio` by its states, and `error = l t / low`;
+* a product has the products of the bounds, and `error = error1 + error2 + error1 error2 + t / low`;
+* a sum of weights W has `ratio` at least `min over i of (min over o of W[o, i]) / (max over o of W[o, i])`, whatever
+  the inputs are; `low` times the smallest row sum, `high` times the largest; `error` of the inputs, and what each of
+  its terms may lose, over `low`;
+* dividing by a power of two just above the largest mantissa gives `low = ratio / 2` and `high = 1`.
+
+So each normalization forgets how small numbers have become before it, and errors add up. At the end all rows are right
+if `error` is below the precision of the dtype. If it is not, as where a weight is zero, nothing is said of any row, and
+`scaled.py` takes over, whose bounds follow each row. Only every second product is normalized: a mantissa has lost a few
+digits by then and not all of its range.
+
+Source: that positive matrices bring rows together whatever they are applied to is Birkhoff's theorem (Extensions of
+Jentzsch's theorem, Transactions of the AMS 85, 1957); here its simplest case for the ratio of two units.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.semirings import linear
+from plica.symbolic.semirings.algebra import REAL
+from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, outer_of
+from plica.symbolic.semirings.weights import Weight
+
+_outer_of_mantissas = outer_of("multiply")
+_FACTORS = 3
+
+
+def _smallest(array: Array) -> float:
+    return float(np.finfo(str(array.dtype)).tiny)
+
+
+def _over(xp: Namespace, name: str, array: Array) -> Array:
+    """The least or the largest number of each fold, `(F, 1, 1)`."""
+    found = getattr(xp, name)(array, axis=tuple(range(1, array.ndim)), keepdims=True)
+    return xp.reshape(found, (array.shape[0], 1, 1))
+
+
+def _lift(xp: Namespace, mantissa: Array, scale: Array, lost: float, whole: Array | None = None) -> Value:
+    """Mantissas of which each may lack some smallest numbers; they are rows `(F, K)` of a table `whole (F, K, ...)`."""
+    if whole is None:  # bounds of each row
+        low, high = (getattr(xp, name)(mantissa, axis=2, keepdims=True) for name in ("min", "max"))
+        ratio = low / high
+    else:
+        low, high = _over(xp, "min", whole), _over(xp, "max", whole)
+        ratio = _over(xp, "min", xp.min(whole, axis=1, keepdims=True) / xp.max(whole, axis=1, keepdims=True))
+    return mantissa, scale, low, high, ratio, lost * _smallest(mantissa) / low
+
+
+def _unscaled(xp: Namespace, mantissa: Array) -> Array:
+    return xp.zeros((mantissa.shape[0], 1, 1), dtype=mantissa.dtype)
+
+
+def _from_linear(xp: Namespace, x: Array) -> Value:
+    return _lift(xp, x, _unscaled(xp, x), 1.0)
+
+
+def _from_log(xp: Namespace, x: Array) -> Value:
+    limits = np.finfo(str(x.dtype))
+    scale = xp.clip(xp.max(x, axis=-1, keepdims=True), float(limits.min), float(limits.max))
+    return _lift(xp, xp.exp(x - scale), scale, 1.0)
+
+
+def _from_weight(xp: Namespace, weight: Weight) -> Value:
+    if not math.isfinite(weight.most) and weight.in_logs is not None:
+        return _from_log(xp, weight.log(xp))
+    mantissa = weight.linear
+    whole = None if weight.whole is None else weight.whole()
+    return _lift(xp, mantissa, _unscaled(xp, mantissa), max(weight.lost, 1.0), whole)
+
+
+def _to_log(xp: Namespace, value: Value) -> Array:
+    return xp.log(value[0]) + value[1]
+
+
+def _mul(xp: Namespace, a: Value, b: Value) -> Value:
+    return _product(a, b, xp.multiply(a[0], b[0]))
+
+
+def _outer(xp: Namespace, a: Value, b: Value) -> Value:
+    (mantissa,) = _outer_of_mantissas(xp, (a[0],), (b[0],))
+    return _product(a, b, mantissa)
+
+
+def _product(a: Value, b: Value, mantissa: Array) -> Value:
+    (_, s1, low1, high1, ratio1, error1), (_, s2, low2, high2, ratio2, error2) = a, b
+    low = low1 * low2
+    error = error1 + error2 + error1 * error2 + _smallest(mantissa) / low
+    return mantissa, s1 + s2, low, high1 * high2, ratio1 * ratio2, error
+
+
+def _aligned(xp: Namespace, values: Sequence[Value]) -> tuple[list[Array], Array, Array]:
+    """The mantissas at the largest of the scales, which is the second result, and what a factor may lose of each.
+
+    A value whose scale is smaller may lose all of its mantissas: at least one value keeps its own.
+    """
+    scale = values[0][1]
+    for value in values[1:]:
+        scale = xp.maximum(scale, value[1])
+    mantissas = [value[0] * xp.exp(value[1] - scale) for value in values]
+    return mantissas, scale, _all(xp.maximum, [value[3] for value in values]) + 1.0
+
+
+def _all(operation: Any, arrays: Sequence[Array]) -> Array:
+    result = arrays[0]
+    for array in arrays[1:]:
+        result = operation(result, array)
+    return result
+
+
+def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
+    if len(values) == 1:
+        return values[0]
+    mantissas, scale, lost = _aligned(xp, values)
+    low, high, ratio, error = (_each(xp, values, place) for place in (2, 3, 4, 5))
+    lost = (lost + 1.0) * _smallest(mantissas[0]) * len(values)
+    return _all(xp.add, mantissas), scale, low, high * len(values), ratio, error + lost / low
+
+
+def _each(xp: Namespace, values: Sequence[Value], place: int) -> Array:
+    """What holds for each of several values: the least `low` and `ratio`, the largest `high` and `error`."""
+    return _all((xp.minimum, xp.maximum, xp.minimum, xp.maximum)[place - 2], [value[place] for value in values])
+
+
+def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
+    numbers = Weight.of(weight)
+    lost = 0.0
+    mantissas, scale = [value[0] for value in values], values[0][1]
+    if len(values) > 1:
+        mantissas, scale, lost = _aligned(xp, values)
+    (mantissa,) = linear.contract(xp, [(one,) for one in mantissas], numbers)
+    low, high, ratio, error = (_each(xp, values, place) for place in (2, 3, 4, 5))
+    array = numbers.linear
+    parts = xp.reshape(array, (*array.shape[:2], len(values), -1))
+    # of several values one may be all there is, whichever it is
+    row_sums = xp.sum(parts, axis=3)
+    least, most = _over(xp, "min", row_sums), _over(xp, "max", xp.sum(array, axis=2))
+    columns = _column_ratio(xp, array, (1,))
+    ratio = xp.maximum(columns, ratio * least / most) if len(values) == 1 else columns
+    lost = (lost + 1.0 + max(numbers.lost, 1.0) * high) * _smallest(mantissa) * int(array.shape[2])
+    return mantissa, scale, low * least, high * most, ratio, error + lost / (low * least)
+
+
+def _column_ratio(xp: Namespace, weight: Array, outputs: tuple[int, ...]) -> Array:
+    """The least ratio of two weights of one input, `(F, 1, 1)`."""
+    least, most = (getattr(xp, name)(weight, axis=outputs, keepdims=True) for name in ("min", "max"))
+    return _over(xp, "min", least / most)
+
+
+def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
+    numbers = Weight.of(weight)
+    (mantissa,) = linear.einsum(xp, equation, [value[:1] for value in values], numbers)
+    scale, low, high, ratio, error = values[0][1:]
+    peak = xp.maximum(high, 1.0)  # what products of some of the factors reach
+    for _, *other in values[1:]:
+        scale, error = scale + other[0], error + other[4] + error * other[4]
+        low, high, ratio = low * other[1], high * other[2], ratio * other[3]
+        peak = peak * xp.maximum(other[2], 1.0)
+    terms, _, result = equation.partition("->")
+    *names, weighted = terms.split(",")
+    array = numbers.linear
+    summed = tuple(axis for axis, letter in enumerate(weighted) if axis and letter not in result)
+    outputs = tuple(axis for axis, letter in enumerate(weighted) if axis and letter in result)
+    row_sums = xp.sum(array, axis=summed)
+    least, most = _over(xp, "min", row_sums), _over(xp, "max", row_sums)
+    ratio = ratio * least / most
+    if set(result[2:]) <= set(weighted):  # no unit of a value is a unit of the result
+        ratio = xp.maximum(ratio, _column_ratio(xp, array, outputs))
+    count = int(np.prod([array.shape[axis] for axis in summed]))
+    if not set("".join(names)) <= {*weighted, *result}:
+        low = low * 0.0  # a sum over units that no weight has: nothing is said of it
+    # each factor of a term may lose a smallest number, which the others multiply
+    lost = (len(values) + max(numbers.lost, 1.0)) * peak * xp.maximum(most, 1.0) * _smallest(mantissa) * count
+    return mantissa, scale, low * least, high * most, ratio, error + lost / (low * least)
+
+
+def _normalize(xp: Namespace, value: Value) -> Value:
+    mantissa, scale, low, high, ratio, error = value
+    tiny = _smallest(mantissa)
+    mantissa, largest = xp.rescale(mantissa)
+    lost = (high + 1.0) * tiny / low + tiny / ratio  # infinite where it may overflow, or all may be lost
+    return mantissa, scale + xp.log(largest), ratio * 0.5, xp.ones_like(high), ratio, error + lost
+
+
+def _constant(xp: Namespace, shape: Any, dtype: Any, number: float) -> Value:
+    zero, one, bound, error = (xp.full((shape[0], 1, 1), x, dtype=dtype) for x in (0.0, 1.0, number, 1.0 - number))
+    return xp.full(shape, number, dtype=dtype), zero, bound, bound, one, error
+
+
+def choose(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
+    """Rows of `other` where `mask (F, B, 1)` holds, else of `value`; the bounds are those of both."""
+    numbers = tuple(xp.where(mask, two, one) for one, two in zip(value[:2], other[:2], strict=True))
+    return (*numbers, *(_each(xp, (value, other), place) for place in (2, 3, 4, 5)))
+
+
+def trusted(xp: Namespace, value: Value) -> Array:
+    """Whether all mantissas of a fold are right to a quarter of the precision of their dtype, `(F, 1, 1)`."""
+    _, _, _, high, _, error = value
+    return xp.logical_and(xp.less_equal(error, float(np.finfo(str(error.dtype)).eps) / 4), xp.isfinite(high))
+
+
+BOUNDED = Semiring(
+    name="bounded",
+    algebra=REAL,
+    logarithmic=False,
+    negative=False,
+    from_linear=_from_linear,
+    from_log=_from_log,
+    from_weight=_from_weight,
+    to_log=_to_log,
+    to_linear=lambda xp, value: value[0] * xp.exp(value[1]),
+    result=_to_log,
+    product=_mul,
+    outer=_outer,
+    total=_sum,
+    contract=_contract,
+    einsum=_einsum,
+    normalize=_normalize,
+    zero=lambda xp, shape, dtype: _constant(xp, shape, dtype, 0.0),
+    one=lambda xp, shape, dtype: _constant(xp, shape, dtype, 1.0),
+    proven=trusted,
+    choose=choose,
+    most_factors=_FACTORS,
+)

@@ -1,0 +1,247 @@
+"""Circuits in eval mode whose weights prove all rows right: no row is looked at, and each is right all the same."""
+
+import copy
+import pickle
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.compiler import TorchCompiler
+from plica.ir.program import Program
+from plica.passes.constants.policy import FoldPolicy
+from plica.pipeline import PipelineContext
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer
+from plica.templates.data_modalities import image_data
+from tests.harness.circuits import CIRCUITS, chain, data, gaussians, tensor
+from tests.harness.eval_circuits import operations, unfolded
+from tests.harness.oracle import Oracle, numbers
+
+BOUND = {"float32": 1e-5, "float64": 1e-13}
+
+
+@pytest.fixture(autouse=True)
+def seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    monkeypatch.setattr(torch_circuits, "_BOUNDED_FROM", 0)
+
+
+def pixels(sum_product: str = "cp", graph: str = "quad-tree-2", units: int = 4, **settings: Any) -> Circuit:
+    return image_data(
+        (1, 4, 4),
+        graph,
+        input_layer="categorical",
+        num_values=5,
+        num_input_units=units,
+        sum_product_layer=sum_product,
+        num_sum_units=units,
+        **settings,
+    )
+
+
+def entries(circuit: TorchCircuit) -> dict[str, Program]:
+    """The Programs of eval mode that were made, by carrier."""
+    return {cast("Any", key)[0]: one.entry for key, one in circuit.constants._programs.items()}
+
+
+def is_proven(circuit: TorchCircuit) -> bool:
+    """Whether the calls before were answered by the weights alone."""
+    return bool(circuit._verdicts) and all(verdict for _, verdict in circuit._verdicts.values())
+
+
+X = torch.arange(48).reshape(3, 16) % 5
+
+
+@pytest.mark.parametrize("sum_product", ["cp", "cp-t", "tucker"])
+@pytest.mark.parametrize("graph", ["quad-tree-2", "quad-graph", "random-binary-tree"])
+@pytest.mark.parametrize("dtype", BOUND)
+def test_images_are_proven_by_their_weights(sum_product, graph, dtype) -> None:
+    circuit = TorchCompiler(dtype=dtype).compile(pixels(sum_product, graph)).eval()
+    expected = Oracle(circuit.symbolic, numbers(circuit)).log(X.numpy()).astype(float)
+    with torch.no_grad():
+        for rows in (3, 1, 0):
+            np.testing.assert_allclose(circuit(X[:rows]), expected[:rows], rtol=BOUND[dtype], atol=BOUND[dtype])
+    assert is_proven(circuit)
+    with torch.no_grad():
+        assert operations(circuit, X) == 0
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_every_circuit_gives_in_eval_mode_what_it_gives_in_training(name, dtype) -> None:
+    circuit = TorchCompiler(dtype=dtype).compile(CIRCUITS[name]())
+    if not circuit.scope:
+        return
+    rows = torch.from_numpy(data(circuit.symbolic, 5))
+    missing = rows.to(circuit.dtype).clone()
+    missing[1], missing[2, 0], missing[3, -1] = torch.nan, torch.nan, torch.nan
+    for x in (rows, missing):
+        with torch.no_grad():
+            expected = circuit.train()(x)
+            found = circuit.eval()(x)
+        torch.testing.assert_close(found, expected, rtol=BOUND[dtype], atol=BOUND[dtype], equal_nan=True)
+
+
+@pytest.mark.parametrize("spread", [5.0, 20.0, 300.0])
+@pytest.mark.parametrize("dtype", BOUND)
+def test_sharper_weights_are_right_whether_they_are_proven_or_not(spread, dtype) -> None:
+    circuit = TorchCompiler(dtype=dtype).compile(pixels(units=3))
+    with torch.no_grad():
+        for one in circuit.parameters():
+            one.mul_(spread)
+        expected = Oracle(circuit.symbolic, numbers(circuit)).log(X.numpy()).astype(float)
+        found = circuit.eval()(X)
+    np.testing.assert_allclose(found, expected, rtol=BOUND[dtype], atol=BOUND[dtype])
+    assert is_proven(circuit) == (spread < {"float32": 10, "float64": 50}[dtype])
+
+
+def test_missing_pixels_are_proven_too() -> None:
+    circuit = TorchCompiler().compile(pixels()).eval()
+    x = X.float()
+    x[0, 3], x[1] = torch.nan, torch.nan
+    with torch.no_grad():
+        found = circuit(x)
+    assert is_proven(circuit)
+    assert "matmul" not in [one.op.name for one in entries(circuit)["bounded"].equations], "nor is the widest layer"
+    torch.testing.assert_close(found, unfolded(circuit, x), rtol=1e-5, atol=1e-5)
+    assert abs(float(found[1])) < 1e-5
+
+
+def test_weights_that_change_are_asked_again() -> None:
+    circuit = TorchCompiler().compile(pixels()).eval()
+    before = {key: one.clone() for key, one in circuit.state_dict().items()}
+    with torch.no_grad():
+        expected = circuit(X)
+        for proven, factor in ((False, 200.0), (True, 0.005), (False, 1000.0)):
+            for one in circuit.parameters():
+                one.mul_(factor)
+            found = circuit(X)
+            torch.testing.assert_close(found, unfolded(circuit, X), rtol=1e-5, atol=1e-5)
+            assert is_proven(circuit) == proven
+        circuit.load_state_dict(before)
+        assert torch.equal(circuit(X), expected)
+
+
+def test_a_step_of_training_is_seen() -> None:
+    circuit = TorchCompiler().compile(pixels())
+    optimizer = torch.optim.Adam(circuit.parameters(), lr=0.1)
+    for _ in range(2):
+        with torch.no_grad():
+            before = circuit.eval()(X)
+        circuit.train()
+        optimizer.zero_grad()
+        (-circuit(X).mean()).backward()
+        optimizer.step()
+        with torch.no_grad():
+            after = circuit.eval()(X)
+        assert (after > before).all()
+        torch.testing.assert_close(after, unfolded(circuit, X), rtol=1e-5, atol=1e-5)
+
+
+NOT_PROVEN = {
+    "densities, whose bounds follow the rows": gaussians,
+    "a probability of zero": lambda: chain(
+        CategoricalLayer([0], 2, num_categories=3, probs=tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_PROVEN)
+def test_where_weights_prove_nothing_rows_are_looked_at(name) -> None:
+    circuit = TorchCompiler().compile(NOT_PROVEN[name]()).eval()
+    x = torch.from_numpy(data(circuit.symbolic, 4))
+    with torch.no_grad():
+        torch.testing.assert_close(circuit(x), unfolded(circuit, x))
+    assert not is_proven(circuit)
+
+
+def test_other_ways_to_run_are_as_they_were() -> None:
+    circuit = TorchCompiler().compile(pixels())
+    circuit(X)
+    assert not entries(circuit), "in training"
+    circuit.eval()(X)
+    assert not entries(circuit), "with gradients"
+    linear = TorchCompiler("sum-product").compile(pixels()).eval()
+    with torch.no_grad():
+        linear(X)
+    assert list(entries(linear)) == ["sum-product"]
+
+
+def test_copies_ask_for_themselves() -> None:
+    circuit = TorchCompiler().compile(pixels()).eval()
+    with torch.no_grad():
+        for one in circuit.parameters():
+            one.mul_(200.0)
+        expected = circuit(X)
+        for other in (copy.deepcopy(circuit), pickle.loads(pickle.dumps(circuit))):
+            assert not other._verdicts
+            assert torch.equal(other(X), expected)
+            assert not is_proven(other)
+            assert other._verdicts
+
+
+def test_few_activations_take_log_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    circuit = TorchCompiler().compile(pixels()).eval()
+    activations = sum(group.num_folds * group.representative.num_output_units for group in circuit.layers)
+    monkeypatch.setattr(torch_circuits, "_BOUNDED_FROM", 2 * activations)
+    with torch.no_grad():
+        circuit(X[:1])
+        assert list(entries(circuit)) == ["lse-sum"]
+        torch.testing.assert_close(circuit(X)[:1], circuit(X[:1]), rtol=1e-5, atol=1e-5)
+    assert list(entries(circuit)) == ["lse-sum", "bounded"]
+
+
+def test_nothing_of_the_bounds_is_computed_at_a_call() -> None:
+    circuit = (
+        TorchCompiler()
+        .compile(
+            image_data(
+                (1, 8, 8),
+                "quad-tree-2",
+                input_layer="categorical",
+                num_values=17,
+                num_input_units=8,
+                sum_product_layer="cp-t",
+                num_sum_units=8,
+            )
+        )
+        .eval()
+    )
+    x = torch.arange(128).reshape(2, 64) % 17
+    with torch.no_grad():
+        circuit(x)
+    entry = entries(circuit)["bounded"]
+    names = [one.op.name for one in entry.equations]
+    assert "divide" not in names
+    assert names.count("einsum") == 6
+    assert names.count("rescale") == 3, "of every second product"
+    assert entry.results[1] in entry.arguments, "that all rows are right was found before"
+
+
+def test_the_widest_layer_of_an_image_is_gone() -> None:
+    """The sums over the units of 16 pixels, half of all weights, are in the table."""
+    circuit = TorchCompiler().compile(pixels(units=8)).eval()
+    with torch.no_grad():
+        circuit(X)
+    entry = entries(circuit)["bounded"]
+    sums = [one for one in entry.equations if one.op.name in ("matmul", "einsum")]
+    assert [one.inputs[-1].type.shape for one in sums] == [(8, 8, 8), (4, 8, 8), (2, 8, 8), (1, 1, 8)]
+    described = [layer for layer in circuit.symbolic.layers if type(layer).__name__ == "SumLayer"]
+    assert sum(layer.num_input_units * layer.num_output_units for layer in described[:16]) == 16 * 64
+    (table,) = [var for var in entry.arguments if var.type.shape == (16 * 5, 8)]
+    (read,) = [one for one in entry.equations if table in one.inputs]
+    assert read.op.name == "take"
+
+
+def test_without_room_the_layer_stays() -> None:
+    context = PipelineContext(policy=FoldPolicy(max_growth=0))
+    circuit = context.compile(pixels()).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(circuit(X), unfolded(circuit, X), rtol=1e-5, atol=1e-5)
+    assert circuit.constants.num_bytes == 0
+    assert not circuit._verdicts, "bounds that are not kept are not asked"
+    assert "lse-sum" in entries(circuit)
