@@ -34,7 +34,7 @@ CASES = {
     "twice the same": (lambda x: (lambda y: y * y)(x + 1), [0]),
     "its view is read later": (lambda x: (lambda y: (y * 2.0, y[:2]))(x + 1), []),
     "a part of a split": (lambda x: (lambda y: y[:2] * y[2:])(x + 1), [0]),
-    "the other part is read later": (lambda x: (lambda y: (y[:2] * 2.0, y[2:]))(x + 1), [0]),
+    "the other part is read later": (lambda x: (lambda y: (y[:2] * 2.0, pnp.sin(y[2:])))(x + 1), [0]),
     "the whole is read later": (lambda x: (lambda y: (y[:2] * y[2:], y))(x + 1), []),
     "one over the other": (lambda x: (lambda y: (y[:2] * 2.0) * 3.0)(x + 1), [0]),
     "parts that overlap": (overlapping, [0]),

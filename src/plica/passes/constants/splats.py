@@ -5,7 +5,7 @@ r"""Splats are read as numbers: one number, repeated, is neither made at each ca
     view(splat(a))          -> splat(a)             parts of splats, and splats of one number joined, among them
     where(m, splat(a), splat(a))   -> splat(a)
 
-What else reads a splat reads one of its own size.
+What else reads a splat reads one of its own size, and what checks sizes stays as it is.
 
 >>> from plica.ir.types import spec
 >>> from plica.passes.dead_code import eliminate_dead_code
@@ -28,6 +28,7 @@ from plica.ir.op import View
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, nested
 from plica.ir.types import ArrayType, ShapedArray
 from plica.ops import ELEMENTWISE, OPS
+from plica.passes.dead_code import checks_sizes
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
 _ROUNDED = ("add", "subtract", "multiply", "negative", "abs", "maximum", "minimum")
@@ -48,7 +49,7 @@ class _Splats:
 
     def rewritten(self, equation: Equation) -> Equation:
         """An equation with numbers for operands; one that makes a splat makes it of its number."""
-        if any(nested(equation.params)) or not equation.outputs:
+        if any(nested(equation.params)) or not equation.outputs or checks_sizes(equation):
             return equation
         number = self._number(equation)
         if number is not None:
