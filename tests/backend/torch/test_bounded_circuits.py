@@ -20,6 +20,7 @@ from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, data, gaussians, tensor
 from tests.harness.eval_circuits import operations, unfolded
 from tests.harness.oracle import Oracle, numbers
+from tests.harness.random_circuits import draw_circuit
 
 BOUND = {"float32": 1e-5, "float64": 1e-13}
 
@@ -245,3 +246,21 @@ def test_without_room_the_layer_stays() -> None:
     assert circuit.constants.num_bytes == 0
     assert not circuit._verdicts, "bounds that are not kept are not asked"
     assert "lse-sum" in entries(circuit)
+
+
+@pytest.mark.parametrize("family", ["mild", "missing", "logits of 30", "tiny weights", "zeros"])
+def test_random_circuits_in_parts_give_in_eval_mode_what_they_give_in_training(family, monkeypatch) -> None:
+    monkeypatch.setattr(torch_circuits, "_PART", 100)
+    monkeypatch.setattr(torch_circuits, "_LEAST_ROWS", 2)
+    for seed in range(40, 44):
+        drawn = draw_circuit(family, seed)
+        circuit = TorchCompiler(dtype=drawn.dtype, fold=seed % 3 > 0, optimize=seed % 2 > 0).compile(drawn.circuit)
+        with torch.no_grad():
+            expected = circuit.train()(drawn.x)
+            found = circuit.eval()(drawn.x)
+            before = found.clone()
+            again = circuit(drawn.x.flip(0)).flip(0)
+        bound = BOUND[str(drawn.dtype).removeprefix("torch.")]
+        torch.testing.assert_close(found, expected, rtol=bound, atol=bound)
+        torch.testing.assert_close(again, expected, rtol=bound, atol=bound)
+        assert torch.equal(found, before), "a later call writes to no earlier result"

@@ -204,3 +204,31 @@ def test_zeros_are_never_proven() -> None:
     assert bool(run_torch(program, torch.ones(1, 1, 2), zero)[1]), "a weight of zero may do no harm"
     nothing = torch.tensor([[[0.0, 0.0], [0.0, 1.0]]])
     assert not bool(run_torch(program, torch.ones(1, 1, 2), nothing)[1])
+
+
+FAR_APART = {"float32": (1e-28, 1e18, 1e20, 105.0), "float64": (1e-174, 1e150, 1e150, 746.0)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_another_scale_has_lost_is_weighted_by_large_weights_too(dtype: str) -> None:
+    """The larger mantissa has the smaller scale, whose exponential is zero, and is most of the sum."""
+    low, high, weight, scale = FAR_APART[dtype]
+
+    def rule(mantissas, scales, bounds, weights):
+        one = xp.ones_like(bounds[:1])
+        values = [
+            (mantissas[place : place + 1], scales[place : place + 1], bounds[:1], bounds[1:], one, one * 0.0)
+            for place in range(2)
+        ]
+        found = BOUNDED.contract(xp, values, weights)
+        return found[0], trusted(xp, found)
+
+    arrays = [
+        np.asarray(one, dtype).reshape(-1, 1, 1) for one in ([low, high], [0.0, -scale], [low, high], [weight] * 2)
+    ]
+    arrays[3] = arrays[3].reshape(1, 1, 2)
+    program = trace(rule, *[spec(one.shape, dtype) for one in arrays])
+    found, is_trusted = run_torch(program, *map(torch.from_numpy, arrays))
+    exact = weight * (WIDE(low) + WIDE(high) * np.exp(-WIDE(scale)))
+    assert abs(found.item() - exact) > 0.1 * exact
+    assert not is_trusted.item()

@@ -151,7 +151,9 @@ def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) ->
     least, most = _over(xp, "min", row_sums), _over(xp, "max", xp.sum(array, axis=2))
     columns = _column_ratio(xp, array, (1,))
     ratio = xp.maximum(columns, ratio * least / most) if len(values) == 1 else columns
-    lost = (lost + 1.0 + max(numbers.lost, 1.0) * high) * _smallest(mantissa) * int(array.shape[2])
+    # a factor's loss is weighted; each of the terms loses more by its weight, and as a product
+    each = (1.0 + max(numbers.lost, 1.0) * high) * int(array.shape[2])
+    lost = (lost * most + each) * _smallest(mantissa)
     return mantissa, scale, low * least, high * most, ratio, error + lost / (low * least)
 
 
