@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import plica
+import plica.numpy as pnp
 import plica.tracing.namespace as xp
 from plica.frontend.programs import interpret, trace, verify
 from plica.graph.optimize import ORDINARY, Replacement, Rule
@@ -150,3 +152,20 @@ def test_what_is_known_of_zero_holds_where_digits_are_few(function: Callable[...
     program = trace(function, spec(2, "float64"))
     x = np.asarray([5.0, -1e-50])
     np.testing.assert_array_equal(interpret(simplify(program), x), interpret(program, x))
+
+
+def test_loops_that_are_there_for_a_check_alone_stay_beside_what_is_rewritten() -> None:
+    def checked(x: Any, y: Any) -> Any:
+        def body(i: Any, grown: Any) -> Any:
+            plica.scan(lambda carry, row: (carry, row), y, y, preserve_dimensions=False)
+            return pnp.concat([grown, pnp.full((i, 2, y.shape[2]), 0.5)])
+
+        plica.for_loop(0, 2, 1, body, y, preserve_dimensions=False)
+        return pnp.exp(pnp.log(pnp.exp(x)))
+
+    program = eliminate_dead_code(trace(checked, spec(("n",), "float64"), spec(("n", 2, "m"), "float64")))
+    loops = [one for one in program.equations if not one.outputs]
+    assert loops, "a loop has no results"
+    simpler = clean(program)
+    assert len(simpler.equations) < len(program.equations)
+    assert [one for one in simpler.equations if not one.outputs] == loops

@@ -87,7 +87,8 @@ def _rewritten(program: Program, result: OptimizedGraph[Any]) -> Program:
     equations: list[Equation] = []
     for node in result.nodes:
         if isinstance(node, Equation):
-            names[node] = inner.get(node, node.outputs[0])
+            if node.outputs:  # a loop may be there for a check alone
+                names[node] = inner.get(node, node.outputs[0])
             inputs = tuple(_operand(one, names) for one in result.inputs[node])
             same = len(inputs) == len(node.inputs) and all(map(is_, inputs, node.inputs)) and node not in inner
             outputs = (inner[node],) if node in inner else node.outputs
@@ -97,6 +98,10 @@ def _rewritten(program: Program, result: OptimizedGraph[Any]) -> Program:
 
 def _operand(node: Node, names: dict[Any, Operand]) -> Operand:
     return names[node] if isinstance(node, Equation) else node
+
+
+def _described(node: Node) -> str:
+    return " ".join([node.op.name, *map(str, node.outputs[:1])]) if isinstance(node, Equation) else str(node)
 
 
 def program_view(program: Program, context: Any = None) -> OperationView:
@@ -124,7 +129,9 @@ def program_view(program: Program, context: Any = None) -> OperationView:
         kind=_kind_of,
         fits=_fits,
         config=_config,
-        describe=lambda one: f"{one.op.name} {one.outputs[0]}" if isinstance(one, Equation) else str(one),
+        describe=lambda one: (
+            " ".join([one.op.name, *map(str, one.outputs[:1])]) if isinstance(one, Equation) else str(one)
+        ),
         context=context,
         is_value=lambda one: not isinstance(one, Equation),
         make=_made,
