@@ -233,3 +233,28 @@ def test_numpy_arrays_give_numpy_results(circuit) -> None:
     found = plica.jit(lambda x: circuit(x), abstracted_axes={0: "n"})(X.numpy())
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, circuit(X).detach().numpy())
+
+
+def test_a_size_that_is_an_argument_equals_that_of_what_a_function_closes_over() -> None:
+    def function(x, y, k):
+        @plica.jit
+        def outer(y, k):
+            @plica.jit
+            def inner(y, size):
+                def body(_, _first, second):
+                    one = pnp.concat([second, pnp.ones(x.shape, dtype="int64")])
+                    return one, pnp.concat([second, pnp.ones((size,), dtype="int64")])
+
+                return plica.for_loop(0, 2, 1, body, k, k), y
+
+            return inner(y, x.shape[0])
+
+        return outer(y, k)
+
+    specs = plica.spec(("n",), "float64"), plica.spec(("m",), "float32"), plica.spec(("n",), "int64")
+    program = plica.trace(function, *specs)
+    plica.verify(program)
+    for n, m in ((2, 3), (0, 1), (3, 0)):
+        first, second, y = plica.interpret(program, np.ones(n), np.ones(m, "float32"), np.arange(n))
+        assert first.tolist() == second.tolist() == [*range(n), *[1] * (2 * n)]
+        assert y.tolist() == [1] * m

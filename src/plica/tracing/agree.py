@@ -28,6 +28,7 @@ class Agree:
 
     what: str
     shared: bool = True
+    keeps_arguments = True
 
     def expand_results(self, expanded: Expanded, traced: Sequence[Traced]) -> list[Region]:
         """The Programs, with results of the same types and as many implicit outputs."""

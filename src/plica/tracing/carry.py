@@ -33,6 +33,7 @@ class Carry:
 
     shared: bool
     num_carries: int
+    keeps_arguments = False
 
     def expand_results(self, expanded: Expanded, traced: Sequence[Traced]) -> list[Region]:
         """The Programs; the body comes last, before it may stand a condition on the same arguments."""

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from plica.errors import ShapeError, TraceError
 from plica.ir.builder import Builder
 from plica.ir.program import Operand, Program, Var
-from plica.ir.sizes import Dim, Size, atoms, single_atom, substitute
+from plica.ir.sizes import Dim, Size, as_size, atoms, single_atom, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, array_type
 from plica.tracing.namespace.operands import as_tracer
 from plica.tracing.places import user_line
@@ -126,6 +126,11 @@ class Strategy(Protocol):
         """Whether a size that several axes have becomes one implicit input."""
         ...
 
+    @property
+    def keeps_arguments(self) -> bool:
+        """Whether the functions are given what the operation is given, as in a call: sizes among it may be captured."""
+        ...
+
     def expand_results(self, expanded: Expanded, traced: Sequence[Traced]) -> list[Region]:
         """The Programs of the traced functions, whose output types are what the operation needs."""
         ...
@@ -166,7 +171,8 @@ def bind_nested(
             attempt.inputs, shared=strategy.shared, opened=attempt.opened, are_outer=attempt.are_outer
         )
         try:
-            traced = [abstract_evaluation(function, expanded, scope) for function in functions]
+            captures = attempt.are_outer and strategy.keeps_arguments
+            traced = [abstract_evaluation(one, expanded, scope, captures=captures) for one in functions]
             regions = strategy.expand_results(expanded, traced)
             with scope.builder.at(line):
                 outputs = record(scope, expanded, regions)
@@ -260,13 +266,25 @@ def expand_args(
     return Expanded(tuple(sizes), tuple(inputs), (*implicit, *((type_, True) for type_ in types)))
 
 
-def abstract_evaluation(function: Function, expanded: Expanded, outer: Trace) -> Traced:
-    """Trace `function` at the input type, in a scope of its own."""
+def abstract_evaluation(function: Function, expanded: Expanded, outer: Trace, *, captures: bool = False) -> Traced:
+    """Trace `function` at the input type, in a scope of its own.
+
+    Args:
+        function: The function.
+        expanded: What it is given.
+        outer: The enclosing scope.
+        captures: Whether sizes among the inputs are read from there, where it is known which others they equal.
+    """
     scope = Trace(Builder(outer.builder.table), locate=outer.locate, parent=outer, place=function.place)
     variables = initialize(expanded, scope, function)
     arguments = collapse(variables, len(expanded.sizes))
     weak = [True] * len(function.leading) + [one.weak for one in expanded.inputs]
-    tracers = tuple(Tracer(var, scope, weak=is_weak) for var, is_weak in zip(arguments, weak, strict=True))
+    values = list(arguments)
+    if captures:
+        for place, one in enumerate(expanded.inputs, len(function.leading)):
+            if as_size(one.value) is not None:
+                values[place] = scope.lift(one.value, outer)
+    tracers = tuple(Tracer(value, scope, weak=is_weak) for value, is_weak in zip(values, weak, strict=True))
     results, structure = trace_nested(function, tracers, scope)
     return Traced(function, scope, variables[: len(expanded.sizes)], tracers, results, structure)
 
