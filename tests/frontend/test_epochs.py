@@ -581,3 +581,22 @@ def test_a_refused_constant_is_not_kept_where_gradients_are_asked_for() -> None:
     with pytest.raises(InputError, match=r"argument w has shape \(4, 6\), but the program expects w:f32\[5,6\]"):
         run(x, w=torch.ones(4, 6))
     assert torch.equal(run(x), expected)
+
+
+@pytest.mark.parametrize("make", [partial(np.ones, dtype=np.float32), torch.ones])
+def test_constants_that_are_written_to_during_a_fold_do_not_stand_for_those_before(make, monkeypatch) -> None:
+    run = _folded(NARROW, backend="torch" if make is torch.ones else "interpreter")
+    x, weight = make((1, 4)), make((4,))
+    epochs = run._epochs
+    own = epochs._make
+
+    def fold_while_another_thread_writes(*given):
+        weight[...] = 2.0
+        return own(*given)
+
+    monkeypatch.setattr(epochs, "_make", fold_while_another_thread_writes)
+    run(x, w=weight)
+    monkeypatch.setattr(epochs, "_make", own)
+    for value in (1.0, 2.0):
+        weight[...] = value
+        assert np.allclose(run(x, w=weight), np.exp(value))

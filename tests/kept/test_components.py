@@ -23,6 +23,7 @@ class _Folder:
         components = [Component(one, None) for one in folding.components]
         self.components = Components(components, [var.name for var in folding.split.kept], cache, "options")
         self.parts: list[Any] = []
+        self.is_written_to = False
 
     def __call__(self, **states: int) -> list[str]:
         ran: list[str] = []
@@ -33,7 +34,9 @@ class _Folder:
             return [f"{component.makes[0]}({', '.join(component.reads)})"]
 
         unchanged = self.components.unchanged(states, self.parts)
-        self.parts, self.values = self.components.fold(states, unchanged, make, lambda name: (name,))
+        self.parts, self.values = self.components.fold(
+            states, unchanged, make, lambda name: (name,), lambda: not self.is_written_to
+        )
         return ran
 
 
@@ -54,6 +57,17 @@ def test_functions_share_what_is_made_of_the_same() -> None:
     assert second(v=0, w=0) == []
     assert second(v=0, w=1) == ["add"]
     assert second(v=1, w=0) == ["exp", "add"], "the second value is that of another first one"
+
+
+def test_what_was_made_while_constants_changed_is_never_found_again() -> None:
+    cache = FoldCache()
+    first, second = _Folder(cache), _Folder(cache)
+    first.is_written_to = True
+    assert first(v=0, w=0) == ["exp", "add"]
+    assert len(first.values) == 2
+    first.is_written_to = False
+    assert second(v=0, w=0) == ["exp", "add"]
+    assert first(v=0, w=0) == [], "the second one's"
 
 
 def test_what_was_handed_on_is_let_go_and_made_again_where_it_is_read() -> None:

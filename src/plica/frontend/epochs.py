@@ -145,12 +145,13 @@ class Epochs:
         """Fold what is made of constants alone whose values are known."""
         known = {name: one for name, one in self._known.items() if name not in self._captured}
         places = self._components.of_known(known)
-        _, self._states = self._watched(known)
+        watched, self._states = self._watched(known)
         self._early, _ = self._components.fold(
             self._states,
             self._components.unchanged(self._states, None),
             partial(self._make, known),
             partial(self._pins, known),
+            partial(self._are_still, known, watched, self._states),
             places,
         )
         others = (one for place, one in enumerate(self._components.components) if place not in places)
@@ -209,9 +210,13 @@ class Epochs:
                 return False
         if any(leaf.read() is not held(sources[name]) for name, leaf in self._references):
             return False
-        return epoch.watched.is_current() and all(
-            isinstance(one, Released) or self._state(one) == epoch.states[name]
-            for name, one in ((name, held(sources[name])) for name in self._released)
+        return self._are_still(sources, epoch.watched, epoch.states)
+
+    def _are_still(self, sources: Mapping[str, Any], watched: Watched, states: Mapping[str, Hashable]) -> bool:
+        """Whether constants are as they were, those among them that are released and not gone."""
+        released = ((name, held(sources[name])) for name in self._released if name in sources)
+        return watched.is_current() and all(
+            isinstance(one, Released) or self._state(one) == states[name] for name, one in released
         )
 
     def _tensors(self, epoch: Epoch) -> list[Any]:
@@ -243,13 +248,17 @@ class Epochs:
         before = self._early if self.latest is None else self.latest.parts
         unchanged = self._components.unchanged(states, before)
         make, pins = partial(self._make, sources), partial(self._pins, sources)
-        parts, values = self._components.fold(states, unchanged, make, pins)
+        are_still = partial(self._are_still, sources, watched, states)
+        parts, values = self._components.fold(states, unchanged, make, pins, are_still)
         self._components.let_go(parts)
         kept = {name: self._let_go(name, one) for name, one in sources.items()}
         given = {name: sources[name] for name in self._constants if name not in self._released}
         shown = {name: stand_in(one) for name, one in kept.items()}
         held_values = None if self._components.may_evict else values
         epoch = Epoch(kept, shown, given, watched, states, tuple(parts), held_values, sizes)
+        if not self._components.are_lasting(parts):  # for this call alone
+            self.give(given)
+            return epoch, values
         self._known = {name: self._let_go(name, one) for name, one in self._known.items()}
         self._early, self._states, self._given, self.latest = [], states, given, epoch
         return epoch, values

@@ -78,15 +78,29 @@ class FoldCache:
         """The bytes of all values that are kept."""
         return sum(one.num_bytes for one in self._kept())
 
-    def get(self, key: Hashable, fold: Callable[[], Buffers]) -> tuple[Buffers, Sequence[Any]]:
-        """What is kept under a key, and its values; where there is nothing, what `fold` makes."""
+    def get(
+        self, key: Hashable | None, fold: Callable[[], Buffers], is_current: Callable[[], bool] = lambda: True
+    ) -> tuple[Buffers, Sequence[Any], bool]:
+        """What is kept under a key, and its values; where there is nothing, what `fold` makes.
+
+        Args:
+            key: The key; None for what nothing shall find.
+            fold: Makes the values.
+            is_current: Asked after it: whether they are those of the key.
+
+        Returns:
+            Buffers, their values, and whether these are those of the key.
+        """
         with self._lock:
-            found = self._found.get(key)
+            found = None if key is None else self._found.get(key)
         values = None if found is None else self.take(found)
         if found is None or values is None:
             made = fold()
             values = made.values
             assert values is not None, "nothing evicts what is not in the cache yet"
+            is_lasting = is_current()
+            if key is None or not is_lasting:
+                return made, values, is_lasting
             with self._lock:
                 found = self._found.setdefault(key, made)
                 if found.values is None:
@@ -94,7 +108,7 @@ class FoldCache:
                 values = found.values
                 self.take(found)
                 self._evict()
-        return found, values
+        return found, values, True
 
     def take(self, one: Buffers) -> Sequence[Any] | None:
         """The values of buffers, which count as used now; None where they were evicted."""

@@ -44,11 +44,11 @@ class Part:
     """What one component keeps.
 
     Args:
-        states: The states of the constants that it was made of.
+        states: The states of the constants that it was made of; None where one of them changed meanwhile.
         buffers: The values.
     """
 
-    states: tuple[Hashable, ...]
+    states: tuple[Hashable, ...] | None
     buffers: Buffers
 
 
@@ -109,6 +109,7 @@ class Components:
         before: Parts,
         make: Make,
         pins: Callable[[str], Iterable[Any]],
+        is_current: Callable[[], bool],
         places: Collection[int] | None = None,
     ) -> tuple[list[Part | None], dict[str, Any]]:
         """What the components keep, and the kept values by name; those run that are neither unchanged nor in the cache.
@@ -118,6 +119,8 @@ class Components:
             before: What is unchanged, for each component.
             make: Runs a component, given what others make by name.
             pins: What keeps the state of a constant from being that of another one.
+            is_current: Whether the constants still have these states. What was made while another thread wrote to them
+                is returned, and never found again (`are_lasting`).
             places: The places of the components; by default all.
         """
         parts = list(before)
@@ -136,7 +139,7 @@ class Components:
                     for one in self._given[place]
                     for name, value in zip(self.components[one].makes, found[one] or (), strict=True)
                 }
-                parts[place], found[place] = self._folded(place, states, parts, given, make, pins)
+                parts[place], found[place] = self._folded(place, states, parts, given, make, pins, is_current)
         return parts, self._named(found)
 
     def _folded(
@@ -147,6 +150,7 @@ class Components:
         given: Mapping[str, Any],
         make: Make,
         pins: Callable[[str], Iterable[Any]],
+        is_current: Callable[[], bool],
     ) -> tuple[Part, Sequence[Any]]:
         component, own = self.components[place], self._states(place, states)
         others = [part.buffers for part in (parts[one] for one in self._given[place]) if part is not None]
@@ -156,17 +160,18 @@ class Components:
             pinned = (pin for name in self._sources[place] for pin in pins(name))
             return Buffers(make(component, given), (*pinned, *others), work)
 
-        if self._is_alone[place]:  # in no cache, which could evict it
-            buffers = fold()
-            values = buffers.values
-            assert values is not None, "it was made just now"
-        else:
-            key = (component.program, self._options, own, tuple(map(id, others)))
-            buffers, values = self._cache.get(key, fold)
-        return Part(own, buffers), values
+        # What must not be evicted is in no cache
+        key = None if self._is_alone[place] else (component.program, self._options, own, tuple(map(id, others)))
+        buffers, values, is_lasting = self._cache.get(key, fold, is_current)
+        return Part(own if is_lasting else None, buffers), values
 
     def _states(self, place: int, states: Mapping[str, Hashable]) -> tuple[Hashable, ...]:
         return tuple([states[name] for name in self._sources[place]])
+
+    @staticmethod
+    def are_lasting(parts: Parts) -> bool:
+        """Whether these parts are what the constants make whose states they have."""
+        return all(part is None or part.states is not None for part in parts)
 
     def let_go(self, parts: Parts) -> None:
         """Let values go that are not kept: they were made for others, which are there now."""

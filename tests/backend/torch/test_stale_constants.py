@@ -294,6 +294,24 @@ def test_many_threads_call_first_and_while_weights_are_replaced() -> None:
         assert torch.equal(circuit(X), allowed[1])
 
 
+def test_weights_that_are_written_to_during_a_fold_do_not_stand_for_those_before(monkeypatch) -> None:
+    circuit = TorchCompiler().compile(image()).eval()
+    before = {key: value.clone() for key, value in circuit.state_dict().items()}
+    expected = unfolded(circuit)
+    own = constants._own
+
+    def fold_while_another_thread_writes(*given):
+        circuit.load_state_dict({key: value * 2 for key, value in before.items()})
+        return own(*given)
+
+    with torch.no_grad():
+        monkeypatch.setattr(constants, "_own", fold_while_another_thread_writes)
+        circuit(X)
+        monkeypatch.setattr(constants, "_own", own)
+        circuit.load_state_dict(before)
+        assert torch.equal(circuit(X), expected)
+
+
 def test_threads_that_call_first_fold_once(monkeypatch) -> None:
     circuit = TorchCompiler().compile(image()).eval()
     made = []

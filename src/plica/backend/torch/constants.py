@@ -146,11 +146,15 @@ class _FoldedProgram:
             return watch.pins(place) if isinstance(place, int) else ()
 
         with undisturbed():
-            parts, values = self._components.fold(behind, unchanged, make, pins)
+            parts, values = self._components.fold(
+                behind, unchanged, make, pins, lambda: watch.is_current(watch.tensors)
+            )
         if leaves.device.type == "cuda":  # another stream may read them next
             torch.cuda.current_stream(leaves.device).synchronize()
         ready = Ready(self._run, leaves, tuple([values[name] for name in self._kept]), self._escaping)
-        self._epoch = epoch = _Epoch(watch, parts, ready)
+        epoch = _Epoch(watch, parts, ready)
+        if self._components.are_lasting(parts):
+            self._epoch = epoch
         return epoch
 
     def values(self) -> Sequence[Tensor]:
