@@ -130,20 +130,15 @@ class Parameter:
                 f"expected a Parameter or a leaf of one, found {type(parameter).__name__}; "
                 "wrap fixed values in ConstantParameter(*shape, value=...)"
             )
-        return Parameter([parameter], {}, [parameter])
+        return _checked_already({parameter: ()}, parameter)
 
     @staticmethod
     def from_sequence(parameter: "ParameterLike", *ops: ParameterOp) -> "Parameter":
         """Operations of one input each, applied one after another."""
-        base = Parameter.from_input(parameter)
-        in_nodes = dict(base._in_nodes)
-        last: Node = base.output
+        found = Parameter.from_input(parameter)
         for op in ops:
-            if op in in_nodes:
-                raise GraphError(_reused(op))
-            in_nodes[op] = (last,)
-            last = op
-        return Parameter(in_nodes, in_nodes, [last])
+            found = Parameter.from_nary(op, found)
+        return found
 
     @staticmethod
     def from_unary(op: ParameterOp, parameter: "ParameterLike") -> "Parameter":
@@ -161,17 +156,26 @@ class Parameter:
         operands = [Parameter.from_input(parameter) for parameter in parameters]
         in_nodes: dict[Node, tuple[Node, ...]] = {}
         for operand in operands:
-            for node, inputs in operand._in_nodes.items():
+            for node in operand._nodes:
+                inputs = operand._in_nodes[node]
                 if in_nodes.setdefault(node, inputs) != inputs:
                     raise GraphError(_reused(node))
         if op in in_nodes:
             raise GraphError(_reused(op))
-        in_nodes[op] = tuple(operand.output for operand in operands)
-        return Parameter(in_nodes, in_nodes, [op])
+        in_nodes[op] = inputs = tuple([operand.output for operand in operands])
+        _check_inputs(op, inputs)
+        return _checked_already(in_nodes, op)
 
 
 ParameterLike: TypeAlias = Parameter | ParameterInput
 ParameterFactory: TypeAlias = Callable[[Shape], ParameterLike]
+
+
+def _checked_already(in_nodes: dict[Node, tuple[Node, ...]], output: Node) -> Parameter:
+    """A parameter of one output from nodes that were checked, each after its inputs."""
+    made = object.__new__(Parameter)
+    made._in_nodes, made._nodes, made._outputs = in_nodes, tuple(in_nodes), (output,)
+    return made
 
 
 def _check_edges(listed: Mapping[Node, None], in_nodes: Mapping[Node, Sequence[Node]]) -> None:
