@@ -128,6 +128,40 @@ def test_a_write_is_noticed(name) -> None:
     assert _is_right(run, weight)
 
 
+MODULE_METHODS = {
+    "to": lambda module: module.to(torch.float32),
+    "float": lambda module: module.float(),
+    "load_state_dict": lambda module: module.load_state_dict({"0.bias": torch.zeros(N)}, strict=False),
+    "assigned": lambda module: module.load_state_dict({"0.bias": torch.zeros(N)}, strict=False, assign=True),
+    "train": lambda module: module.train(not module.training),
+}
+
+
+@pytest.mark.parametrize("name", MODULE_METHODS)
+def test_what_a_module_does_with_all_its_tensors_has_them_looked_at(name) -> None:
+    module, run = torch.nn.Sequential(torch.nn.Linear(N, N)), _folded()
+    weight = module[0].weight
+    with torch.no_grad():
+        run(X, w=weight)
+        MODULE_METHODS[name](module)
+        assert _is_right(run, weight)
+        assert run.num_folds == 1, "it is as it was"
+        weight.data.mul_(2.0)  # torch counts no version
+        MODULE_METHODS[name](module)
+        assert _is_right(run, weight)
+        assert run.num_folds == 2
+
+
+def test_modules_without_tensors_yet_and_with_other_ones_are_left_as_they_are() -> None:
+    module = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.Linear(3, 3, device="meta"))
+    module.sparse = torch.nn.Parameter(torch.eye(3).to_sparse())
+    _folded()(X, w=_large())
+    module.eval().double().load_state_dict(module.state_dict())
+    torch.optim.SGD(torch.nn.LazyLinear(3).parameters(), lr=0.1).step()
+    assert not module.training
+    assert module.sparse.dtype == torch.float64
+
+
 @pytest.mark.parametrize("assign", [True, False])
 def test_what_load_state_dict_gives_to_a_holder_is_read(assign) -> None:
     layer = torch.nn.Linear(N, N, bias=False)
