@@ -35,7 +35,7 @@ def _arrays(seed=0):
 
 def _kept(run):
     """The values that a function keeps."""
-    return [value for part in run._epochs.latest.parts for value in part.buffers.values]
+    return [value for part in run._epochs.latest.parts for one in part.buffers for value in one.values]
 
 
 def _expected(given):
