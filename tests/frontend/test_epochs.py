@@ -2,6 +2,7 @@
 
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -128,7 +129,7 @@ def test_a_write_is_noticed(name) -> None:
     assert _is_right(run, weight)
 
 
-MODULE_METHODS = {
+MODULE_METHODS: dict[str, Callable[[torch.nn.Module], object]] = {
     "to": lambda module: module.to(torch.float32),
     "float": lambda module: module.float(),
     "load_state_dict": lambda module: module.load_state_dict({"0.bias": torch.zeros(N)}, strict=False),
@@ -139,8 +140,8 @@ MODULE_METHODS = {
 
 @pytest.mark.parametrize("name", MODULE_METHODS)
 def test_what_a_module_does_with_all_its_tensors_has_them_looked_at(name) -> None:
-    module, run = torch.nn.Sequential(torch.nn.Linear(N, N)), _folded()
-    weight = module[0].weight
+    layer, run = torch.nn.Linear(N, N), _folded()
+    module, weight = torch.nn.Sequential(layer), layer.weight
     with torch.no_grad():
         run(X, w=weight)
         MODULE_METHODS[name](module)
@@ -153,7 +154,11 @@ def test_what_a_module_does_with_all_its_tensors_has_them_looked_at(name) -> Non
 
 
 def test_modules_without_tensors_yet_and_with_other_ones_are_left_as_they_are() -> None:
-    module = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.Linear(3, 3, device="meta"))
+    class Own(torch.nn.Linear):
+        def parameters(self):  # type: ignore[override]
+            return iter(())
+
+    module = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.Linear(3, 3, device="meta"), Own(3, 3))
     module.sparse = torch.nn.Parameter(torch.eye(3).to_sparse())
     _folded()(X, w=_large())
     module.eval().double().load_state_dict(module.state_dict())

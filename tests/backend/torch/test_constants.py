@@ -180,7 +180,7 @@ def test_programs_and_circuits_share_what_they_keep(monkeypatch) -> None:
 
 def test_a_table_is_shared_with_data_that_may_be_missing_whose_circuit_keeps_a_row_beside_it(monkeypatch) -> None:
     by("exact", monkeypatch)
-    sizes = {"num_values": 16, "num_input_units": 8, "num_sum_units": 8}
+    sizes: dict[str, Any] = {"num_values": 16, "num_input_units": 8, "num_sum_units": 8}
     circuit = TorchCompiler().compile(
         image_data((1, 4, 4), "quad-tree-2", input_layer="categorical", sum_product_layer="cp", **sizes)
     )

@@ -112,7 +112,8 @@ def _told(method: Callable[..., Any], is_whole: bool) -> Callable[..., Any]:
     @wraps(method)
     def told(self: Module, *args: Any, **kwargs: Any) -> Any:
         made = method(self, *args, **kwargs)
-        doubt((*self.parameters(is_whole), *self.buffers(is_whole)))
+        owners = Module.modules(self) if is_whole else (self,)  # `parameters` may be a user's own
+        doubt(one for owner in owners for held in (owner._parameters, owner._buffers) for one in held.values())
         return made
 
     return told
