@@ -77,6 +77,19 @@ def test_changing_one_constant_folds_one_component() -> None:
     assert run.num_folds == 5
 
 
+def test_the_same_done_to_two_kept_values_of_one_constant_is_done_to_each() -> None:
+    def halves(x, w):
+        parts = pnp.softmax(w)
+        first, second = parts[:3], parts[3:]
+        return x + first, x + second, x @ pnp.exp(first), x @ pnp.exp(second)
+
+    program = plica.trace(halves, plica.spec((3, 3)), plica.spec((6, 3)))
+    run = plica.fold_constants(program, run_time=("w",)).compile()
+    x, w = np.ones((3, 3), "float32"), np.arange(18, dtype="float32").reshape(6, 3) % 5
+    for found, expected in zip(run(x, w=w), plica.interpret(program, x, w), strict=True):
+        assert_same(found, expected)
+
+
 def test_writes_that_torch_counts_and_any_write_to_a_small_array_are_seen() -> None:
     given = _tensors(_arrays())
     run = plica.fold_constants(MLP, run_time=("w1", "b1", "w2")).compile()

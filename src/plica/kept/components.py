@@ -1,7 +1,8 @@
 """The components of a folding, and what each of them keeps: folded again where something that it reads has changed.
 
 A component makes some values of constants, and of values that components before it make. What it makes is found in the
-cache by the text of its Program, which does not depend on names, and by the state of what it reads.
+cache by the text of its Program, which does not depend on names, and by what it reads, in that order: the state of a
+constant, or which value of which component.
 """
 
 from __future__ import annotations
@@ -79,8 +80,10 @@ class Components:
         self.components = tuple(components)
         self._cache, self._options = cache, options
         kept = dict.fromkeys(kept)
-        maker = {name: place for place, one in enumerate(self.components) for name in one.makes}
-        self._given = [dict.fromkeys(maker[name] for name in one.reads if name in maker) for one in self.components]
+        self._maker = maker = {
+            name: (place, number) for place, one in enumerate(self.components) for number, name in enumerate(one.makes)
+        }
+        self._given = [dict.fromkeys(maker[name][0] for name in one.reads if name in maker) for one in self.components]
         self._sources = [[name for name in one.reads if name not in maker] for one in self.components]
         self._is_passing = [kept.keys().isdisjoint(one.makes) for one in self.components]
         self._is_alone: list[bool] = []
@@ -161,9 +164,18 @@ class Components:
             return Buffers(make(component, given), (*pinned, *others), work)
 
         # What must not be evicted is in no cache
-        key = None if self._is_alone[place] else (component.program, self._options, own, tuple(map(id, others)))
+        key = None if self._is_alone[place] else (component.program, self._options, self._read(place, states, parts))
         buffers, values, is_lasting = self._cache.get(key, fold, is_current)
         return Part(own if is_lasting else None, buffers), values
+
+    def _read(self, place: int, states: Mapping[str, Hashable], parts: Parts) -> tuple[Hashable, ...]:
+        """What a component reads, in order: which value of which buffers, or the state of a constant."""
+        found: list[Hashable] = []
+        for name in self.components[place].reads:
+            maker, number = self._maker.get(name, (None, 0))
+            made = None if maker is None else parts[maker]
+            found.append(states[name] if made is None else (id(made.buffers), number))
+        return tuple(found)
 
     def _states(self, place: int, states: Mapping[str, Hashable]) -> tuple[Hashable, ...]:
         return tuple([states[name] for name in self._sources[place]])
