@@ -9,7 +9,7 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.kept.cache import SHARED
 from tests.harness.programs import assert_same
 from tests.harness.work import count_calls
@@ -287,12 +287,36 @@ def test_sizes_of_constants_that_are_folded_away_are_checked_still() -> None:
         (lambda run, x: run(x, v=x), "found 1 by place, 'v'"),
         (lambda run, x: run.update(x=x), "update: 'x' is no constant; there are w1, b1, w2"),
         (lambda run, x: run(**{**_arrays(), "w1": x}), r"argument w1 has shape \(2, 4\), but the program expects"),
+        (
+            lambda run, x: run(**{**_arrays(), "b1": [1.0]}),
+            "argument b1 is of type list, but the program expects b1:f32",
+        ),
+        (lambda run, x: run(**{**_arrays(), "x": None}), "argument x is of type NoneType, but the .*; give an array"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message) -> None:
     run = plica.fold_constants(MLP, run_time=("w1", "b1", "w2")).compile()
     with pytest.raises(InputError, match=message):
         call(run, _arrays()["x"])
+
+
+@pytest.mark.parametrize("backend", ["torch", "interpreter"])
+def test_what_is_no_number_is_refused_and_what_was_folded_stays(backend) -> None:
+    program = plica.trace(lambda x, w: x * pnp.exp(w), plica.spec((3,)), plica.spec(()))
+    run = plica.fold_constants(program, run_time="w").compile(backend)
+    x = np.ones(3, "float32")
+    assert run(x, w=0).tolist() == [1.0] * 3
+    for given, error, message in (
+        ("two", InputError, "argument w is of type str, but the program expects w:f32"),
+        (None, InputError, "argument w is of type NoneType, but the program expects w:f32"),
+        (2j, DTypeError, "argument w is 2j, but the program expects f32"),
+    ):
+        with pytest.raises(error, match=message):
+            run(x, w=given)
+        with pytest.raises(error, match=message):
+            run.update(w=given)
+        assert run(x).tolist() == [1.0] * 3
+    assert run.num_folds == 1
 
 
 def test_captured_arrays_must_be_known() -> None:
