@@ -33,6 +33,10 @@ def _arrays(seed=0):
     }
 
 
+def _constants():
+    return {name: value for name, value in _arrays().items() if name != "x"}
+
+
 def _kept(run):
     """The values that a function keeps."""
     return [value for part in run._epochs.latest.parts for value in part.buffers.values]
@@ -288,10 +292,13 @@ def test_sizes_of_constants_that_are_folded_away_are_checked_still() -> None:
         (lambda run, x: run.update(x=x), "update: 'x' is no constant; there are w1, b1, w2"),
         (lambda run, x: run(**{**_arrays(), "w1": x}), r"argument w1 has shape \(2, 4\), but the program expects"),
         (
-            lambda run, x: run(**{**_arrays(), "b1": [1.0]}),
+            lambda run, x: run(x, **{**_constants(), "b1": [1.0]}),
             "argument b1 is of type list, but the program expects b1:f32",
         ),
-        (lambda run, x: run(**{**_arrays(), "x": None}), "argument x is of type NoneType, but the .*; give an array"),
+        (
+            lambda run, x: run([x], **_constants()),
+            "argument x is of type list, but the program expects x:.*; give an array",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message) -> None:
