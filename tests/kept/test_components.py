@@ -29,9 +29,9 @@ class _Folder:
         ran: list[str] = []
 
         def make(component: Component, given: Mapping[str, Any]) -> list[str]:
-            assert list(given) == [name for name in component.reads if name not in states]
+            assert all(name in given for name in component.reads if name not in states)
             ran.append(component.program.equations[0].op.name)
-            return [f"{component.makes[0]}({', '.join(component.reads)})"]
+            return [f"{name}({', '.join(component.reads)})" for name in component.makes]
 
         unchanged = self.components.unchanged(states, self.parts)
         self.parts, self.values = self.components.fold(
@@ -142,3 +142,16 @@ def test_what_is_made_of_known_constants_alone() -> None:
     assert components.of_known(["v"]) == [0]
     assert components.of_known(["w"]) == []
     assert components.of_known(["v", "w"]) == [0, 1]
+
+
+def test_what_reads_another_value_of_one_component_is_another_one() -> None:
+    def halves(x, w):
+        parts = pnp.exp(w)
+        return x * parts[:3], x * parts[3:], x * pnp.sin(parts[:3]), x * pnp.sin(parts[3:])
+
+    program = plica.trace(halves, VECTOR, plica.spec((6,), "float64"))
+    folding = fold(program, (), ("w",))
+    folder = _Folder(FoldCache(), program)
+    assert folder(w=0) == ["exp", "sin", "sin"]
+    assert list(folder.values) == [var.name for var in folding.split.kept]
+    assert len(dict.fromkeys(folder.values.values())) == 4

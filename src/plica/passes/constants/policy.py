@@ -19,7 +19,7 @@ def check_limit(name: str, limit: object) -> None:
     Raises:
         InputError: The limit is negative, or no number.
     """
-    if limit is not None and not (isinstance(limit, Real) and float(limit) >= 0):
+    if limit is not None and not (isinstance(limit, Real) and not isinstance(limit, bool) and float(limit) >= 0):
         raise InputError(f"{name} is {limit!r} bytes; give 0 or more, or None for no limit.")
 
 
@@ -37,7 +37,7 @@ class FoldPolicy:
             small arrays; "checksum", by the entries of all, which are read at each call.
 
     Raises:
-        InputError: A limit is negative or no number, or there is no such check.
+        InputError: A limit is negative or no number, `widen` is neither true nor false, or there is no such check.
     """
 
     max_growth: int | None = SMALL
@@ -48,5 +48,7 @@ class FoldPolicy:
     def __post_init__(self) -> None:
         check_limit("FoldPolicy: max_growth", self.max_growth)
         check_limit("FoldPolicy: max_peak", self.max_peak)
+        if not isinstance(self.widen, bool):
+            raise InputError(f"FoldPolicy: widen is {self.widen!r}; give True or False.")
         if self.check not in ("version", "checksum"):
             raise InputError(f"FoldPolicy: check is {self.check!r}; give 'version' or 'checksum'.")
