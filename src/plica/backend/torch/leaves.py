@@ -61,7 +61,7 @@ class Leaves(nn.Module):
 
     def tensors(self) -> list[Tensor] | None:
         """The tensors of all leaves; None where one is no tensor but computed: parametrized, or pruned."""
-        held: dict[str, Any] = {**self._parameters, **self._buffers}
+        held: dict[str, Any] = {**self._parameters, **self._buffers} if self._buffers else self._parameters
         try:
             return [held[name] for name in self._leaves]
         except KeyError:

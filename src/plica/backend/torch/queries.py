@@ -114,8 +114,12 @@ class TorchQuery:
 
     def _ready(self, circuit: TorchCircuit) -> Ready | None:
         """What runs once the circuit's tensors are folded, where they may be."""
-        return circuit.constants.of(
-            self._key, self.lowered.program, self.lowered.captured, circuit.leaves, partial(self.leaves, circuit)
+        constants, leaves = circuit.constants, circuit.leaves
+        watch = constants.watching(leaves, training=False)
+        return (
+            None
+            if watch is None
+            else constants.of(self._key, self.lowered, leaves, watch, partial(self.leaves, circuit))
         )
 
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:

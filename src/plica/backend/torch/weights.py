@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, final
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor
@@ -38,6 +39,7 @@ class WeightCheck:
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
         self._constants: tuple[str, ...] = ()
         self._seen: Watch | None = None
+        self._under: ReferenceType[Watch] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WeightCheck:
         """One for copied tensors: what it was made of is immutable, and what was seen belongs to the original."""
@@ -47,14 +49,22 @@ class WeightCheck:
     def __reduce__(self) -> tuple[Any, ...]:
         return WeightCheck, (self._folded, self._semiring, self._weights)  # what is generated is made again
 
-    def check(self, leaves: Leaves) -> None:
+    def check(self, leaves: Leaves, watch: Watch | None = None) -> None:
         """Raise where a weight is negative. This waits for the device.
+
+        Args:
+            leaves: The tensors.
+            watch: What is known to watch all of them as they are now.
 
         Raises:
             UnsupportedError: A weight is negative; its layer is named.
         """
-        if not self._weights:
+        if not self._weights or (watch is not None and self._under is not None and self._under() is watch):
             return
+        self._look(leaves)
+        self._under = None if watch is None else ref(watch)
+
+    def _look(self, leaves: Leaves) -> None:
         run = self._function(leaves)
         tensors = [getattr(leaves, name) for name in self._read.values()]
         if self._seen is not None and self._seen.is_current(tensors):
