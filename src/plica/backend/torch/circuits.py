@@ -197,8 +197,8 @@ class TorchCircuit(nn.Module):
             return self._exact(x, watch=watch)
         work = len(x) * self._num_activations
         if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM:
-            ready, is_proven = self._bounded(attempt.of_constants, x, watch)
-            if ready is not None and is_proven:
+            ready = self._bounded(attempt.of_constants, x, watch)
+            if ready is not None:
                 return ready.first(x)
         if work < _SCALED_FROM:
             return self._exact(x, watch=watch)
@@ -214,24 +214,25 @@ class TorchCircuit(nn.Module):
             return self._exact(x, watch=watch)
         return result.index_copy(0, rows, self._exact(x[rows], watch=watch))
 
-    def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> tuple[Ready | None, bool]:
-        """What computes numbers whose bounds depend on weights alone, and whether these prove all rows right."""
+    def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
+        """What computes numbers that constant weights prove right for all rows; None where they do not."""
         kind = x.dtype, self._real.dtype  # beside which the tensors, which are watched, have the dtypes that they had
         seen = self._verdicts.get(kind)
         ready = None if seen is None else seen[0]()
         if seen is not None and ready is not None and ready.watch is watch:
-            return ready, seen[1]
+            return ready if seen[1] else None
+        del ready  # what it keeps goes before the new is made
         key = (carrier.name, x.dtype, self.dtype)
         if key not in self._lowered:
             self._keep_constants(self._lower(key))
         if self._lowered[key].program.results[1].type.shape != (1,):
-            return None, False  # bounds that follow the rows: another carrier has tighter ones
+            return None  # bounds that follow the rows: another carrier has tighter ones
         ready = self.constants.of(key, self._lowered[key], self.leaves, watch)
         if 1 not in ready.escaping:
-            return None, False  # what is proven is computed at each call, as the policy has no room for it
+            return None  # what is proven is computed at each call, as the policy has no room for it
         is_proven = bool(ready(x[:0])[1])
         self._verdicts[kind] = ref(ready), is_proven
-        return ready, is_proven
+        return ready if is_proven else None
 
     def _exact(self, *x: Tensor, watch: Watch | None) -> Tensor:
         """The result of `program`."""

@@ -39,7 +39,7 @@ class WeightCheck:
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
         self._constants: tuple[str, ...] = ()
         self._seen: Watch | None = None
-        self._under: ReferenceType[Watch] | None = None
+        self._under: ReferenceType[Watch] | None = None  # while which no weight is negative
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WeightCheck:
         """One for copied tensors: what it was made of is immutable, and what was seen belongs to the original."""
@@ -62,7 +62,8 @@ class WeightCheck:
         if not self._weights or (watch is not None and self._under is not None and self._under() is watch):
             return
         self._look(leaves)
-        self._under = None if watch is None else ref(watch)
+        if watch is not None:
+            self._under = ref(watch)
 
     def _look(self, leaves: Leaves) -> None:
         run = self._function(leaves)
