@@ -18,7 +18,7 @@ from plica.queries import sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer
 from plica.templates.data_modalities import image_data
-from tests.harness.circuits import CIRCUITS, chain, data, gaussians, tensor
+from tests.harness.circuits import CIRCUITS, chain, constants, data, gaussians, tensor
 from tests.harness.eval_circuits import operations, unfolded
 from tests.harness.oracle import Oracle, numbers
 from tests.harness.random_circuits import draw_circuit
@@ -198,6 +198,16 @@ def test_copies_ask_for_themselves() -> None:
             assert torch.equal(other(X), expected)
             assert not is_proven(other)
             assert other._verdicts
+
+
+def test_results_have_the_dtype_of_a_circuit_without_real_tensors() -> None:
+    circuit = TorchCompiler().compile(constants()).eval()
+    x = torch.tensor([[0], [1]])
+    with torch.no_grad():
+        for real in (torch.float32, torch.float64, torch.float32):
+            found = circuit.to(real)(x)
+            assert found.dtype == real
+            torch.testing.assert_close(found.exp().flatten(), torch.tensor([0.375, 0.625], dtype=real))
 
 
 def test_few_activations_take_log_space(monkeypatch: pytest.MonkeyPatch) -> None:
