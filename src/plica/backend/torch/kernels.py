@@ -191,22 +191,22 @@ def rescale(x: Tensor) -> tuple[Tensor, Tensor]:
 
     Shapes: x (..., K), results (..., K) and (..., 1).
     """
-    factor, divisor = _power_above(x.detach())
-    return x * factor, divisor
+    divisor = _power_above(x.detach())
+    return x / divisor, divisor
 
 
 def rescale_(x: Tensor) -> tuple[Tensor, Tensor]:
     """`rescale`, whose first result is written over `x`, which has no gradient."""
-    factor, divisor = _power_above(x)
-    return x.mul_(factor), divisor
+    divisor = _power_above(x)
+    return x.div_(divisor), divisor
 
 
-def _power_above(x: Tensor) -> tuple[Tensor, Tensor]:
-    """What `rescale` multiplies by, and its inverse."""
-    largest = x.amax(-1, keepdim=True)
-    largest = largest.masked_fill_(largest < torch.finfo(x.dtype).tiny, 0.5)
-    fraction = torch.frexp(largest).mantissa
-    return fraction / largest, largest / fraction  # powers of two, and exact
+def _power_above(x: Tensor) -> Tensor:
+    """What `rescale` divides by."""
+    limits = torch.finfo(x.dtype)
+    # the largest subnormal number and all below it become 0.5, above which 1 is
+    largest = torch.threshold_(x.amax(-1, keepdim=True), limits.tiny * (1.0 - limits.eps), 0.5)
+    return largest / torch.frexp(largest)[0]  # a power of two, and exact
 
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:

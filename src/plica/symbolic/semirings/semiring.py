@@ -27,7 +27,8 @@ Value: TypeAlias = tuple[Array, ...]
 Part = TypeVar("Part")
 
 
-def _choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
+def choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
+    """Entries of `other` where a mask holds, else of `value`, in each array."""
     return tuple(
         one if are_one_number([one, two]) else xp.where(mask, two, one) for one, two in zip(value, other, strict=True)
     )
@@ -105,7 +106,7 @@ class Semiring:
     one: Callable[[Namespace, Any, Any], Value]
     proven: Callable[[Namespace, Value], Array] | None = None
     attempt: Attempt | None = None
-    choose: Callable[[Namespace, Array, Value, Value], Value] = _choose_each
+    choose: Callable[[Namespace, Array, Value, Value], Value] = choose_each
     most_factors: int = 1
 
     def __post_init__(self) -> None:
