@@ -132,8 +132,7 @@ def _rescale_type(x: ArrayType) -> tuple[ArrayType, ArrayType]:
 def _rescale(x: Array) -> tuple[Any, Any]:
     largest = np.max(x, axis=-1, keepdims=True)
     exponent = np.where(largest >= np.finfo(x.dtype).tiny, np.frexp(largest)[1], 0)
-    power = np.ldexp(np.ones_like(largest), exponent)
-    return x / power, power
+    return np.ldexp(x, -exponent), np.ldexp(np.ones_like(largest), exponent)
 
 
 def _rescale_samples() -> list[Sample]:

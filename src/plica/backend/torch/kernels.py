@@ -191,22 +191,23 @@ def rescale(x: Tensor) -> tuple[Tensor, Tensor]:
 
     Shapes: x (..., K), results (..., K) and (..., 1).
     """
-    divisor = _power_above(x.detach())
-    return x / divisor, divisor
+    factor, divisor = _power_above(x.detach())
+    return x * factor, divisor
 
 
 def rescale_(x: Tensor) -> tuple[Tensor, Tensor]:
     """`rescale`, whose first result is written over `x`, which has no gradient."""
-    divisor = _power_above(x)
-    return x.div_(divisor), divisor
+    factor, divisor = _power_above(x)
+    return x.mul_(factor), divisor
 
 
-def _power_above(x: Tensor) -> Tensor:
-    """What `rescale` divides by."""
+def _power_above(x: Tensor) -> tuple[Tensor, Tensor]:
+    """What `rescale` multiplies by, and its inverse."""
     limits = torch.finfo(x.dtype)
     # the largest subnormal number and all below it become 0.5, above which 1 is
     largest = torch.threshold_(x.amax(-1, keepdim=True), limits.tiny * (1.0 - limits.eps), 0.5)
-    return largest / torch.frexp(largest)[0]  # a power of two, and exact
+    fraction = torch.frexp(largest)[0]
+    return fraction / largest, largest / fraction  # powers of two, and exact
 
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:
