@@ -1,8 +1,11 @@
 """Exponents of rescaled rows, added one view at a time up to one row, become one sum over all of them.
 
 Scales of circuits are sums of such exponents: each layer splits what it reads, adds it, and adds exponents of its own.
-Those of a tree only add up, so that one sum of them all is as good: whole numbers add exactly in any order. Where a
-scale is anything but a sum, as where layers are mixed, nothing is done to what it is made of.
+Those of a tree only add up, so that one sum of them all is as good, to the last bit: `log2` of what `rescale` divides
+by is a whole number, or infinite, or NaN, and whole numbers add exactly in any order as long as no sum of them exceeds
+what the dtype counts. Where that may be (for single precision from 131,072 rows on), where a row is added twice or not
+at all, and where a scale is anything but a sum, as where layers are mixed, nothing is changed; nor where the new sum
+would be more equations than it replaces, or one of more rows.
 
 >>> import plica.tracing.namespace as xp
 >>> from plica.ir.types import spec
@@ -35,8 +38,6 @@ from plica.ir.types import array_type
 from plica.passes.replaced import names_of
 
 _DTYPES = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
-_MADE = 3
-"""How many equations make a sum, at most: one joins what several rescales divided by, and two add the exponents."""
 
 Counts = Sequence[int]
 """How often each row of an array is added: integers in the order of its first axis."""
@@ -79,14 +80,21 @@ def sum_exponents(program: Program) -> Program:
     exponents = [one for one in sums.added if one in divisors]
     if not _are_exact(exponents, [sums.added[one] for one in exponents], total.type.dtype):
         return program
-    if _num_dead(program, reached, total) <= _MADE:
+    dead = _dead(program, reached, total)
+    if all(sums.made_by[one] in dead for one in exponents):
+        powers = [divisors[one] for one in reversed(exponents)]
+        made = tuple(_summed(powers, total, names_of(program), of_powers=True))
+    else:  # what reads some of the logarithms on needs them anyway
+        dead = {one: None for one in dead if one.outputs[0] not in divisors}
+        made = tuple(_summed(exponents[::-1], total, names_of(program), of_powers=False))
+    num_rows = sum(_rows(var) for one in dead for var in one.outputs)
+    if len(dead) <= len(made) or num_rows < sum(map(_rows, exponents)):
         return program
-    made = tuple(_summed([divisors[one] for one in reversed(exponents)], total, names_of(program)))
     equations = [made if total in one.outputs else (one,) for one in program.equations]
     return replace(program, equations=tuple(one for group in equations for one in group))
 
 
-def _exponents(equations: Sequence[Equation]) -> Iterator[tuple[Var, Operand]]:
+def _exponents(equations: Sequence[Equation]) -> Iterator[tuple[Operand, Operand]]:
     """The logarithms of what rescales divide by, which are powers of two, and those powers."""
     powers = {one.outputs[1]: None for one in equations if one.op.name == "rescale"}
     for one in equations:
@@ -108,13 +116,13 @@ def _linear(equations: Sequence[Equation], divisors: Mapping[Operand, Operand]) 
     found: dict[Operand, Equation] = {}
     for one in equations:
         is_sum = one.op.name in _ROWS and _ROWS[one.op.name].holds(one) and all(_is_sum(x, found) for x in one.inputs)
-        if is_sum or one.outputs[:1] and one.outputs[0] in divisors:
+        if is_sum or any(var in divisors for var in one.outputs):
             found.update((var, one) for var in one.outputs)
     return found
 
 
 def _is_sum(operand: Operand, found: Mapping[Operand, Equation]) -> bool:
-    return operand in found or isinstance(operand, Literal) and operand.value == 0
+    return operand in found or (isinstance(operand, Literal) and operand.value == 0)
 
 
 def _total(program: Program, made_by: Mapping[Operand, Equation]) -> Var | None:
@@ -141,11 +149,12 @@ def _are_exact(exponents: Sequence[Operand], counts: Sequence[Counts], dtype: DT
     if dtype not in _DTYPES or any(count != 1 for one in counts for count in one):
         return False
     limits = np.finfo(dtype.numpy)
-    return sum(map(_rows, exponents)) * max(limits.maxexp, -limits.minexp) <= 2 ** (limits.nmant + 1)
+    most = sum(map(_rows, exponents)) * max(limits.maxexp, -limits.minexp)
+    return most <= int(2 ** (limits.nmant + 1))
 
 
-def _num_dead(program: Program, reached: Sequence[Equation], total: Var) -> int:
-    """How many equations nothing reads without the last one of those that a sum is made by, which come last first."""
+def _dead(program: Program, reached: Sequence[Equation], total: Var) -> dict[Equation, None]:
+    """The equations, of those that a sum is made by, the last one first, that nothing reads once it is made anew."""
     readers: dict[Operand, list[Equation]] = {}
     for one in program.equations:
         for operand in dict.fromkeys(one.inputs):
@@ -156,24 +165,26 @@ def _num_dead(program: Program, reached: Sequence[Equation], total: Var) -> int:
         read_on = [var for var in one.outputs if var is not total]
         if all(var not in results and all(x in dead for x in readers.get(var, ())) for var in read_on):
             dead[one] = None
-    return len(dead)
+    return dead
 
 
-def _summed(divisors: Sequence[Operand], total: Var, names: Names) -> Iterator[Equation]:
-    """The equations that make a sum of exponents."""
+def _summed(operands: Sequence[Operand], total: Var, names: Names, *, of_powers: bool) -> Iterator[Equation]:
+    """The equations that make a sum of all rows of exponents, or of the logarithms of powers."""
     _, *rest = total.type.shape
 
     def of_rows(count: int) -> Var:
         return Var(names.fresh(), array_type((count, *rest), total.type.dtype))
 
-    whole = divisors[0]
-    if len(divisors) > 1:
-        joined = of_rows(sum(map(_rows, divisors)))
-        yield Equation(OpRef("concat"), tuple(divisors), (joined,), {"axis": 0})
+    whole = operands[0]
+    if len(operands) > 1:
+        joined = of_rows(sum(map(_rows, operands)))
+        yield Equation(OpRef("concat"), tuple(operands), (joined,), {"axis": 0})
         whole = joined
-    exponents = of_rows(_rows(whole))
-    yield Equation(OpRef("log2"), (whole,), (exponents,))
-    yield Equation(OpRef("sum"), (exponents,), (total,), {"axis": (0,), "keepdims": True})
+    if of_powers:
+        exponents = of_rows(_rows(whole))
+        yield Equation(OpRef("log2"), (whole,), (exponents,))
+        whole = exponents
+    yield Equation(OpRef("sum"), (whole,), (total,), {"axis": (0,), "keepdims": True})
 
 
 # What adds rows, and views of rows.

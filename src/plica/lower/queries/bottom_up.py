@@ -28,7 +28,7 @@ def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
     for number, group in enumerate(scope.folded.groups):
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
             count = _num_factors(scope, group, factors)
-            grows = _is_product(scope, group) or any(one in mixed for fold in group.in_fold_idx for one, _ in fold)
+            grows = _is_product(scope, group) or any(one in mixed for one in _read(group))
             is_due = grows and count >= scope.semiring.most_factors and number not in mixed
             values.append(_value(scope, data, group, values, is_due=is_due))
             factors.append(1 if is_due else count)  # sums of what is in range stay there; products need not
@@ -36,19 +36,20 @@ def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
 
 
 def _mixed(scope: LoweringScope) -> dict[int, None]:
-    """The numbers of the products of which nothing but sums of several is made: these are normalized in their place."""
-    readers: dict[int, list[FoldedLayer]] = {}
+    """The numbers of products that only sums of several read: these are normalized in their place, on fewer rows."""
+    mixed = {number: None for number, group in enumerate(scope.folded.groups) if _is_product(scope, group)}
+    for number, _ in scope.folded.out_fold_idx:
+        mixed.pop(number, None)
     for group in scope.folded.groups:
-        for number in {number for fold in group.in_fold_idx for number, _ in fold}:
-            readers.setdefault(number, []).append(group)
-    returned = {number for number, _ in scope.folded.out_fold_idx}
-    return {
-        number: None
-        for number, group in enumerate(scope.folded.groups)
-        if number not in returned
-        and _is_product(scope, group)
-        and all(one.representative.arity > 1 and not _is_product(scope, one) for one in readers.get(number, ()))
-    }
+        if group.representative.arity < 2 or _is_product(scope, group):
+            for number in _read(group):
+                mixed.pop(number, None)
+    return mixed
+
+
+def _read(group: FoldedLayer) -> dict[int, None]:
+    """The numbers of the groups that a group reads."""
+    return {number: None for fold in group.in_fold_idx for number, _ in fold}
 
 
 def _is_product(scope: LoweringScope, group: FoldedLayer) -> bool:

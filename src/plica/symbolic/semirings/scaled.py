@@ -1,13 +1,13 @@
-"""Scaled numbers: linear mantissas with one logarithmic scale for each row, and a bound on what underflow has cost.
+"""Scaled numbers: linear mantissas with one power of two for each row, and a bound on what underflow has cost.
 
 A value is mantissas `m (F, B, K)`, a scale `s`, a depth `d`, and the numbers `a`, `c` and `h`; it stands for
-`m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of whole activations disappear.
+`m * 2**s`. Sum layers are plain matrix products, and the exponentials and logarithms of whole activations disappear.
 What underflow may lose is bounded as it happens:
 
-* every mantissa is within `e = a exp(-d)` of its exact value (rounding aside), and neither is more than `c + e`;
-* `exp(d)` is at most h, and h is at least 1.
+* every mantissa is within `e = a / 2**d` of its exact value (rounding aside), and neither is more than `c + e`;
+* `2**d` is at most h, and h is at least 1.
 
-The depth is the sum of the logarithms of what `normalize` has divided by, along the path of layers on which that is
+The depth is the sum of the exponents of what `normalize` has divided by, along the path of layers on which that is
 least, and a is what was lost, were all of it lost at the beginning of that path. So each row of data has a scale and a
 depth, and all else depends on weights alone: on each fold, `(F, 1, 1)`, or on nothing, where it is a number of Python.
 
@@ -18,7 +18,7 @@ depth, and all else depends on weights alone: on each fold, `(F, 1, 1)`, or on n
   that is `a = (1 + DELTA) (a1 c2 + a2 c1) + t h`.
 * A sum of I terms with weights of row sums up to R has `e = R e + I t (1 + l (c + e))`.
 * Dividing by a power of two p just above the largest mantissa, which `normalize` does, gives `e / p + t` and the depth
-  `d + log(p)`. As p is at most `2 (c + e)`, h becomes as many times as large, and no smaller.
+  `d + log2(p)`. As p is at most `2 (c + e)`, h becomes as many times as large, and no smaller.
 
 At the end `e <= tolerance * m` and `h e <= DELTA c` prove the result right to that tolerance: nothing makes `e / c`
 smaller but what h counts (these divisors, and caps of terms that differ), so that it was at most DELTA everywhere

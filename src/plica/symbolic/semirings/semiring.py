@@ -83,7 +83,8 @@ class Semiring:
             where all are.
         attempt: Another carrier that may be tried first; None where there is none.
         choose: `(xp, mask, value, other)`: `other` where a mask `(F, B, 1)` holds, else `value`.
-        most_factors: `normalize` is asked for as soon as a value is a product of so many that were normalized.
+        most_factors: `normalize` is asked for as soon as a value is a product of so many that were normalized; of
+            products that only sums of several read, for the sum.
     """
 
     name: str
