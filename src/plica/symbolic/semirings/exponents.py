@@ -46,15 +46,16 @@ def _apart(arrays: Sequence[Array | float]) -> tuple[list[float], list[Any]]:
 def of_logs(xp: Namespace, x: Array) -> tuple[Array, Array]:
     """Mantissas of numbers with the logarithms `x`, and the exponent of each row, which has no gradient.
 
-    The largest mantissa of a row is at most 1, and above 1/2 but for rounding.
+    The largest mantissa of a row is at most 1. Where whole numbers as large as the exponent have neighbours in the
+    dtype, it is between 1/3 and 3/4.
 
     Shapes: x (F, B, K), results (F, B, K) and (F, B, 1).
     """
     limit = float(np.finfo(str(x.dtype)).max) / 2.0  # kept finite: a row of zeros stays one, infinite numbers stay so
     top = xp.clip(xp.stop_gradient(xp.max(x, axis=-1, keepdims=True)), -limit, limit)
-    exponent = xp.ceil(top * (1.0 / _LOG_2))
+    exponent = xp.ceil(top * (1.0 / _LOG_2) + 0.5)  # a half is more than the product is wrong by
     # a product by few bits is exact, so that rows keep their ratios to each other
-    rest = xp.clip((top - exponent * _FEW_BITS) - exponent * _REST, -1.0, 0.0)
+    rest = xp.clip((top - exponent * _FEW_BITS) - exponent * _REST, -1.25, 0.0)
     return xp.exp((x - top) + rest), exponent
 
 
