@@ -15,10 +15,7 @@ import torch
 from torch import Tensor
 
 _BLOCK = 1 << 20
-"""Bytes of one block of the outer product for one thread; it stays in a core's second-level cache."""
-
-_BLOCK_OF_MANY = 1 << 22
-"""Bytes of one block for each of several threads, which must meet after each operation on it."""
+"""Bytes of one block of the outer product for each thread; it stays in a core's second-level cache."""
 
 
 def einsum(equation: str, *arrays: Tensor) -> Tensor:
@@ -75,13 +72,12 @@ def _in_blocks(x: Tensor, y: Tensor) -> bool:
 
 def _block_size() -> int:
     """Bytes of one block."""
-    threads = torch.get_num_threads()
-    return _BLOCK if threads == 1 else _BLOCK_OF_MANY * threads
+    return _BLOCK * torch.get_num_threads()
 
 
 def _blocks(
     pairs: int, of_folds: Sequence[Tensor], of_rows: Sequence[Tensor]
-) -> Iterator[tuple[Sequence[Tensor], Iterator[tuple[Tensor, ...]]]]:
+) -> Iterator[tuple[Sequence[Tensor], Sequence[Sequence[Tensor]]]]:
     """Some folds of arrays, and for these folds all blocks of rows.
 
     Args:
@@ -94,12 +90,11 @@ def _blocks(
     some_rows = max(1, min(rows, _block_size() // size))
     some_folds = max(1, min(folds, _block_size() // (some_rows * size)))
     # views of all blocks are made in few calls: made one by one they would take as long as the work on a block
-    for parts in zip(*(one.split(some_folds) for one in (*of_folds, *of_rows)), strict=True):
-        within = parts[len(of_folds) :]
-        is_whole = some_rows >= rows
-        yield parts[: len(of_folds)], (
-            iter((within,)) if is_whole else zip(*(one.split(some_rows, 2) for one in within), strict=True)
-        )
+    for parts in zip(*(torch.split(one, some_folds) for one in (*of_folds, *of_rows)), strict=True):
+        pieces = [parts[len(of_folds) :]]
+        if some_rows < rows:
+            pieces = [*zip(*(torch.split(one, some_rows, 2) for one in pieces[0]), strict=True)]
+        yield parts[: len(of_folds)], pieces
 
 
 class _Blocked(torch.autograd.Function):
@@ -135,20 +130,20 @@ class _Blocked(torch.autograd.Function):
         x, y = x.mT, y.mT
         to_x, to_y, to_core = (one.new_empty(one.shape) for one in (x, y, core))
         product = _Product()
-        # Each gradient is one matrix product with the outer product of the result's gradient and a vector:
-        # to x that with y, and both to y and to the core that with x.
-        for (some, to_some), blocks in _blocks(core.shape[1] * max(core.shape[2:]), [core, to_core], [to_x, to_y, units, x, y]):
+        of_rows = to_x, to_y, units, x, y
+        for (some, to_some), blocks in _blocks(core.shape[1] * max(core.shape[2:]), [core, to_core], of_rows):
             against_x = some.transpose(1, 2).flatten(2)  # (F, I, O*J)
             against_y = some.flatten(1, 2).mT  # (F, J, O*I)
             for place, (to_some_x, to_some_y, *turned) in enumerate(blocks):
                 change, some_x, some_y = (one.contiguous() for one in turned)
                 if needs_x:
                     torch.bmm(against_x, product(change, some_y), out=to_some_x)
-                pairs = product(change, some_x) if needs_y or needs_weight else None
+                if needs_y or needs_weight:  # both are left of the same outer product
+                    changes = product(change, some_x)
                 if needs_y:
-                    torch.bmm(against_y, pairs, out=to_some_y)
+                    torch.bmm(against_y, changes, out=to_some_y)
                 if needs_weight:
-                    to_some.flatten(1, 2).baddbmm_(pairs, some_y.mT, beta=min(place, 1))
+                    to_some.flatten(1, 2).baddbmm_(changes, some_y.mT, beta=min(place, 1))
         return to_x.mT if needs_x else None, to_y.mT if needs_y else None, to_core.flatten(2) if needs_weight else None
 
     @staticmethod
