@@ -16,6 +16,11 @@ def vectors(count: int, folds: int = 3, rows: int = 5, units: int = 4) -> list[t
     return [torch.rand(shape, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(count)]
 
 
+@pytest.fixture(autouse=True)
+def blocks_of_few_rows(monkeypatch) -> None:
+    monkeypatch.setattr(contract, "_FEW_ROWS", 0)
+
+
 def core(count: int, folds: int = 3, sums: int = 2, units: int = 4) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1)
     return torch.rand(folds, sums, *[units] * count, generator=generator, dtype=torch.float64).requires_grad_()
@@ -86,6 +91,22 @@ def test_any_memory_and_any_sizes(monkeypatch, sizes: tuple[int, int, int], layo
     found, expected = tucker([x, y], weight), torch.einsum("fbi,fbj,foij->fbo", x, y, weight)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
     change = torch.rand(1, 1, sums, generator=generator, dtype=torch.float64).expand_as(found)
+    ones, twos = (torch.autograd.grad(one, arguments, change) for one in (found, expected))
+    torch.testing.assert_close(ones, twos, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8, 9])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_few_rows_are_one_product(monkeypatch, layout: str, rows: int) -> None:
+    monkeypatch.setattr(contract, "_FEW_ROWS", 8)
+    monkeypatch.setattr(contract, "_BLOCK", 8)
+    made = []
+    monkeypatch.setattr(contract, "_blocks", lambda *a, of=contract._blocks: made.append(a) or of(*a))
+    x, y, weight = arguments = [LAYOUTS[layout](one) for one in (*vectors(2, rows=rows), core(2))]
+    found, expected = tucker([x, y], weight), torch.einsum("fbi,fbj,foij->fbo", *arguments)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    assert bool(made) == (rows > 8)
+    change = torch.rand_like(expected)
     ones, twos = (torch.autograd.grad(one, arguments, change) for one in (found, expected))
     torch.testing.assert_close(ones, twos, rtol=1e-12, atol=0)
 

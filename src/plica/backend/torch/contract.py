@@ -17,6 +17,9 @@ from torch import Tensor
 _BLOCK = 1 << 20
 """Bytes of one block of the outer product for each thread; it stays in a core's second-level cache."""
 
+_FEW_ROWS = 8
+"""Rows up to which one product is faster, most of whose time it takes to read the core."""
+
 
 def einsum(equation: str, *arrays: Tensor) -> Tensor:
     """The Einstein sum of an equation without spaces, pairs contracted from the left.
@@ -51,10 +54,14 @@ def tucker(vectors: list[Tensor], core: Tensor) -> Tensor:
     first, *others = vectors
     second = reduce(_outer, others)
     weight = core.reshape(*core.shape[:2], first.shape[2] * second.shape[2])
-    if _in_blocks(first, second):
+    is_plain = _is_plain(first, second)
+    if is_plain and _in_blocks(first, second):
         result: Tensor = _Blocked.apply(first, second, weight)  # type: ignore[no-untyped-call]
         return result.mT
-    return torch.bmm(_outer(first, second), weight.mT)
+    pairs = _outer(first, second)
+    if is_plain and pairs.shape[1] == 1 and weight.mT.is_contiguous():
+        pairs = pairs.reshape(*weight.shape[::2], 1).mT  # strides of a column: the core is then read in order
+    return torch.bmm(pairs, weight.mT)
 
 
 def _outer(x: Tensor, y: Tensor) -> Tensor:
@@ -62,12 +69,16 @@ def _outer(x: Tensor, y: Tensor) -> Tensor:
     return (x.unsqueeze(3) * y.unsqueeze(2)).flatten(2)
 
 
-def _in_blocks(x: Tensor, y: Tensor) -> bool:
-    """Whether the outer product is large, and nobody traces or transforms what is done with it."""
+def _is_plain(x: Tensor, y: Tensor) -> bool:
+    """Whether the vectors lie in the CPU's memory, and nobody traces or transforms what is done with them."""
     if x.device.type != "cpu" or torch.compiler.is_compiling() or x.is_complex():
         return False
-    large = x.numel() * y.shape[2] * x.element_size() > _block_size()
-    return large and not any(torch._C._functorch.is_functorch_wrapped_tensor(one) for one in (x, y))
+    return not any(torch._C._functorch.is_functorch_wrapped_tensor(one) for one in (x, y))
+
+
+def _in_blocks(x: Tensor, y: Tensor) -> bool:
+    """Whether the outer product is large; that of few rows is never much larger than the core."""
+    return x.shape[1] > _FEW_ROWS and x.numel() * y.shape[2] * x.element_size() > _block_size()
 
 
 def _block_size() -> int:
