@@ -29,6 +29,14 @@ def core(count: int, folds: int = 3, sums: int = 2, units: int = 4) -> torch.Ten
 EQUATIONS = {2: "fbi,foij,fbj->fbo", 3: "fbi,foijk,fbj,fbk->fbo", 4: "fbi,foijkl,fbj,fbk,fbl->fbo"}
 BLOCKS = pytest.mark.parametrize("block", [8, 300, 1400, 1 << 19], ids=["a row", "rows", "folds", "whole"])
 
+LAYOUTS = {
+    "as it is": lambda one: one,
+    "last two axes turned": lambda one: one.mT.contiguous().mT,
+    "second axis last": lambda one: one.movedim(1, -1).contiguous().movedim(-1, 1),
+    "every second number": lambda one: one.repeat_interleave(2, -1)[..., ::2],
+    "one fold for all": lambda one: one[:1].expand_as(one),
+}
+
 
 @BLOCKS
 @pytest.mark.parametrize("count", EQUATIONS)
@@ -67,15 +75,6 @@ def test_only_what_is_learned_gets_a_gradient(monkeypatch, learned: tuple[bool, 
     x, y, weight = mixed
     found = torch.autograd.grad(tucker([x, y], weight).square().sum(), some)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
-
-
-LAYOUTS = {
-    "as it is": lambda one: one,
-    "last two axes turned": lambda one: one.mT.contiguous().mT,
-    "second axis last": lambda one: one.movedim(1, -1).contiguous().movedim(-1, 1),
-    "every second number": lambda one: one.repeat_interleave(2, -1)[..., ::2],
-    "one fold for all": lambda one: one[:1].expand_as(one),
-}
 
 
 @BLOCKS
@@ -131,10 +130,12 @@ def test_threads_share_a_block(monkeypatch) -> None:
     torch.testing.assert_close(tucker([x, y], core(2)), torch.einsum("fbi,fbj,foij->fbo", x, y, core(2)))
 
 
-def test_transforms_see_through_it(monkeypatch) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_transforms_see_through_it(monkeypatch, rows: int, layout: str) -> None:
     monkeypatch.setattr(contract, "_BLOCK", 8)
-    x, y = (vector.detach() for vector in vectors(2))
-    weight = core(2).detach()
+    x, y = (LAYOUTS[layout](vector.detach()) for vector in vectors(2, rows=rows))
+    weight = LAYOUTS[layout](core(2).detach())
     parts = [tucker([x[fold, None], y[fold, None]], weight[fold, None])[0] for fold in range(len(x))]
     expected = torch.stack(parts)
     found = torch.vmap(lambda a, b, c: tucker([a[None], b[None]], c[None])[0])(x, y, weight)

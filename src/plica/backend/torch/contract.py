@@ -54,14 +54,14 @@ def tucker(vectors: list[Tensor], core: Tensor) -> Tensor:
     first, *others = vectors
     second = reduce(_outer, others)
     weight = core.reshape(*core.shape[:2], first.shape[2] * second.shape[2])
-    is_plain = _is_plain(first, second)
-    if is_plain and _in_blocks(first, second):
+    is_seen = first.device.type == "cpu" and not torch.compiler.is_compiling()  # sizes and strides may decide
+    if is_seen and _in_blocks(first, second):
         result: Tensor = _Blocked.apply(first, second, weight)  # type: ignore[no-untyped-call]
         return result.mT
-    pairs = _outer(first, second)
-    if is_plain and pairs.shape[1] == 1 and weight.mT.is_contiguous():
-        pairs = pairs.reshape(*weight.shape[::2], 1).mT  # strides of a column: the core is then read in order
-    return torch.bmm(pairs, weight.mT)
+    pairs, weight = _outer(first, second), weight.mT
+    if is_seen and pairs.shape[1] == 1 and weight.is_contiguous():
+        pairs = pairs.reshape(*weight.shape[:2], 1).mT  # strides of a column: the core is then read in order
+    return torch.bmm(pairs, weight)
 
 
 def _outer(x: Tensor, y: Tensor) -> Tensor:
@@ -69,16 +69,15 @@ def _outer(x: Tensor, y: Tensor) -> Tensor:
     return (x.unsqueeze(3) * y.unsqueeze(2)).flatten(2)
 
 
-def _is_plain(x: Tensor, y: Tensor) -> bool:
-    """Whether the vectors lie in the CPU's memory, and nobody traces or transforms what is done with them."""
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or x.is_complex():
-        return False
-    return not any(torch._C._functorch.is_functorch_wrapped_tensor(one) for one in (x, y))
-
-
 def _in_blocks(x: Tensor, y: Tensor) -> bool:
-    """Whether the outer product is large; that of few rows is never much larger than the core."""
-    return x.shape[1] > _FEW_ROWS and x.numel() * y.shape[2] * x.element_size() > _block_size()
+    """Whether the outer product is large, and nobody transforms what is done with it.
+
+    That of few rows is never much larger than the core.
+    """
+    if x.shape[1] <= _FEW_ROWS or x.is_complex():
+        return False
+    large = x.numel() * y.shape[2] * x.element_size() > _block_size()
+    return large and not any(torch._C._functorch.is_functorch_wrapped_tensor(one) for one in (x, y))
 
 
 def _block_size() -> int:
