@@ -1,5 +1,7 @@
 """Einstein sums of Tucker layers: the blocked way, the plain way and torch's own agree, with every derivative."""
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -14,13 +16,26 @@ def vectors(count: int, folds: int = 3, rows: int = 5, units: int = 4) -> list[t
     return [torch.rand(shape, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(count)]
 
 
+@pytest.fixture(autouse=True)
+def blocks_of_few_rows(monkeypatch) -> None:
+    monkeypatch.setattr(contract, "_FEW_ROWS", 0)
+
+
 def core(count: int, folds: int = 3, sums: int = 2, units: int = 4) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1)
     return torch.rand(folds, sums, *[units] * count, generator=generator, dtype=torch.float64).requires_grad_()
 
 
 EQUATIONS = {2: "fbi,foij,fbj->fbo", 3: "fbi,foijk,fbj,fbk->fbo", 4: "fbi,foijkl,fbj,fbk,fbl->fbo"}
-BLOCKS = pytest.mark.parametrize("block", [8, 300, 1 << 19], ids=["rows", "folds", "whole"])
+BLOCKS = pytest.mark.parametrize("block", [8, 300, 1400, 1 << 19], ids=["a row", "rows", "folds", "whole"])
+
+LAYOUTS = {
+    "as it is": lambda one: one,
+    "last two axes turned": lambda one: one.mT.contiguous().mT,
+    "second axis last": lambda one: one.movedim(1, -1).contiguous().movedim(-1, 1),
+    "every second number": lambda one: one.repeat_interleave(2, -1)[..., ::2],
+    "one fold for all": lambda one: one[:1].expand_as(one),
+}
 
 
 @BLOCKS
@@ -49,19 +64,78 @@ def test_derivatives_of_every_kind(monkeypatch, block: int) -> None:
     assert torch.autograd.gradgradcheck(function, arguments)
 
 
-def test_only_what_is_learned_gets_a_gradient(monkeypatch) -> None:
+@BLOCKS
+@pytest.mark.parametrize("learned", [one for one in product([False, True], repeat=3) if any(one)])
+def test_only_what_is_learned_gets_a_gradient(monkeypatch, learned: tuple[bool, ...], block: int) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", block)
+    arguments = [*vectors(2), core(2)]
+    mixed = [one if is_learned else one.detach() for one, is_learned in zip(arguments, learned, strict=True)]
+    some = [one for one, is_learned in zip(arguments, learned, strict=True) if is_learned]
+    expected = torch.autograd.grad(torch.einsum("fbi,fbj,foij->fbo", *arguments).square().sum(), some)
+    x, y, weight = mixed
+    found = torch.autograd.grad(tucker([x, y], weight).square().sum(), some)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+
+
+@BLOCKS
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sizes", [(4, 4, 2), (3, 4, 1), (1, 4, 3), (4, 1, 5), (1, 1, 1)])
+def test_any_memory_and_any_sizes(monkeypatch, sizes: tuple[int, int, int], layout: str, block: int) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", block)
+    left, right, sums = sizes
+    generator = torch.Generator().manual_seed(0)
+    shapes = (3, 5, left), (3, 5, right), (3, sums, left, right)
+    plain = [torch.rand(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    x, y, weight = arguments = [LAYOUTS[layout](one).detach().requires_grad_() for one in plain]
+    found, expected = tucker([x, y], weight), torch.einsum("fbi,fbj,foij->fbo", x, y, weight)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    change = torch.rand(1, 1, sums, generator=generator, dtype=torch.float64).expand_as(found)
+    ones, twos = (torch.autograd.grad(one, arguments, change) for one in (found, expected))
+    torch.testing.assert_close(ones, twos, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8, 9])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_few_rows_are_one_product(monkeypatch, layout: str, rows: int) -> None:
+    monkeypatch.setattr(contract, "_FEW_ROWS", 8)
+    monkeypatch.setattr(contract, "_BLOCK", 8)
+    made = []
+    monkeypatch.setattr(contract, "_blocks", lambda *a, of=contract._blocks: made.append(a) or of(*a))
+    x, y, weight = arguments = [LAYOUTS[layout](one) for one in (*vectors(2, rows=rows), core(2))]
+    found, expected = tucker([x, y], weight), torch.einsum("fbi,fbj,foij->fbo", *arguments)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    assert bool(made) == (rows > 8)
+    change = torch.rand_like(expected)
+    ones, twos = (torch.autograd.grad(one, arguments, change) for one in (found, expected))
+    torch.testing.assert_close(ones, twos, rtol=1e-12, atol=0)
+
+
+@BLOCKS
+def test_no_rows(monkeypatch, block: int) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", block)
+    x, y = vectors(2, rows=0)
+    weight = core(2)
+    found = tucker([x, y], weight)
+    assert found.shape == (3, 0, 2)
+    gradients = torch.autograd.grad(found.sum(), [x, y, weight])
+    assert [one.shape for one in gradients] == [x.shape, y.shape, weight.shape]
+    assert not gradients[2].any()
+
+
+def test_threads_share_a_block(monkeypatch) -> None:
     monkeypatch.setattr(contract, "_BLOCK", 300)
     x, y = vectors(2)
-    weight = core(2)
-    (found,) = torch.autograd.grad(tucker([x.detach(), y], weight.detach()).sum(), [y])
-    (expected,) = torch.autograd.grad(tucker([x, y], weight).sum(), [y])
-    torch.testing.assert_close(found, expected)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    assert contract._block_size() == 1200
+    torch.testing.assert_close(tucker([x, y], core(2)), torch.einsum("fbi,fbj,foij->fbo", x, y, core(2)))
 
 
-def test_transforms_see_through_it(monkeypatch) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_transforms_see_through_it(monkeypatch, rows: int, layout: str) -> None:
     monkeypatch.setattr(contract, "_BLOCK", 8)
-    x, y = (vector.detach() for vector in vectors(2))
-    weight = core(2).detach()
+    x, y = (LAYOUTS[layout](vector.detach()) for vector in vectors(2, rows=rows))
+    weight = LAYOUTS[layout](core(2).detach())
     parts = [tucker([x[fold, None], y[fold, None]], weight[fold, None])[0] for fold in range(len(x))]
     expected = torch.stack(parts)
     found = torch.vmap(lambda a, b, c: tucker([a[None], b[None]], c[None])[0])(x, y, weight)

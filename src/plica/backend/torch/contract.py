@@ -6,18 +6,19 @@ backward pass: 3.4 times faster forward, 3.7 times with backward at 392 folds, 1
 (`python -m benchmarks.tucker`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, reduce
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
 _BLOCK = 1 << 20
-"""Bytes of one block of the outer product for one thread; it stays in a core's second-level cache."""
+"""Bytes of one block of the outer product for each thread; it stays in a core's second-level cache."""
 
-_BLOCK_OF_MANY = 1 << 22
-"""Bytes of one block for each of several threads, which must meet after each operation on it."""
+_FEW_ROWS = 8
+"""Rows up to which one product is faster, most of whose time it takes to read the core."""
 
 
 def einsum(equation: str, *arrays: Tensor) -> Tensor:
@@ -65,34 +66,44 @@ def _outer(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _in_blocks(x: Tensor, y: Tensor) -> bool:
-    """Whether the outer product is large, and nobody traces or transforms what is done with it."""
+    """Whether the outer product of many rows is large, and nobody traces or transforms what is done with it."""
     if x.device.type != "cpu" or torch.compiler.is_compiling() or x.is_complex():
         return False
-    large = x.numel() * y.shape[2] * x.element_size() > _block_size()
+    large = x.shape[1] > _FEW_ROWS and x.numel() * y.shape[2] * x.element_size() > _block_size()
     return large and not any(torch._C._functorch.is_functorch_wrapped_tensor(one) for one in (x, y))
 
 
 def _block_size() -> int:
     """Bytes of one block."""
-    threads = torch.get_num_threads()
-    return _BLOCK if threads == 1 else _BLOCK_OF_MANY * threads
+    return _BLOCK * torch.get_num_threads()
 
 
-def _blocks(x: Tensor, y: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Folds and rows of blocks of the outer product of `x (F, B, I)` and `y (F, B, J)`."""
-    folds, rows, _ = x.shape
-    size = x.shape[2] * y.shape[2] * x.element_size()
+def _blocks(
+    pairs: int, of_folds: Sequence[Tensor], of_rows: Sequence[Tensor]
+) -> Iterator[tuple[Sequence[Tensor], Sequence[Sequence[Tensor]]]]:
+    """Some folds of arrays, and for these folds all blocks of rows.
+
+    Args:
+        pairs: How many numbers each row has in the outer product.
+        of_folds: Arrays (F, ...).
+        of_rows: Arrays (F, K, B).
+    """
+    folds, _, rows = of_rows[0].shape
+    size = pairs * of_rows[0].element_size()
     some_rows = max(1, min(rows, _block_size() // size))
-    some_folds = max(1, _block_size() // (some_rows * size))
-    for fold in range(0, folds, some_folds):
-        for row in range(0, rows, some_rows):
-            yield slice(fold, min(fold + some_folds, folds)), slice(row, min(row + some_rows, rows))
+    some_folds = max(1, min(folds, _block_size() // (some_rows * size)))
+    # views of all blocks are made in few calls: made one by one they would take as long as the work on a block
+    for parts in zip(*(torch.split(one, some_folds) for one in (*of_folds, *of_rows)), strict=True):
+        pieces = [parts[len(of_folds) :]]
+        if some_rows < rows:
+            pieces = [*zip(*(torch.split(one, some_rows, 2) for one in pieces[0]), strict=True)]
+        yield parts[: len(of_folds)], pieces
 
 
 class _Blocked(torch.autograd.Function):
     """`(x (x) y) @ weight.T` without the whole of the outer product.
 
-    Rows come last inside, so that the innermost loop of the outer product runs along them and not along a few units.
+    Rows come last inside, so that the innermost loop of an outer product runs along them and not along a few units.
 
     Shapes: x (F, B, I), y (F, B, J), weight (F, O, I*J), result (F, O, B).
     """
@@ -102,15 +113,10 @@ class _Blocked(torch.autograd.Function):
         ctx.save_for_backward(x, y, weight)
         ctx.save_for_forward(x, y, weight)
         result = x.new_empty(x.shape[0], weight.shape[1], x.shape[1])  # (F, O, B)
-        product = _Buffer(x, y)
-        for fold, row in _blocks(x, y):
-            # rows of units are turned a block at a time: a copy of the whole would go to memory and back
-            pairs = product.of(*(one.mT[fold, :, row].contiguous() for one in (x, y))).flatten(1, 2)
-            part = result[fold, :, row]
-            if part.is_contiguous():
-                torch.bmm(weight[fold], pairs, out=part)
-            else:
-                part.copy_(torch.bmm(weight[fold], pairs))
+        product = _Product()
+        for (core,), blocks in _blocks(weight.shape[2], [weight], [result, x.mT, y.mT]):
+            for part, some_x, some_y in blocks:
+                torch.bmm(core, product(some_x.contiguous(), some_y.contiguous()), out=part)
         return result
 
     @staticmethod
@@ -122,21 +128,26 @@ class _Blocked(torch.autograd.Function):
             pairs = torch.bmm(gradient, weight).reshape(*x.shape, y.shape[2])
             along = (pairs * y.unsqueeze(2)).sum(3), (pairs * x.unsqueeze(3)).sum(2)
             return (*along, torch.bmm(gradient.mT, _outer(x, y)))
-        needed = ctx.needs_input_grad
-        x_units, y_units = x.mT.contiguous(), y.mT.contiguous()
-        to_x, to_y = torch.empty_like(x_units), torch.empty_like(y_units)
-        to_weight = torch.zeros_like(weight) if needed[2] else None
-        product, change = _Buffer(x, y), _Buffer(x, y)
-        for fold, row in _blocks(x, y):
-            some_x, some_y, some = (one[fold, :, row] for one in (x_units, y_units, units))
-            if to_weight is not None:
-                to_weight[fold].baddbmm_(some, product.of(some_x, some_y).flatten(1, 2).mT)
-            if needed[0] or needed[1]:
-                changes, scaled = change.like(some_x, some_y), product.like(some_x, some_y)  # (F, I, J, B)
-                torch.bmm(weight[fold].mT, some, out=changes.flatten(1, 2))
-                torch.sum(torch.mul(changes, some_y.unsqueeze(1), out=scaled), 2, out=to_x[fold, :, row])
-                torch.sum(torch.mul(changes, some_x.unsqueeze(2), out=scaled), 1, out=to_y[fold, :, row])
-        return to_x.mT if needed[0] else None, to_y.mT if needed[1] else None, to_weight
+        needs_x, needs_y, needs_weight = ctx.needs_input_grad
+        core = weight.unflatten(2, (x.shape[2], y.shape[2]))  # (F, O, I, J)
+        x, y = x.mT, y.mT
+        to_x, to_y, to_core = (one.new_empty(one.shape) for one in (x, y, core))
+        product = _Product()
+        of_rows = to_x, to_y, units, x, y
+        for (some, to_some), blocks in _blocks(core.shape[1] * max(core.shape[2:]), [core, to_core], of_rows):
+            against_x = some.transpose(1, 2).flatten(2)  # (F, I, O*J)
+            against_y = some.flatten(1, 2).mT  # (F, J, O*I)
+            for place, (to_some_x, to_some_y, *turned) in enumerate(blocks):
+                change, some_x, some_y = (one.contiguous() for one in turned)
+                if needs_x:
+                    torch.bmm(against_x, product(change, some_y), out=to_some_x)
+                if needs_y or needs_weight:  # both are left of the same outer product
+                    changes = product(change, some_x)
+                if needs_y:
+                    torch.bmm(against_y, changes, out=to_some_y)
+                if needs_weight:
+                    to_some.flatten(1, 2).baddbmm_(changes, some_y.mT, beta=min(place, 1))
+        return to_x.mT if needs_x else None, to_y.mT if needs_y else None, to_core.flatten(2) if needs_weight else None
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
@@ -149,18 +160,26 @@ class _Blocked(torch.autograd.Function):
         return reduce(torch.add, parts)
 
 
-class _Buffer:
-    """Memory for one block at a time."""
+class _Product:
+    """Outer products, one at a time in the same memory."""
 
-    def __init__(self, x: Tensor, y: Tensor) -> None:
-        folds, rows = next(_blocks(x, y))
-        self._memory = x.new_empty((folds.stop - folds.start) * (rows.stop - rows.start) * x.shape[2] * y.shape[2])
+    def __init__(self) -> None:
+        self._views: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
+        self._memory: Tensor | None = None
 
-    def like(self, x: Tensor, y: Tensor) -> Tensor:
-        """A block `(F, I, J, B)` for some folds and rows of `x (F, I, B)` and `y (F, J, B)`."""
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        """All products of a unit of x and one of y, J fastest.
+
+        Shapes: x (F, I, B), y (F, J, B), result (F, I*J, B).
+        """
         shape = (*x.shape[:2], *y.shape[1:])
-        return self._memory[: x.numel() * y.shape[1]].view(shape)
-
-    def of(self, x: Tensor, y: Tensor) -> Tensor:
-        """The block that holds the outer product."""
-        return torch.mul(x.unsqueeze(2), y.unsqueeze(1), out=self.like(x, y))
+        if shape not in self._views:
+            size = prod(shape)
+            if self._memory is None or self._memory.numel() < size:
+                self._memory = x.new_empty(size)
+                self._views.clear()
+            block = self._memory[:size].view(shape)
+            self._views[shape] = block, block.flatten(1, 2)
+        block, pairs = self._views[shape]
+        torch.mul(x.unsqueeze(2), y.unsqueeze(1), out=block)
+        return pairs
