@@ -14,7 +14,7 @@ from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.explain import explain, explain_layer
 from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
-from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.logs import is_abstract, is_autocast
 from plica.backend.torch.record import record_call
 from plica.backend.torch.state import unfold_states
 from plica.backend.torch.weights import WeightCheck
@@ -166,7 +166,7 @@ class TorchCircuit(nn.Module):
         """
         if isinstance(x, Tracer):
             return record_call(self, x)
-        if torch.is_autocast_enabled(self._real.device.type):  # what weights prove holds in the circuit's own dtype
+        if is_autocast(self._real.device):  # what weights prove holds in the circuit's own dtype
             with torch.autocast(self._real.device.type, enabled=False):
                 return self.forward(x)
         if x is None or self._data.width == 0:

@@ -11,6 +11,11 @@ def is_abstract(x: Tensor) -> bool:
     return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
+def is_autocast(device: torch.device) -> bool:
+    """Whether products on a device are computed in another dtype than they are given in."""
+    return device.type != "meta" and torch.is_autocast_enabled(device.type)
+
+
 def safe_log(x: Tensor) -> Tensor:
     """The logarithm; its derivative at 0 is 0, so that a probability of zero sends no gradient instead of NaN.
 

@@ -27,6 +27,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.constants import Ready
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import attribute_of
+from plica.backend.torch.logs import is_autocast
 from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
@@ -100,7 +101,7 @@ class TorchQuery:
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
-        if torch.is_autocast_enabled(circuit.leaves.device.type):
+        if is_autocast(circuit.leaves.device):
             with torch.autocast(circuit.leaves.device.type, enabled=False):
                 return self(circuit, size, x, generator)
         arguments = [] if x is None else [x]
