@@ -39,7 +39,7 @@ def _constants():
 
 def _kept(run):
     """The values that a function keeps."""
-    return [value for part in run._epochs.latest.parts for value in part.buffers.values]
+    return [value for part in run._epochs.latest.parts for one in part.buffers for value in one.values]
 
 
 def _expected(given):

@@ -29,7 +29,8 @@ class FoldPolicy:
 
     Args:
         max_growth: By how many bytes what is kept between calls may exceed all sources; None for no limit.
-        max_peak: How many bytes may be alive at once while folding, besides the sources; None for no limit.
+        max_peak: How many bytes may be alive at once while folding, besides the sources and what a single operation
+            needs while it runs; None for no limit.
         widen: Whether values may be kept in a wider dtype than the source that holds the same numbers, as float32
             for weights of int8.
         check: How a change of a constant is noticed: "version", by what the library counts, and by the entries of
