@@ -119,11 +119,9 @@ class TorchQuery:
         """What runs once the circuit's tensors are folded, where they may be."""
         constants, leaves = circuit.constants, circuit.leaves
         watch = constants.watching(leaves, training=False)
-        return (
-            None
-            if watch is None
-            else constants.of(self._key, self.lowered, leaves, watch, partial(self.leaves, circuit))
-        )
+        if watch is None:
+            return None
+        return constants.of(self._key, self.lowered, leaves, watch, partial(self.leaves, circuit))
 
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
         """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""
