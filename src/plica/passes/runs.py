@@ -30,7 +30,7 @@ from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ops.runs import Run
 from plica.passes.dead_code import eliminate_dead_code
 
-MAX_RUNS = 16  # products, each of which costs a call
+MIN_LENGTH = 8  # on average, of runs: each costs a call
 
 
 class _Part(NamedTuple):
@@ -107,7 +107,7 @@ def _in_runs(equation: Equation, joins: dict[Var, list[_Part]], made: dict[Var, 
     arrays = list(dict.fromkeys(_array(one, whole) for one in parts))
     places = {var: place for place, var in enumerate(arrays)}
     runs = list(_merged(_common(*([_piece(one, whole, places) for one in side] for side in sides))))
-    if not 0 < len(runs) <= MAX_RUNS:
+    if not runs or sum(one.length for one in runs) < MIN_LENGTH * len(runs):
         return None
     params = {"runs": tuple(map(tuple, runs))}
     return Equation(OpRef("multiply_runs"), tuple(arrays), equation.outputs, params, equation.source)

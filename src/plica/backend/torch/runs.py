@@ -15,7 +15,7 @@ from torch import Tensor
 
 from plica.backend.torch.indexing import is_traced, may_write
 
-_SMALL = 2**14  # numbers in a run, up to which calls for each run cost more than copies of what is read
+_SMALL = 2**14  # numbers in the first run, up to which calls for each run cost more than copies of what is read
 
 Runs = tuple[tuple[int, int, int, int, int], ...]
 
@@ -29,11 +29,11 @@ def multiply_runs(runs: Runs, *arrays: Tensor) -> Tensor:
     """
     if is_traced(*arrays):
         return _joined(runs, arrays, 0) * _joined(runs, arrays, 2)
-    first = arrays[0]
-    if sum(run[4] for run in runs) * first.stride(0) < _SMALL * len(runs):
-        return _gathered(runs, arrays)
+    is_small = runs[0][4] * arrays[0].stride(0) < _SMALL
     if may_write(*arrays):
-        return _product(runs, arrays)
+        return torch.Tensor.mul_(*_gathered(runs, arrays)) if is_small else _product(runs, arrays)
+    if is_small:
+        return torch.mul(*_gathered(runs, arrays))
     product: Tensor = _Product.apply(runs, *arrays)  # type: ignore[no-untyped-call]
     return product
 
@@ -42,10 +42,11 @@ def _joined(runs: Runs, arrays: Sequence[Tensor], side: int) -> Tensor:
     return torch.cat([arrays[run[side]].narrow(0, run[side + 1], run[4]) for run in runs])
 
 
-def _gathered(runs: Runs, arrays: Sequence[Tensor]) -> Tensor:
+def _gathered(runs: Runs, arrays: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Both factors of all products."""
     array = arrays[0] if len(arrays) == 1 else torch.cat(list(arrays))
     left, right = _places(runs, tuple(map(len, arrays)), array.device)
-    return array.index_select(0, left) * array.index_select(0, right)
+    return array.index_select(0, left), array.index_select(0, right)
 
 
 @lru_cache
