@@ -6,15 +6,14 @@ torch (by numpy where the arguments are numpy's): what a contender takes beyond 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.command import benchmark_parser
 from benchmarks.harness import AGAIN, Settings, measure, report_of, summary
 from benchmarks.libraries import LIBRARIES, installed, use_threads_of_peers, versions
 from benchmarks.machine import save, use_threads
@@ -124,12 +123,7 @@ def _is_numpy(title: str) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.call_overhead", description="What a call of a compiled function costs."
-    )
-    parser.add_argument("--rounds", type=int, default=30, help="samples of each contender (30)")
-    parser.add_argument("--threads", type=int, default=1, help="threads (1)")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    parser = benchmark_parser("call_overhead", "What a call of a compiled function costs.", rounds=30)
     options = parser.parse_args(arguments)
     use_threads_of_peers(options.threads)
     use_threads(options.threads)

@@ -1,4 +1,4 @@
-"""The command line of the benchmarks that go through a list of shapes."""
+"""The command line of benchmarks: what they all take, and all of it for those that go through a list of shapes."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -9,6 +9,27 @@ from benchmarks.harness import Settings, table
 from benchmarks.machine import save, use_threads
 
 Run = Callable[[Sequence[Any], Settings], dict[str, Any]]
+
+
+def benchmark_parser(
+    name: str, description: str, *, rounds: int = 20, threads: int = 1, device: bool = False
+) -> argparse.ArgumentParser:
+    """The options of every benchmark.
+
+    Args:
+        name: The module: the command is `python -m benchmarks.NAME`.
+        description: What it measures.
+        rounds: Samples of each contender by default.
+        threads: Threads by default.
+        device: Whether there is a choice of devices.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"samples of each contender ({rounds})")
+    parser.add_argument("--threads", type=int, default=threads, help=f"threads ({threads})")
+    if device:
+        parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    return parser
 
 
 def measure_shapes(
@@ -24,12 +45,7 @@ def measure_shapes(
         run: Comparisons by title for some shapes.
         arguments: The command line; that of the process if None.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each contender (20)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
-    options = parser.parse_args(arguments)
+    options = benchmark_parser(name, description, device=True).parse_args(arguments)
     use_threads(options.threads)
     settings = Settings(rounds=options.rounds, device=options.device)
     report: dict[str, Any] = {}

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.circuits import CIRCUITS, Spec
+from benchmarks.command import benchmark_parser
 from benchmarks.harness import AGAIN, report_of, table, timed
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -27,12 +28,9 @@ _AGREE = 1e-4  # of a log-likelihood
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.commits", description="Compare two source trees.")
+    parser = benchmark_parser("commits", "Compare two source trees.")
     parser.add_argument("other", type=Path, help="the root of the other tree")
     parser.add_argument("--circuit", nargs="+", choices=CIRCUITS, default=list(CIRCUITS), metavar="NAME")
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each tree (20)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     parser.add_argument("--serve", choices=CIRCUITS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:

@@ -7,15 +7,14 @@ inputs in many runs.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.agreement import compare_values, rows
 from benchmarks.circuits import CIRCUITS, HIDDEN_TREES, Spec
+from benchmarks.command import benchmark_parser
 from benchmarks.contenders import CONTENDERS
 from benchmarks.harness import AGAIN, Settings, compare, table
 from benchmarks.machine import save, use_threads
@@ -55,15 +54,9 @@ def slower(report: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.folding", description="Training with and without folds."
-    )
+    parser = benchmark_parser("folding", "Training with and without folds.", threads=2, device=True)
     parser.add_argument("--circuit", nargs="+", choices=CIRCUITS, default=list(CIRCUITS), metavar="NAME")
     parser.add_argument("--batch", type=int, help=f"rows ({TREE_BATCH} for hidden trees, {TRAIN_BATCH} for images)")
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each contender (20)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of torch (2)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     options = parser.parse_args(arguments)
     use_threads(options.threads)
     settings = Settings(rounds=options.rounds, device=options.device)

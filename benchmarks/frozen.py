@@ -33,6 +33,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.command import benchmark_parser
 from benchmarks.harness import Settings, compare, table
 from benchmarks.machine import save, use_threads
 
@@ -292,12 +293,9 @@ def text_of(name: str, report: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.frozen", description="Packed weights, folded.")
+    parser = benchmark_parser("frozen", "Packed weights, folded.", threads=2)
     parser.add_argument("--units", type=int, default=2048, help="rows and columns of each weight (2048)")
     parser.add_argument("--batch", type=int, default=16, help="rows of a call (16)")
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each contender side by side (20)")
-    parser.add_argument("--threads", type=int, default=2, help="threads (2)")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     parser.add_argument("--child", choices=(*CONTENDERS, _TOGETHER), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     there = {name: one for name, one in CONTENDERS.items() if all(map(importlib.util.find_spec, one.packages))}

@@ -6,9 +6,7 @@ data and with the faster Program that it may choose. Their values are checked eq
 without folding, layer by layer; with folding, folded by hand.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 
 from benchmarks.by_hand import Folded, LayerByLayer
 from benchmarks.circuits import CIRCUITS, Spec
+from benchmarks.command import benchmark_parser
 from benchmarks.harness import Settings, compare, table
 from benchmarks.machine import save, use_threads
 from benchmarks.measures import forward, forward_backward
@@ -89,13 +88,9 @@ def _modules(spec: Spec, fold: bool, device: str) -> dict[str, nn.Module]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.generated_overhead", description="Generated code against torch written by hand."
+    parser = benchmark_parser(
+        "generated_overhead", "Generated code against torch written by hand.", rounds=30, device=True
     )
-    parser.add_argument("--rounds", type=int, default=30, help="samples of each contender (30)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     options = parser.parse_args(arguments)
     settings = Settings(rounds=options.rounds, device=options.device)
     use_threads(options.threads)

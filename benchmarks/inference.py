@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.circuits import CIRCUITS, FORWARD_BATCHES, TARGETS, Spec
+from benchmarks.command import benchmark_parser
 from benchmarks.harness import Settings, table
 from benchmarks.machine import save, use_threads
 
@@ -144,15 +145,11 @@ def text_of_circuit(name: str, report: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.inference", description="Circuits in eval mode beside a peer and the roofline."
+    parser = benchmark_parser(
+        "inference", "Circuits in eval mode beside a peer and the roofline.", threads=2, device=True
     )
     parser.add_argument("--circuit", nargs="+", choices=CIRCUITS, default=list(TARGETS), metavar="NAME")
     parser.add_argument("--batch", type=int, nargs="+", default=FORWARD_BATCHES, help="sizes of batches forward")
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each contender (20)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of torch (2)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     settings = Settings(rounds=options.rounds, device=options.device)

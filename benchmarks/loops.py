@@ -12,14 +12,13 @@ included, beside how often the function was traced for them.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.command import benchmark_parser
 from benchmarks.harness import Settings, compare, table
 from benchmarks.libraries import LIBRARIES, Array, installed, use_threads_of_peers, versions
 from benchmarks.machine import save, use_threads
@@ -344,12 +343,7 @@ def text(title: str, report: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.loops", description="Loops of 100 steps over arrays of sizes that change."
-    )
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each contender (20)")
-    parser.add_argument("--threads", type=int, default=1, help="threads (1)")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    parser = benchmark_parser("loops", "Loops of 100 steps over arrays of sizes that change.")
     options = parser.parse_args(arguments)
     use_threads_of_peers(options.threads)
     use_threads(options.threads)

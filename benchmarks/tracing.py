@@ -10,15 +10,14 @@ beside `jax.jit`. Sizes of the first axis are dynamic for Plica and for torch.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from benchmarks.command import benchmark_parser
 from benchmarks.harness import Settings, compare, table
 from benchmarks.libraries import LIBRARIES, installed, use_threads_of_peers, versions
 from benchmarks.machine import save, use_threads
@@ -233,12 +232,7 @@ COMPILERS: Mapping[str, Callable[[Function], Call]] = {"plica": _compiled_by_pli
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.tracing", description="How long functions of 1,000 equations take until they run."
-    )
-    parser.add_argument("--rounds", type=int, default=10, help="samples of each contender (10)")
-    parser.add_argument("--threads", type=int, default=1, help="threads (1)")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    parser = benchmark_parser("tracing", "How long functions of 1,000 equations take until they run.", rounds=10)
     options = parser.parse_args(arguments)
     use_threads_of_peers(options.threads)
     use_threads(options.threads)

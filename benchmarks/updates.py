@@ -6,13 +6,12 @@ the array and no gradient is asked for. Values are compared before anything is t
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from benchmarks.command import benchmark_parser
 from benchmarks.harness import Settings, compare, table
 from benchmarks.libraries import versions
 from benchmarks.machine import save, use_threads
@@ -135,10 +134,7 @@ def run(name: str, size: int, settings: Settings) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.updates", description="Loops of updates at an index.")
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each contender (20)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    parser = benchmark_parser("updates", "Loops of updates at an index.")
     options = parser.parse_args(arguments)
     use_threads(options.threads)
     settings = Settings(rounds=options.rounds)

@@ -154,6 +154,16 @@ def test_a_size_that_turns_out_negative_is_refused(function) -> None:
             run(program, np.asarray(-2))
 
 
+@pytest.mark.parametrize(
+    "function", [lambda n: pnp.ones([n**4]), lambda n: pnp.arange(n * n * n * n)], ids=["ones", "arange"]
+)
+def test_a_size_that_turns_out_beyond_64_bits_is_refused(function) -> None:
+    program = trace(function, int)
+    for run in (interpret, run_torch):
+        with pytest.raises(InputError, match=r"test_sizes.py:\d+: the size .*too large; sizes are below 2\*\*63"):
+            run(program, np.asarray(2**20))
+
+
 # Sizes as numbers
 
 

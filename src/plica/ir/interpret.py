@@ -72,9 +72,10 @@ def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise:
     params = {name: _resolve(value, values, precise) for name, value in equation.params.items()}
     row = table[equation.op.name]
     for dim in (*params.get("shape", ()), *(params[name] for name in _AXES if name in params)):
-        if isinstance(dim, int) and dim < 0:
+        if isinstance(dim, int) and not 0 <= dim < 2**63:
             where = f"{equation.source}: " if equation.source else ""
-            raise InputError(f"{where}the size {dim} of {equation.op.name} is negative; take 0 or more.")
+            wrong = "negative; take 0 or more" if dim < 0 else "too large; sizes are below 2**63"
+            raise InputError(f"{where}the size {dim} of {equation.op.name} is {wrong}.")
     try:
         if row.regions:
             results = row.reference(

@@ -30,8 +30,6 @@ from plica.ops import OPS
 from plica.ops.places import call_inputs, carries, explicit_outputs, returning
 from plica.ops.regions import regions_of
 
-_LOOPS = frozenset({"for_loop", "scan", "while_loop"})
-
 
 @dataclass(frozen=True, slots=True)
 class Owned:
@@ -158,7 +156,7 @@ class _Block:
         name = equation.op.name
         if name == "update":
             return [self._update(index, equation)]
-        if name in _LOOPS:
+        if OPS[name].repeats:
             return self._loop(index, equation)
         if returning(equation):
             return self._branches(index, equation)

@@ -49,6 +49,15 @@ def mixed_products(product: Callable[[], Any]) -> Circuit:
     return Circuit([*leaves, *edges], edges, [total])
 
 
+def mixed_sums_of_products() -> Circuit:
+    """A mixing sum over two dense sums, each over a product."""
+    leaves, products, sums = inputs(2, 3), [HadamardLayer(3, 2) for _ in range(2)], [SumLayer(3, 3) for _ in range(2)]
+    total = mixes(2)
+    edges: dict[Any, Any] = dict.fromkeys(products, leaves)
+    edges |= {one: [product] for one, product in zip(sums, products, strict=True)} | {total: sums}
+    return Circuit([*leaves, *edges], edges, [total])
+
+
 def one_mixed_product(product: Any) -> Circuit:
     """A mixing sum over one product."""
     leaves, units = inputs(2, product.num_input_units), product.num_output_units

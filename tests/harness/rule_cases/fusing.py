@@ -17,6 +17,7 @@ from tests.harness.rule_cases.circuits import (
     identity_of_two,
     inputs,
     mixed_products,
+    mixed_sums_of_products,
     mixes,
     mixing_constant,
     nested_products,
@@ -94,6 +95,14 @@ FUSING = (
                 "one sum layer costs no less than",
             ),
         )
+    ),
+    RuleCase("sum-of-2-sums", "mixing, over dense sums", lambda: over(mixes(2), SumLayer(3, 3), SumLayer(3, 3, 2))),
+    RuleCase(
+        "sum-of-2-sums",
+        "mixing, over sums of products",
+        mixed_sums_of_products,
+        True,
+        "a sum of a product becomes one layer with it",
     ),
     RuleCase("sum-sum", "mixing, alone", lambda: over(mixes(1), mixes(2))),
     RuleCase("sum-sum", "mixing, beside others", lambda: over(mixes(3), coin([0], 3, 3), mixes(2), mixes(3))),

@@ -23,12 +23,13 @@ def axis_size(value: int, size: str) -> int:
     """`value`, if it can be the size of an axis.
 
     Raises:
-        InputError: It is negative; `size` is how the Program writes it.
+        InputError: It is negative, or beyond 64 bits; `size` is how the Program writes it.
     """
-    if value < 0:
-        meaning = "" if size == str(value) else f"{size} = "
-        raise InputError(f"{place_of_caller()}the size {meaning}{value} is negative; take 0 or more.")
-    return value
+    if 0 <= value < _HALF:
+        return value
+    meaning = "" if size == str(value) else f"{size} = "
+    wrong = "negative; take 0 or more" if value < 0 else "too large; sizes are below 2**63"
+    raise InputError(f"{place_of_caller()}the size {meaning}{value} is {wrong}.")
 
 
 def place_of_caller() -> str:

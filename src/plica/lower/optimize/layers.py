@@ -111,7 +111,7 @@ def _sum_of_sums(arity: int) -> Rule:
         f"sum-of-{arity}-sums",
         f"V ({row('W_n x_n')}) -> [{row('V_n W_n')}] ({row('x_n')})",
         Pattern(
-            Entry("outer", SumLayer, tuple(names), facts={"mixing": False}),
+            Entry("outer", SumLayer, tuple(names)),
             *(Entry(name, SumLayer, (f"*inputs{place}",), facts={"mixing": False}) for place, name in enumerate(names)),
         ),
         merged_all,

@@ -1,5 +1,6 @@
 """Sums of sums as one sum: the weights of the new layer, and where it saves work and loses nothing."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from plica.graph.optimize import Replacement
@@ -7,7 +8,7 @@ from plica.graph.view import GraphOptMatch
 from plica.lower.optimize.columns import joined, of_inputs, only_number
 from plica.lower.optimize.costs import ROWS, layers_cost
 from plica.lower.optimize.ranges import known_range
-from plica.symbolic.layers import Layer, SumLayer
+from plica.symbolic.layers import Layer, ProductLayer, SumLayer
 from plica.symbolic.parameters import MatMulParameter, MixingWeightParameter, OuterProductParameter, Parameter
 
 Match = GraphOptMatch[Any]
@@ -32,6 +33,9 @@ def merged_inner(match: Match) -> New:
 def merged_all(match: Match) -> New:
     """[V_1 W_1, V_2 W_2, ..] (x, y, ..): all inputs of `outer` are sums; V_12 [W_1; W_2] x where two read the same."""
     outer, *inner = match.fused
+    if outer.mixing:  # rows of each weight times a number
+        weights = [_scaled(of_inputs(outer, [place]), one.weight) for place, one in enumerate(inner)]
+        return _one_sum(match, [x for place in range(len(inner)) for x in match[f"inputs{place}"]], weights)
     alike: dict[tuple[Layer, ...], list[int]] = {}
     for place in range(len(inner)):
         alike.setdefault(match[f"inputs{place}"], []).append(place)
@@ -39,9 +43,15 @@ def merged_all(match: Match) -> New:
         _times(of_inputs(outer, places), joined([inner[place].weight for place in places], axis=0))
         for places in alike.values()
     ]
-    inputs = [x for read in alike for x in read]
-    layer = SumLayer(inner[0].num_input_units, outer.num_output_units, len(inputs), joined(weights))
-    return Replacement.chain(inputs, layer)
+    return _one_sum(match, [x for read in alike for x in read], weights)
+
+
+def _one_sum(match: Match, inputs: Sequence[Layer], weights: Sequence[Parameter]) -> New:
+    """A sum of `inputs` in place of a sum of sums."""
+    outer, inner, *_ = match.fused
+    return Replacement.chain(
+        inputs, SumLayer(inner.num_input_units, outer.num_output_units, len(inputs), joined(weights))
+    )
 
 
 def _times(first: Parameter, second: Parameter) -> Parameter:
@@ -69,8 +79,16 @@ def inner_may_not_merge(match: Match) -> str | None:
 
 
 def all_may_not_merge(match: Match) -> str | None:
-    """As `inner_may_not_merge`; the inputs of the inner sums must be of one width."""
-    widths = dict.fromkeys(one.num_input_units for one in match.fused[1:])
+    """As `inner_may_not_merge`; the inputs of the inner sums must be of one width.
+
+    A sum that mixes leaves sums of products alone: each becomes one layer with its product, which is more to gain.
+    """
+    outer, *inner = match.fused
+    if outer.mixing and any(
+        isinstance(x, ProductLayer) for place in range(len(inner)) for x in match[f"inputs{place}"]
+    ):
+        return "a sum of a product becomes one layer with it"
+    widths = dict.fromkeys(one.num_input_units for one in inner)
     if len(widths) > 1:
         return f"inputs of one sum have one width: the inner sums have inputs of {' and '.join(map(str, widths))} units"
     return _overflows(match) or _costs_more(match, merged_all(match))
