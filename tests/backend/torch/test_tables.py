@@ -6,13 +6,15 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from plica.backend.torch import tables
 from plica.backend.torch.tables import lookup, lookup_softmax
 
 INDEX = torch.tensor([[4, 0, 0, 2], [1, 1, 1, 3]])
 
 
 @pytest.fixture
-def logits() -> torch.Tensor:
+def logits(monkeypatch: pytest.MonkeyPatch) -> torch.Tensor:
+    monkeypatch.setattr(tables, "_LARGE", 0)
     return torch.linspace(-2.0, 3.0, 30, dtype=torch.float64).reshape(2, 3, 5).requires_grad_()
 
 
@@ -58,6 +60,13 @@ def test_the_derivative_makes_one_array_of_the_size_of_the_table(logits: torch.T
 
     assert made(lookup_softmax(logits, INDEX)) == 1
     assert made(plain(logits)) > 1
+
+
+def test_small_tables_stay_two_operations(logits: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "LookupSoftmax" in str(lookup_softmax(logits, INDEX).mT.grad_fn.next_functions[0][0].next_functions)
+    monkeypatch.undo()
+    assert "Gather" in str(lookup_softmax(logits, INDEX).mT.grad_fn.next_functions[0][0].next_functions)
+    torch.testing.assert_close(lookup_softmax(logits, INDEX), plain(logits))
 
 
 def test_logits_may_change_before_the_derivative_is_asked_for(logits: torch.Tensor) -> None:

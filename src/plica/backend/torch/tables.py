@@ -12,6 +12,10 @@ from torch import Tensor
 
 from plica.backend.torch.indexing import is_traced
 
+# Bytes of a table from which on one array less is worth a product more: memory of this size goes back to the system as
+# soon as it is free (the largest M_MMAP_THRESHOLD of glibc on 64 bits, mallopt(3)), and every page of it is made again.
+_LARGE = 2**25
+
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:
     """Column `index[f, b]` of each fold's table.
@@ -22,7 +26,7 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
 
 
 def lookup_softmax(logits: Tensor, index: Tensor) -> Tensor:
-    """`lookup(softmax(logits, 2), index)`, whose derivative is one array of the table's size instead of two.
+    """`lookup(softmax(logits, 2), index)`; the derivative makes one array of the size of a large table.
 
     Values: the derivative is y (G - sum(G y)) for the softmax y and the derivative G of its table. G is zero but for
     what is looked up, and G y is the derivative of the result times the result: it is added to -y sum(G y) there. Both
@@ -30,7 +34,8 @@ def lookup_softmax(logits: Tensor, index: Tensor) -> Tensor:
 
     Shapes: logits (F, K, C), index (F, B), result (F, B, K).
     """
-    if is_traced(logits, index) or not (torch.is_grad_enabled() and logits.requires_grad):
+    is_small = logits.numel() * logits.element_size() < _LARGE
+    if is_small or is_traced(logits, index) or not (torch.is_grad_enabled() and logits.requires_grad):
         return lookup(torch.softmax(logits, 2), index)
     found: Tensor = _LookupSoftmax.apply(logits, index)[0]  # type: ignore[no-untyped-call]
     return found.mT
