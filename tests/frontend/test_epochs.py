@@ -2,6 +2,7 @@
 
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -126,6 +127,44 @@ def test_a_write_is_noticed(name) -> None:
     WRITES[name](weight)
     assert not torch.equal(before, weight)
     assert _is_right(run, weight)
+
+
+MODULE_METHODS: dict[str, Callable[[torch.nn.Module], object]] = {
+    "to": lambda module: module.to(torch.float32),
+    "float": lambda module: module.float(),
+    "load_state_dict": lambda module: module.load_state_dict({"0.bias": torch.zeros(N)}, strict=False),
+    "assigned": lambda module: module.load_state_dict({"0.bias": torch.zeros(N)}, strict=False, assign=True),
+    "train": lambda module: module.train(not module.training),
+}
+
+
+@pytest.mark.parametrize("name", MODULE_METHODS)
+def test_what_a_module_does_with_all_its_tensors_has_them_looked_at(name) -> None:
+    layer, run = torch.nn.Linear(N, N), _folded()
+    module, weight = torch.nn.Sequential(layer), layer.weight
+    with torch.no_grad():
+        run(X, w=weight)
+        MODULE_METHODS[name](module)
+        assert _is_right(run, weight)
+        assert run.num_folds == 1, "it is as it was"
+        weight.data.mul_(2.0)  # torch counts no version
+        MODULE_METHODS[name](module)
+        assert _is_right(run, weight)
+        assert run.num_folds == 2
+
+
+def test_modules_without_tensors_yet_and_with_other_ones_are_left_as_they_are() -> None:
+    class Own(torch.nn.Linear):
+        def parameters(self):  # type: ignore[override]
+            return iter(())
+
+    module = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.Linear(3, 3, device="meta"), Own(3, 3))
+    module.sparse = torch.nn.Parameter(torch.eye(3).to_sparse())
+    _folded()(X, w=_large())
+    module.eval().double().load_state_dict(module.state_dict())
+    torch.optim.SGD(torch.nn.LazyLinear(3).parameters(), lr=0.1).step()
+    assert not module.training
+    assert module.sparse.dtype == torch.float64
 
 
 @pytest.mark.parametrize("assign", [True, False])

@@ -9,7 +9,7 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.kept.cache import SHARED
 from tests.harness.programs import assert_same
 from tests.harness.work import count_calls
@@ -33,9 +33,13 @@ def _arrays(seed=0):
     }
 
 
+def _constants():
+    return {name: value for name, value in _arrays().items() if name != "x"}
+
+
 def _kept(run):
     """The values that a function keeps."""
-    return [value for part in run._epochs.latest.parts for value in part.buffers.values]
+    return [value for part in run._epochs.latest.parts for one in part.buffers for value in one.values]
 
 
 def _expected(given):
@@ -75,6 +79,19 @@ def test_changing_one_constant_folds_one_component() -> None:
     assert_same(run(given["x"]), _expected({**given, "w2": new}))
     assert_same(run(given["x"], b1=_arrays(2)["b1"]), _expected({**given, "w2": new, "b1": _arrays(2)["b1"]}))
     assert run.num_folds == 5
+
+
+def test_the_same_done_to_two_kept_values_of_one_constant_is_done_to_each() -> None:
+    def halves(x, w):
+        parts = pnp.softmax(w)
+        first, second = parts[:3], parts[3:]
+        return x + first, x + second, x @ pnp.exp(first), x @ pnp.exp(second)
+
+    program = plica.trace(halves, plica.spec((3, 3)), plica.spec((6, 3)))
+    run = plica.fold_constants(program, run_time=("w",)).compile()
+    x, w = np.ones((3, 3), "float32"), np.arange(18, dtype="float32").reshape(6, 3) % 5
+    for found, expected in zip(run(x, w=w), plica.interpret(program, x, w), strict=True):
+        assert_same(found, expected)
 
 
 def test_writes_that_torch_counts_and_any_write_to_a_small_array_are_seen() -> None:
@@ -274,12 +291,39 @@ def test_sizes_of_constants_that_are_folded_away_are_checked_still() -> None:
         (lambda run, x: run(x, v=x), "found 1 by place, 'v'"),
         (lambda run, x: run.update(x=x), "update: 'x' is no constant; there are w1, b1, w2"),
         (lambda run, x: run(**{**_arrays(), "w1": x}), r"argument w1 has shape \(2, 4\), but the program expects"),
+        (
+            lambda run, x: run(x, **{**_constants(), "b1": [1.0]}),
+            "argument b1 is of type list, but the program expects b1:f32",
+        ),
+        (
+            lambda run, x: run([x], **_constants()),
+            "argument x is of type list, but the program expects x:.*; give an array",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message) -> None:
     run = plica.fold_constants(MLP, run_time=("w1", "b1", "w2")).compile()
     with pytest.raises(InputError, match=message):
         call(run, _arrays()["x"])
+
+
+@pytest.mark.parametrize("backend", ["torch", "interpreter"])
+def test_what_is_no_number_is_refused_and_what_was_folded_stays(backend) -> None:
+    program = plica.trace(lambda x, w: x * pnp.exp(w), plica.spec((3,)), plica.spec(()))
+    run = plica.fold_constants(program, run_time="w").compile(backend)
+    x = np.ones(3, "float32")
+    assert run(x, w=0).tolist() == [1.0] * 3
+    for given, error, message in (
+        ("two", InputError, "argument w is of type str, but the program expects w:f32"),
+        (None, InputError, "argument w is of type NoneType, but the program expects w:f32"),
+        (2j, DTypeError, "argument w is 2j, but the program expects f32"),
+    ):
+        with pytest.raises(error, match=message):
+            run(x, w=given)
+        with pytest.raises(error, match=message):
+            run.update(w=given)
+        assert run(x).tolist() == [1.0] * 3
+    assert run.num_folds == 1
 
 
 def test_captured_arrays_must_be_known() -> None:

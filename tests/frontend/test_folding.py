@@ -62,11 +62,28 @@ def test_what_a_program_captures_is_constant() -> None:
         ({"compile_time": {"b": None}}, InputError, "b is of type NoneType, but the program expects b:f32"),
         ({"compile_time": ["w"]}, InputError, "compile_time is list, expected arrays by name"),
         ({"policy": 100}, InputError, "the policy is 100; give a plica.FoldPolicy"),
+        ({"form": ["split"]}, InputError, r"the form is \['split'\]; give 'runtime' or 'split'"),
+        ({"run_time": None}, InputError, "run_time is None, expected the names of arguments"),
+        ({"run_time": (1,)}, InputError, r"run_time is \(1,\), expected the names of arguments"),
     ],
 )
 def test_what_does_not_fit_is_refused(options, error, message) -> None:
     with pytest.raises(error, match=message):
         plica.fold_constants(PROGRAM, **options)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"max_growth": True}, "max_growth is True bytes; give 0 or more, or None for no limit"),
+        ({"max_peak": -1}, "max_peak is -1 bytes; give 0 or more"),
+        ({"widen": "no"}, "widen is 'no'; give True or False"),
+        ({"check": None}, "check is None; give 'version' or 'checksum'"),
+    ],
+)
+def test_what_is_no_policy_is_refused(limits, message) -> None:
+    with pytest.raises(InputError, match=message):
+        plica.FoldPolicy(**limits)
 
 
 def test_what_is_no_program_is_refused() -> None:

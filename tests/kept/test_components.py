@@ -29,9 +29,9 @@ class _Folder:
         ran: list[str] = []
 
         def make(component: Component, given: Mapping[str, Any]) -> list[str]:
-            assert list(given) == [name for name in component.reads if name not in states]
+            assert all(name in given for name in component.reads if name not in states)
             ran.append(component.program.equations[0].op.name)
-            return [f"{component.makes[0]}({', '.join(component.reads)})"]
+            return [f"{name}({', '.join(component.reads)})" for name in component.makes]
 
         unchanged = self.components.unchanged(states, self.parts)
         self.parts, self.values = self.components.fold(
@@ -59,6 +59,56 @@ def test_functions_share_what_is_made_of_the_same() -> None:
     assert second(v=1, w=0) == ["exp", "add"], "the second value is that of another first one"
 
 
+def _kept(program: Program, cache: FoldCache) -> tuple[dict[str, Any], list[str], Any]:
+    """What is kept of a Program with one component that reads w, what ran, and what keeps it."""
+    (component,) = fold(program, (), ("w",)).components
+    components, ran = Components([Component(component, None)], Component(component, None).makes, cache, "options"), []
+
+    def make(one: Component, given: Mapping[str, Any]) -> list[object]:
+        assert not given
+        ran.extend(one.makes)
+        return [object() for _ in one.makes]
+
+    parts, values = components.fold({"w": 0}, [None], make, lambda name: (name,), lambda: True)
+    return values, ran, parts
+
+
+def test_one_of_the_values_of_a_component_is_shared_where_the_others_are_not() -> None:
+    def both(x, w):
+        inner = pnp.sin(w)
+        return x * pnp.exp(inner), x * pnp.cos(inner)
+
+    def other(x, w):
+        inner = pnp.sin(w)
+        return x * pnp.log(inner), x * pnp.exp(inner)
+
+    cache = FoldCache()
+    first, ran, parts = _kept(plica.trace(both, VECTOR, VECTOR), cache)
+    assert len(first) == len(ran) == len(cache) == 2
+    second, ran, more = _kept(plica.trace(other, VECTOR, VECTOR), cache)
+    assert list(second.values())[1] is next(iter(first.values()))
+    assert len(ran) == 2, "what makes one of them makes both"
+    assert len(cache) == 3
+    third, ran, last = _kept(plica.trace(lambda x, w: x * pnp.cos(pnp.sin(w)), VECTOR, VECTOR), cache)
+    assert list(third.values()) == list(first.values())[1:]
+    assert not ran
+    del parts, last
+    assert len(cache) == 2, "those of the second"
+    del more
+    assert len(cache) == 0
+
+
+def test_what_tells_the_values_of_a_component_apart_is_linear() -> None:
+    def many(x, w):
+        inner = pnp.sin(w)
+        return [x * pnp.exp(inner * number) for number in range(100)]
+
+    (component,) = fold(plica.trace(many, VECTOR, VECTOR), (), ("w",)).components
+    texts = [text for text, _, _ in Component(component, None).texts]
+    assert len(texts) == 100
+    assert len(dict.fromkeys(map(id, texts))) == 1
+
+
 def test_what_was_made_while_constants_changed_is_never_found_again() -> None:
     cache = FoldCache()
     first, second = _Folder(cache), _Folder(cache)
@@ -82,7 +132,7 @@ def test_what_was_handed_on_is_let_go_and_made_again_where_it_is_read() -> None:
 def test_what_was_evicted_is_made_again_without_what_reads_it() -> None:
     folder = _Folder(FoldCache())
     folder(v=0, w=0)
-    folder.parts[0].buffers.values = None
+    folder.parts[0].buffers[0].values = None
     assert folder.components.taken(folder.parts) is None
     assert folder(v=0, w=0) == ["exp"]
 
@@ -92,3 +142,16 @@ def test_what_is_made_of_known_constants_alone() -> None:
     assert components.of_known(["v"]) == [0]
     assert components.of_known(["w"]) == []
     assert components.of_known(["v", "w"]) == [0, 1]
+
+
+def test_what_reads_another_value_of_one_component_is_another_one() -> None:
+    def halves(x, w):
+        parts = pnp.exp(w)
+        return x * parts[:3], x * parts[3:], x * pnp.sin(parts[:3]), x * pnp.sin(parts[3:])
+
+    program = plica.trace(halves, VECTOR, plica.spec((6,), "float64"))
+    folding = fold(program, (), ("w",))
+    folder = _Folder(FoldCache(), program)
+    assert folder(w=0) == ["exp", "sin", "sin"]
+    assert list(folder.values) == [var.name for var in folding.split.kept]
+    assert len(dict.fromkeys(folder.values.values())) == 4

@@ -14,6 +14,7 @@ from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import (
     ConcatParameter,
     ConstantParameter,
+    EinsumParameter,
     ExpParameter,
     FlattenParameter,
     HadamardParameter,
@@ -144,6 +145,24 @@ def test_sums_of_terms_of_any_sign(fold: bool, learnable: bool, dtype: torch.dty
         for place in np.argwhere(LEFT != 0):
             share = 1 / LEFT[tuple(place)]
             assert int(np.isclose(found, share, rtol=1e-4).sum()) >= 4, place
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_an_einstein_sum_that_sums_nothing_is_a_product_that_is_lost_nowhere(sign) -> None:
+    leaves = [
+        TensorParameter(2, 1, initializer=ConstantTensorInitializer(np.array([[sign * 1e-25], [sign]]))) for _ in "ab"
+    ]
+    product = Parameter.from_binary(EinsumParameter((2, 1), (2, 1), equation="ab,cb->acb"), *leaves)
+    logs = Parameter.from_unary(LogParameter((2, 2, 1)), product)
+    compiled = PipelineContext(dtype="float32").compile_parameter(logs)
+    found = compiled()
+    once = np.log(1e-25)
+    np.testing.assert_allclose(
+        found.detach().numpy()[0, :, :, 0], [[2 * once, once], [once, 0.0]], rtol=1e-6, atol=1e-6
+    )
+    found.sum().backward()
+    for one in compiled.parameters():
+        np.testing.assert_allclose(one.grad.numpy()[0, :, 0], [sign * 2e25, sign * 2.0], rtol=1e-5)
 
 
 def test_a_negative_sum_that_underflows_has_no_logarithm() -> None:

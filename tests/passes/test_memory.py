@@ -78,6 +78,23 @@ BY_HAND = {
     ),
     "copies": ("a:f64[2*n] = concat[axis=0] x x  b:f64[2,2*n] = stack[axis=0] a a", "b", (3072, 3072, 3072)),
     "small dtypes": ("a:bool[n] = isnan x  b:f32[n] = astype[dtype=f32] x", "a, b", (320, 320, 0)),
+    # the axes of what is permuted, and the places of what is broadcast, do not lie one behind the other
+    "a reshape copies what was permuted": (
+        "a:f64[n,2] = stack[axis=1] x x  b:f64[2,n] = permute_dims[axes=(1,0)] a  c:f64[2*n] = reshape[shape=(2*n,)] b",
+        "c",
+        (2048, 2048, 2048),
+    ),
+    "a reshape copies what was expanded": (
+        "a:f64[3,n] = broadcast_to[shape=(3,n)] x  b:f64[3*n] = reshape[shape=(3*n,)] a",
+        "b",
+        (1536, 1536, 1536),
+    ),
+    "a reshape that joins no axes is a view": (
+        "a:f64[n,2] = stack[axis=1] x x  b:f64[2,n] = permute_dims[axes=(1,0)] a"
+        "  c:f64[1,2,n,1] = reshape[shape=(1,2,n,1)] b",
+        "c",
+        (1024, 1024, 1024),
+    ),
     "sizes that are sums": ("a:f64[n+1] = full[shape=(n+1,)] 0.0:f64[]", "a", (520, 520, 0)),
     "nothing": ("", "x", (0, 0, 0)),
 }
@@ -111,6 +128,9 @@ STRAIGHT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "slices": (lambda x: pnp.exp(x)[:, 1:3] * pnp.sin(x)[:, 0:2], (MATRIX,)),
     "parts": (lambda x: pnp.unstack(pnp.exp(x), axis=1)[1] + pnp.unstack(pnp.sin(x), axis=1)[3], (MATRIX,)),
     "copies": (lambda x: pnp.concat([pnp.exp(x), x, pnp.stack([x[:, 0], x[:, 1]], axis=1)], axis=1), (MATRIX,)),
+    "permuted, in one row": (lambda x: pnp.sum(pnp.sin(pnp.reshape(pnp.permute_dims(x, (1, 0)), (-1,)))), (MATRIX,)),
+    "expanded, in one row": (lambda x: pnp.sum(pnp.sin(pnp.repeat(x, 3, axis=0))), (MATRIX,)),
+    "an order that is kept": (lambda x: pnp.sum(pnp.reshape(pnp.sin(pnp.permute_dims(x, (1, 0))), (-1,))), (MATRIX,)),
     "several results": (lambda x: (pnp.exp(x), pnp.sin(pnp.cos(x)), x[:, 0]), (MATRIX,)),
     "a function of a function": (lambda x: plica.jit(lambda y: pnp.sin(pnp.exp(y)))(pnp.cos(x)) + 1.0, (VECTOR,)),
 }

@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from plica.errors import DTypeError, InputError
-from plica.frontend.arguments import PYTHON_NUMBERS, dtype_of, is_array, leaf_key, shape_of
+from plica.frontend.arguments import (
+    PYTHON_NUMBERS,
+    declared_dtype,
+    dtype_of,
+    is_array,
+    is_number_of,
+    leaf_key,
+    shape_of,
+)
 from plica.frontend.executors import EXECUTORS, Run, from_dlpack, require_backend, result_converter
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes, check_leaf
@@ -29,7 +37,6 @@ from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
 
 Consts = Sequence[Any] | Mapping[str, Any]
-_KINDS = ("bool", "int", "float", "complex")
 
 
 class CompiledProgram:
@@ -125,7 +132,8 @@ class CompiledProgram:
         """What runs arguments of these kinds, which are checked."""
         arrays = [_array(leaf) for leaf in leaves]
         found = [
-            (shape_of(one), _checked(one, var).value) for one, var in zip(arrays, self.program.arguments, strict=True)
+            (shape_of(one), declared_dtype(one, var).value)
+            for one, var in zip(arrays, self.program.arguments, strict=True)
         ]
         bind_sizes(self.program, found, _captured_sizes(self.bound))
         run, convert = self._executor.specialize(leaves), result_converter(leaves, self._backend)
@@ -143,7 +151,7 @@ class CompiledProgram:
         tracers = []
         for leaf, var in zip(leaves, self.program.arguments, strict=True):
             tracer = as_tracer(f"argument {var.name}", leaf if isinstance(leaf, Tracer) else _array(leaf))
-            if tracer.weak and _is_number_of(tracer.dtype.kind, var):
+            if tracer.weak and is_number_of(tracer.dtype.kind, var):
                 tracer = cast(tracer, var.type.dtype)
             elif tracer.dtype != var.type.dtype:
                 raise DTypeError(_other_dtype(var, tracer.dtype.value))
@@ -160,19 +168,6 @@ def _array(leaf: Any) -> Any:
     if not hasattr(leaf, "__dlpack__"):
         raise InputError(f"a program takes arrays and numbers, found {leaf!r} of type {type(leaf).__name__}.")
     return from_dlpack(leaf)
-
-
-def _checked(leaf: Any, var: Var) -> Any:
-    """The dtype of an argument; that which is declared where a number is given that it holds."""
-    if is_array(leaf):
-        return dtype_of(leaf)
-    if not _is_number_of(dtype_of(leaf).kind, var):
-        raise DTypeError(f"argument {var.name} is {leaf!r}, but the program expects {var.type}.")
-    return var.type.dtype
-
-
-def _is_number_of(kind: str, var: Var) -> bool:
-    return not var.type.shape and _KINDS.index(kind) <= _KINDS.index(var.type.dtype.kind)
 
 
 def _other_dtype(var: Var, found: str) -> str:
@@ -208,7 +203,7 @@ def _leaf(var: Var, value: Any, sizes: dict[Hashable, int]) -> Any:
     """One captured array; numbers become arrays of no dimension."""
     found = _array(value)
     if not is_array(found):
-        if not _is_number_of(dtype_of(found).kind, var):
+        if not is_number_of(dtype_of(found).kind, var):
             raise InputError(f"leaf {var.name} is {found!r}, but the program expects {var!r}.")
         found = np.asarray(found, var.type.dtype.numpy)
     check_leaf(var, shape_of(found), dtype_of(found).value, sizes)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from plica.errors import DTypeError, InputError
-from plica.frontend.arguments import dtype_of, is_array, shape_of
+from plica.frontend.arguments import declared_dtype, dtype_of, is_array, shape_of
 from plica.frontend.released import stand_in
 from plica.ir.program import Program, Var
 from plica.ir.sizes import Size, atoms, evaluate, single_atom
@@ -64,8 +64,12 @@ def of_arguments(program: Program) -> Program:
 
 
 def described(program: Program, arguments: Sequence[Any]) -> list[tuple[tuple[int, ...], str]]:
-    """The shape and the dtype of each argument; a number has the dtype that is declared."""
+    """The shape and the dtype of each argument; a number has the dtype that is declared.
+
+    Raises:
+        InputError: One is neither an array nor a number.
+        DTypeError: A number is none of the kind that is declared.
+    """
     return [
-        (shape_of(one), dtype_of(one).value if is_array(one) else var.type.dtype.value)
-        for var, one in zip(program.arguments, arguments, strict=True)
+        (shape_of(one), declared_dtype(one, var).value) for var, one in zip(program.arguments, arguments, strict=True)
     ]

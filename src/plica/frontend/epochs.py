@@ -94,7 +94,8 @@ class Epochs:
     def num_bytes(self) -> int:
         """The bytes that are kept."""
         parts = () if self.latest is None else self.latest.parts
-        return sum(one.buffers.num_bytes for one in parts if one is not None and one.buffers.values is not None)
+        buffers = (one for part in parts if part is not None for one in part.buffers)
+        return sum(one.num_bytes for one in buffers if one.values is not None)
 
     # Constants
 

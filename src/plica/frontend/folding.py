@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,21 +149,19 @@ def fold_constants(
         DTypeError: An array has another dtype.
     """
     leaves: dict[str, Any] = {}
+    _check_kinds(program, compile_time, run_time, form, policy)
     run_time = (run_time,) if isinstance(run_time, str) else tuple(run_time)
-    _check_kinds(program, compile_time, policy)
     if isinstance(program, Bound):
         leaves = {var.name: leaf for var, leaf in zip(program.program.consts, program.leaves, strict=True)}
         program = program.program
     known = dict(compile_time or {})
     _check_names(program, [*known, *run_time])
-    if form not in _FORMS:
-        raise InputError(f"fold_constants: the form is {form!r}; give 'runtime' or 'split'.")
     sizes = _sizes(program, known)
     folding = fold(program, tuple(known), run_time, sizes=sizes, policy=policy, is_two=_FORMS[form])
     return FoldedProgram(program, leaves, known, run_time, form, folding)
 
 
-def _check_kinds(program: Any, compile_time: Any, policy: Any) -> None:
+def _check_kinds(program: Any, compile_time: Any, run_time: Any, form: Any, policy: Any) -> None:
     """Refuse arguments of another kind than `fold_constants` takes."""
     if not isinstance(program, Program | Bound):
         raise InputError(
@@ -175,6 +173,15 @@ def _check_kinds(program: Any, compile_time: Any, policy: Any) -> None:
             f"fold_constants: compile_time is {type(compile_time).__name__}, expected arrays by name, as {{'w': w}}; "
             "names whose arrays are not known yet belong in run_time."
         )
+    if not isinstance(run_time, str) and not (
+        isinstance(run_time, Iterable) and all(isinstance(name, str) for name in run_time)
+    ):
+        raise InputError(
+            f"fold_constants: run_time is {run_time!r}, expected the names of arguments, as ('w', 'b'); arrays that "
+            "are known belong in compile_time."
+        )
+    if form not in list(_FORMS):
+        raise InputError(f"fold_constants: the form is {form!r}; give 'runtime' or 'split'.")
     if policy is not None and not isinstance(policy, FoldPolicy):
         raise InputError(f"fold_constants: the policy is {policy!r}; give a plica.FoldPolicy, or None for the default.")
 

@@ -17,7 +17,7 @@ from plica.passes.constants.policy import check_limit
 
 
 class Buffers:
-    """What one component makes, until it is evicted.
+    """Values that are kept together, until they are evicted.
 
     Args:
         values: The values, in order.

@@ -1,19 +1,23 @@
 """The components of a folding, and what each of them keeps: folded again where something that it reads has changed.
 
-A component makes some values of constants, and of values that components before it make. What it makes is found in the
-cache by the text of its Program, which does not depend on names, and by the state of what it reads.
+A component makes some values of constants, and of values that components before it make. Each of them is found in the
+cache by the Program that makes it alone, which does not depend on names, and by the state of what that reads: so a
+Program that keeps other values beside shares it too. Where one of them is not found, the component runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, final
 
 from plica.ir.program import Program, Var
 from plica.kept.cache import Buffers, FoldCache
 from plica.passes.constants.facts import work_of
+from plica.passes.constants.origins import needed_by
+
+_MOST = 16  # the values of one component that are told apart, so that what tells them stays linear
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,27 @@ class Component:
         """The names of the values that it makes."""
         return [var.name for var in self.program.results if isinstance(var, Var)]
 
+    @cached_property
+    def texts(self) -> list[tuple[Program, int, list[str]]]:
+        """For each value a Program that makes it, at which place, and the names of what that reads."""
+        program = self.program
+        is_static = not program.num_implicit_inputs and not program.num_implicit_outputs
+        if not is_static or not 1 < len(self.makes) <= _MOST:
+            return [(program, place, self.reads) for place in range(len(self.makes))]
+        alone = [_alone(program, result) for result in program.results if isinstance(result, Var)]
+        return [(one, 0, [var.name for var in (*one.consts, *one.inputs)]) for one in alone]
+
+
+def _alone(program: Program, result: Var) -> Program:
+    """The part of a Program without dynamic sizes that makes one of its results."""
+    needed, equations = needed_by((), (result,)), []
+    for equation in reversed(program.equations):
+        if any(var in needed for var in equation.outputs):
+            equations.append(equation)
+            needed.update(needed_by((equation,), ()))
+    consts, inputs = (tuple(var for var in given if var in needed) for given in (program.consts, program.inputs))
+    return Program(consts, inputs, tuple(reversed(equations)), (result,))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
@@ -45,11 +70,11 @@ class Part:
 
     Args:
         states: The states of the constants that it was made of; None where one of them changed meanwhile.
-        buffers: The values.
+        buffers: The values, in order.
     """
 
     states: tuple[Hashable, ...] | None
-    buffers: Buffers
+    buffers: Sequence[Buffers]
 
 
 Parts = Sequence[Part | None]
@@ -124,7 +149,7 @@ class Components:
             places: The places of the components; by default all.
         """
         parts = list(before)
-        found = [None if one is None else self._cache.take(one.buffers) for one in parts]
+        found = [None if one is None else self._taken(one) for one in parts]
         todo = range(len(parts)) if places is None else places
         wanted = {
             place: parts[place] is None or (found[place] is None and not self._is_passing[place]) for place in todo
@@ -151,19 +176,40 @@ class Components:
         make: Make,
         pins: Callable[[str], Iterable[Any]],
         is_current: Callable[[], bool],
-    ) -> tuple[Part, Sequence[Any]]:
+    ) -> tuple[Part, list[Any]]:
         component, own = self.components[place], self._states(place, states)
-        others = [part.buffers for part in (parts[one] for one in self._given[place]) if part is not None]
+        others = {
+            name: one
+            for maker in self._given[place]
+            for name, one in zip(self.components[maker].makes, _buffers(parts[maker]), strict=True)
+        }
+        made: list[Any] = []
 
-        def fold() -> Buffers:
-            work = sum(work_of(one, {}) for one in component.program.equations)
-            pinned = (pin for name in self._sources[place] for pin in pins(name))
-            return Buffers(make(component, given), (*pinned, *others), work)
+        def value(at: int) -> Buffers:
+            if not made:
+                made.extend(make(component, given))
+            text, _, reads = component.texts[at]
+            work = sum(work_of(one, {}) for one in text.equations)
+            pinned = (pin for name in reads if name not in others for pin in pins(name))
+            return Buffers((made[at],), (*pinned, *(others[name] for name in reads if name in others)), work)
 
-        # What must not be evicted is in no cache
-        key = None if self._is_alone[place] else (component.program, self._options, own, tuple(map(id, others)))
-        buffers, values, is_lasting = self._cache.get(key, fold, is_current)
-        return Part(own if is_lasting else None, buffers), values
+        found: list[Buffers] = []
+        values: list[Any] = []
+        are_lasting = True
+        for at, (text, number, reads) in enumerate(component.texts):
+            read = tuple([id(others[name]) if name in others else states[name] for name in reads])
+            # What must not be evicted is in no cache
+            key = None if self._is_alone[place] else (text, number, self._options, read)
+            buffers, (result,), is_lasting = self._cache.get(key, partial(value, at), is_current)
+            found.append(buffers)
+            values.append(result)
+            are_lasting = are_lasting and is_lasting
+        return Part(own if are_lasting else None, found), values
+
+    def _taken(self, part: Part) -> list[Any] | None:
+        """The values of a part; None where some were evicted."""
+        found = [self._cache.take(one) for one in part.buffers]
+        return None if any(one is None for one in found) else [value for one in found for value in one or ()]
 
     def _states(self, place: int, states: Mapping[str, Hashable]) -> tuple[Hashable, ...]:
         return tuple([states[name] for name in self._sources[place]])
@@ -176,8 +222,9 @@ class Components:
     def let_go(self, parts: Parts) -> None:
         """Let values go that are not kept: they were made for others, which are there now."""
         for part, is_passing in zip(parts, self._is_passing, strict=True):
-            if part is not None and is_passing:
-                part.buffers.values = None
+            if is_passing:
+                for one in _buffers(part):
+                    one.values = None
 
     @property
     def may_evict(self) -> bool:
@@ -186,7 +233,7 @@ class Components:
 
     def taken(self, parts: Parts) -> dict[str, Any] | None:
         """The kept values by name; None where some were evicted."""
-        found = [None if part is None else self._cache.take(part.buffers) for part in parts]
+        found = [None if part is None else self._taken(part) for part in parts]
         if any(one is None and not is_passing for one, is_passing in zip(found, self._is_passing, strict=True)):
             return None
         return self._named(found)
@@ -195,3 +242,7 @@ class Components:
         rows = zip(self.components, found, self._is_passing, strict=True)
         made = (zip(one.makes, values, strict=True) for one, values, is_passing in rows if values and not is_passing)
         return {name: value for pairs in made for name, value in pairs}
+
+
+def _buffers(part: Part | None) -> Sequence[Buffers]:
+    return () if part is None else part.buffers

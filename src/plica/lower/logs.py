@@ -23,6 +23,7 @@ from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
     ClampParameter,
     ConstantParameter,
+    EinsumParameter,
     ExpParameter,
     LogParameter,
     LogSizeParameter,
@@ -165,7 +166,8 @@ class _Logs:
             return False
         if kind is ClampParameter and node.vmax is not None and node.vmax < 0:
             return False  # far from 0
-        always = kind in PRODUCTS or all(map(excludes_negative, ranges))
+        is_product = kind in PRODUCTS or (kind is EinsumParameter and not node.summed)
+        always = is_product or all(map(excludes_negative, ranges))
         return always or any(inputs) or any(self._is_derived(one) or _is_small(one) for one in sources)
 
     def _is_derived(self, node: Any) -> bool:

@@ -17,6 +17,7 @@ from plica.ir.sizes import evaluate
 from plica.ir.types import ArrayType
 from plica.ops import OPS
 from plica.ops.regions import regions_of
+from plica.passes.order import copying_reshapes
 from plica.passes.ownership import Owned, owned
 
 
@@ -42,9 +43,6 @@ def plan_memory(program: Program, rows: int) -> MemoryPlan:
     iteration before it left, so a loop that grows its arrays has the peak of its last sizes only where these are
     known; `total` and `copied` count each loop once. Updates write over arrays that nobody else reads, which `total`
     counts as arrays of their own: that is what they are where gradients are asked for.
-
-    Assumes:
-        A reshape copies nothing. Torch copies where the axes of the array were permuted or broadcast before.
     """
     return _plan(program, rows, owned(program))
 
@@ -55,8 +53,9 @@ def _plan(program: Program, rows: int, in_place: Owned) -> MemoryPlan:
     overwritten = 0
     inside: dict[Equation, MemoryPlan] = {}
     copied = 0
+    copying = copying_reshapes(program)
     for equation in program.equations:
-        memory = OPS[equation.op.name].memory
+        memory = Memory.COPY if equation in copying else OPS[equation.op.name].memory
         if memory is Memory.VIEW or equation in in_place.written:
             source = equation.inputs[0]
             overwritten += _bytes(equation.outputs[0].type, rows) if memory is not Memory.VIEW else 0

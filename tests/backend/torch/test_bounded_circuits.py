@@ -14,6 +14,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.ir.program import Program
 from plica.passes.constants.policy import FoldPolicy
 from plica.pipeline import PipelineContext
+from plica.queries import sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer
 from plica.templates.data_modalities import image_data
@@ -69,6 +70,20 @@ def test_images_are_proven_by_their_weights(sum_product, graph, dtype) -> None:
     assert is_proven(circuit)
     with torch.no_grad():
         assert operations(circuit, X) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("bounded_from", [0, 10**12])
+def test_circuits_compute_in_their_own_dtype_under_autocast(bounded_from, dtype, monkeypatch) -> None:
+    monkeypatch.setattr(torch_circuits, "_BOUNDED_FROM", bounded_from)
+    circuit = TorchCompiler().compile(pixels())
+    drawn = sample(circuit, 3, seed=0)
+    for training in (True, False):
+        with torch.no_grad():
+            expected = circuit.train(training)(X)
+            with torch.autocast("cpu", dtype=dtype):
+                assert torch.equal(circuit(X), expected)
+                assert torch.equal(sample(circuit, 3, seed=0), drawn)
 
 
 @pytest.mark.parametrize("dtype", BOUND)

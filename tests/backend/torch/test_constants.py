@@ -18,6 +18,7 @@ from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import KroneckerParameter, Parameter, SoftmaxParameter, normal
+from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, coin, data, product_then_sum, tensor
 from tests.harness.eval_circuits import ParameterOperations, X, edges, image, operations, unfolded
 from tests.harness.layer_cases.holding import OBSERVED_ROW, observed
@@ -175,6 +176,21 @@ def test_programs_and_circuits_share_what_they_keep(monkeypatch) -> None:
         ]
     assert pointers[0] == pointers[1]
     assert len(SHARED) <= before
+
+
+def test_a_table_is_shared_with_data_that_may_be_missing_whose_circuit_keeps_a_row_beside_it(monkeypatch) -> None:
+    by("exact", monkeypatch)
+    sizes: dict[str, Any] = {"num_values": 16, "num_input_units": 8, "num_sum_units": 8}
+    circuit = TorchCompiler().compile(
+        image_data((1, 4, 4), "quad-tree-2", input_layer="categorical", sum_product_layer="cp", **sizes)
+    )
+    with torch.no_grad():
+        circuit.eval()(torch.zeros(1, 16, dtype=torch.int64))
+        kept = circuit.constants.num_bytes
+        assert kept > 16 * 16 * 8 * 4, "sums of each state of each pixel"
+        missing = torch.full((1, 16), torch.nan)
+        torch.testing.assert_close(circuit(missing), torch.zeros(1, 1, 1), atol=1e-5, rtol=0.0)
+        assert circuit.constants.num_bytes == kept + 16 * 8 * 4, "sums of the row for what is missing"
 
 
 def test_what_is_kept_goes_with_train_mode_and_with_the_circuit() -> None:

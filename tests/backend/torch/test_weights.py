@@ -16,7 +16,7 @@ from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, InputLayer, InputRow, SumLayer
-from plica.symbolic.parameters import Parameter, ReduceSumParameter, normal
+from plica.symbolic.parameters import MatMulParameter, Parameter, ReduceSumParameter, normal
 from plica.symbolic.scope import Scope
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
 
@@ -86,6 +86,22 @@ def test_weights_are_looked_at_once_for_each_version() -> None:
     compiled(x)
     compiled(x)
     assert len(runs) == 1
+
+
+def test_weights_made_with_constants_are_looked_at_in_another_dtype() -> None:
+    made = Parameter.from_binary(
+        MatMulParameter((1, 2), (2, 2)), tensor([[0.5, 2.0]]), constant([[1.0, 2.0], [3.0, 1.0]])
+    )
+    compiled = TorchCompiler(dtype=torch.float64).compile(
+        chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1, weight=made))
+    )
+    x = torch.zeros(1, 1, dtype=torch.int64)
+    with torch.no_grad():
+        expected = compiled(x)
+        torch.testing.assert_close(compiled.float()(x), expected.float())
+        compiled.get_parameter("leaves.weight_1")[...] = -1.0
+    with pytest.raises(UnsupportedError, match="its weight has the entry -4"):
+        compiled(x)
 
 
 def test_proven_weights_are_not_looked_at() -> None:

@@ -1,12 +1,13 @@
 """The cut against brute force, under its budget, and monotone; large problems stay linear."""
 
 from itertools import product
+from random import Random
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from plica.passes.constants.cut import EXACT, Choice, Operation, Problem, choose
+from plica.passes.constants.cut import EXACT, Choice, Operation, Problem, _all, choose
 
 
 @st.composite
@@ -60,6 +61,31 @@ def test_small_problems_are_solved_as_by_brute_force(problem: Problem, budget: i
     choice = choose(problem, budget)
     assert _is_sound(problem, choice)
     assert (choice.work, choice.growth) == _brute(problem, budget)
+
+
+def _connected(draw: Random, count: int) -> Problem:
+    """A problem whose operations read one or two values each, most of them in one component."""
+    bits: list[int | None] = [draw.randint(1, 40) for _ in range(2)]
+    operations = []
+    for _ in range(count):
+        reads = sorted({draw.randrange(len(bits)) for _ in range(draw.randint(1, 2))})
+        operations.append(Operation(tuple(reads), (len(bits),), draw.randint(1, 30)))
+        bits.append(draw.choice((None, 1, 2, 5, 20, 60)))
+    read = {value for one in operations for value in one.reads}
+    return Problem(operations, bits, [0, 1], [one.makes[0] for one in operations if one.makes[0] not in read])
+
+
+def test_problems_that_are_too_large_to_be_searched_are_solved_nearly_as_well() -> None:
+    lost = []
+    for seed in range(8):
+        problem = _connected(Random(seed), EXACT + 1)
+        choices = list(_all(problem, None))
+        least, most = min(one.work for one in choices), problem.closed(lambda *_: True).work
+        for budget in (0, 30, 100):
+            best = min([one.work for one in choices if one.growth <= budget], default=most)
+            lost.append((choose(problem, budget).work - best) / (most - least))
+    assert sum(one == 0 for one in lost) >= 0.8 * len(lost), "the best there is"
+    assert sum(lost) <= 0.05 * len(lost), "of the work that could be saved"
 
 
 def test_twelve_operations_are_solved_as_by_brute_force() -> None:

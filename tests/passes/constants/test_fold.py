@@ -238,6 +238,15 @@ def test_a_large_value_may_exist_for_a_moment_if_the_peak_allows() -> None:
     assert narrow.report["b"].fate is Fate.CUT
 
 
+def test_the_peak_counts_what_a_reshape_copies() -> None:
+    program = plica.trace(lambda x, w: x * pnp.sum(pnp.tile(w, (2**16,))), plica.spec((3,)), plica.spec((4,)))
+    assert fold(program, run_time=("w",)).report.peak == 2**20 + 4
+    limited = fold(program, run_time=("w",), policy=FoldPolicy(max_peak=1000)).report
+    assert limited.peak is not None
+    assert limited.peak <= 1000
+    assert limited.work_after > 2**16
+
+
 def test_the_peak_is_that_of_components_in_turn_where_that_is_more() -> None:
     def fn(x, v, w):
         number = pnp.sum(pnp.sin(w))
@@ -290,6 +299,15 @@ def test_parts_of_constants_that_are_held_take_no_memory() -> None:
     report = fold(program, run_time=("w",), policy=FoldPolicy(max_growth=12), is_held=True).report
     assert (report.before, report.after) == (24, 36)
     assert [one.why for one in report.of("folded") if "part of a constant" in one.why]
+
+
+def test_what_a_reshape_copies_of_constants_that_are_held_takes_memory() -> None:
+    def parts(w):
+        return pnp.reshape(w[::2], (-1,)), pnp.reshape(pnp.permute_dims(w, (1, 0)), (-1,)), pnp.reshape(w, (-1,))
+
+    program = plica.trace(lambda x, w: [x * one for one in parts(w)], plica.spec(()), plica.spec((4, 4)))
+    report = fold(program, run_time=("w",), is_held=True).report
+    assert (report.before, report.after) == (64, 64 + 32 + 64)
 
 
 def test_a_splat_is_never_kept() -> None:

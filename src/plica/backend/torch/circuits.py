@@ -151,7 +151,7 @@ class TorchCircuit(nn.Module):
         return source(self.program)
 
     def forward(self, x: Tensor | None = None) -> Tensor:
-        """The circuit's value for each row of data.
+        """The circuit's value for each row of data, computed in its own dtype: under autocast too.
 
         Args:
             x: `(B, D)`, column v is variable v. Integers, or floats where NaN means missing (the variable is summed
@@ -166,6 +166,9 @@ class TorchCircuit(nn.Module):
         """
         if isinstance(x, Tracer):
             return record_call(self, x)
+        if torch.is_autocast_enabled(self._real.device.type):  # what weights prove holds in the circuit's own dtype
+            with torch.autocast(self._real.device.type, enabled=False):
+                return self.forward(x)
         if x is None or self._data.width == 0:
             return self._constant(x)
         x = self._data.take(x)

@@ -204,7 +204,6 @@ def _publish(leaves: Leaves, _: object = None) -> None:
     leaves.settle()
     if leaves._store is not None:
         leaves._store.publish(leaves)
-    doubt((*leaves.parameters(), *leaves.buffers()))
 
 
 def attribute_of(name: str) -> str:

@@ -100,6 +100,9 @@ class TorchQuery:
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
+        if torch.is_autocast_enabled(circuit.leaves.device.type):
+            with torch.autocast(circuit.leaves.device.type, enabled=False):
+                return self(circuit, size, x, generator)
         arguments = [] if x is None else [x]
         if self._query.chooser.draws:
             arguments.insert(0, self._uniforms(size, circuit.leaves.device, generator))

@@ -57,7 +57,7 @@ class _Stamps:
         self.count += 1
         try:
             self.of_storage.update((one.untyped_storage()._cdata, self.count) for one in tensors if one is not None)
-        except (NotImplementedError, RuntimeError):  # a tensor that has no storage of its own
+        except (NotImplementedError, RuntimeError, ValueError):  # it has no storage of its own, or none yet
             self.floor = self.count
         if len(self.of_storage) > self.MOST:
             self.floor = self.count
@@ -106,7 +106,22 @@ def _noticed(train: Callable[..., Any]) -> Callable[..., Any]:
     return noticed
 
 
+def _told(method: Callable[..., Any], is_whole: bool) -> Callable[..., Any]:
+    """A method that goes through the tensors of a module, or of all modules in it, and may have written to them."""
+
+    @wraps(method)
+    def told(self: Module, *args: Any, **kwargs: Any) -> Any:
+        made = method(self, *args, **kwargs)
+        owners = Module.modules(self) if is_whole else (self,)  # `parameters` may be a user's own
+        doubt(one for owner in owners for held in (owner._parameters, owner._buffers) for one in held.values())
+        return made
+
+    return told
+
+
 Module.train = _noticed(Module.train)  # type: ignore[method-assign]
+Module._apply = _told(Module._apply, is_whole=False)  # type: ignore[method-assign]
+Module.load_state_dict = _told(Module.load_state_dict, is_whole=True)  # type: ignore[method-assign]
 
 
 def place_of(tensor: Tensor) -> Hashable:
@@ -146,9 +161,10 @@ def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
     """What differs once a tensor has changed.
 
     Small tensors on the CPU, and inference tensors, are told by their entries; others by their memory, its version, and
-    stamps of it: of steps of any optimizer for its parameters, and of changes between training and evaluation for the
-    tensors of a module. Other writes to a large tensor that torch does not count (through `.data`, or through a numpy
-    array of its memory) are not seen, unless all tensors are told by their entries.
+    stamps of it: of steps of any optimizer for its parameters, and, for the tensors of a module, of changes between
+    training and evaluation, `.to` and what is like it, and `load_state_dict`. Other writes to a large tensor that torch
+    does not count (through `.data`, or through a numpy array of its memory) are not seen, unless all tensors are told
+    by their entries.
 
     Args:
         tensor: The tensor.

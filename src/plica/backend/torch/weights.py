@@ -35,6 +35,7 @@ class WeightCheck:
         self._semiring = semiring
         self._weights = tuple(weights)
         self._run: Callable[[SimpleNamespace], Tensor] | None = None
+        self._dtype: torch.dtype | None = None  # of the tensors that it reads
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
         self._constants: tuple[str, ...] = ()
         self._seen: Watch | None = None
@@ -55,10 +56,10 @@ class WeightCheck:
         """
         if not self._weights:
             return
-        run = self._function(leaves)
-        tensors = [getattr(leaves, name) for name in self._read.values()]
-        if self._seen is not None and self._seen.is_current(tensors):
+        if self._seen is not None and self._seen.is_current(self._tensors(leaves)):
             return
+        run = self._function(leaves)
+        tensors = self._tensors(leaves)
         if any(is_abstract(tensor) or tensor.is_meta for tensor in tensors):
             return
         seen = Watch(tensors) if all(map(can_watch, tensors)) else None
@@ -71,10 +72,14 @@ class WeightCheck:
             self._refuse(int(wrong[0]), float(least[wrong[0]]))
         self._seen = seen
 
+    def _tensors(self, leaves: Leaves) -> list[Tensor]:
+        return [getattr(leaves, name) for name in self._read.values()]
+
     def _function(self, leaves: Leaves) -> Callable[[SimpleNamespace], Tensor]:
-        if self._run is None:
-            kinds = (tensor.dtype for leaf, tensor in leaves.items() if leaf.kind.name == "REAL")
-            real = next(kinds, torch.float64)  # of constants alone
+        kinds = (tensor.dtype for leaf, tensor in leaves.items() if leaf.kind.name == "REAL")
+        real = next(kinds, torch.float64)  # of constants alone
+        if self._run is None or self._dtype != real:
+            self._dtype, self._read, self._constants = real, {}, ()
             owners = owners_of(leaf for leaf, _ in leaves.items())
             program, captured = lower_least(self._folded, self._semiring, as_dtype(real), self._weights, owners)
             held = {leaf: name for name, leaf in leaves.attributes()}

@@ -12,12 +12,13 @@ Up to `EXACT` operations all sets are searched that no bound excludes. Beyond, t
 components. Each has a front of choices, none of which is better than another in both growth and work: all of them for
 small components; else those that a walk from the results to the sources finds, for several prices of a bit. Each bit
 there is paid for where it is cheapest, a value that several read being shared by them (area flow: Manohararajah, Brown,
-Vranesic, Heuristics for area minimization in LUT-based FPGA technology mapping, 2006). The fronts together are walked
+Vranesic, Heuristics for area minimization in LUT-based FPGA technology mapping, 2006). Where a component has up to
+`_SEARCHED` operations, one after the other is changed as long as that is cheaper. The fronts together are walked
 from least growth on, the most work saved for each bit first, once for each bound on the size of a single step. No list
 depends on the budget, which only says how far along a list one may go: so a larger one never saves less.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,6 +27,7 @@ from itertools import pairwise
 EXACT = 12
 _PRICES = tuple(16.0**power for power in range(-6, 7))  # work for each bit
 _MARKS = 16
+_SEARCHED = 32  # operations of a component whose choices are improved one operation at a time
 
 
 @dataclass(frozen=True)
@@ -174,15 +176,20 @@ def _listed(problem: Problem, budget: int | None, *, is_limited: bool) -> Iterat
     These stand at places that do not depend on the budget, so that a larger one only adds to them.
     """
     parts = list(_components(problem))
-    fronts = [_front(part) for part, _ in parts]
+    best = [_best(part) for part, _ in parts]
+    fronts = [_front(one) for one in best]
     steps = _steps(fronts)
     every = max(1, len(steps) // _MARKS)
 
-    def choice(level: Sequence[int]) -> Choice:
-        chosen = zip(parts, fronts, level, strict=True)
-        runs = {places[place] for (_, places), front, at in chosen for place in front[at].runs}
+    def together(chosen: Iterable[Choice]) -> Choice:
+        runs = {places[place] for (_, places), one in zip(parts, chosen, strict=True) for place in one.runs}
         return problem.closed(lambda place, _: place in runs)
 
+    def choice(level: Sequence[int]) -> Choice:
+        return together(front[at] for front, at in zip(fronts, level, strict=True))
+
+    if len(parts) == 1:  # the best choice need not lie on the front
+        yield from (together([one]) for one in best[0])
     largest = max((step.growth for step in steps), default=0)
     for bound in (2**power for power in range(largest.bit_length() + 1)):
         level = [0] * len(fronts)
@@ -267,19 +274,47 @@ def _components(problem: Problem) -> Iterator[tuple[Problem, list[int]]]:
         yield Problem(operations, bits, sources, [number[value] for value in number if value in needed]), own
 
 
-def _front(problem: Problem) -> list[Choice]:
-    """Choices of growing growth and falling work, without those that a mix of two others is better than."""
-    small = len(problem.operations) <= EXACT
-    found = list(_all(problem, None)) if small else [_priced(problem, price) for price in _PRICES]
-    found += [problem.closed(lambda *_: True), problem.closed(lambda *_: False)]
-    front: list[Choice] = []
+def _best(problem: Problem) -> list[Choice]:
+    """Choices of growing growth and falling work."""
+    found = [problem.closed(lambda *_: True), problem.closed(lambda *_: False)]
+    if len(problem.operations) <= EXACT:
+        found += _all(problem, None)
+    else:
+        found += [one for price in _PRICES for one in _near(problem, _priced(problem, price), price)]
+    best: list[Choice] = []
     for one in sorted(found, key=lambda choice: (choice.growth, choice.work)):
-        if front and one.work >= front[-1].work:
-            continue
+        if not best or one.work < best[-1].work:
+            best.append(one)
+    return best
+
+
+def _front(best: Sequence[Choice]) -> list[Choice]:
+    """Those of growing growth and falling work that no mix of two others is better than."""
+    front: list[Choice] = []
+    for one in best:
         while len(front) > 1 and _is_above(front[-2], front[-1], one):
             front.pop()
         front.append(one)
     return front
+
+
+def _near(problem: Problem, choice: Choice, price: float) -> Iterator[Choice]:
+    """The choice, and those on the way to one that is best at its price among all that differ in one operation."""
+    yield choice
+    is_changed = len(problem.operations) <= _SEARCHED
+    while is_changed:
+        is_changed = False
+        for place in range(len(problem.operations)):
+            other = _changed(problem, choice, place)
+            yield other
+            if other.work + price * other.growth < choice.work + price * choice.growth:
+                choice, is_changed = other, True
+
+
+def _changed(problem: Problem, choice: Choice, place: int) -> Choice:
+    """The choice where one operation runs again that did not, or the other way round."""
+    runs = {*choice.runs} ^ {place}
+    return problem.closed(lambda at, _: at in runs)
 
 
 def _is_above(first: Choice, middle: Choice, last: Choice) -> bool:

@@ -42,9 +42,7 @@ from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
 from plica.passes.memory import plan_memory
-
-_ORDERED = ("reshape", "expand_dims", "squeeze")
-"""Views that leave entries in their order in memory; so do parts along the first axis."""
+from plica.passes.order import copying_reshapes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,6 +155,7 @@ class _Folder:
     ) -> None:
         self.program, self.origins, self.sizes, self.policy, self.is_two = program, origins, sizes, policy, is_two
         self.postponed = postponed
+        self.copying = copying_reshapes(program)
         self.sources = [var for var in (*program.consts, *program.inputs) if origins.of[var].is_constant]
         self.foldable = list(origins.foldable(program))
         self.facts = facts_of(self.sources, self.foldable, sizes, policy)
@@ -199,17 +198,16 @@ class _Folder:
         return None if fact.obstacle else fact.bits or 0
 
     def _free(self) -> dict[Var, None]:
-        """Sources that stay in memory anyway, and views of them; `found` says whether entries lie in their order."""
-        found: dict[Operand, bool] = dict.fromkeys(self.sources, True)
+        """Sources that stay in memory anyway, and views of them."""
+        found: dict[Operand, None] = dict.fromkeys(self.sources)
         for one in self.foldable:
-            if OPS[one.op.name].memory is not Memory.VIEW or not all(operand in found for operand in one.inputs):
-                continue
-            is_ordered = all(found[operand] for operand in one.inputs)
-            if one.op.name == "reshape" and not is_ordered:
-                continue  # it copies
-            stays = one.op.name in _ORDERED or one.params.get("axis") == 0
-            found.update((var, is_ordered and stays) for var in one.outputs if not self.facts[var].obstacle)
+            if self._is_view(one) and all(operand in found for operand in one.inputs):
+                found.update((var, None) for var in one.outputs if not self.facts[var].obstacle)
         return dict.fromkeys(var for var in found if isinstance(var, Var))
+
+    def _is_view(self, equation: Equation) -> bool:
+        """Whether results lie in the memory of an operand."""
+        return OPS[equation.op.name].memory is Memory.VIEW and equation not in self.copying
 
     def _sized(self) -> Iterator[Var]:
         """The constants that alone tell a size in the type of an argument that is not constant."""
@@ -247,9 +245,7 @@ class _Folder:
 
     def _beside(self, program: Program) -> int:
         """The bytes of results that become arrays of their own, views and what is packed, and of what is unpacked."""
-        views = dict.fromkeys(
-            var for one in program.equations if OPS[one.op.name].memory is Memory.VIEW for var in one.outputs
-        )
+        views = dict.fromkeys(var for one in program.equations if self._is_view(one) for var in one.outputs)
         unpacked = (replace(one.type, dtype=one.type.dtype.carrier) for one in program.arguments if _is_packed(one))
         made = [one.type for one in program.results if one in views or _is_packed(one)]
         return sum(bytes_of(type_, self.sizes) or 0 for type_ in (*made, *unpacked))

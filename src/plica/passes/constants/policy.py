@@ -19,7 +19,7 @@ def check_limit(name: str, limit: object) -> None:
     Raises:
         InputError: The limit is negative, or no number.
     """
-    if limit is not None and not (isinstance(limit, Real) and float(limit) >= 0):
+    if limit is not None and not (isinstance(limit, Real) and not isinstance(limit, bool) and float(limit) >= 0):
         raise InputError(f"{name} is {limit!r} bytes; give 0 or more, or None for no limit.")
 
 
@@ -29,14 +29,15 @@ class FoldPolicy:
 
     Args:
         max_growth: By how many bytes what is kept between calls may exceed all sources; None for no limit.
-        max_peak: How many bytes may be alive at once while folding, besides the sources; None for no limit.
+        max_peak: How many bytes may be alive at once while folding, besides the sources and what a single operation
+            needs while it runs; None for no limit.
         widen: Whether values may be kept in a wider dtype than the source that holds the same numbers, as float32
             for weights of int8.
         check: How a change of a constant is noticed: "version", by what the library counts, and by the entries of
             small arrays; "checksum", by the entries of all, which are read at each call.
 
     Raises:
-        InputError: A limit is negative or no number, or there is no such check.
+        InputError: A limit is negative or no number, `widen` is neither true nor false, or there is no such check.
     """
 
     max_growth: int | None = SMALL
@@ -47,5 +48,7 @@ class FoldPolicy:
     def __post_init__(self) -> None:
         check_limit("FoldPolicy: max_growth", self.max_growth)
         check_limit("FoldPolicy: max_peak", self.max_peak)
+        if not isinstance(self.widen, bool):
+            raise InputError(f"FoldPolicy: widen is {self.widen!r}; give True or False.")
         if self.check not in ("version", "checksum"):
             raise InputError(f"FoldPolicy: check is {self.check!r}; give 'version' or 'checksum'.")
