@@ -100,7 +100,9 @@ def test_the_draws_hold_what_they_promise() -> None:
 def break_result(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Let `change` have the result of every Program."""
     run = torch_circuits.TorchCircuit._exact
-    monkeypatch.setattr(torch_circuits.TorchCircuit, "_exact", lambda self, *x: change(run(self, *x)))
+    monkeypatch.setattr(
+        torch_circuits.TorchCircuit, "_exact", lambda self, *x, watch: change(run(self, *x, watch=watch))
+    )
 
 
 BROKEN = {

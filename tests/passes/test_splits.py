@@ -81,7 +81,7 @@ def test_bodies_of_loops_are_split_too() -> None:
     x = np.arange(6.0)
     compiled = plica.jit(swap)
     np.testing.assert_array_equal(compiled(x), swap(x))
-    assert ".split((4, 2), 0)" in compiled.code
+    assert ".split_with_sizes((4, 2), 0)" in compiled.code
 
 
 @given(st.integers(1, 9), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6), st.data())

@@ -17,6 +17,7 @@ from plica.symbolic.domains import (
     UNIT_INTERVAL,
     Domain,
     finite,
+    nearest,
     outside,
 )
 
@@ -69,6 +70,24 @@ def test_masks_mean_what_domains_say(dtype: str) -> None:
         alone = outside(np, x[None], [domain])
         assert (np.zeros(len(x), bool) if alone is None else alone[0]).tolist() == expected, name
         assert (np.zeros(len(x), bool) if together is None else together[number]).tolist() == expected, name
+
+
+@pytest.mark.parametrize("dtype", [one for one in DTYPES if not one.startswith("float")])
+@pytest.mark.parametrize(
+    "names", [*((name,) for name in MEANINGS), ("256 states", "counts", "reals"), ("positive", "one state")]
+)
+def test_the_nearest_number_stands_where_the_mask_is(names: tuple[str, ...], dtype: str) -> None:
+    x = np.stack([column(dtype)] * len(names))
+    domains = [MEANINGS[name][0] for name in names]
+    found, wrong = nearest(np, x, domains), outside(np, x, domains)
+    if found is None:
+        assert wrong is None or not ((x < 0).any() and wrong[x > 0].any()), "numbers lie outside at one end at most"
+        return
+    near, replaced = found
+    np.testing.assert_array_equal(replaced, wrong)
+    np.testing.assert_array_equal(near[~replaced], x[~replaced])
+    for row, name in zip(near.tolist(), names, strict=True):
+        assert all(map(MEANINGS[name][1], row))
 
 
 def test_a_missing_value_is_never_outside() -> None:

@@ -155,6 +155,9 @@ def erfinv(x: Any, /) -> Any:
 def exp(x: Any, /) -> Any:
     """`exp` of each element: float, complex; operands are promoted and broadcast."""
 
+def exp2(x: Any, /) -> Any:
+    """`exp2` of each element: float; operands are promoted and broadcast."""
+
 def expand_dims(x: Any, /, axis: Any = 0) -> Any:
     """A new axis of size 1 at `axis`."""
 

@@ -6,9 +6,11 @@ variables of a layer that is only summed out whole; nothing indexes out of range
 own (`lower_check`), with which a backend finds the entry that an error names.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
@@ -16,7 +18,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant
 from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.domains import REALS, Domain, by_row, either, outside
+from plica.symbolic.domains import REALS, Domain, by_row, either, nearest, outside
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.semirings import Params, Reduction, Semiring, Value
 from plica.tracing import namespace as xp
@@ -91,21 +93,30 @@ class InputData:
         absent = xp.isnan(columns) if columns.dtype.kind == "float" else None
         summable = circuit.is_smooth and circuit.is_decomposable
         self.missing = absent if summable else None
-        self.wrong: Tracer | None = outside(
-            xp, columns, domains, lambda array: scope.constant(array, "limits"), scope.dtype
-        )
-        if absent is not None and not summable:
-            self.wrong = either(self.wrong, self._of_variables(absent, circuit))
-        unusable = either(self.missing, self.wrong)
-        self._safe = columns
-        if unusable is not None:
-            values = [domain.inside for domain in domains]
-            if columns.dtype.kind == "int" and not all(_fits(value, columns.dtype) for value in values):
-                columns = xp.astype(columns, DType.INT64)
-            inside = by_row(values, columns.dtype, scope.constant)
-            self._safe = xp.where(unusable, inside, columns)
+        near = nearest(xp, columns, domains, self._limits) if columns.dtype.kind != "float" else None
+        self.wrong: Tracer | None
+        self._safe: Tracer
+        self._safe, self.wrong = near or self._made_legal(columns, domains, None if summable else absent)
         self._cast: dict[DType, Tracer] = {}
         self.incomplete = self._incomplete()
+
+    def _limits(self, array: NDArray[Any]) -> Tracer:
+        return self._scope.constant(array, "limits")
+
+    def _made_legal(
+        self, columns: Tracer, domains: Sequence[Domain], unsummable: Tracer | None
+    ) -> tuple[Tracer, Tracer | None]:
+        """Legal numbers everywhere, and which entries are wrong, among them missing ones that no layer can sum out."""
+        wrong: Tracer | None = outside(xp, columns, domains, self._limits, self._scope.dtype)
+        if unsummable is not None:
+            wrong = either(wrong, self._of_variables(unsummable, self._scope.folded.described))
+        unusable = either(self.missing, wrong)
+        if unusable is None:
+            return columns, wrong
+        values = [domain.inside for domain in domains]
+        if columns.dtype.kind == "int" and not all(_fits(value, columns.dtype) for value in values):
+            columns = xp.astype(columns, DType.INT64)
+        return xp.where(unusable, by_row(values, columns.dtype, self._scope.constant), columns), wrong
 
     def _of_variables(self, mask: Tracer, circuit: Circuit) -> Any:
         """`mask (D, B)` without the columns that no layer reads."""
@@ -172,5 +183,4 @@ class InputData:
         bad = either(None if self.wrong is None else xp.any(self.wrong, axis=0), self.incomplete)  # (B,)
         if bad is None:
             return result
-        bad = xp.expand_dims(xp.expand_dims(bad, axis=-1), axis=-1)
-        return xp.where(bad, float("nan"), result)
+        return xp.where(xp.reshape(bad, (bad.dims[0], 1, 1)), float("nan"), result)

@@ -165,6 +165,7 @@ _UNARY = (
     _Row("erf", _each(math.erf), ("float",), "any", _UNIT, tolerance=2.0),
     _Row("erfinv", _each(_erfinv_of_one), ("float",), "unit", tolerance=50.0),
     _Row("exp", np.exp, FLOATING, "any", NOT_NEGATIVE),
+    _Row("exp2", np.exp2, ("float",), "any", NOT_NEGATIVE),
     _Row("expm1", np.expm1, FLOATING, "any", (-1.0, math.inf)),
     _Row("floor", np.floor, ("float",), "any", derivative=_KINKS),
     _Row("log", np.log, FLOATING, "positive"),

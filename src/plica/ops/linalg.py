@@ -27,6 +27,7 @@ from plica.ops.rules import (
 NUMERIC = ("int", "float", "complex")
 
 _A = np.asarray([[1.0, -2.0, 0.5], [0.0, 3.0, 1.5]])
+_CUBE = np.stack([np.outer([1.0, 2.0, -1.0], _A[0]), np.outer([0.5, 3.0, 1.0], _A[1])])  # (2, 3, 3)
 
 
 def _matmul_type(a: ArrayType, b: ArrayType) -> ArrayType:
@@ -307,6 +308,7 @@ LINALG = (
             sample(_A, _A, equation="ab,cb->ac"),
             sample(_A, equation="ab->b"),
             sample(np.stack([_A, 2 * _A])[None], np.stack([_A] * 3)[None], equation="fbij,foij->fbo"),
+            *(sample(_CUBE, _CUBE + 1, equation=one) for one in ("fbi,foi->fbo", "fbb,fob->fbo", "fbo,foo->fbo")),
         ],
         memory=Memory.EITHER,
         range=combined,

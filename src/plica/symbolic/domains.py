@@ -159,15 +159,10 @@ def outside(
     """
     dtype = as_dtype(x.dtype)
     wrong: Array | None = None
+    low: Sequence[Number]
+    high: Sequence[Number]
     if dtype.kind != "float":
-        low: Sequence[Number] = [_first(domain) for domain in domains]
-        high: Sequence[Number] = [_last(domain) for domain in domains]
-        smallest, largest = _range(dtype)
-        bounded = (min(high) < largest, max(low) > smallest)
-        if dtype == DType.BOOL or max(low) > largest or min(high) < smallest:  # numbers that the dtype does not have
-            dtype = DType.UINT8 if max(low) <= 255 and min(high) >= 0 else DType.INT64
-            x, (smallest, largest) = xp.astype(x, getattr(xp, dtype.value)), _range(dtype)
-        low, high = [max(one, smallest) for one in low], [min(one, largest) for one in high]
+        x, dtype, low, high, bounded = _limited(xp, x, domains)
     else:
         low, high = ([_rounded(domain, dtype, real)[end] for domain in domains] for end in (0, 1))
         bounded = (min(high) < math.inf, max(low) > -math.inf)
@@ -179,6 +174,46 @@ def outside(
         broken = xp.greater(x, xp.floor(x))
         wrong = either(wrong, broken if whole.all() else broken & constant(whole[:, None]))
     return wrong
+
+
+def nearest(
+    xp: Namespace, x: Array, domains: Sequence[Domain], constant: Constant = np.asarray
+) -> tuple[Array, Array] | None:
+    """Integers with the nearest number inside for those outside the domain of their row, and where these are.
+
+    That is two operations where `outside` and a choice are four. None where they would not be fewer: where no number
+    can lie above the domains, or none below.
+
+    Args:
+        xp: An array namespace.
+        x: `(D, B)`, integers or booleans.
+        domains: D of them.
+        constant: Brings an array `(D, 1)` into the namespace.
+
+    >>> nearest(np, np.array([[-1, 0, 2, 3]]), [finite(3)])
+    (array([[0, 0, 2, 2]]), array([[ True, False, False,  True]]))
+    """
+    x, dtype, low, high, bounded = _limited(xp, x, domains)
+    if not all(bounded):
+        return None
+    alike = len(dict.fromkeys(zip(low, high, strict=True))) == 1  # else both are arrays: backends want two of a kind
+    limits = (low[0], high[0]) if alike else [constant(np.asarray([one], dtype=dtype.value).T) for one in (low, high)]
+    found = xp.clip(x, *limits)
+    return found, xp.not_equal(found, x)
+
+
+def _limited(
+    xp: Namespace, x: Array, domains: Sequence[Domain]
+) -> tuple[Array, DType, list[int], list[int], tuple[bool, bool]]:
+    """Integers in a dtype that has the bounds of all domains, these, and whether numbers may lie above and below."""
+    dtype = as_dtype(x.dtype)
+    low, high = list(map(_first, domains)), list(map(_last, domains))
+    smallest, largest = _range(dtype)
+    bounded = (min(high) < largest, max(low) > smallest)
+    if dtype == DType.BOOL or max(low) > largest or min(high) < smallest:  # numbers that the dtype does not have
+        dtype = DType.UINT8 if max(low) <= 255 and min(high) >= 0 else DType.INT64
+        x, (smallest, largest) = xp.astype(x, getattr(xp, dtype.value)), _range(dtype)
+    return x, dtype, [max(one, smallest) for one in low], [min(one, largest) for one in high], bounded
 
 
 def by_row(values: Sequence[Number], dtype: DType, constant: Constant) -> Array:

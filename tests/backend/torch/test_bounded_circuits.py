@@ -12,13 +12,14 @@ from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.ir.program import Program
+from plica.lower.queries.bottom_up import equations_of
 from plica.passes.constants.policy import FoldPolicy
 from plica.pipeline import PipelineContext
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer
 from plica.templates.data_modalities import image_data
-from tests.harness.circuits import CIRCUITS, chain, data, gaussians, tensor
+from tests.harness.circuits import CIRCUITS, chain, constants, data, gaussians, tensor
 from tests.harness.eval_circuits import operations, unfolded
 from tests.harness.oracle import Oracle, numbers
 from tests.harness.random_circuits import draw_circuit
@@ -200,6 +201,16 @@ def test_copies_ask_for_themselves() -> None:
             assert other._verdicts
 
 
+def test_results_have_the_dtype_of_a_circuit_without_real_tensors() -> None:
+    circuit = TorchCompiler().compile(constants()).eval()
+    x = torch.tensor([[0], [1]])
+    with torch.no_grad():
+        for real in (torch.float32, torch.float64, torch.float32):
+            found = circuit.to(real)(x)
+            assert found.dtype == real
+            torch.testing.assert_close(found.exp().flatten(), torch.tensor([0.375, 0.625], dtype=real))
+
+
 def test_few_activations_take_log_space(monkeypatch: pytest.MonkeyPatch) -> None:
     circuit = TorchCompiler().compile(pixels()).eval()
     activations = sum(group.num_folds * group.representative.num_output_units for group in circuit.layers)
@@ -236,6 +247,39 @@ def test_nothing_of_the_bounds_is_computed_at_a_call() -> None:
     assert names.count("einsum") == 6
     assert names.count("rescale") == 3, "of every second product"
     assert entry.results[1] in entry.arguments, "that all rows are right was found before"
+
+
+@pytest.mark.parametrize("sum_product", ["cp", "cp-t"])
+def test_what_is_only_mixed_is_rescaled_as_a_mixture(sum_product: str) -> None:
+    circuit = TorchCompiler().compile(pixels(sum_product, "quad-graph"))
+    circuit.eval()(X)
+    groups = circuit._folded.groups
+    program = circuit._lower(("scaled", torch.int64, torch.float32)).program
+    rescaled = [any(one.op.name == "rescale" for one in equations_of(program, place)) for place in range(len(groups))]
+    is_mixture = [type(one.representative).__name__ == "SumLayer" and one.representative.arity > 1 for one in groups]
+    found = 0
+    for place, is_rescaled in enumerate(rescaled):
+        readers = [
+            other
+            for other, one in enumerate(groups)
+            if any(number == place for fold in one.in_fold_idx for number, _ in fold)
+        ]
+        if is_rescaled and readers and not is_mixture[place]:
+            assert not all(is_mixture[other] for other in readers)
+        elif not is_rescaled and readers and all(is_mixture[other] for other in readers):
+            assert all(rescaled[other] for other in readers)
+            found += 1
+    assert found
+
+
+@pytest.mark.parametrize(("graph", "sums"), [("quad-graph", 0), ("quad-tree-2", 1)])
+def test_the_scales_of_a_tree_are_one_sum(graph: str, sums: int) -> None:
+    circuit = TorchCompiler().compile(pixels("cp-t", graph)).eval()
+    with torch.no_grad():
+        circuit(X)
+    names = [one.op.name for one in entries(circuit)["bounded"].equations]
+    assert (names.count("sum"), names.count("log2")) == (sums, sums or names.count("rescale"))
+    assert names.count("rescale") == 2
 
 
 def test_the_widest_layer_of_an_image_is_gone() -> None:

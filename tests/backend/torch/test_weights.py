@@ -10,6 +10,7 @@ import torch
 
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.watch import Watch
 from plica.errors import UnsupportedError
 from plica.ir.op import unsupported
 from plica.pipeline import PipelineContext
@@ -51,6 +52,25 @@ def test_a_weight_that_became_negative_is_refused(
     with torch.no_grad():
         compiled.get_parameter("leaves.weight_1")[0, 0, 0] = 0.5
     assert not compiled(x).isnan().any()
+
+
+def test_a_call_in_eval_mode_looks_at_tensors_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    is_current = Watch.is_current
+    monkeypatch.setattr(Watch, "is_current", lambda self, tensors: looks.append(self) or is_current(self, tensors))
+    monkeypatch.setattr(torch_circuits, "_PART", 1)
+    compiled = TorchCompiler().compile(mixture([[0.5, 2.0]])).eval()
+    x = torch.zeros(3 * torch_circuits._LEAST_ROWS, 1, dtype=torch.int64)  # three parts
+    with torch.no_grad():
+        compiled(x)
+        looks.clear()
+        expected = compiled(x)
+        assert len(looks) == 1, "for its weights as for what is kept"
+        compiled.get_parameter("leaves.weight_1")[0, 0, 0] = -0.5
+        with pytest.raises(UnsupportedError, match=r"its weight has the entry -0\.5"):
+            compiled(x)
+        compiled.get_parameter("leaves.weight_1")[0, 0, 0] = 0.5
+        assert torch.equal(compiled(x), expected)
 
 
 def test_ordinary_numbers_may_be_negative() -> None:

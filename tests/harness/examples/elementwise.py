@@ -7,7 +7,7 @@ import plica.numpy as pnp
 from tests.harness.examples.example import Example, examples
 
 FLOATING = (
-    "asinh atan ceil cos cosh erf exp expm1 floor isfinite isinf isnan positive real "
+    "asinh atan ceil cos cosh erf exp exp2 expm1 floor isfinite isinf isnan positive real "
     "round sigmoid signbit sin sinh softplus tan tanh trunc"
 )
 EXAMPLES = [

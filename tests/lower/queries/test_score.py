@@ -127,19 +127,16 @@ def test_a_program_in_full() -> None:
 GOLDEN = """\
 { lambda probs_0:f32[1,2,3] constant:f32[1,1,2] ; {b:i64[]} x:i64[b,1] . let
     a:i64[1,b] = permute_dims[axes=(1,0)] x
-    c:bool[1,b] = greater a 2:i64[]
-    d:bool[1,b] = less a 0:i64[]
-    e:bool[1,b] = bitwise_or c d
-    f:i64[1,b] = where e 0:i64[] a
-    i:f32[1,b,2] = lookup probs_0 f
-    j:f32[1,2,1] = permute_dims[axes=(0,2,1)] constant
-    k:f32[1,b,1] = matmul i j
-    l:f32[b,1,1] = permute_dims[axes=(1,0,2)] k
-    m:bool[b] = any[axis=(0,) keepdims=False] e
-    n:bool[b,1] = expand_dims[axis=1] m
-    o:bool[b,1,1] = expand_dims[axis=2] n
-    p:f32[b,1,1] = where o nan:f32[] l
-  in (p,) }"""
+    c:i64[1,b] = clip a 0:i64[] 2:i64[]
+    d:bool[1,b] = not_equal c a
+    g:f32[1,b,2] = lookup probs_0 c
+    h:f32[1,2,1] = permute_dims[axes=(0,2,1)] constant
+    i:f32[1,b,1] = matmul g h
+    j:f32[b,1,1] = permute_dims[axes=(1,0,2)] i
+    k:bool[b] = any[axis=(0,) keepdims=False] d
+    l:bool[b,1,1] = reshape[shape=(b,1,1)] k
+    m:f32[b,1,1] = where l nan:f32[] j
+  in (m,) }"""
 
 
 def test_limits_are_those_of_the_narrowest_layer() -> None:

@@ -17,6 +17,7 @@ from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.record import record_call
 from plica.backend.torch.state import unfold_states
+from plica.backend.torch.watch import Watch
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
@@ -86,7 +87,8 @@ class TorchCircuit(nn.Module):
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
-        self._verdicts: dict[Key, tuple[ReferenceType[Ready], bool]] = {}  # whether constants prove all rows right
+        # By dtypes of data and of what is no leaf: what was asked whether weights prove all rows right, and its answer
+        self._verdicts: dict[tuple[torch.dtype, torch.dtype], tuple[ReferenceType[Ready], bool]] = {}
         self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
         unfold_states(self)
 
@@ -166,87 +168,86 @@ class TorchCircuit(nn.Module):
         """
         if isinstance(x, Tracer):
             return record_call(self, x)
-        if torch.is_autocast_enabled(self._real.device.type):  # what weights prove holds in the circuit's own dtype
-            with torch.autocast(self._real.device.type, enabled=False):
+        if self.leaves.is_autocast:  # what weights prove holds in the circuit's own dtype
+            with torch.autocast(self.leaves.device.type, enabled=False):
                 return self.forward(x)
         if x is None or self._data.width == 0:
             return self._constant(x)
         x = self._data.take(x)
-        if x.device.type == "cpu" and not is_abstract(x):
-            self._check_weights()
-        parts = [self._score(part) for part in self._parts(x)]
+        watch = None if is_abstract(x) else self.constants.watching(self.leaves, training=self.training)
+        if not x.is_cpu or is_abstract(x):
+            return self._score(x, watch)
+        self._check_weights(watch)
+        parts = [self._score(part, watch) for part in self._parts(x)]
         result = parts[0] if len(parts) == 1 else torch.cat(parts)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
-        if x.device.type == "cpu" and not is_abstract(result) and bool(result.isnan().any()):
+        if (watch is not None or not is_abstract(result)) and _may_have_nan(result.detach()):
             self._check_states(x)
         return result
 
     def _parts(self, x: Tensor) -> Sequence[Tensor]:
-        """Rows that are computed together; all of them where gradients are enabled, or it is not known how many."""
-        if x.device.type != "cpu" or torch.is_grad_enabled() or is_abstract(x):
+        """Rows on the CPU that are computed together; all of them where gradients are enabled."""
+        if len(x) <= _LEAST_ROWS or torch.is_grad_enabled():
             return (x,)
         rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
         count = -(-len(x) // rows)
         return torch.split(x, -(-len(x) // count)) if count > 1 else (x,)
 
-    def _score(self, x: Tensor) -> Tensor:
+    def _score(self, x: Tensor, watch: Watch | None) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
-        bounded = self._bounded(x)
-        if bounded is not None:
-            return bounded
-        if not self._may_scale(x):
-            return self._exact(x)
+        attempt = self._semiring.attempt
+        if attempt is None or is_abstract(x) or x.device.type not in attempt.devices:
+            return self._exact(x, watch=watch)
+        work = len(x) * self._num_activations
+        if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM:
+            ready = self._bounded(attempt.of_constants, x, watch)
+            if ready is not None:
+                return ready.first(x)
+        if work < _SCALED_FROM:
+            return self._exact(x, watch=watch)
         result: Tensor
-        assert self._semiring.attempt is not None, "there is a carrier to try first"
-        result, trusted = self._run(self._semiring.attempt.carrier, x)
+        result, trusted = self._run(attempt.carrier, x, watch=watch)
         if is_abstract(trusted):
-            return self._exact(x)
+            return self._exact(x, watch=watch)
         if bool(trusted.all()):
             return result
         rows = trusted.logical_not().nonzero().squeeze(1)
         if not bool((result.detach()[rows] < torch.inf).all()):
-            return self._exact(x)  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
-        return result.index_copy(0, rows, self._exact(x[rows]))
+            # what has overflowed, or is NaN, would send NaN to the gradients of all rows
+            return self._exact(x, watch=watch)
+        return result.index_copy(0, rows, self._exact(x[rows], watch=watch))
 
-    def _bounded(self, x: Tensor) -> Tensor | None:
-        """The result in numbers that constant weights prove right for all rows; None where they do not."""
-        attempt = self._semiring.attempt
-        if attempt is None or attempt.of_constants is None or self.training:
-            return None
-        if x.device.type not in attempt.devices or is_abstract(x) or len(x) * self._num_activations < _BOUNDED_FROM:
-            return None
-        key = (attempt.of_constants.name, x.dtype, self.dtype)
+    def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
+        """What computes numbers that constant weights prove right for all rows; None where they do not."""
+        kind = x.dtype, self._real.dtype  # beside which the tensors, which are watched, have the dtypes that they had
+        seen = self._verdicts.get(kind)
+        ready = None if seen is None else seen[0]()
+        if seen is not None and ready is not None and ready.watch is watch:
+            return ready if seen[1] else None
+        del ready  # what it keeps goes before the new is made
+        key = (carrier.name, x.dtype, self.dtype)
         if key not in self._lowered:
             self._keep_constants(self._lower(key))
-        lowered = self._lowered[key]
-        if lowered.program.results[1].type.shape != (1,):
+        if self._lowered[key].program.results[1].type.shape != (1,):
             return None  # bounds that follow the rows: another carrier has tighter ones
-        ready = self.constants.of(key, lowered.program, lowered.captured, self.leaves)
-        if ready is None or 1 not in ready.escaping:
+        ready = self.constants.of(key, self._lowered[key], self.leaves, watch)
+        if 1 not in ready.escaping:
             return None  # what is proven is computed at each call, as the policy has no room for it
-        seen = self._verdicts.get(key)
-        if seen is None or seen[0]() is not ready:
-            _, trusted = ready(x[:0])
-            seen = self._verdicts[key] = ref(ready), bool(trusted)
-        return ready(x)[0] if seen[1] else None
+        is_proven = bool(ready(x[:0])[1])
+        self._verdicts[kind] = ref(ready), is_proven
+        return ready if is_proven else None
 
-    def _may_scale(self, x: Tensor) -> bool:
-        """Whether another carrier comes first: the semiring names one for this device, and there is enough data."""
-        attempt = self._semiring.attempt
-        if attempt is None or x.device.type not in attempt.devices or is_abstract(x):
-            return False
-        return len(x) * self._num_activations >= _SCALED_FROM
-
-    def _exact(self, *x: Tensor) -> Tensor:
+    def _exact(self, *x: Tensor, watch: Watch | None) -> Tensor:
         """The result of `program`."""
-        result: Tensor = self._run(self._semiring, *x)
+        result: Tensor = self._run(self._semiring, *x, watch=watch)
         return result
 
-    def _run(self, semiring: Semiring, *x: Tensor) -> Any:
+    def _run(self, semiring: Semiring, *x: Tensor, watch: Watch | None = None) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
         self._specialize(key)
-        ready = self.constants.of_call(key, self._lowered[key], self.leaves, x, training=self.training)
-        return self._runs[key](self.leaves, *x) if ready is None else ready(*x)
+        if watch is None:
+            return self._runs[key](self.leaves, *x)
+        return self.constants.of(key, self._lowered[key], self.leaves, watch)(*x)
 
     def check(self, x: Tensor) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
@@ -256,7 +257,7 @@ class TorchCircuit(nn.Module):
             UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
         self.readable(x)
-        self._check_weights()
+        self._check_weights(None)
 
     def readable(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have; raises as `check` does."""
@@ -370,13 +371,19 @@ class TorchCircuit(nn.Module):
             raise InputError(
                 f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._data.width})."
             )
-        return self._exact()
+        return self._exact(watch=self.constants.watching(self.leaves, training=self.training))
 
     def _check_states(self, x: Tensor) -> None:
         self._data.check(x, self.dtype)
 
-    def _check_weights(self) -> None:
+    def _check_weights(self, watch: Watch | None) -> None:
         if self._weights is None:
             weights = self.lowered(self.usual_input()).weights
             self._weights = WeightCheck(self._folded, self._semiring, weights)
-        self._weights.check(self.leaves)
+        self._weights.check(self.leaves, watch)
+
+
+def _may_have_nan(x: Tensor) -> bool:
+    """Whether a number is NaN; maybe also where infinities of both signs are there."""
+    total = (x if x.numel() == 1 else x.sum()).item()
+    return bool(total != total)

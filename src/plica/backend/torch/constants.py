@@ -29,6 +29,7 @@ from plica.kept.cache import SHARED
 from plica.kept.components import Component, Components, Parts
 from plica.kept.flights import Flights
 from plica.lower.leaves import Constant, Leaf
+from plica.lower.queries.query import LoweredQuery
 from plica.lower.queries.score import Lowered
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
@@ -45,13 +46,20 @@ class Ready:
         run: The generated function.
         leaves: What has the tensors that it still reads.
         values: What is kept.
+        watch: The tensors that it was computed from.
         escaping: The places of results that may lie in the memory of a value: the caller gets copies.
     """
 
     run: Callable[..., Any]
     leaves: Any
     values: tuple[Tensor, ...]
+    watch: Watch
     escaping: Sequence[int] = ()
+
+    def first(self, *arguments: Any) -> Tensor:
+        """The first of several results of the Program."""
+        made: Tensor = self.run(self.leaves, *arguments, *self.values)[0]
+        return apart(made, self.values) if 0 in self.escaping else made
 
     def __call__(self, *arguments: Any) -> Any:
         """The results of the Program."""
@@ -68,12 +76,10 @@ class _Epoch:
     """What calls run with until a tensor changes; never changed itself, so that a call sees all of one.
 
     Args:
-        watch: The tensors.
         parts: What each component keeps.
         ready: What runs.
     """
 
-    watch: Watch
     parts: Parts
     ready: Ready
 
@@ -119,7 +125,7 @@ class _FoldedProgram:
         """What runs with the tensors that are watched."""
         while True:
             epoch = self._epoch
-            if epoch is not None and epoch.watch is watch:
+            if epoch is not None and epoch.ready.watch is watch:
                 return epoch.ready
             del epoch  # what it keeps goes before the new is made
             made = self._flights.once(watch, partial(self._folded, watch, reads), partial(self._is_changed, watch))
@@ -127,7 +133,7 @@ class _FoldedProgram:
                 return made.ready
 
     def _is_changed(self, watch: Watch) -> bool:
-        return self._epoch is None or self._epoch.watch is not watch
+        return self._epoch is None or self._epoch.ready.watch is not watch
 
     def _folded(self, watch: Watch, reads: Callable[[], Any]) -> _Epoch:
         leaves, states = reads(), watch.states
@@ -151,8 +157,8 @@ class _FoldedProgram:
             )
         if leaves.device.type == "cuda":  # another stream may read them next
             torch.cuda.current_stream(leaves.device).synchronize()
-        ready = Ready(self._run, leaves, tuple([values[name] for name in self._kept]), self._escaping)
-        epoch = _Epoch(watch, parts, ready)
+        ready = Ready(self._run, leaves, tuple([values[name] for name in self._kept]), watch, self._escaping)
+        epoch = _Epoch(parts, ready)
         if self._components.are_lasting(parts):
             self._epoch = epoch
         return epoch
@@ -245,30 +251,19 @@ class CircuitConstants:
             x: The data.
             training: Whether in train mode, in which nothing is kept.
         """
-        if any(map(is_abstract, x)):
-            return None
+        watch = None if any(map(is_abstract, x)) else self.watching(leaves, training=training)
+        return None if watch is None else self.of(key, lowered, leaves, watch)
+
+    def watching(self, leaves: Leaves, *, training: bool) -> Watch | None:
+        """What watches the tensors as they are now; None where Programs have to run unfolded.
+
+        Args:
+            leaves: The tensors.
+            training: Whether in train mode, in which nothing is kept.
+        """
         if training:
             self.forget()
             return None
-        return self.of(key, lowered.program, lowered.captured, leaves)
-
-    def of(
-        self,
-        key: Hashable,
-        program: Program,
-        captured: Sequence[Leaf | Constant],
-        leaves: Leaves,
-        reads: Callable[[], Any] | None = None,
-    ) -> Ready | None:
-        """What runs at each call; None where the Program has to run unfolded.
-
-        Args:
-            key: What tells the Program from the others of the circuit.
-            program: The Program.
-            captured: What stands behind each of its consts.
-            leaves: The tensors of the circuit.
-            reads: Makes what has the tensors as attributes named like the Program's consts, where that is not `leaves`.
-        """
         if _is_recorded(leaves.device):
             return None
         tensors = leaves.tensors()
@@ -276,16 +271,33 @@ class CircuitConstants:
             return None
         if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
             return None
-        watch = self._watching(tensors)
-        if watch is None:
-            return None
+        return self._watching(tensors)
+
+    def of(
+        self,
+        key: Hashable,
+        lowered: Lowered | LoweredQuery,
+        leaves: Leaves,
+        watch: Watch,
+        reads: Callable[[], Any] | None = None,
+    ) -> Ready:
+        """What runs at each call.
+
+        Args:
+            key: What tells the Program from the others of the circuit.
+            lowered: The Program, with what stands behind its consts.
+            leaves: The tensors of the circuit.
+            watch: What watches them as they are now.
+            reads: Makes what has the tensors as attributes named like the Program's consts, where that is not `leaves`.
+        """
         found = self._programs.get(key)
         if found is None or found.device != leaves.device:
             places = {leaf: place for place, (_, leaf) in enumerate(leaves.attributes())}
             with self._lock:
                 found = self._programs.get(key)
                 if found is None or found.device != leaves.device:
-                    found = _FoldedProgram(program, captured, places, leaves.device, self._policy_for(program))
+                    policy = self._policy_for(lowered.program)
+                    found = _FoldedProgram(lowered.program, lowered.captured, places, leaves.device, policy)
                     self._programs[key] = found
         return found.ready(watch, (lambda: leaves) if reads is None else reads)
 

@@ -207,9 +207,10 @@ def rescale_(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _power_above(x: Tensor) -> tuple[Tensor, Tensor]:
     """What `rescale` multiplies by, and its inverse."""
-    largest = x.amax(-1, keepdim=True)
-    largest = largest.masked_fill_(largest < torch.finfo(x.dtype).tiny, 0.5)
-    fraction = torch.frexp(largest).mantissa
+    limits = torch.finfo(x.dtype)
+    # the largest subnormal number and all below it become 0.5, above which 1 is
+    largest = torch.threshold_(x.amax(-1, keepdim=True), limits.tiny * (1.0 - limits.eps), 0.5)
+    fraction = torch.frexp(largest)[0]
     return fraction / largest, largest / fraction  # powers of two, and exact
 
 

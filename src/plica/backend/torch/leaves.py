@@ -61,11 +61,17 @@ class Leaves(nn.Module):
 
     def tensors(self) -> list[Tensor] | None:
         """The tensors of all leaves; None where one is no tensor but computed: parametrized, or pruned."""
-        held: dict[str, Any] = {**self._parameters, **self._buffers}
+        held: dict[str, Any] = {**self._parameters, **self._buffers} if self._buffers else self._parameters
         try:
             return [held[name] for name in self._leaves]
         except KeyError:
             return None
+
+    @property
+    def is_autocast(self) -> bool:
+        """Whether torch would compute in other dtypes than those of the tensors."""
+        kind = self.device.type
+        return kind != "meta" and torch.is_autocast_enabled(kind)
 
     def _go(self, device: torch.device) -> None:
         self.device = device

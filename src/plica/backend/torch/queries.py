@@ -100,7 +100,7 @@ class TorchQuery:
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
-        if torch.is_autocast_enabled(circuit.leaves.device.type):
+        if circuit.leaves.is_autocast:
             with torch.autocast(circuit.leaves.device.type, enabled=False):
                 return self(circuit, size, x, generator)
         arguments = [] if x is None else [x]
@@ -117,8 +117,12 @@ class TorchQuery:
 
     def _ready(self, circuit: TorchCircuit) -> Ready | None:
         """What runs once the circuit's tensors are folded, where they may be."""
-        return circuit.constants.of(
-            self._key, self.lowered.program, self.lowered.captured, circuit.leaves, partial(self.leaves, circuit)
+        constants, leaves = circuit.constants, circuit.leaves
+        watch = constants.watching(leaves, training=False)
+        return (
+            None
+            if watch is None
+            else constants.of(self._key, self.lowered, leaves, watch, partial(self.leaves, circuit))
         )
 
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:

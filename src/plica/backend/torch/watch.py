@@ -13,9 +13,9 @@ False
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from ctypes import string_at
+from ctypes import c_char
 from functools import partial
-from operator import attrgetter, is_
+from operator import attrgetter, eq, is_
 from typing import NamedTuple, final
 
 from torch import Tensor, nn
@@ -59,7 +59,7 @@ class Watch:
         self._layouts = list(map(_layout, tensors)), list(map(Tensor.stride, tensors))
         self._counting = [tensor for tensor in tensors if counts_versions(tensor)]
         self._versions = list(map(_version, self._counting))
-        self._entries = [(one, one()) for one in map(_reader, self._read())]
+        self._entries = [_entries_of(one) for one in self._read()]
         self._known: list[_Known] | None = None
 
     def _read(self) -> list[Tensor]:
@@ -73,7 +73,7 @@ class Watch:
             and list(map(_version, self._counting)) == self._versions
             and list(map(Tensor.data_ptr, tensors)) == self._pointers
             and (list(map(_layout, tensors)), list(map(Tensor.stride, tensors))) == self._layouts
-            and all(read() == entries for read, entries in self._entries)
+            and all(is_same() for is_same in self._entries)
             and self._is_untouched()
         )
 
@@ -131,8 +131,8 @@ class _Known(NamedTuple):
     content: int
 
 
-def _reader(tensor: Tensor) -> Callable[[], Hashable]:
-    """What reads the entries of a tensor: bytes where these are few, else a number that stands for them."""
+def _entries_of(tensor: Tensor) -> Callable[[], bool]:
+    """What says whether a tensor has the entries that it has now: by a copy where these are few, else by a number."""
     if (
         tensor.nbytes >= SMALL
         or tensor.device.type != "cpu"
@@ -140,5 +140,11 @@ def _reader(tensor: Tensor) -> Callable[[], Hashable]:
         or tensor.is_neg()
         or tensor.is_conj()
     ):
-        return partial(content_of, tensor)
-    return partial(string_at, tensor.data_ptr(), tensor.nbytes)  # numpy would have its memory never resized again
+        return partial(_has_content, tensor, content_of(tensor))
+    # numpy would have its memory never resized again; a bytearray compares memory where it lies
+    memory = (c_char * tensor.nbytes).from_address(tensor.data_ptr())
+    return partial(eq, bytearray(memory), memory)
+
+
+def _has_content(tensor: Tensor, content: int) -> bool:
+    return content_of(tensor) == content

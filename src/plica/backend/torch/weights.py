@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, final
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor
@@ -39,6 +40,7 @@ class WeightCheck:
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
         self._constants: tuple[str, ...] = ()
         self._seen: Watch | None = None
+        self._under: ReferenceType[Watch] | None = None  # while which no weight is negative
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WeightCheck:
         """One for copied tensors: what it was made of is immutable, and what was seen belongs to the original."""
@@ -48,14 +50,23 @@ class WeightCheck:
     def __reduce__(self) -> tuple[Any, ...]:
         return WeightCheck, (self._folded, self._semiring, self._weights)  # what is generated is made again
 
-    def check(self, leaves: Leaves) -> None:
+    def check(self, leaves: Leaves, watch: Watch | None = None) -> None:
         """Raise where a weight is negative. This waits for the device.
+
+        Args:
+            leaves: The tensors.
+            watch: What is known to watch all of them as they are now.
 
         Raises:
             UnsupportedError: A weight is negative; its layer is named.
         """
-        if not self._weights:
+        if not self._weights or (watch is not None and self._under is not None and self._under() is watch):
             return
+        self._look(leaves)
+        if watch is not None:
+            self._under = ref(watch)
+
+    def _look(self, leaves: Leaves) -> None:
         if self._seen is not None and self._seen.is_current(self._tensors(leaves)):
             return
         run = self._function(leaves)

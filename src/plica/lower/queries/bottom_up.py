@@ -24,30 +24,51 @@ def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
     """
     values: list[Value] = []
     factors: list[int] = []
+    mixed = _mixed(scope)
     for number, group in enumerate(scope.folded.groups):
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
             count = _num_factors(scope, group, factors)
-            is_due = count >= scope.semiring.most_factors
+            grows = _is_product(scope, group) or any(one in mixed for one in _read(group))
+            is_due = grows and count >= scope.semiring.most_factors and number not in mixed
             values.append(_value(scope, data, group, values, is_due=is_due))
-            factors.append(1 if is_due else count)
+            factors.append(1 if is_due else count)  # sums of what is in range stay there; products need not
     return values
+
+
+def _mixed(scope: LoweringScope) -> dict[int, None]:
+    """The numbers of products that only sums of several read: these are normalized in their place, on fewer rows."""
+    mixed = {number: None for number, group in enumerate(scope.folded.groups) if _is_product(scope, group)}
+    for number, _ in scope.folded.out_fold_idx:
+        mixed.pop(number, None)
+    for group in scope.folded.groups:
+        if group.representative.arity < 2 or _is_product(scope, group):
+            for number in _read(group):
+                mixed.pop(number, None)
+    return mixed
+
+
+def _read(group: FoldedLayer) -> dict[int, None]:
+    """The numbers of the groups that a group reads."""
+    return {number: None for fold in group.in_fold_idx for number, _ in fold}
+
+
+def _is_product(scope: LoweringScope, group: FoldedLayer) -> bool:
+    return isinstance(scope.folded.row(group.representative), ProductRow | FusedRow)
 
 
 def _num_factors(scope: LoweringScope, group: FoldedLayer, factors: Sequence[int]) -> int:
     """Of how many normalized values a group is the product at most."""
     read = [max(factors[number] for number, _ in places) for places in zip(*group.in_fold_idx, strict=True)]
-    is_product = isinstance(scope.folded.row(group.representative), ProductRow | FusedRow)
-    return sum(read) if is_product and read else max(read, default=1)
+    return sum(read) if _is_product(scope, group) and read else max(read, default=1)
 
 
 def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value], *, is_due: bool = True) -> Value:
-    """The value of a group that reads others, from those of its H inputs; a product is normalized where it `is_due`."""
+    """The value of a group that reads others, from those of its H inputs, normalized where that `is_due`."""
     layer = group.representative
     row = scope.folded.row(layer)
     assert not isinstance(row, InputRow), "input rows belong to input layers"
     value = _checked(scope, group, row.body(xp, scope.semiring, layer, scope.parameters(group), inputs))
-    # sums of what is in range stay there; products need not
-    return scope.semiring.normalize(xp, value) if is_due and isinstance(row, ProductRow | FusedRow) else value
+    return scope.semiring.normalize(xp, value) if is_due else value
 
 
 def _checked(scope: LoweringScope, group: FoldedLayer, value: Value) -> Value:

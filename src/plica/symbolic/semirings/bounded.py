@@ -33,7 +33,16 @@ import numpy as np
 
 from plica.symbolic.semirings import linear
 from plica.symbolic.semirings.algebra import REAL
-from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, outer_of
+from plica.symbolic.semirings.exponents import largest, natural, of_logs, plus, times_power
+from plica.symbolic.semirings.semiring import (
+    Array,
+    Namespace,
+    Semiring,
+    Value,
+    are_one_number,
+    choose_each,
+    outer_of,
+)
 from plica.symbolic.semirings.weights import Weight
 
 _outer_of_mantissas = outer_of("multiply")
@@ -50,7 +59,7 @@ def _over(xp: Namespace, name: str, array: Array) -> Array:
     return xp.reshape(found, (array.shape[0], 1, 1))
 
 
-def _lift(xp: Namespace, mantissa: Array, scale: Array, lost: float, whole: Array | None = None) -> Value:
+def _lift(xp: Namespace, mantissa: Array, scale: Array | float, lost: float, whole: Array | None = None) -> Value:
     """Mantissas of which each may lack some smallest numbers; they are rows `(F, K)` of a table `whole (F, K, ...)`."""
     if whole is None:  # bounds of each row
         low, high = (getattr(xp, name)(mantissa, axis=2, keepdims=True) for name in ("min", "max"))
@@ -61,18 +70,12 @@ def _lift(xp: Namespace, mantissa: Array, scale: Array, lost: float, whole: Arra
     return mantissa, scale, low, high, ratio, lost * _smallest(mantissa) / low
 
 
-def _unscaled(xp: Namespace, mantissa: Array) -> Array:
-    return xp.zeros((mantissa.shape[0], 1, 1), dtype=mantissa.dtype)
-
-
 def _from_linear(xp: Namespace, x: Array) -> Value:
-    return _lift(xp, x, _unscaled(xp, x), 1.0)
+    return _lift(xp, x, 0.0, 1.0)
 
 
 def _from_log(xp: Namespace, x: Array) -> Value:
-    limits = np.finfo(str(x.dtype))
-    scale = xp.clip(xp.max(x, axis=-1, keepdims=True), float(limits.min), float(limits.max))
-    return _lift(xp, xp.exp(x - scale), scale, 1.0)
+    return _lift(xp, *of_logs(xp, x), 1.0)
 
 
 def _from_weight(xp: Namespace, weight: Weight) -> Value:
@@ -80,11 +83,11 @@ def _from_weight(xp: Namespace, weight: Weight) -> Value:
         return _from_log(xp, weight.log(xp))
     mantissa = weight.linear
     whole = None if weight.whole is None else weight.whole()
-    return _lift(xp, mantissa, _unscaled(xp, mantissa), max(weight.lost, 1.0), whole)
+    return _lift(xp, mantissa, 0.0, max(weight.lost, 1.0), whole)
 
 
 def _to_log(xp: Namespace, value: Value) -> Array:
-    return xp.log(value[0]) + value[1]
+    return plus(xp.log(value[0]), natural(value[1]))
 
 
 def _mul(xp: Namespace, a: Value, b: Value) -> Value:
@@ -100,18 +103,19 @@ def _product(a: Value, b: Value, mantissa: Array) -> Value:
     (_, s1, low1, high1, ratio1, error1), (_, s2, low2, high2, ratio2, error2) = a, b
     low = low1 * low2
     error = error1 + error2 + error1 * error2 + _smallest(mantissa) / low
-    return mantissa, s1 + s2, low, high1 * high2, ratio1 * ratio2, error
+    return mantissa, plus(s1, s2), low, high1 * high2, ratio1 * ratio2, error
 
 
-def _aligned(xp: Namespace, values: Sequence[Value]) -> tuple[list[Array], Array, Array]:
+def _aligned(xp: Namespace, values: Sequence[Value]) -> tuple[list[Array], Array | float, Array | float]:
     """The mantissas at the largest of the scales, which is the second result, and what a factor may lose of each.
 
     A value whose scale is smaller may lose all of its mantissas: at least one value keeps its own.
     """
-    scale = values[0][1]
-    for value in values[1:]:
-        scale = xp.maximum(scale, value[1])
-    mantissas = [value[0] * xp.exp(value[1] - scale) for value in values]
+    mantissas, scales = [value[0] for value in values], [value[1] for value in values]
+    if are_one_number(scales):
+        return mantissas, scales[0], 0.0
+    scale = largest(xp, scales)
+    mantissas = [value[0] * xp.exp2(value[1] - scale) for value in values]
     return mantissas, scale, _all(xp.maximum, [value[3] for value in values]) + 1.0
 
 
@@ -138,10 +142,7 @@ def _each(xp: Namespace, values: Sequence[Value], place: int) -> Array:
 
 def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
     numbers = Weight.of(weight)
-    lost = 0.0
-    mantissas, scale = [value[0] for value in values], values[0][1]
-    if len(values) > 1:
-        mantissas, scale, lost = _aligned(xp, values)
+    mantissas, scale, lost = _aligned(xp, values)
     (mantissa,) = linear.contract(xp, [(one,) for one in mantissas], numbers)
     low, high, ratio, error = (_each(xp, values, place) for place in (2, 3, 4, 5))
     array = numbers.linear
@@ -169,7 +170,7 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
     scale, low, high, ratio, error = values[0][1:]
     peak = xp.maximum(high, 1.0)  # what products of some of the factors reach
     for _, *other in values[1:]:
-        scale, error = scale + other[0], error + other[4] + error * other[4]
+        scale, error = plus(scale, other[0]), error + other[4] + error * other[4]
         low, high, ratio = low * other[1], high * other[2], ratio * other[3]
         peak = peak * xp.maximum(other[2], 1.0)
     terms, _, result = equation.partition("->")
@@ -193,19 +194,19 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
 def _normalize(xp: Namespace, value: Value) -> Value:
     mantissa, scale, low, high, ratio, error = value
     tiny = _smallest(mantissa)
-    mantissa, largest = xp.rescale(mantissa)
-    lost = (high + 1.0) * tiny / low + tiny / ratio  # infinite where it may overflow, or all may be lost
-    return mantissa, scale + xp.log(largest), ratio * 0.5, xp.ones_like(high), ratio, error + lost
+    mantissa, divisor = xp.rescale(mantissa)
+    lost = (high * 2.0 + 1.0) * tiny / low + tiny / ratio  # infinite where it may overflow, or all may be lost
+    return mantissa, plus(scale, xp.log2(divisor)), ratio * 0.5, xp.ones_like(high), ratio, error + lost
 
 
 def _constant(xp: Namespace, shape: Any, dtype: Any, number: float) -> Value:
-    zero, one, bound, error = (xp.full((shape[0], 1, 1), x, dtype=dtype) for x in (0.0, 1.0, number, 1.0 - number))
-    return xp.full(shape, number, dtype=dtype), zero, bound, bound, one, error
+    one, bound, error = (xp.full((shape[0], 1, 1), x, dtype=dtype) for x in (1.0, number, 1.0 - number))
+    return xp.full(shape, number, dtype=dtype), 0.0, bound, bound, one, error
 
 
 def choose(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
     """Rows of `other` where `mask (F, B, 1)` holds, else of `value`; the bounds are those of both."""
-    numbers = tuple(xp.where(mask, two, one) for one, two in zip(value[:2], other[:2], strict=True))
+    numbers = choose_each(xp, mask, value[:2], other[:2])
     return (*numbers, *(_each(xp, (value, other), place) for place in (2, 3, 4, 5)))
 
 
@@ -224,7 +225,7 @@ BOUNDED = Semiring(
     from_log=_from_log,
     from_weight=_from_weight,
     to_log=_to_log,
-    to_linear=lambda xp, value: value[0] * xp.exp(value[1]),
+    to_linear=lambda xp, value: times_power(xp, *value[:2]),
     result=_to_log,
     product=_mul,
     outer=_outer,

@@ -1,13 +1,13 @@
-"""Scaled numbers: linear mantissas with one logarithmic scale for each row, and a bound on what underflow has cost.
+"""Scaled numbers: linear mantissas with one power of two for each row, and a bound on what underflow has cost.
 
 A value is mantissas `m (F, B, K)`, a scale `s`, a depth `d`, and the numbers `a`, `c` and `h`; it stands for
-`m * exp(s)`. Sum layers are plain matrix products, and the exponentials and logarithms of whole activations disappear.
+`m * 2**s`. Sum layers are plain matrix products, and the exponentials and logarithms of whole activations disappear.
 What underflow may lose is bounded as it happens:
 
-* every mantissa is within `e = a exp(-d)` of its exact value (rounding aside), and neither is more than `c + e`;
-* `exp(d)` is at most h, and h is at least 1.
+* every mantissa is within `e = a / 2**d` of its exact value (rounding aside), and neither is more than `c + e`;
+* `2**d` is at most h, and h is at least 1.
 
-The depth is the sum of the logarithms of what `normalize` has divided by, along the path of layers on which that is
+The depth is the sum of the exponents of what `normalize` has divided by, along the path of layers on which that is
 least, and a is what was lost, were all of it lost at the beginning of that path. So each row of data has a scale and a
 depth, and all else depends on weights alone: on each fold, `(F, 1, 1)`, or on nothing, where it is a number of Python.
 
@@ -18,7 +18,7 @@ depth, and all else depends on weights alone: on each fold, `(F, 1, 1)`, or on n
   that is `a = (1 + DELTA) (a1 c2 + a2 c1) + t h`.
 * A sum of I terms with weights of row sums up to R has `e = R e + I t (1 + l (c + e))`.
 * Dividing by a power of two p just above the largest mantissa, which `normalize` does, gives `e / p + t` and the depth
-  `d + log(p)`. As p is at most `2 (c + e)`, h becomes as many times as large, and no smaller.
+  `d + log2(p)`. As p is at most `2 (c + e)`, h becomes as many times as large, and no smaller.
 
 At the end `e <= tolerance * m` and `h e <= DELTA c` prove the result right to that tolerance: nothing makes `e / c`
 smaller but what h counts (these divisors, and caps of terms that differ), so that it was at most DELTA everywhere
@@ -39,7 +39,8 @@ import numpy as np
 
 from plica.symbolic.semirings import linear
 from plica.symbolic.semirings.algebra import REAL
-from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, accumulate, are_one_number, outer_of
+from plica.symbolic.semirings.exponents import largest, least, natural, of_logs, plus, times_power
+from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, are_one_number, outer_of
 from plica.symbolic.semirings.weights import Weight
 
 DELTA = 2.0**-10
@@ -61,15 +62,12 @@ def _lift(mantissa: Array, scale: Array | float, cap: Array | float, lost: float
 
 def _from_linear(xp: Namespace, x: Array) -> Value:
     held = xp.where(xp.equal(x, 0.0), 0.0, x)  # no gradient through a zero, as in log space
-    largest = xp.stop_gradient(xp.max(xp.abs(x), axis=2, keepdims=True))
-    return _lift(held, 0.0, xp.maximum(largest, _smallest(x) / DELTA**2))
+    most = xp.stop_gradient(xp.max(xp.abs(x), axis=2, keepdims=True))
+    return _lift(held, 0.0, xp.maximum(most, _smallest(x) / DELTA**2))
 
 
 def _from_log(xp: Namespace, x: Array) -> Value:
-    # exp(x) = exp(x - s) exp(s) with s the largest of the row, kept finite
-    limits = np.finfo(str(x.dtype))
-    scale = xp.clip(xp.stop_gradient(xp.max(x, axis=-1, keepdims=True)), float(limits.min), float(limits.max))
-    return _lift(xp.exp(x - scale), scale, 1.0)
+    return _lift(*of_logs(xp, x), 1.0)
 
 
 def _from_weight(xp: Namespace, weight: Weight) -> Value:
@@ -80,7 +78,7 @@ def _from_weight(xp: Namespace, weight: Weight) -> Value:
 
 
 def _to_log(xp: Namespace, value: Value) -> Array:
-    return _plus(xp.safe_log(value[0]), value[1])
+    return plus(xp.safe_log(value[0]), natural(value[1]))
 
 
 def _mul(xp: Namespace, a: Value, b: Value) -> Value:
@@ -96,15 +94,15 @@ def _outer(xp: Namespace, a: Value, b: Value) -> Value:
 def _factors(xp: Namespace, a: Value, b: Value, tiny: float) -> Value:
     """What a product has beside its mantissas."""
     (s1, d1, a1, c1, h1), (s2, d2, a2, c2, h2) = a, b
-    rise = _largest(xp, [h1, h2])
-    return _plus(s1, s2), _least(xp, [d1, d2]), (a1 * c2 + a2 * c1) * _ABOVE + rise * tiny, c1 * c2, rise
+    rise = largest(xp, [h1, h2])
+    return plus(s1, s2), least(xp, [d1, d2]), (a1 * c2 + a2 * c1) * _ABOVE + rise * tiny, c1 * c2, rise
 
 
 def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
     mantissas, scales, depths, lost, caps, rises = zip(*_aligned(xp, values), strict=True)
-    rise, mantissa, cap = _largest(xp, rises), _total(mantissas), _total(caps)
+    rise, mantissa, cap = largest(xp, rises), _total(mantissas), _total(caps)
     amount = _total(lost) + rise * _smallest(mantissa)
-    return mantissa, scales[0], _least(xp, depths), amount, cap, rise * (cap / _least(xp, caps))
+    return mantissa, scales[0], least(xp, depths), amount, cap, rise * (cap / least(xp, caps))
 
 
 def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
@@ -112,10 +110,10 @@ def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) ->
     aligned = _aligned(xp, values)
     (mantissa,) = linear.contract(xp, [value[:1] for value in aligned], numbers)
     _, scales, depths, lost, caps, rises = zip(*aligned, strict=True)
-    cap, rise = _largest(xp, caps), _largest(xp, rises)
+    cap, rise = largest(xp, caps), largest(xp, rises)
     if len(values) > 1:
-        rise = rise * (cap / _least(xp, caps))
-    beside = scales[0], _least(xp, depths), _largest(xp, lost), cap, rise
+        rise = rise * (cap / least(xp, caps))
+    beside = scales[0], least(xp, depths), largest(xp, lost), cap, rise
     return (mantissa, *_weighted(xp, beside, numbers, (2,), 0.0, _smallest(mantissa)))
 
 
@@ -167,20 +165,13 @@ def _aligned(xp: Namespace, values: Sequence[Value]) -> list[Value]:
     """The values with the largest of their scales as the one scale."""
     if len(values) == 1 or are_one_number([value[1] for value in values]):
         return list(values)
-    scale = _largest(xp, [value[1] for value in values])
+    scale = largest(xp, [value[1] for value in values])
     # a factor may lose t as well, which its mantissa multiplies
     tiny = _smallest(values[0][0])
     return [
-        (m * xp.exp(s - scale), scale, depth, amount + (cap * _ABOVE + 1.0) * (rise * tiny), cap, rise)
+        (m * xp.exp2(s - scale), scale, depth, amount + (cap * _ABOVE + 1.0) * (rise * tiny), cap, rise)
         for m, s, depth, amount, cap, rise in values
     ]
-
-
-def _plus(a: Array | float, b: Array | float) -> Any:
-    """The sum; 0.0 adds nothing, nor makes an array."""
-    if isinstance(a, float) and a == 0.0:
-        return b
-    return a if isinstance(b, float) and b == 0.0 else a + b
 
 
 def _total(arrays: Sequence[Array | float]) -> Any:
@@ -190,29 +181,12 @@ def _total(arrays: Sequence[Array | float]) -> Any:
     return result
 
 
-def _largest(xp: Namespace, arrays: Sequence[Array | float]) -> Any:
-    numbers, others = _apart(arrays)
-    result = accumulate(xp.maximum, others) if others else max(numbers)
-    return xp.clip(result, max(numbers), math.inf) if others and numbers else result
-
-
-def _least(xp: Namespace, arrays: Sequence[Array | float]) -> Any:
-    numbers, others = _apart(arrays)
-    result = accumulate(xp.minimum, others) if others else min(numbers)
-    return xp.clip(result, -math.inf, min(numbers)) if others and numbers else result
-
-
-def _apart(arrays: Sequence[Array | float]) -> tuple[list[float], list[Any]]:
-    """The numbers of Python, and the arrays."""
-    return [one for one in arrays if isinstance(one, float)], [one for one in arrays if not isinstance(one, float)]
-
-
 def _normalize(xp: Namespace, value: Value) -> Value:
     mantissa, scale, depth, amount, cap, rise = value
     mantissa, divisor = xp.rescale(mantissa)
-    log = xp.log(divisor)
-    rise = rise * _largest(xp, [cap, 1.0]) * (2.0 * _ABOVE)
-    return mantissa, _plus(scale, log), _plus(depth, log), amount + rise * _smallest(mantissa), 1.0, rise
+    exponent = xp.log2(divisor)
+    rise = rise * largest(xp, [cap, 1.0]) * (2.0 * _ABOVE)
+    return mantissa, plus(scale, exponent), plus(depth, exponent), amount + rise * _smallest(mantissa), 1.0, rise
 
 
 def _constant(xp: Namespace, shape: Any, dtype: Any, number: float) -> Value:
@@ -226,10 +200,10 @@ def trusted(xp: Namespace, value: Value) -> Array:
     """
     mantissa, scale, depth, amount, cap, rise = value
     # twice the bound, for the rounding of all of this
-    bound = xp.exp(xp.full((1, 1, 1), 0.0, dtype=mantissa.dtype) - depth) * (amount * 2.0)
+    bound = xp.exp2(xp.full((1, 1, 1), 0.0, dtype=mantissa.dtype) - depth) * (amount * 2.0)
     proven = xp.less_equal(bound, mantissa * float(np.finfo(str(mantissa.dtype)).eps))
     small = xp.less_equal(bound * rise, cap * DELTA)
-    return xp.logical_and(xp.logical_and(proven, small), xp.isfinite(_plus(mantissa, scale)))
+    return xp.logical_and(xp.logical_and(proven, small), xp.isfinite(plus(mantissa, scale)))
 
 
 SCALED = Semiring(
@@ -241,7 +215,7 @@ SCALED = Semiring(
     from_log=_from_log,
     from_weight=_from_weight,
     to_log=_to_log,
-    to_linear=lambda xp, value: value[0] * xp.exp(value[1]),
+    to_linear=lambda xp, value: times_power(xp, *value[:2]),
     result=_to_log,
     product=_mul,
     outer=_outer,

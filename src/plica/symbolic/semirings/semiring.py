@@ -27,7 +27,8 @@ Value: TypeAlias = tuple[Array, ...]
 Part = TypeVar("Part")
 
 
-def _choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
+def choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
+    """Entries of `other` where a mask holds, else of `value`, in each array."""
     return tuple(
         one if are_one_number([one, two]) else xp.where(mask, two, one) for one, two in zip(value, other, strict=True)
     )
@@ -82,7 +83,8 @@ class Semiring:
             where all are.
         attempt: Another carrier that may be tried first; None where there is none.
         choose: `(xp, mask, value, other)`: `other` where a mask `(F, B, 1)` holds, else `value`.
-        most_factors: `normalize` is asked for as soon as a value is a product of so many that were normalized.
+        most_factors: `normalize` is asked for as soon as a value is a product of so many that were normalized; of
+            products that only sums of several read, for the sum.
     """
 
     name: str
@@ -105,7 +107,7 @@ class Semiring:
     one: Callable[[Namespace, Any, Any], Value]
     proven: Callable[[Namespace, Value], Array] | None = None
     attempt: Attempt | None = None
-    choose: Callable[[Namespace, Array, Value, Value], Value] = _choose_each
+    choose: Callable[[Namespace, Array, Value, Value], Value] = choose_each
     most_factors: int = 1
 
     def __post_init__(self) -> None:

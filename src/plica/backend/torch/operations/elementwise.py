@@ -73,6 +73,7 @@ ELEMENTWISE: dict[str, Row] = {
     "erf": Row(function("torch.erf")),
     "erfinv": Row(function("torch.erfinv")),
     "exp": Row(function("torch.exp")),
+    "exp2": Row(function("torch.exp2")),
     "expm1": Row(function("torch.expm1")),
     "floor": Row(function("torch.floor")),
     "floor_divide": Row(_floor_divide, host="{} // {}", unsigned=Unsigned.ORDERED),

@@ -6,8 +6,10 @@ from plica.ir.program import Equation
 
 
 def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
-    """`fbi,foi->fbo`: rows of the first against rows of the second."""
-    return len(term) == len(result) == 3 and term[:2] == result[:2] and weighted == result[0] + result[2] + term[2:]
+    """`fbi,foi->fbo`: rows of the first against rows of the second; no letter is another one too."""
+    if len(term) != 3 or len(result) != 3 or term[2] in result:
+        return False
+    return term[:2] == result[:2] and weighted == result[0] + result[2] + term[2]
 
 
 def _weight_of_einsum(equation: Equation) -> int | None:
@@ -28,7 +30,7 @@ def _einsum(call: Call) -> str:
     equation = call.params["equation"]
     _, *others = equation.partition("->")[0].split(",")
     if _weight_of_einsum(call.equation) == 1:
-        return f"torch.matmul({call.tensor(0)}, {call.tensor(1)}.mT)"
+        return f"torch.bmm({call.tensor(0)}, {call.tensor(1)}.mT)"  # what matmul calls once it has looked at shapes
     if is_tucker(equation):
         vectors = [call.tensor(place) for place in range(len(others) + 1) if place != 1]
         return f"kernels.tucker([{', '.join(vectors)}], {call.tensor(1)})"

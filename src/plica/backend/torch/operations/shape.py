@@ -46,7 +46,8 @@ def _unstack(call: Call) -> str:
 
 
 def _split(call: Call) -> str:
-    parts = f"{call.tensor(0)}.split({shape_source(call.params['sizes'])}, {call.params['axis']})"
+    sizes = shape_source(call.params["sizes"])
+    parts = f"{call.tensor(0)}.split_with_sizes({sizes}, {call.params['axis']})"  # `split` is Python around it
     return parts + ("[0]" if len(call.equation.outputs) == 1 else "")
 
 
