@@ -15,6 +15,7 @@ from plica.ops.linalg import LINALG
 from plica.ops.packing import PACKING
 from plica.ops.random import RANDOM
 from plica.ops.reduce import REDUCE
+from plica.ops.runs import RUNS
 from plica.ops.search import SEARCH
 from plica.ops.shape import SHAPE
 from plica.ops.sorting import SORTING
@@ -32,6 +33,7 @@ __all__ = [
     "PACKING",
     "RANDOM",
     "REDUCE",
+    "RUNS",
     "SEARCH",
     "SHAPE",
     "SORTING",
@@ -44,6 +46,7 @@ OPS = op_table(
     DENSITIES,
     REDUCE,
     SHAPE,
+    RUNS,
     PACKING,
     SORTING,
     INDEXING,

@@ -34,6 +34,8 @@ from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim
 from plica.passes.ownership import Owned, owned
 from plica.passes.reuse import overwritten
+from plica.passes.runs import multiply_in_runs
+from plica.passes.tables import look_up_softmax
 
 _NUMBERS = count()
 _OVER = {name: tuple(range(len(row.over))) for name, row in ROWS.items()}
@@ -79,7 +81,7 @@ def source(
     reuses: bool = False,
 ) -> str:
     """The text of the function of `program`."""
-    plan = Plan.of(program, numbers, constants)
+    plan = Plan.of(look_up_softmax(multiply_in_runs(program)), numbers, constants)
     named = plan.program
     names = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     leaves = dict(zip(named.consts, names, strict=True))

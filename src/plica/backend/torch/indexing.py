@@ -86,9 +86,18 @@ def may_write(*tensors: Tensor) -> bool:
 
     Automatic differentiation keeps arrays for later, and the transforms of torch.func know nothing of it.
     """
-    if _transforms_active() or getattr(forward_ad, "_current_level", 0) >= 0:
-        return False
-    return not torch.is_grad_enabled() or not any(one.requires_grad for one in tensors)
+    return not is_transformed() and not (torch.is_grad_enabled() and any(one.requires_grad for one in tensors))
+
+
+def is_transformed() -> bool:
+    """Whether a transform of torch.func, or differentiation along the way, is at work."""
+    return _transforms_active() or getattr(forward_ad, "_current_level", 0) >= 0
+
+
+def is_traced(*tensors: Tensor) -> bool:
+    """Whether somebody beside automatic differentiation follows what is done with tensors, and needs torch's own."""
+    types = (Tensor, torch.nn.Parameter)
+    return torch.compiler.is_compiling() or is_transformed() or any(type(one) not in types for one in tensors)
 
 
 def update(

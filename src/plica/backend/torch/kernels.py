@@ -17,6 +17,8 @@ from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
+from plica.backend.torch.runs import multiply_runs
+from plica.backend.torch.tables import lookup, lookup_softmax
 from plica.ops.packing import pack, unpack
 
 __all__ = [
@@ -33,7 +35,9 @@ __all__ = [
     "logaddexp",
     "logsumexp",
     "lookup",
+    "lookup_softmax",
     "may_write",
+    "multiply_runs",
     "nonzero",
     "pack",
     "packed",
@@ -208,16 +212,6 @@ def _power_above(x: Tensor) -> tuple[Tensor, Tensor]:
     largest = torch.threshold_(x.amax(-1, keepdim=True), limits.tiny * (1.0 - limits.eps), 0.5)
     fraction = torch.frexp(largest)[0]
     return fraction / largest, largest / fraction  # powers of two, and exact
-
-
-def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Column `index[f, b]` of each fold's table.
-
-    Shapes: table (F, K, C), index (F, B), result (F, B, K).
-    """
-    folds, units, _ = table.shape
-    places = index.unsqueeze(1).expand(folds, units, index.shape[1])
-    return table.gather(2, places).mT
 
 
 def search_cumulative(table: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:

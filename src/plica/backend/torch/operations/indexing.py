@@ -105,6 +105,7 @@ INDEXING: dict[str, Row] = {
     "take_along_axis": Row(
         lambda call: f"{call.tensor(0)}.gather({call.params['axis']}, {indices(call, 1)})", unsigned=Unsigned.MODULAR
     ),
+    "lookup_softmax": Row(lambda call: f"kernels.lookup_softmax({call.tensor(0)}, {indices(call, 1)})"),
     "lookup": Row(lambda call: f"kernels.lookup({call.tensor(0)}, {indices(call, 1)})", unsigned=Unsigned.MODULAR),
     "search_cumulative": Row(
         lambda call: f"kernels.search_cumulative({call.tensor(0)}, {indices(call, 1)}, {call.tensor(2)})"

@@ -1,0 +1,167 @@
+"""Products of joined runs become one operation, which writes each product where it belongs.
+
+`concat(a, b) * concat(c, d)` copies all of both operands, reads the copies, and differentiates through all of it. What
+two joins have in common are runs: neighbours of one array times neighbours of another.
+
+The rule fires where a join along the first axis has no other reader, and parts and product are of one float dtype, and
+of sizes along that axis that are known. It never adds work: there are at most as many products as the joins have parts,
+each entry is multiplied once, and joins, parts that nobody else reads, and the zeros that fill up their derivatives go.
+
+An array is read as a whole where this product reads at least half of it. Otherwise the operands are the parts: the
+derivative of an operand has its whole size, and a source of many small parts would be written once for each.
+
+>>> import plica.numpy as pnp
+>>> from plica.ir.types import spec
+>>> from plica.tracing.trace import trace
+>>> program = trace(lambda x: pnp.concat([x[2:], x[:2]]) * pnp.concat([x[1:3], x[:2]]), spec((4, 3)))
+>>> print(multiply_in_runs(program))
+{ lambda ; x:f32[4,3] . let
+    g:f32[4,3] = multiply_runs[runs=((0,2,0,1,2),(0,0,0,0,2))] x
+  in (g,) }
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import NamedTuple
+
+from plica.ir.program import Equation, Operand, OpRef, Program, Var
+from plica.ops.runs import Run
+from plica.passes.dead_code import eliminate_dead_code
+
+MIN_LENGTH = 8  # on average, of runs: each costs a call
+
+
+class _Part(NamedTuple):
+    """Neighbours along the first axis: where they are a variable of their own, and where they lie in their source."""
+
+    var: Var
+    length: int
+    source: Var
+    size: int
+    start: int
+
+
+def multiply_in_runs(program: Program) -> Program:
+    """The Program with `multiply_runs` for products of joins; nested Programs stay."""
+    made = {var: one for one in program.equations for var in one.outputs}
+    readers: Counter[Operand] = Counter(one for equation in program.equations for one in equation.inputs)
+    readers.update(program.results)
+    joins = {
+        var: [_part(one, made) for one in equation.inputs if isinstance(one, Var)]
+        for var, equation in made.items()
+        if readers[var] == 1 and _is_along_first(equation, "concat")
+    }
+    found = {one: new for one in program.equations if (new := _in_runs(one, joins, made)) is not None}
+    if not found:
+        return program
+    return eliminate_dead_code(replace(program, equations=tuple(found.get(one, one) for one in program.equations)))
+
+
+def _is_along_first(equation: Equation, name: str) -> bool:
+    """Whether it is an operation along the first axis, of operands whose sizes there are known."""
+    if equation.op.name != name:
+        return False
+    dims = [one.type.shape for one in equation.inputs]
+    return equation.params["axis"] % len(dims[0]) == 0 and all(isinstance(one[0], int) for one in dims)
+
+
+def _part(var: Var, made: dict[Var, Equation]) -> _Part:
+    """Of which array a variable shows a part; itself, where it is none."""
+    equation, length = made.get(var), var.type.shape[0]
+    assert isinstance(length, int), "parts of joins have sizes that are known"
+    start = None if equation is None else _start(equation, var)
+    if equation is None or start is None:
+        return _Part(var, length, var, length, 0)
+    source = equation.inputs[0]
+    size = source.type.shape[0]
+    assert isinstance(source, Var), "what is split or sliced is no number"
+    assert isinstance(size, int), "the size of what has a start is known; see _is_along_first"
+    return _Part(var, length, source, size, start)
+
+
+def _start(equation: Equation, var: Var) -> int | None:
+    """Where the result of a split or a slice begins in its source; None of anything else, and where it is not known."""
+    if _is_along_first(equation, "split"):
+        start = sum(equation.params["sizes"][: equation.outputs.index(var)])
+    elif _is_along_first(equation, "slice") and equation.params["step"] == 1:
+        start = equation.params["start"]
+    else:
+        return None
+    return start if isinstance(start, int) else None
+
+
+def _in_runs(equation: Equation, joins: dict[Var, list[_Part]], made: dict[Var, Equation]) -> Equation | None:
+    """The equation that stands for a product of joins; None where it is none, or the rule does not hold."""
+    if equation.op.name != "multiply" or not any(one in joins for one in equation.inputs):
+        return None
+    (result,) = equation.outputs
+    if result.type.dtype.kind != "float" or any(one.type != result.type for one in equation.inputs):
+        return None
+    sides = [joins.get(one) or [_part(one, made)] for one in equation.inputs if isinstance(one, Var)]
+    parts = [part for side in sides for part in side]
+    if any(one.source.type.shape[1:] != result.type.shape[1:] for one in parts):
+        return None  # sizes that are only found equal when it runs
+    whole = _read_whole(parts)
+    arrays = list(dict.fromkeys(_array(one, whole) for one in parts))
+    places = {var: place for place, var in enumerate(arrays)}
+    runs = list(_merged(_common(*([_piece(one, whole, places) for one in side] for side in sides))))
+    if not runs or sum(one.length for one in runs) < MIN_LENGTH * len(runs):
+        return None
+    params = {"runs": tuple(map(tuple, runs))}
+    return Equation(OpRef("multiply_runs"), tuple(arrays), equation.outputs, params, equation.source)
+
+
+def _read_whole(parts: Sequence[_Part]) -> dict[Var, None]:
+    """The sources of which the parts show at least half."""
+    shown: dict[Var, set[int]] = {}
+    for one in parts:
+        shown.setdefault(one.source, set()).update(range(one.start, one.start + one.length))
+    return {one.source: None for one in parts if 2 * len(shown[one.source]) >= one.size}
+
+
+def _array(part: _Part, whole: dict[Var, None]) -> Var:
+    return part.source if part.source in whole else part.var
+
+
+def _piece(part: _Part, whole: dict[Var, None], places: dict[Var, int]) -> tuple[int, int, int]:
+    """The operand that a part is read from, where it begins there, and how long it is."""
+    return places[_array(part, whole)], part.start if part.source in whole else 0, part.length
+
+
+def _common(left: Sequence[tuple[int, int, int]], right: Sequence[tuple[int, int, int]]) -> Iterator[Run]:
+    """What stands opposite each other in two rows of pieces of the same total length."""
+    ends = sorted({*accumulate(length for *_, length in left), *accumulate(length for *_, length in right)} - {0})
+    begin = 0
+    for end in ends:
+        yield Run(*_at(left, begin), *_at(right, begin), end - begin)
+        begin = end
+
+
+def _at(pieces: Sequence[tuple[int, int, int]], place: int) -> tuple[int, int]:
+    """The operand, and the place in it, of a place in pieces that follow one another."""
+    for array, start, length in pieces:
+        if place < length:
+            return array, start + place
+        place -= length
+    raise AssertionError("places are smaller than the pieces are together, since both sides are as long")
+
+
+def _merged(runs: Iterable[Run]) -> Iterator[Run]:
+    """The runs, those that go on where the one before ended as one."""
+    last: Run | None = None
+    for one in runs:
+        if last is not None and one[:-1] == (
+            last.left,
+            last.left_start + last.length,
+            last.right,
+            last.right_start + last.length,
+        ):
+            last = last._replace(length=last.length + one.length)
+            continue
+        if last is not None:
+            yield last
+        last = one
+    if last is not None:
+        yield last
