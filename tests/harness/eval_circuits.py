@@ -16,7 +16,7 @@ from plica.templates.data_modalities import image_data
 X = torch.arange(18).reshape(2, 9) % 5
 
 
-def image(units: int = 4, side: int = 3, sum_product: str = "cp-t") -> Circuit:
+def image(units: int = 4, side: int = 3) -> Circuit:
     """The circuit of small images of five colours."""
     return image_data(
         (1, side, side),
@@ -24,7 +24,7 @@ def image(units: int = 4, side: int = 3, sum_product: str = "cp-t") -> Circuit:
         input_layer="categorical",
         num_values=5,
         num_input_units=units,
-        sum_product_layer=sum_product,
+        sum_product_layer="cp-t",
         num_sum_units=units,
     )
 

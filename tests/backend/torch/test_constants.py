@@ -87,16 +87,6 @@ def test_rows_that_underflow_take_the_way_out(dtype, way, monkeypatch) -> None:
         assert torch.equal(circuit(x), expected)
 
 
-def test_cores_lie_in_memory_with_their_sums_last() -> None:
-    circuit = TorchCompiler("sum-product").compile(image(sum_product="tucker")).eval()
-    with torch.no_grad():
-        circuit(X)
-    (program,) = circuit.constants._programs.values()
-    cores = [one for one in program.values() if one.ndim == 4 and one.shape[1] > 1]
-    assert cores
-    assert all(one.movedim(1, -1).is_contiguous() for one in cores)
-
-
 # Gradients
 
 

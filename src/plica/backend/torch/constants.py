@@ -103,7 +103,7 @@ class _FoldedProgram:
         split, self.report = folding.split, folding.report
         self.entry = split.entry
         self._run = emit(split.entry, "folded", reuses=True)
-        self._transposed = dict(_transposed(split.entry))
+        self._transposed = dict.fromkeys(_transposed(split.entry))
         self._escaping = escaping(split.entry, split.kept)
         self._behind = {
             var.name: one.digest if isinstance(one, Constant) else places[one]
@@ -139,7 +139,7 @@ class _FoldedProgram:
         def make(component: Component, given: Mapping[str, Any]) -> list[Tensor]:
             made = component.runner(leaves, *(given[var.name] for var in component.program.arguments))
             rows = zip(component.makes, made if isinstance(made, tuple) else (made,), strict=True)
-            return [_own(one, watch, self._transposed.get(name)) for name, one in rows]
+            return [_own(one, watch, name in self._transposed) for name, one in rows]
 
         def pins(name: str) -> Sequence[Tensor]:
             place = self._behind[name]
@@ -167,26 +167,25 @@ class _FoldedProgram:
         self._epoch = None
 
 
-def _own(value: Tensor, watch: Watch, last: int | None) -> Tensor:
+def _own(value: Tensor, watch: Watch, is_transposed: bool) -> Tensor:
     """A value in memory of its own and in the order of its reading, unless that is the memory of a tensor."""
     storage = value.untyped_storage()
     found = value.detach()
     if storage.data_ptr() in (one.untyped_storage().data_ptr() for one in watch.tensors):
         return found
-    found = found.contiguous() if last is None else found.movedim(last, -1).contiguous().movedim(-1, last)
+    found = found.mT.contiguous().mT if is_transposed else found.contiguous()
     return found if found.untyped_storage().nbytes() == found.nbytes else found.clone()
 
 
-def _transposed(entry: Program) -> Iterator[tuple[str, int]]:
-    """The names of what a Program reads best with another axis the last in memory, and that axis."""
+def _transposed(entry: Program) -> Iterator[str]:
+    """The names of what a Program reads with its last two axes the other way round."""
     for equation in entry.equations:
         row = ROWS.get(equation.op.name)
-        found = None if row is None else row.transposed(equation)
-        if found is not None:
-            place, axis = found
+        place = None if row is None else row.transposed(equation)
+        if place is not None:
             operand = equation.inputs[place]
             if isinstance(operand, Var):
-                yield operand.name, axis
+                yield operand.name
 
 
 @final

@@ -67,13 +67,13 @@ class Row:
         unsigned: How it takes unsigned integers of 16, 32 and 64 bits; None where torch's function takes them, or
             refuses them itself.
         over: For some operands from the first on, its text where the result is written over that operand.
-        transposed: The place of an operand, and which axis of it is best the last in memory; None where there is none.
+        transposed: The place of the operand whose last two axes are read the other way round, None where there is none.
     """
 
     text: Text
     host: str | None = None
     unsigned: Unsigned | None = None
-    transposed: Callable[[Equation], tuple[int, int] | None] = lambda equation: None  # noqa: ARG005
+    transposed: Callable[[Equation], int | None] = lambda equation: None  # noqa: ARG005
     over: Sequence[str] = ()
 
 

@@ -18,17 +18,9 @@ def _weight_of_einsum(equation: Equation) -> int | None:
     return len(others) if is_product else None
 
 
-def _transposed_of_einsum(equation: Equation) -> tuple[int, int] | None:
-    """The weight or the core, and its sums: a product of few rows reads it in order when they come last."""
-    if is_tucker(equation.params["equation"]):
-        return 1, 1
-    place = _weight_of_einsum(equation)
-    return None if place is None else (place, -2)
-
-
-def _transposed_of_logs(equation: Equation) -> tuple[int, int]:
-    """The weight, after which what its logarithms are computed from may stand, and its sums."""
-    return len(equation.inputs) - (1 if equation.params.get("logs") is None else 2), -2
+def _weight_of_logs(equation: Equation) -> int:
+    """The place of the weight, after which what its logarithms are computed from may stand."""
+    return len(equation.inputs) - (1 if equation.params.get("logs") is None else 2)
 
 
 def _einsum(call: Call) -> str:
@@ -85,10 +77,10 @@ def _kernel(name: str, *params: str) -> Text:
 LINALG: dict[str, Row] = {
     "matmul": Row(function("torch.matmul"), unsigned=Unsigned.MODULAR),
     "log_matmul_exp": Row(
-        lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})", transposed=_transposed_of_logs
+        lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})", transposed=_weight_of_logs
     ),
-    "einsum": Row(_einsum, unsigned=Unsigned.MODULAR, transposed=_transposed_of_einsum),
-    "log_einsum_exp": Row(_log_einsum_exp, transposed=_transposed_of_einsum),
+    "einsum": Row(_einsum, unsigned=Unsigned.MODULAR, transposed=_weight_of_einsum),
+    "log_einsum_exp": Row(_log_einsum_exp, transposed=_weight_of_einsum),
     "cross": Row(_kernel("cross", "axis"), unsigned=Unsigned.MODULAR),
     "diagonal": Row(lambda call: f"torch.diagonal({call.tensor(0)}, {call.params['offset']}, -2, -1)"),
     "vector_norm": Row(_vector_norm),
