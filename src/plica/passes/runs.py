@@ -3,9 +3,10 @@
 `concat(a, b) * concat(c, d)` copies all of both operands, reads the copies, and differentiates through all of it. What
 two joins have in common are runs: neighbours of one array times neighbours of another.
 
-The rule fires where a join along the first axis has no other reader, and parts and product are of one float dtype, and
-of sizes along that axis that are known. It never adds work: there are at most as many products as the joins have parts,
-each entry is multiplied once, and joins, parts that nobody else reads, and the zeros that fill up their derivatives go.
+The rule fires where a join along the first axis has no other reader, where parts and product are of one float dtype and
+of known sizes along that axis, and where runs are eight entries long or more on average. It never adds work: there are
+at most as many products as the joins have parts, each entry is multiplied once, and joins, parts that nobody else
+reads, and the zeros that fill up their derivatives go.
 
 An array is read as a whole where this product reads at least half of it. Otherwise the operands are the parts: the
 derivative of an operand has its whole size, and a source of many small parts would be written once for each.
@@ -13,10 +14,10 @@ derivative of an operand has its whole size, and a source of many small parts wo
 >>> import plica.numpy as pnp
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
->>> program = trace(lambda x: pnp.concat([x[2:], x[:2]]) * pnp.concat([x[1:3], x[:2]]), spec((4, 3)))
+>>> program = trace(lambda x: pnp.concat([x[8:], x[:8]]) * pnp.concat([x[4:12], x[:8]]), spec((16, 3)))
 >>> print(multiply_in_runs(program))
-{ lambda ; x:f32[4,3] . let
-    g:f32[4,3] = multiply_runs[runs=((0,2,0,1,2),(0,0,0,0,2))] x
+{ lambda ; x:f32[16,3] . let
+    g:f32[16,3] = multiply_runs[runs=((0,8,0,4,8),(0,0,0,0,8))] x
   in (g,) }
 """
 
