@@ -73,6 +73,19 @@ def test_images_are_proven_by_their_weights(sum_product, graph, dtype) -> None:
         assert operations(circuit, X) == 0
 
 
+@pytest.mark.parametrize("sum_product", ["cp", "tucker"])
+def test_results_are_tensors_of_which_derivatives_can_be_asked(sum_product) -> None:
+    circuit = TorchCompiler().compile(pixels(sum_product, "quad-graph")).eval()
+    with torch.no_grad():
+        result = circuit(X)
+    assert is_proven(circuit)
+    assert not result.is_inference()
+    scale = torch.ones((), requires_grad=True)
+    (result.add_(1.0) * scale).sum().backward()
+    (circuit.train()(X).sum() * scale).backward()  # nor did the call leave others behind
+    assert scale.grad is not None
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("bounded_from", [0, 10**12])
 def test_circuits_compute_in_their_own_dtype_under_autocast(bounded_from, dtype, monkeypatch) -> None:
