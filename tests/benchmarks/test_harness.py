@@ -13,8 +13,17 @@ def test_every_round_times_every_contender_and_the_control_once() -> None:
     contenders = {name: lambda name=name: calls.append(name) for name in "ab"}
     samples = measure(contenders, Settings(rounds=4, warmup=0, seconds=0))
     assert {name: len(times) for name, times in samples.items()} == {"a": 4, "b": 4, "a (again)": 4}
-    assert [sorted(calls[start : start + 3]) for start in range(0, 12, 3)] == [["a", "a", "b"]] * 4
-    assert len({tuple(calls[start : start + 3]) for start in range(0, 12, 3)}) > 1
+    untimed, timed = calls[::2], calls[1::2]
+    assert untimed == timed
+    assert [sorted(timed[start : start + 3]) for start in range(0, 12, 3)] == [["a", "a", "b"]] * 4
+
+
+def test_each_contender_is_at_each_place_equally_often() -> None:
+    orders = harness._orders(["a", "b", "c"])
+    drawn = [tuple(next(orders)) for _ in range(30)]
+    for start in range(0, 30, 3):
+        assert {tuple(sorted(names)) for names in zip(*drawn[start : start + 3], strict=True)} == {("a", "b", "c")}
+    assert len(set(drawn)) > 3
 
 
 def test_ratios_are_taken_within_a_round(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,13 @@ def _trained(weight):
     module.eval()
 
 
+def _evaluated_again(weight):
+    module = torch.nn.Module()
+    module.weight, module.training = weight, False  # as after a call before the function's
+    weight.data.mul_(2.0)
+    module.eval()
+
+
 def _swapped(weight):
     torch.utils.swap_tensors(weight, torch.nn.Parameter(_large(1)))
 
@@ -114,6 +121,7 @@ WRITES = {
     "to": _there_and_back,
     "load_state_dict": _loaded,
     "train": _trained,
+    "eval again": _evaluated_again,
     "foreach": lambda weight: torch._foreach_mul_([weight.detach()], 2.0),
 }
 

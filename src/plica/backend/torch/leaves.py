@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from plica.backend.torch.sources import doubt
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.program import Program
 from plica.lower.leaves import Constant, Leaf
@@ -51,12 +50,6 @@ class Leaves(nn.Module):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._go(fn(torch.empty(0, device=self.device)).device)
         _publish(self)
-        return self
-
-    def train(self, mode: bool = True) -> Leaves:
-        """Set the mode; whoever computed something from the tensors makes sure that they are as they were."""
-        super().train(mode)
-        doubt((*self.parameters(), *self.buffers()))
         return self
 
     def tensors(self) -> list[Tensor] | None:

@@ -94,20 +94,11 @@ def _stepped(optimizer: Optimizer, *_: object) -> None:
 register_optimizer_step_post_hook(_stepped)
 
 
-def _noticed(train: Callable[..., Any]) -> Callable[..., Any]:
-    """`Module.train`, which `eval` calls too and which runs for each module in a tree; torch has no hook for it."""
-
-    @wraps(train)
-    def noticed(self: Module, mode: bool = True) -> Any:
-        if self.training != mode:
-            doubt((*self._parameters.values(), *self._buffers.values()))
-        return train(self, mode)
-
-    return noticed
-
-
 def _told(method: Callable[..., Any], is_whole: bool) -> Callable[..., Any]:
-    """A method that goes through the tensors of a module, or of all modules in it, and may have written to them."""
+    """A method after which the tensors of a module, or of all modules in it, may have been written to.
+
+    `train`, which `eval` calls too, and `_apply` run for each module in a tree; torch has no hook for any of them.
+    """
 
     @wraps(method)
     def told(self: Module, *args: Any, **kwargs: Any) -> Any:
@@ -119,7 +110,7 @@ def _told(method: Callable[..., Any], is_whole: bool) -> Callable[..., Any]:
     return told
 
 
-Module.train = _noticed(Module.train)  # type: ignore[method-assign]
+Module.train = _told(Module.train, is_whole=False)  # type: ignore[method-assign]
 Module._apply = _told(Module._apply, is_whole=False)  # type: ignore[method-assign]
 Module.load_state_dict = _told(Module.load_state_dict, is_whole=True)  # type: ignore[method-assign]
 

@@ -90,7 +90,7 @@ class Watch:
     def states(self) -> list[Hashable]:
         """For each tensor what differs once it has changed, or is another one.
 
-        Whether a large tensor was written to while it was in doubt its entries tell. So a change of mode costs a look
+        Whether a large tensor was written to while it was in doubt its entries tell. So a call of `eval()` costs a look
         at them; only on the CPU, as other devices would wait.
         """
         found = self._known
