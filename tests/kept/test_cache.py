@@ -8,9 +8,11 @@ import torch
 
 import plica
 import plica.numpy as pnp
+from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.sources import is_same, state_of
-from plica.kept.cache import SHARED, Buffers
+from plica.ir.dtypes import DType
+from plica.kept.cache import SHARED, Buffers, CachedBuffer
 
 PROGRAM = plica.trace(
     lambda x, v, w: x @ pnp.softmax(v) + x @ pnp.tanh(w), plica.spec(("b", 4)), plica.spec((4, 4)), plica.spec((4, 4))
@@ -48,6 +50,25 @@ def test_what_saves_the_least_work_for_each_byte_is_evicted_first() -> None:
     assert cache.num_bytes == 90
     assert cache.num_evictions == 1
     assert len(cache) == 2
+
+
+def test_kept_arrays_are_listed_with_shapes_and_strides() -> None:
+    cache = plica.FoldCache()
+    values = (np.zeros((2, 3), "float32").T, torch.zeros(2, 3, dtype=torch.bfloat16).mT, 3)
+    packed = PackedArray.of(np.zeros((2, 3), DType.INT4.numpy))
+    one, other = Buffers(values, (), 1), Buffers((packed,), (), 1)
+    cache.get("one", lambda: one)
+    cache.get("other", lambda: other)
+    assert cache.buffers == {
+        one.index: (
+            CachedBuffer((3, 2), (1, 3), "float32", 24),
+            CachedBuffer((3, 2), (1, 3), "bfloat16", 12),
+            CachedBuffer((), (), "int", 0),
+        ),
+        other.index: (CachedBuffer((2, 3), (3, 1), "int4", packed.nbytes),),
+    }
+    one.values = None
+    assert list(cache.buffers) == [other.index]
 
 
 def test_what_was_not_used_for_the_longest_goes_in_the_end_whatever_it_cost() -> None:

@@ -9,11 +9,48 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, count
+from operator import mul
 from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
 from plica.passes.constants.policy import check_limit
+
+_INDICES = count()
+
+
+@dataclass(frozen=True, slots=True)
+class CachedBuffer:
+    """What is said of one kept array; numbers have no axes.
+
+    Args:
+        shape: Its sizes.
+        strides: Steps from one entry to the next along each axis, in entries.
+        dtype: The name of its dtype.
+        num_bytes: Its bytes.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    num_bytes: int
+
+    @staticmethod
+    def of(value: Any) -> CachedBuffer:
+        """What is said of an array of numpy or torch, of one that is packed, or of a number."""
+        shape = tuple(map(int, getattr(value, "shape", ())))
+        dtype = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
+        return CachedBuffer(shape, _strides(value, shape), dtype, getattr(value, "nbytes", 0))
+
+
+def _strides(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if callable(getattr(value, "stride", None)):  # torch
+        return tuple(value.stride())
+    if hasattr(value, "strides"):
+        return tuple(one // value.itemsize for one in value.strides)
+    return tuple(accumulate(shape[:0:-1], mul, initial=1))[::-1] if shape else ()
 
 
 class Buffers:
@@ -26,16 +63,17 @@ class Buffers:
 
     Attributes:
         values: The values; None once they were evicted.
+        index: Its place among all that were made.
         num_bytes: Their bytes.
         rank: What is evicted first has the least.
     """
 
-    __slots__ = ("__weakref__", "_sources", "num_bytes", "rank", "values", "work")
+    __slots__ = ("__weakref__", "_sources", "index", "num_bytes", "rank", "values", "work")
 
     def __init__(self, values: Sequence[Any], sources: Sequence[Any], work: int) -> None:
         self.values: Sequence[Any] | None = tuple(values)
         self.num_bytes = sum(getattr(one, "nbytes", 0) for one in values)
-        self.work, self.rank = work, 0.0
+        self.index, self.work, self.rank = next(_INDICES), work, 0.0
         self._sources = tuple(sources)
 
 
@@ -77,6 +115,12 @@ class FoldCache:
     def num_bytes(self) -> int:
         """The bytes of all values that are kept."""
         return sum(one.num_bytes for one in self._kept())
+
+    @property
+    def buffers(self) -> dict[int, tuple[CachedBuffer, ...]]:
+        """What is said of the arrays that are kept, by the index of what they were made as; in that order."""
+        kept = sorted(self._kept(), key=lambda one: one.index)
+        return {one.index: tuple(map(CachedBuffer.of, one.values or ())) for one in kept}
 
     def get(
         self, key: Hashable | None, fold: Callable[[], Buffers], is_current: Callable[[], bool] = lambda: True
