@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from plica.symbolic.domains import Domain, finite
+from plica.symbolic.layers import states
 from plica.symbolic.layers.base import (
     InputLayer,
     assign,
@@ -157,6 +158,20 @@ def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
     return xp.expand_dims(xp.argmax(_table(layer, params).log(xp), axis=-1), axis=-1)  # (F, K, 1)
 
 
+def _mean(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
+    return states.mean(xp, _table(layer, params))
+
+
+def _variance(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
+    return states.variance(xp, _table(layer, params))
+
+
+def _interval(
+    xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params, low: Array, high: Array
+) -> Value:
+    return states.interval(xp, semiring, _table(layer, params), low, high)
+
+
 def _categories(num_values: int) -> dict[str, int]:
     """The settings for data of some number of values."""
     return {"num_categories": num_values}
@@ -169,6 +184,9 @@ ROW = InputRow(
     sample=_sample,
     maximum=_maximum,
     mode=_mode,
+    mean=_mean,
+    variance=_variance,
+    interval=_interval,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
     distribution=Distribution("categorical", CategoricalLayer, ("logits", "probs"), _categories),
 )

@@ -149,6 +149,23 @@ def _mode(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa
     return xp.expand_dims(params["mean"], axis=-1)  # (F, K, 1)
 
 
+def _mean(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(params["mean"], axis=-1)
+
+
+def _variance(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(xp.square(params["stddev"]), axis=-1)
+
+
+def _interval(
+    xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, low: Array, high: Array
+) -> Value:
+    mean, stddev = (xp.expand_dims(params[name], axis=1) for name in ("mean", "stddev"))
+    below, above = (xp.erf((end - mean) / (stddev * math.sqrt(2.0))) for end in (low, high))
+    share = semiring.from_linear(xp, xp.clip(0.5 * (above - below), 0.0, 1.0))
+    return semiring.product(xp, share, _marginal(xp, semiring, layer, params))
+
+
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
     """Densities spread like their column, learned in units of its spread whatever its scale."""
 
@@ -175,5 +192,8 @@ ROW = InputRow(
     sample=_sample,
     mode=_mode,
     maximum=_maximum,
+    mean=_mean,
+    variance=_variance,
+    interval=_interval,
     distribution=Distribution("gaussian", GaussianLayer, ("mean", "stddev"), fitted=_fitted),
 )
