@@ -71,6 +71,15 @@ def test_parameters_as_asked() -> None:
     assert isinstance(weight.leaves[0].config["initializer"], UniformInitializer)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (3, 5, 6), (1, 16, 4), (1, 28, 28)])
+def test_poon_domingos_goes_down_to_pixels_with_few_nodes(shape: tuple[int, int, int]) -> None:
+    channels, height, width = shape
+    graph = IMAGE_REGION_GRAPHS["poon-domingos"](shape)
+    pixels = [list(range(place, channels * height * width, height * width)) for place in range(height * width)]
+    assert sorted(list(region.scope) for region in graph.inputs) == pixels
+    assert len(graph.nodes) < 13 * height * width
+
+
 def test_random_binary_trees_are_deterministic() -> None:
     first, again = (image_data((1, 4, 4), "random-binary-tree", **SMALL) for _ in range(2))
     assert [first.layer_scope(x) for x in first.layers] == [again.layer_scope(x) for x in again.layers]
