@@ -24,6 +24,7 @@ Array: TypeAlias = NDArray[Any]
 _DENSE_STATES = 16  # up to here, products of matrices of zeros and ones count faster than a walk through the rows
 _CELLS_AT_ONCE = 2**18  # of joint counts, and numbers of a table that fit into a processor's cache
 _ROWS_AT_ONCE = 4096
+_DECIMALS = 12  # beyond them is what rounding left: pairs that say equally much are equal, in whatever order one adds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +122,7 @@ def discrete_mutual_information(codes: Codes, *, pseudocount: float = 0.0, chunk
     compact, width = _compact(codes.values)
     measure = _dense if width <= _DENSE_STATES else _sparse
     found = measure(compact, width, codes.num_states.astype(np.float64), float(pseudocount), chunk_size)
-    return np.maximum(np.maximum(found, found.T), 0.0)
+    return np.maximum(np.maximum(found, found.T).round(_DECIMALS), 0.0)
 
 
 def gaussian_mutual_information(name: str, data: Any) -> Array:
