@@ -2,8 +2,8 @@
 
 Each variable has a hidden state, which depends on that of its parent. The trees in `trees.json` join the variables of
 public binary data sets that say most of each other. They were computed by `python -m benchmarks.trees FOLDER` from
-`debd_NAME.npz` there, with the rows to train on as bits packed along axis 1; nothing else needs the data. Two columns of
-accidents are equal, so that several trees are as good: the command now gives another one than the file holds.
+`debd_NAME.npz` there, with the rows to train on as bits packed along axis 1; nothing else needs the data. In accidents
+two columns are equal, so that several trees are as good: the command now gives another one than the file holds.
 
 >>> TreeSpec("plants", 4).build()
 Circuit(187 layers, 69 variables, 1 output(s) of 1 unit(s))
