@@ -51,7 +51,7 @@ def main():
         paths = [Path(folder) / f"debd_{name}.npz" for name in NAMES]
         sets, settings = [from_path(path) for path in paths if path.exists()], {}
     else:
-        sets, settings = [black_and_white()], {"latents": 16, "epochs": 5}
+        sets, settings = [black_and_white()], {"latents": 16, "epochs": 4}
     print("mean log-likelihood of the test rows, in nats")
     print("data set        variables   each alone   hidden tree   seconds")
     for data in sets:

@@ -56,7 +56,7 @@ def inputs_by_variable(circuit):
     return sorted(circuit.input_layers, key=lambda layer: list(layer.scope))
 
 
-def subtree(tree: list[int], variable: int) -> plica.Scope:
+def subtree(tree, variable: int) -> plica.Scope:
     below = [variable]
     for one in below:
         below += [v for v, before in enumerate(tree) if before == one]

@@ -52,7 +52,8 @@ def test_the_leaves_of_any_choice_of_partitions_cover_the_variables_once(make) -
     graph: RegionGraph = make()
     rng = np.random.default_rng(0)
     for _ in range(3):
-        todo, leaves = list(graph.outputs), []
+        todo: list[RegionNode] = list(graph.outputs)
+        leaves: list[int] = []
         while todo:
             region = todo.pop()
             ways = graph.region_inputs(region)
