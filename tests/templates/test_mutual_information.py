@@ -151,6 +151,8 @@ def test_equal_values_share_a_bin_and_frequent_ones_have_their_own(counts: tuple
         (lambda: Codes.of_states("f", [[np.inf]]), InputError, "row 0, column 0 holds inf"),
         (lambda: Codes.of_states("f", [0, 1]), ShapeError, r"f: expected data of shape \(rows, variables\).* \(2,\)"),
         (lambda: Codes.of_states("f", np.zeros((0, 3))), ShapeError, r"at least one of each; found \(0, 3\)"),
+        (lambda: Codes.of_states("f", [["a", "b"]]), InputError, "f: the data is no table of numbers .*'a'"),
+        (lambda: Codes.of_states("f", [[1, 2], [3]]), InputError, "f: the data is no table of numbers"),
         (lambda: Codes.of_bins("f", [[0.5]], 0), InputError, "f: num_bins must be at least 1, found 0"),
         (lambda: gaussian_mutual_information("f", [[np.inf]]), InputError, "f: the data holds infinite values"),
         (

@@ -94,8 +94,12 @@ def table(name: str, data: Any) -> Array:
 
     Raises:
         ShapeError: It has another shape, or no rows or columns.
+        InputError: It holds other things than numbers.
     """
-    rows = np.asarray(data, dtype=np.float64)
+    try:
+        rows = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: the data is no table of numbers ({error}); encode other values first") from error
     if rows.ndim != 2 or 0 in rows.shape:
         raise ShapeError(f"{name}: expected data of shape (rows, variables), at least one of each; found {rows.shape}")
     return rows

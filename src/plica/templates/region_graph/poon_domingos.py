@@ -42,13 +42,14 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
 
     Source: Poon and Domingos, "Sum-Product Networks: A New Deep Architecture", UAI 2011, section 4.
     """
-    if not shape or any(size < 1 for size in shape):
-        raise ShapeError(f"PoonDomingos: expected a shape such as (channels, height, width), found {tuple(shape)}")
+    sizes = tuple(shape)
+    if not sizes or any(size < 1 for size in sizes):
+        raise ShapeError(f"PoonDomingos: expected a shape such as (channels, height, width), found {sizes}")
     if max_depth is not None and max_depth < 1:
         raise InputError(
             f"PoonDomingos: max_depth must be at least 1, found {max_depth}; leave it out to split to the end"
         )
-    channels, grid = (shape[0], tuple(shape[1:])) if len(shape) > 2 else (1, tuple(shape))
+    channels, grid = (sizes[0], sizes[1:]) if len(sizes) > 2 else (1, sizes)
     resolutions = [_cuts(entry, grid) for entry in (delta if isinstance(delta, Sequence) else [delta])]
     if not resolutions:
         raise InputError("PoonDomingos: delta is an empty list; give at least one distance between cuts")
