@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import runpy
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -318,3 +319,27 @@ def test_training_lowers_the_error(serving: ModuleType) -> None:
     before = loss()
     serving.train(parameters, x, y, steps=20)
     assert loss() < 0.7 * before
+
+
+# Hidden trees
+
+
+def test_hidden_trees_of_a_folder_of_binary_sets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(2, size=(500, 6))
+    rows[:, 3:] = rows[:, :3] ^ (rng.random((500, 3)) < 0.1)
+    parts = dict(zip(("train", "valid", "test"), np.split(rows.astype("uint8"), (300, 400)), strict=True))
+    packed: dict[str, Any] = {name: np.packbits(part, axis=1) for name, part in parts.items()}
+    np.savez(tmp_path / "debd_dna.npz", num_variables=6, **packed)
+    monkeypatch.setenv("PLICA_DATA", str(tmp_path))
+    example = load("hidden_trees")
+    train = partial(example.train, latents=4, epochs=20, batch=50)
+    monkeypatch.setattr(example, "train", train)
+    example.main()
+    name, variables, alone, tree, _ = capsys.readouterr().out.splitlines()[2].split()
+    assert (name, variables) == ("debd_dna", "6")
+    assert float(alone) == pytest.approx(6 * np.log(0.5), abs=0.05)
+    noise = 0.1 * np.log(0.1) + 0.9 * np.log(0.9)
+    assert float(tree) == pytest.approx(3 * (np.log(0.5) + noise), abs=0.15)
