@@ -59,8 +59,8 @@ def hmm(
     """A hidden Markov model: a chain of latent states, each of which emits one variable.
 
     The circuit follows the chain from its end: `b_t[i] = e_t[i] * sum over j of A_t[i, j] b_{t+1}[j]`. Unit i of the
-    input layer `e_t` is the distribution of the variable of step t in state i; row i of `A_t` holds the probabilities of
-    the next state after i. The last sum layer weighs `b_0` with the probabilities of the first state.
+    input layer `e_t` is the distribution of the variable of step t in state i; row i of `A_t` says how probable each
+    next state is after i. The last sum layer weighs `b_0` with the probabilities of the first state.
 
     Args:
         ordering: The variables in the order of the steps: a permutation of 0..n-1.
@@ -78,7 +78,7 @@ def hmm(
     Source: Rabiner, "A tutorial on hidden Markov models", 1989, equations 24 and 25 (the backward procedure).
     """
     steps = list(ordering)
-    if not steps or sorted(steps) != list(range(len(steps))):
+    if not steps or set(steps) != set(range(len(steps))):
         raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {_shown(steps)}")
     emit = input_factory(input_layer, input_layer_kwargs, input_params)
     weights, _ = sum_weight_factories(weight_param, use_mixing_weights=False)
