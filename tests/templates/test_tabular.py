@@ -16,8 +16,9 @@ from plica.templates.tabular import TABULAR_REGION_GRAPHS
 from tests.harness.oracle import Oracle, all_states, numbers
 
 SMALL: dict[str, Any] = {"num_input_units": 2, "sum_product_layer": "cp", "num_sum_units": 3}
-COIN, REAL = {"name": "categorical", "args": {"num_categories": 2}}, {"name": "gaussian"}
-DIE = {"name": "categorical", "args": {"num_categories": 6}}
+COIN: dict[str, Any] = {"name": "categorical", "args": {"num_categories": 2}}
+REAL: dict[str, Any] = {"name": "gaussian"}
+DIE: dict[str, Any] = {"name": "categorical", "args": {"num_categories": 6}}
 GRAPHS = sorted(TABULAR_REGION_GRAPHS)
 
 
