@@ -80,11 +80,6 @@ def test_random_binary_trees_are_deterministic() -> None:
     ("settings", "error", "message"),
     [
         ({"image_shape": (28,)}, ShapeError, r"image_data: expected an image shape .* found \(28,\)"),
-        (
-            {"region_graph": "poon-domingos"},
-            UnsupportedError,
-            "'poon-domingos' is not available yet; use one of quad-tree-2, quad-tree-4, quad-graph, random-binary-tree",
-        ),
         ({"region_graph": "quad"}, InputError, "unknown region graph 'quad'; expected one of quad-tree-2"),
         (
             {"input_layer": "binomial"},
