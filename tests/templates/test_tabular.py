@@ -12,6 +12,7 @@ from plica.symbolic.layers import DISTRIBUTIONS, CategoricalLayer, GaussianLayer
 from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter, normal
 from plica.templates.data_modalities import tabular_data
 from plica.templates.parameterization import Parameterization
+from plica.templates.region_graph import RandomBinaryTree
 from plica.templates.tabular import TABULAR_REGION_GRAPHS
 from tests.harness.oracle import Oracle, all_states, numbers
 
@@ -29,6 +30,13 @@ def table(rows: int = 40, seed: int = 0) -> np.ndarray:
     return np.stack(data, axis=1)
 
 
+def columns(region_graph: str, number: int) -> dict[str, Any]:
+    """How many columns there are, told as the region graph needs it."""
+    if region_graph == "chow-liu-tree":
+        return {"data": np.random.default_rng(1).integers(2, size=(30, number))}
+    return {"num_features": number}
+
+
 def total(circuit: Any, columns: int) -> float:
     compiled = plica.compile(circuit, dtype=torch.float64)
     return compiled(torch.full((1, columns), float("nan"), dtype=torch.float64)).exp().item()
@@ -39,7 +47,7 @@ def total(circuit: Any, columns: int) -> float:
 @pytest.mark.parametrize("layers", [COIN, REAL, [COIN, REAL, DIE, REAL, COIN]], ids=["coin", "real", "mixed"])
 def test_every_choice_by_name_sums_to_one(region_graph: str, sum_product: str, layers: Any) -> None:
     circuit = tabular_data(
-        region_graph, num_features=5, input_layers=layers, **{**SMALL, "sum_product_layer": sum_product}
+        region_graph, input_layers=layers, **columns(region_graph, 5), **{**SMALL, "sum_product_layer": sum_product}
     )
     assert list(circuit.scope) == list(range(5))
     assert circuit.is_smooth
@@ -51,7 +59,7 @@ def test_every_choice_by_name_sums_to_one(region_graph: str, sum_product: str, l
 @pytest.mark.parametrize("region_graph", GRAPHS)
 def test_mixed_states_against_enumeration(region_graph: str) -> None:
     layers = [{"name": "categorical", "args": {"num_categories": count}} for count in (2, 3, 4, 2)]
-    circuit = tabular_data(region_graph, num_features=4, input_layers=layers, num_classes=3, **SMALL)
+    circuit = tabular_data(region_graph, input_layers=layers, num_classes=3, **columns(region_graph, 4), **SMALL)
     compiled = plica.compile(circuit, dtype=torch.float64)
     states = all_states(circuit)
     assert states.shape == (48, 4)
@@ -128,11 +136,31 @@ def test_densities_start_where_the_data_lies() -> None:
     assert scores["described"] < -100
 
 
-def test_without_mixing_weights_sums_are_dense() -> None:
-    from plica.templates.region_graph import RandomBinaryTree
+def related(kind: str, rows: int = 300) -> np.ndarray:
+    """Columns 0 and 3 say much of each other, and so do 1 and 2."""
+    generator = np.random.default_rng(0)
+    first, second = generator.normal(size=(2, rows, 1))
+    pair, other = (one + 0.3 * generator.normal(size=(rows, 2)) for one in (first, second))
+    real = np.stack([pair[:, 0], other[:, 0], other[:, 1], pair[:, 1]], axis=1)
+    counted = (real > 0).astype(float)
+    return {"counted": counted, "real": real, "mixed": np.where([True, False, True, False], counted, real)}[kind]
 
+
+@pytest.mark.parametrize(("kind", "layers"), [("counted", COIN), ("real", REAL), ("mixed", [COIN, REAL, COIN, REAL])])
+def test_a_chow_liu_tree_keeps_columns_together_that_say_much_of_each_other(kind: str, layers: Any) -> None:
+    data = related(kind)
+    data[5, 2] = np.nan
+    circuit = tabular_data("chow-liu-tree", data=data, input_layers=layers, **SMALL)
+    scopes = {frozenset(circuit.layer_scope(layer)) for layer in circuit.product_layers}
+    pairs = {frozenset([0, 3]), frozenset([1, 2])}
+    # a chain 0 - 3 - 1 - 2 or the like, rooted at its centre: one pair is a branch of its own
+    assert scopes & pairs
+    assert not any(len(scope) == 2 and scope not in pairs for scope in scopes)
+
+
+def test_without_mixing_weights_sums_are_dense() -> None:
     settings = {"num_features": 4, "input_layers": COIN, **SMALL, "sum_product_layer": "cp-t"}
-    TABULAR_REGION_GRAPHS["two-trees"] = lambda columns: RandomBinaryTree(columns, num_repetitions=2)
+    TABULAR_REGION_GRAPHS["two-trees"] = lambda table: RandomBinaryTree(len(table.domains), num_repetitions=2)
     try:
         for mixes in (True, False):
             circuit = tabular_data("two-trees", use_mixing_weights=mixes, num_classes=2, **settings)
@@ -160,6 +188,7 @@ def test_what_the_caller_passes_is_never_changed() -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
+        ({"region_graph": "chow-liu-tree"}, InputError, "a chow-liu-tree is made from data; pass data"),
         ({"num_features": None}, InputError, "pass num_features, the number of columns, or data"),
         ({"data": table(), "num_features": 4}, ShapeError, "expected 4 columns .num_features., found 3 in the data"),
         (

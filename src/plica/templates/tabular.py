@@ -8,13 +8,15 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import InputError, ShapeError, UnsupportedError
+from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer
 from plica.symbolic.scope import Scope
 from plica.templates.inputs import input_factory
@@ -23,16 +25,42 @@ from plica.templates.parameterization import (
     Parameterization,
     sum_weight_factories,
 )
-from plica.templates.region_graph import FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
+from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
 
 InputSetting: TypeAlias = Mapping[str, Any]
 
-TABULAR_REGION_GRAPHS: dict[str, Callable[[int], RegionGraph]] = {
-    "random-binary-tree": RandomBinaryTree,
-    "linear-tree": LinearTree,
-    "fully-factorized": FullyFactorized,
+_BINS = 8  # of a column, where columns of several kinds are compared
+
+TABULAR_REGION_GRAPHS: dict[str, Callable[["Table"], RegionGraph]] = {
+    "random-binary-tree": lambda table: RandomBinaryTree(len(table.domains)),
+    "linear-tree": lambda table: LinearTree(len(table.domains)),
+    "fully-factorized": lambda table: FullyFactorized(len(table.domains)),
+    "chow-liu-tree": lambda table: _chow_liu_tree(table),
 }
-UNSUPPORTED_REGION_GRAPHS = ("chow-liu-tree",)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What region graphs follow from.
+
+    Args:
+        domains: The values of each column.
+        rows: `(N, D)`, where there are any.
+    """
+
+    domains: Sequence[Domain]
+    rows: NDArray[Any] | None
+
+
+def _chow_liu_tree(table: Table) -> RegionGraph:
+    """The tree of the columns' mutual information, of whole numbers, of real ones, or of all in bins."""
+    if table.rows is None:
+        raise InputError("tabular_data: a chow-liu-tree is made from data; pass data, or choose another region graph")
+    if all(domain.num_states is not None for domain in table.domains):
+        return ChowLiuTree(table.rows, "categorical")
+    if not any(domain.whole for domain in table.domains):
+        return ChowLiuTree(table.rows, "gaussian")
+    return ChowLiuTree(table.rows, "categorical", num_bins=_BINS)
 
 
 def tabular_data(
@@ -51,7 +79,9 @@ def tabular_data(
     """A circuit over the columns of a table; variable `v` is column `v`.
 
     Args:
-        region_graph: random-binary-tree, linear-tree or fully-factorized.
+        region_graph: random-binary-tree, linear-tree, fully-factorized, or chow-liu-tree, which needs data: by the
+            columns' mutual information where all are counted, by their correlations where all are real, else by the
+            mutual information of at most 8 bins of each.
         num_features: The number of columns; left out where `data` is given.
         data: Rows `(N, D)`, NaN where a value is missing. What an input layer is not told follows from its column: the
             number of its values (from 0 to the largest), and where its densities start.
@@ -68,8 +98,10 @@ def tabular_data(
     Raises:
         InputError: A name or a setting that is not known, neither `num_features` nor `data`.
         ShapeError: Data that is no table, or not as many input layers as columns.
-        UnsupportedError: A name that is known but not available yet.
+        UnsupportedError: An input layer that is known but not available yet.
     """
+    if region_graph not in TABULAR_REGION_GRAPHS:
+        raise InputError(f"unknown region graph {region_graph!r}; expected one of {', '.join(TABULAR_REGION_GRAPHS)}")
     rows = None if data is None else _rows(data)
     columns = _num_columns(num_features, rows)
     factories = [
@@ -82,7 +114,8 @@ def tabular_data(
         return factories[column](scope, units)
 
     weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
-    return _region_graph(region_graph)(columns).build_circuit(
+    domains = [factory(Scope([column]), 1).domain for column, factory in enumerate(factories)]
+    return TABULAR_REGION_GRAPHS[region_graph](Table(domains, rows)).build_circuit(
         input_factory=of_column,
         sum_product=sum_product_layer,
         sum_weight_factory=weights,
@@ -91,15 +124,6 @@ def tabular_data(
         num_sum_units=num_sum_units,
         num_classes=num_classes,
     )
-
-
-def _region_graph(name: str) -> Callable[[int], RegionGraph]:
-    available = ", ".join(TABULAR_REGION_GRAPHS)
-    if name in UNSUPPORTED_REGION_GRAPHS:
-        raise UnsupportedError(f"region graph {name!r} is not available yet; use one of {available}")
-    if name not in TABULAR_REGION_GRAPHS:
-        raise InputError(f"unknown region graph {name!r}; expected one of {available}")
-    return TABULAR_REGION_GRAPHS[name]
 
 
 def _rows(data: Any) -> NDArray[Any]:
