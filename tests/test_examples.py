@@ -14,6 +14,7 @@ import torch
 
 import plica
 from plica.templates.data_modalities import image_data
+from plica.templates.pgms import hmm
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
@@ -29,7 +30,10 @@ def load(name: str) -> ModuleType:
     return module
 
 
-LAST_LINES = {"serving": "calls of [1, 7, 250] rows: 4 folds; after the swap 4 more"}
+LAST_LINES = {
+    "hmm": "the forward procedure in numpy finds the same: True",
+    "serving": "calls of [1, 7, 250] rows: 4 folds; after the swap 4 more",
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -343,3 +347,39 @@ def test_hidden_trees_of_a_folder_of_binary_sets(
     assert float(alone) == pytest.approx(6 * np.log(0.5), abs=0.05)
     noise = 0.1 * np.log(0.1) + 0.9 * np.log(0.9)
     assert float(tree) == pytest.approx(3 * (np.log(0.5) + noise), abs=0.15)
+
+
+# A hidden Markov model of letters
+
+
+def test_two_states_are_vowels_and_consonants() -> None:
+    example = load("hmm")
+    lines = example.read_lines(EXAMPLES.parent / "LICENSE")
+    assert lines.shape[1] == 50
+    assert "".join(example.SYMBOLS[symbol] for symbol in lines[0, :33]) == "apache license version january ht"
+    circuit = hmm(range(50), num_latent_states=2, input_layer_kwargs={"num_categories": 27}, homogeneous=True)
+    model = plica.compile(circuit, dtype=torch.float64)
+    model.reset_parameters(seed=0)
+    before = model(lines).mean().item()
+    example.train(model, lines, epochs=80)
+    assert model(lines).mean().item() > before + 30
+    emission, transition, start = example.tables(model)
+    state = dict(zip(example.SYMBOLS, emission.argmax(axis=0), strict=True))
+    assert len({state[letter] for letter in "aeiou "}) == 1
+    assert all(state[letter] != state["e"] for letter in "cdlmnrstv")
+    found = example.forward_procedure(emission, transition, start, lines.numpy())
+    np.testing.assert_allclose(found, model(lines).detach().numpy()[:, 0, 0], rtol=0, atol=1e-9)
+
+
+def test_the_forward_procedure_is_a_sum_over_paths() -> None:
+    generator, (states, symbols, steps) = np.random.default_rng(0), (3, 4, 5)
+    emission, transition, start = (
+        generator.dirichlet(np.ones(n), k) for n, k in ((symbols, states), (states, states), (states, 1))
+    )
+    lines = generator.integers(symbols, size=(6, steps))
+    expected = np.zeros(6)
+    for path in itertools.product(range(states), repeat=steps):
+        moves = np.prod([transition[one, other] for one, other in itertools.pairwise(path)])
+        expected += start[0, path[0]] * moves * np.prod(emission[path, lines], axis=1)
+    found = load("hmm").forward_procedure(emission, transition, start, lines)
+    np.testing.assert_allclose(found, np.log(expected), atol=1e-12)

@@ -14,16 +14,18 @@ from typing import Any
 from plica.errors import InputError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS
-from plica.symbolic.parameters import mixing_weight_factory
 from plica.templates.parameterization import (
     Parameterization,
     name_to_input_layer_factory,
     named_parameterizations_to_factories,
-    parameterization_to_factory,
+    sum_weight_factories,
 )
 from plica.templates.region_graph import PoonDomingos, QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
 from plica.templates.region_graph.build import FAMILIES
 from plica.templates.region_graph.quad import image_shape as checked_image_shape
+from plica.templates.tabular import tabular_data
+
+__all__ = ["IMAGE_REGION_GRAPHS", "image_data", "tabular_data"]
 
 
 def _poon_domingos(shape: tuple[int, int, int]) -> RegionGraph:
@@ -79,16 +81,14 @@ def image_data(
     graph = _region_graph(region_graph)(shape)
     if sum_product_layer not in FAMILIES:
         raise InputError(f"unknown sum_product_layer {sum_product_layer!r}; expected one of {', '.join(FAMILIES)}")
-    weight = sum_weight_param or Parameterization(activation="softmax", initialization="normal")
-    weight_factory = parameterization_to_factory(weight)
-    mixing_factory = partial(mixing_weight_factory, param_factory=weight_factory)
+    weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
     return graph.build_circuit(
         input_factory=name_to_input_layer_factory(
             input_layer, **_input_settings(input_layer, num_values, input_params or {})
         ),
         sum_product=sum_product_layer,
-        sum_weight_factory=weight_factory,
-        nary_sum_weight_factory=mixing_factory if use_mixing_weights else weight_factory,
+        sum_weight_factory=weights,
+        nary_sum_weight_factory=mixing,
         num_input_units=num_input_units,
         num_sum_units=num_sum_units,
         num_classes=num_classes,

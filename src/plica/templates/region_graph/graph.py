@@ -235,7 +235,8 @@ class RegionGraph:
                 For an input layer of a region of several variables, that of the layer's own scope or of the region.
             sum_product: "cp" (a sum for each part, then a Hadamard product), "cp-t" (a Hadamard product, then a sum) or
                 "tucker" (a Kronecker product, then a sum).
-            sum_weight_factory: Makes the weight of sums; softmax of normal draws by default.
+            sum_weight_factory: Makes the weight of sums; softmax of normal draws by default. A `sum_factory` makes its
+                own, and leaves those of sums over a region's partitions to this one.
             nary_sum_weight_factory: Makes the weight of the sum over a region's partitions; by default the same.
             sum_factory: Instead of `sum_product`: makes a sum layer from its numbers of input and output units.
             prod_factory: With `sum_factory`: makes a product layer from the number of input units and the arity.
