@@ -60,10 +60,10 @@ def _shifted(direction: Tensor, size: Tensor) -> Tensor:
     return direction * size.clamp(max=math.log(torch.finfo(size.dtype).max) / 2).exp()
 
 
-def log_length(x: Tensor) -> Tensor:
-    """The logarithm of |x| as a constant; 0 where x is 0."""
+def log_length(x: Tensor, of_zero: float = 0.0) -> Tensor:
+    """The logarithm of |x| as a constant, of what is not normal that of the least normal number."""
     length = x.detach().abs()
-    return torch.where(length > 0, length.log(), 0.0)
+    return torch.where(length > 0, length.clamp(min=torch.finfo(length.dtype).tiny).log(), of_zero)
 
 
 def _directions(x: Tensor, length: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def _with_lost(
 
 
 _LOGS = {
-    None: lambda x: x.detach().abs().log(),
+    None: lambda x: log_length(x, -torch.inf),
     "log": lambda x: x,
     "log_softmax": lambda x: torch.log_softmax(x, -1),
 }

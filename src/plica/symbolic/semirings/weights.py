@@ -109,6 +109,8 @@ class Weight:
     def total(self, xp: Namespace) -> Weight:
         """The sums over the last axis, which is dropped."""
         terms, logs = self, self.in_logs
+        if logs is not None and as_dtype(self._logs.dtype).kind == "complex":
+            logs = None
         return replace(
             self,
             in_linear=lambda: xp.sum(terms.linear, axis=-1),
