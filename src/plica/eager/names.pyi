@@ -129,6 +129,9 @@ def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_in
 def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along `axis`, `n` times; `prepend` and `append` are joined to `x` first."""
 
+def directed_matmul(direction: Any, size: Any, weight: Any, logs: Any = None, form: Any = 'log') -> Any:
+    """The directions and sizes of `(direction * exp(size)) @ weight.T`: of sums that underflow nowhere."""
+
 def divide(x1: Any, x2: Any, /) -> Any:
     """`divide` of each element: float, complex; operands are promoted and broadcast."""
 
