@@ -12,7 +12,16 @@
 """
 
 from plica.backend.torch.queries.choosing import TorchQuery, query_of
+from plica.backend.torch.queries.likelihood import conditional_log_likelihood, log_likelihood
 from plica.backend.torch.queries.mpe import mpe
 from plica.backend.torch.queries.sampling import SamplingQuery, sample
 
-__all__ = ["SamplingQuery", "TorchQuery", "mpe", "query_of", "sample"]
+__all__ = [
+    "SamplingQuery",
+    "TorchQuery",
+    "conditional_log_likelihood",
+    "log_likelihood",
+    "mpe",
+    "query_of",
+    "sample",
+]
