@@ -16,7 +16,7 @@ from typing import Any
 
 from plica.frontend.queries import room
 
-__all__ = ["conditional_log_likelihood", "log_likelihood"]
+__all__ = ["cdf", "conditional_log_likelihood", "log_likelihood", "probability"]
 
 
 def log_likelihood(circuit: Any, x: Any) -> Any:
@@ -63,3 +63,39 @@ def conditional_log_likelihood(circuit: Any, x: Any, given: Any) -> Any:
         StructuralPropertyError, ShapeError, UnsupportedError: As for `log_likelihood`.
     """
     return room("conditional_log_likelihood", circuit).conditional_log_likelihood(circuit, x, given)
+
+
+def cdf(circuit: Any, x: Any) -> Any:
+    """The probability that every variable of a row is at most its entry, all of them together.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(B, D)` of any numbers, infinities among them; NaN where a variable may have any value.
+
+    Returns:
+        `(B,)` probabilities of the normalized distribution, without gradients. Errors are those of rounding beside 1 in
+        the dtype of the circuit: smaller tails are not resolved.
+
+    Raises:
+        UnsupportedError: The layer of a variable that has an end does not say what lies in an interval.
+        InputError, StructuralPropertyError, ShapeError: As for `log_likelihood`; no number is outside a domain here.
+    """
+    return room("cdf", circuit).cdf(circuit, x)
+
+
+def probability(circuit: Any, low: Any, high: Any) -> Any:
+    """The probability of boxes: that every variable lies between its ends, both included.
+
+    Args:
+        circuit: A compiled circuit.
+        low: Rows `(B, D)` of lower ends; minus infinity or NaN where there is none.
+        high: Rows of upper ends; infinity or NaN where there is none. A box with an end above the other is empty.
+
+    Returns:
+        `(B,)`, as `cdf` gives it; 0 for an empty box.
+
+    Raises:
+        InputError: `low` and `high` differ in shape, or do not fit the circuit.
+        UnsupportedError, StructuralPropertyError, ShapeError: As for `cdf`.
+    """
+    return room("probability", circuit).probability(circuit, low, high)

@@ -64,7 +64,7 @@ def mask_of(name: str, mask: Any, x: Tensor) -> Tensor:
         raise DTypeError(
             f"{name} is a mask of booleans, found {found.dtype}; say where: {name}=mask > 0, for instance."
         )
-    if found.shape not in (x.shape, x.shape[1:]):
+    if found.shape not in (x.shape, x.shape[1:], (1, x.shape[1])):
         raise InputError(
             f"{name} has shape {tuple(found.shape)}, expected {tuple(x.shape)}, one entry for each of the data, or "
             f"{tuple(x.shape[1:])} for all rows alike."

@@ -6,23 +6,24 @@ has negative numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, final
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeAlias, TypeVar, final
 
 import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.constants import LoweredProgram
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype, rows_within_budget
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import InputError, UnsupportedError
-from plica.ir.dtypes import as_dtype
+from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
-from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Owners, owners_of
 from plica.lower.queries.needs import Needs
-from plica.lower.queries.score import lower_score
+from plica.lower.queries.score import Lowered, lower_score
 from plica.lower.queries.total import lower_total
 from plica.symbolic.semirings import LSE_SUM, Semiring
 
@@ -69,8 +70,7 @@ class _Signs:
             check_semiring(folded.described, LSE_SUM, folded.rows)
         except UnsupportedError:
             return
-        lowered = lower_total(folded, LSE_SUM, query_dtype(circuit), owners(circuit))
-        self._weights = WeightCheck(folded, LSE_SUM, lowered.weights)
+        self._weights = WeightCheck(folded, LSE_SUM, lower_total(folded, LSE_SUM, query_dtype(circuit)).weights)
 
     def is_negative(self, circuit: TorchCircuit) -> bool:
         """Whether one is, as the tensors are now. This waits for the device."""
@@ -83,38 +83,54 @@ class _Signs:
         return False
 
 
-@final
-class _LogValues:
-    """The logarithms of a circuit's values, in a carrier that need not be its own, for data of one dtype."""
+class _Lowered(LoweredProgram, Protocol):
+    """A Program in a carrier, and the weights that may be negative though it carries no such numbers."""
 
-    def __init__(self, circuit: TorchCircuit, carrier: Semiring, input_dtype: torch.dtype) -> None:
-        folded = in_algebra_of(circuit, carrier)
-        lowered = lower_score(folded, carrier, query_dtype(circuit), as_dtype(input_dtype), owners(circuit))
+    @property
+    def weights(self) -> tuple[tuple[FoldedLayer, str], ...]:
+        """The weights, by group and name."""
+
+
+@final
+class CarriedProgram:
+    """A Program of a circuit in a carrier that need not be the circuit's own.
+
+    Args:
+        circuit: The circuit.
+        carrier: What its numbers are carried in.
+        key: What tells the Program from the others.
+        lower: Lowers it: of the folded circuit, the carrier, the dtype that it computes in, and the leaves.
+    """
+
+    def __init__(self, circuit: TorchCircuit, carrier: Semiring, key: tuple[Hashable, ...], lower: Lower) -> None:
+        own = circuit.semiring.algebra == carrier.algebra
+        folded = circuit.folded if own else as_described(circuit)
+        leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
+        lowered = lower(folded, carrier, query_dtype(circuit), leaves)
         self._carrier = carrier
         self._weights = WeightCheck(folded, carrier, lowered.weights)
-        self.run = QueryProgram(("log values", carrier.name, input_dtype, circuit.dtype), lowered, "log_values")
+        self._run = QueryProgram((*key, circuit.dtype), lowered, str(key[0]).replace(" ", "_"))
+        self.rows_at_once = self._run.rows_at_once
 
-    def __call__(self, circuit: TorchCircuit, x: Tensor) -> Tensor:
-        """Shapes: (B, outputs, units)."""
-        found: Tensor = self.run(circuit, x)
-        if x.is_cpu and not is_abstract(found):
-            self._weights.check(circuit.leaves)
-            if bool(found.detach().isnan().any()):
-                circuit.readable(x)
-        if self._carrier.logarithmic and not found.is_complex():
-            return found
-        logs: Tensor = LSE_SUM.map_from(found, self._carrier)
-        return logs
+    def __call__(self, circuit: TorchCircuit, *arguments: Tensor) -> Tensor:
+        """The result of the Program.
 
-
-def in_algebra_of(circuit: TorchCircuit, carrier: Semiring) -> FoldedCircuit:
-    """The circuit as it was compiled, or, where its own algebra is another, as it was described."""
-    return circuit.folded if circuit.semiring.algebra == carrier.algebra else as_described(circuit)
+        Raises:
+            UnsupportedError: A weight has become negative, and the carrier has no such numbers.
+        """
+        self._weights.check(circuit.leaves)
+        found: Tensor = self._run(circuit, *arguments)
+        return found
 
 
-def owners(circuit: TorchCircuit) -> Owners:
-    """The leaves of a circuit."""
-    return owners_of(leaf for leaf, _ in circuit.leaves.items())
+Lower: TypeAlias = Callable[[FoldedCircuit, Semiring, DType, Owners], _Lowered]
+
+
+def carried(circuit: TorchCircuit, key: tuple[Hashable, ...], lower: Lower) -> CarriedProgram:
+    """A Program of a circuit in the carrier in which its probabilities are added and multiplied, made once."""
+    carrier = carrier_of(circuit)
+    key = (*key, carrier.name)
+    return once(circuit, key, lambda: CarriedProgram(circuit, carrier, key, lower))
 
 
 def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
@@ -124,19 +140,32 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """
     carrier = carrier_of(circuit)
     if carrier is circuit.semiring and query_dtype(circuit) == as_dtype(circuit.dtype):
+        return values(circuit, x)[:, 0, 0]
 
-        def plan() -> int:
-            return rows_within_budget(circuit.lowered(x.dtype).program)
+    def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> Lowered:
+        return lower_score(folded, semiring, dtype, as_dtype(x.dtype), leaves)
 
-        rows = len(x) if torch.is_grad_enabled() else once(circuit, ("rows", x.dtype), plan)
-        return _in_parts(circuit, x, rows)
-    asked = once(circuit, ("log values", carrier.name, x.dtype), lambda: _LogValues(circuit, carrier, x.dtype))
-    rows = len(x) if torch.is_grad_enabled() else asked.run.rows_at_once()
-    return _in_parts(lambda part: asked(circuit, part), x, rows)
+    asked = carried(circuit, ("log values", x.dtype), lower)
+    found = in_parts(lambda part: asked(circuit, part), asked.rows_at_once, x)[:, 0, 0]
+    if x.is_cpu and not is_abstract(found) and bool(found.detach().isnan().any()):
+        circuit.readable(x)
+    return found if carrier.logarithmic else LSE_SUM.map_from(found, carrier)
 
 
-def _in_parts(ask: Callable[[Tensor], Tensor], x: Tensor, rows: int) -> Tensor:
-    found = [ask(x[start:stop])[:, 0, 0] for start, stop in parts(len(x), max(rows, 1))]
+def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """What a circuit returns for rows, `(B, outputs, units)`, in parts as `log_values` computes them."""
+
+    def plan() -> int:
+        return rows_within_budget(circuit.lowered(x.dtype).program)
+
+    return in_parts(circuit, lambda: once(circuit, ("rows", x.dtype), plan), x)
+
+
+def in_parts(ask: Callable[..., Tensor], rows_at_once: Callable[[], int], *arrays: Tensor) -> Tensor:
+    """What is asked of the rows of arrays: in parts, unless gradients are asked for, which would keep them all."""
+    count = len(arrays[0])
+    rows = max(1, count) if torch.is_grad_enabled() or any(map(is_abstract, arrays)) else rows_at_once()
+    found = [ask(*(one[start:stop] for one in arrays)) for start, stop in parts(count, rows)]
     return found[0] if len(found) == 1 else torch.cat(found)
 
 
@@ -146,14 +175,7 @@ def log_total(circuit: TorchCircuit) -> Tensor:
     Raises:
         InputError: It is no number, or infinite: the circuit describes no distribution.
     """
-    carrier = carrier_of(circuit)
-
-    def make() -> QueryProgram:
-        folded = in_algebra_of(circuit, carrier)
-        lowered = lower_total(folded, carrier, query_dtype(circuit), owners(circuit))
-        return QueryProgram(("log total", carrier.name, circuit.dtype), lowered, "log_total")
-
-    total: Tensor = once(circuit, ("log total", carrier.name), make)(circuit)
+    total = carried(circuit, ("log total",), lower_total)(circuit)
     if not is_abstract(total) and not bool(torch.isfinite(total.detach()).all()):
         raise InputError(
             f"the logarithm of the circuit's total is {float(total)}, so it describes no distribution; check the "
