@@ -6,8 +6,9 @@ logarithm of the circuit's value `(B,)` and whether a weight has no logarithm `(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,12 +23,15 @@ from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.flows import Flows, routes_of
-from plica.lower.queries.posterior import Known, Posterior, num_states, with_states
+from plica.lower.queries.posterior import Known, Reading, num_states, with_states
 from plica.lower.queries.top_down import walk_down
 from plica.symbolic.layers import Choice, FusedRow, InputLayer, InputRow, Layer, ProductRow, SumRow
 from plica.symbolic.semirings import LSE_SUM
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
+
+
+Columns: TypeAlias = Callable[[InputLayer, Container[int]], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,13 @@ class FlowQuery:
         name: What messages call it.
         read: What the Program returns.
         columns: The columns of its row that an input layer needs, given the variables that have states.
+        rows: The axis of the results that counts rows of data.
     """
 
     name: str
-    read: Callable[[Posterior], list[Tracer]]
-    columns: Callable[[InputLayer, Iterable[int]], tuple[str, ...]]
+    read: Callable[[Reading], list[Tracer]]
+    columns: Columns
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,36 +68,30 @@ class LoweredFlows:
     unread: tuple[tuple[int, int], ...]
 
 
-def _posterior(found: Posterior) -> list[Tracer]:
+def _posterior(found: Reading) -> list[Tracer]:
     states = with_states(found.scope.folded)
     reals = [variable for variable in found.scope.folded.described.scope if variable not in states]
-    mean, variance = found.moments(reals)
-    return [found.probabilities(), mean, xp.sqrt(variance)]
+    return [found.probabilities(), found.mean(reals), xp.sqrt(found.variance(reals))]
 
 
-def _moments(found: Posterior) -> list[Tracer]:
-    return list(found.moments())
-
-
-def _latents(found: Posterior) -> list[Tracer]:
+def _latents(found: Reading) -> list[Tracer]:
     return [terms for _, terms in found.flows.terms]
 
 
-def _of_reals(layer: InputLayer, states: Iterable[int]) -> tuple[str, ...]:
-    return () if all(variable in states for variable in layer.scope) else _of_all(layer, states)
+def _moments(*columns: str, states: bool) -> Columns:
+    """The columns that give moments, which a layer with states need not have, and is not asked for where it may."""
+
+    def needed(layer: InputLayer, known: Container[int]) -> tuple[str, ...]:
+        spared = all(variable in known for variable in layer.scope) and not states
+        return () if spared or not layer.num_variables or num_states(layer) is not None else columns
+
+    return needed
 
 
-def _of_all(layer: InputLayer, states: Iterable[int]) -> tuple[str, ...]:  # noqa: ARG001
-    return () if not layer.num_variables or num_states(layer) is not None else ("mean", "variance")
-
-
-def _of_none(layer: InputLayer, states: Iterable[int]) -> tuple[str, ...]:  # noqa: ARG001
-    return ()
-
-
-POSTERIOR = FlowQuery("the posterior", _posterior, _of_reals)
-MOMENTS = FlowQuery("the mean and the variance", _moments, _of_all)
-LATENTS = FlowQuery("the posterior of latent variables", _latents, _of_none)
+POSTERIOR = FlowQuery("the posterior", _posterior, _moments("mean", "variance", states=False))
+MEAN = FlowQuery("the mean", lambda found: [found.mean()], _moments("mean", states=True))
+VARIANCE = FlowQuery("the variance", lambda found: [found.variance()], _moments("mean", "variance", states=True))
+LATENTS = FlowQuery("the posterior of latent variables", _latents, lambda layer, known: (), rows=1)  # noqa: ARG005
 
 
 def lower_flows(
@@ -113,7 +113,7 @@ def lower_flows(
         walk_down(scope, flows)
         ((group, fold),) = folded.out_fold_idx
         log_value = LSE_SUM.to_log(xp, up[group])[fold, :, 0]
-        results = [*query.read(Posterior(scope, flows, Known.of(x))), log_value, _invalid(scope, flows)]
+        results = [*query.read(Reading(scope, flows, Known.of(x))), log_value, _invalid(scope, flows)]
     circuit = folded.circuit
     return LoweredFlows(
         scope.build(results),

@@ -66,7 +66,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Posterior:
+class Reading:
     """What the flows of one Program say of variables.
 
     Args:
@@ -113,51 +113,40 @@ class Posterior:
         total = total.at[xp.expand_dims(xp.arange(len(variables)), axis=1), rows, state].add(is_known)
         return xp.permute_dims(self._of_all(variables, total, 0.0), (1, 0, 2))
 
-    def moments(self, variables: Iterable[int] | None = None) -> tuple[Tracer, Tracer]:
-        """The mean and the variance of each variable, `(B, D)` each: those that are known are known exactly.
+    def mean(self, variables: Iterable[int] | None = None) -> Tracer:
+        """The mean of each variable, `(B, D)`; those that are known are known exactly.
 
         Args:
             variables: Those that are asked about; NaN stands for others. All by default.
         """
-        asked = None if variables is None else dict.fromkeys(variables)
-        groups = [
-            (group, flow)
-            for group, flow in self.flows.inputs
-            if group.scope_idx[0] and (asked is None or any(v in asked for fold in group.scope_idx for v in fold))
-        ]
-        if not groups:
-            nothing = xp.full((self.flows.count, self._width), float("nan"), dtype=self.scope.dtype)
-            return nothing, nothing
-        means = {group: self._moment(group, "mean") for group, _ in groups}  # (F, K, V)
-        references = ByVariable(self.scope)
-        for group, _ in groups:
-            references.add(*_by_variable(group, means[group][:, 0:1]))
-        reference, found = references.first(), references.variables  # (D, 1): distances from it are small
-        centred = {
-            group: mean - _by_layer(group, self._select(reference, found, group), one=True)
-            for group, mean in means.items()
-        }
-        distances = ByVariable(self.scope)
-        for group, flow in groups:
-            distances.add(*_by_variable(group, xp.matmul(flow, centred[group])))
-        distance = distances.total()  # (D, B), of the mean from the reference
+        means = _Means.of(self, variables)
+        if means is None:
+            return self._nothing()
+        mean = self._of_all(means.variables, means.reference + means.distance, float("nan"))
+        return xp.permute_dims(xp.where(self.known.missing, mean, xp.astype(self.known.values, mean.dtype)), (1, 0))
+
+    def variance(self, variables: Iterable[int] | None = None) -> Tracer:
+        """The variance of each variable, in the same way; 0 for those that are known."""
+        means = _Means.of(self, variables)
+        if means is None:
+            return self._nothing()
         spreads = ByVariable(self.scope)
-        for group, flow in groups:
-            apart = _by_layer(group, self._select(distance, found, group))  # (F, B, V)
-            within = xp.matmul(flow, self._moment(group, "variance"))
+        for group, flow in means.groups:
+            apart = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
+            within = xp.matmul(flow, self.moment(group, "variance"))
             between = []
             for place in range(len(group.scope_idx[0])):
-                centre = xp.matrix_transpose(centred[group][:, :, place : place + 1])  # (F, 1, K)
+                centre = xp.matrix_transpose(means.centred[group][:, :, place : place + 1])  # (F, 1, K)
                 away = centre - apart[:, :, place : place + 1]
                 between.append(xp.sum(flow * away * away, axis=2, keepdims=True))
             spreads.add(*_by_variable(group, within + xp.concat(between, axis=2)))
-        mean, variance = (self._of_all(found, one, float("nan")) for one in (reference + distance, spreads.total()))
-        values = xp.astype(self.known.values, mean.dtype)
-        mean = xp.where(self.known.missing, mean, values)
-        variance = xp.where(self.known.missing, variance, 0.0)
-        return xp.permute_dims(mean, (1, 0)), xp.permute_dims(variance, (1, 0))
+        variance = self._of_all(means.variables, spreads.total(), float("nan"))
+        return xp.permute_dims(xp.where(self.known.missing, variance, 0.0), (1, 0))
 
-    def _select(self, array: Tracer, variables: Sequence[int], group: FoldedLayer) -> Tracer:
+    def _nothing(self) -> Tracer:
+        return xp.full((self.flows.count, self._width), float("nan"), dtype=self.scope.dtype)
+
+    def select(self, array: Tracer, variables: Sequence[int], group: FoldedLayer) -> Tracer:
         """Of rows of `variables`, those of the layers of a group: `(F * V, ...)`."""
         place = {variable: number for number, variable in enumerate(variables)}
         rows = [(0, place[variable]) for fold in group.scope_idx for variable in fold]
@@ -176,7 +165,7 @@ class Posterior:
             [array, rest], [place.get(variable, (1, 0)) for variable in range(self._width)], self.scope.constant
         )
 
-    def _moment(self, group: FoldedLayer, name: str) -> Tracer:
+    def moment(self, group: FoldedLayer, name: str) -> Tracer:
         """The mean or the variance of each variable under each unit, `(F, K, V)`: the row's own, or of its states."""
         layer = group.representative
         assert isinstance(layer, InputLayer), "flows lead to input layers"
@@ -220,8 +209,48 @@ def _by_variable(group: FoldedLayer, array: Tracer) -> tuple[list[int], Tracer]:
     return variables, xp.reshape(turned, (group.num_folds * width, turned.dims[2]))
 
 
-def _by_layer(group: FoldedLayer, array: Tracer, *, one: bool = False) -> Tracer:
+def _by_layer(group: FoldedLayer, array: Tracer) -> Tracer:
     """The other way: `(F * V, B)` as `(F, B, V)`."""
-    width = len(group.scope_idx[0])
-    rows = 1 if one else array.dims[1]
-    return xp.permute_dims(xp.reshape(array, (group.num_folds, width, rows)), (0, 2, 1))
+    shape = (group.num_folds, len(group.scope_idx[0]), array.dims[1])
+    return xp.permute_dims(xp.reshape(array, shape), (0, 2, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """The mean of each variable, as its distance from a number of its own, so that means far from zero are exact too.
+
+    Args:
+        groups: The layers of the variables that are asked about, with their flows.
+        variables: The D variables of these layers.
+        reference: `(D, 1)`, the numbers.
+        centred: The mean of each unit of each group as a distance, `(F, K, V)`.
+        distance: `(D, B)`, that of each variable.
+    """
+
+    groups: list[tuple[FoldedLayer, Tracer]]
+    variables: list[int]
+    reference: Tracer
+    centred: dict[FoldedLayer, Tracer]
+    distance: Tracer
+
+    @staticmethod
+    def of(found: Reading, variables: Iterable[int] | None) -> _Means | None:
+        """Of all variables or some; None where there are none."""
+        asked = None if variables is None else set(variables)
+        groups = [
+            (group, flow)
+            for group, flow in found.flows.inputs
+            if group.scope_idx[0] and (asked is None or any(v in asked for fold in group.scope_idx for v in fold))
+        ]
+        if not groups:
+            return None
+        means = {group: found.moment(group, "mean") for group, _ in groups}
+        references = ByVariable(found.scope)
+        for group, _ in groups:
+            references.add(*_by_variable(group, means[group][:, 0:1]))
+        reference, known = references.first(), references.variables
+        centred = {group: mean - _by_layer(group, found.select(reference, known, group)) for group, mean in means.items()}
+        distances = ByVariable(found.scope)
+        for group, flow in groups:
+            distances.add(*_by_variable(group, xp.matmul(flow, centred[group])))
+        return _Means(groups, known, reference, centred, distances.total())

@@ -12,7 +12,18 @@
 """
 
 from plica.backend.torch.queries.choosing import TorchQuery, query_of
+from plica.backend.torch.queries.expected import latent_posterior, mean, posterior, variance
 from plica.backend.torch.queries.mpe import mpe
 from plica.backend.torch.queries.sampling import SamplingQuery, sample
 
-__all__ = ["SamplingQuery", "TorchQuery", "mpe", "query_of", "sample"]
+__all__ = [
+    "SamplingQuery",
+    "TorchQuery",
+    "latent_posterior",
+    "mean",
+    "mpe",
+    "posterior",
+    "query_of",
+    "sample",
+    "variance",
+]
