@@ -13,6 +13,7 @@
 
 from plica.backend.torch.queries.boxes import cdf, probability
 from plica.backend.torch.queries.choosing import TorchQuery, query_of
+from plica.backend.torch.queries.expected import latent_posterior, mean, posterior, variance
 from plica.backend.torch.queries.integrate import IntegrateQuery
 from plica.backend.torch.queries.likelihood import conditional_log_likelihood, log_likelihood
 from plica.backend.torch.queries.mpe import mpe
@@ -24,9 +25,13 @@ __all__ = [
     "TorchQuery",
     "cdf",
     "conditional_log_likelihood",
+    "latent_posterior",
     "log_likelihood",
+    "mean",
     "mpe",
+    "posterior",
     "probability",
     "query_of",
     "sample",
+    "variance",
 ]

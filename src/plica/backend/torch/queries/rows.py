@@ -96,12 +96,12 @@ def check_total(log_value: Tensor) -> None:
         )
 
 
-def check_known(log_value: Tensor, times: int) -> None:
+def check_known(log_value: Tensor, times: int, so: str = "nothing to sample from") -> None:
     """Raise where what is known of a row, which stands for `times` rows, has probability zero."""
     wrong = torch.isfinite(log_value).logical_not().nonzero()
     if len(wrong):
         place = int(wrong[0])
         raise InputError(
             f"row {place // times}: the logarithm of the probability of what is given is {float(log_value[place])}, so "
-            "there is nothing to sample from; give values that the circuit can have."
+            f"there is {so}; give values that the circuit can have."
         )

@@ -1,0 +1,104 @@
+"""What is to be expected of variables and of choices, given rows: see `plica.queries.posterior` and its neighbours."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
+from plica.backend.torch.queries.rows import check_known, device_of, whole_layers
+from plica.errors import StructuralPropertyError
+from plica.ir.dtypes import as_dtype
+from plica.lower.leaves import owners_of
+from plica.lower.queries.answers import Posterior
+from plica.lower.queries.expect import LATENTS, MEAN, POSTERIOR, VARIANCE, FlowQuery, LoweredFlows, lower_flows
+
+
+@final
+class FlowProgram:
+    """A query of the flows of one circuit, for data of one dtype, lowered and emitted.
+
+    Args:
+        circuit: The circuit.
+        query: What is asked.
+        input_dtype: The dtype of the data, which is floating.
+    """
+
+    def __init__(self, circuit: TorchCircuit, query: FlowQuery, input_dtype: torch.dtype) -> None:
+        self.query = query
+        self.lowered: LoweredFlows = lower_flows(
+            query,
+            as_described(circuit),
+            query_dtype(circuit),
+            as_dtype(input_dtype),
+            owners_of(leaf for leaf, _ in circuit.leaves.items()),
+        )
+        self.run = QueryProgram((query.name, input_dtype, circuit.dtype), self.lowered, "flows")
+
+    def __call__(self, circuit: TorchCircuit, x: Tensor) -> tuple[list[Tensor], Tensor]:
+        """What the query reads off for some rows, and the logarithms of their values.
+
+        Raises:
+            StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
+        """
+        *results, log_value, invalid = self.run(circuit, x)
+        if bool(invalid):
+            raise StructuralPropertyError(
+                f"{self.query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
+                "square the circuit or keep its weights positive (softmax, for instance)."
+            )
+        return results, log_value
+
+
+@torch.no_grad()
+def _read(circuit: TorchCircuit, query: FlowQuery, x: Tensor) -> tuple[FlowProgram, list[Tensor]]:
+    """What a query reads off for rows that are checked, in parts that the memory is enough for."""
+    if not x.is_floating_point():
+        x = x.double()
+    key = (query.name, x.dtype, circuit.dtype)
+    if key not in circuit.queries:
+        circuit.queries[key] = FlowProgram(circuit, query, x.dtype)
+    asked: FlowProgram = circuit.queries[key]
+    found = [asked(circuit, x[start:stop]) for start, stop in parts(len(x), asked.run.rows_at_once())]
+    check_known(torch.cat([log_value for _, log_value in found]), 1, "nothing to be expected of the rest")
+    if len(found) == 1:
+        return asked, found[0][0]
+    return asked, [torch.cat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
+
+
+def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
+    """See `plica.queries.posterior`."""
+    device_of(circuit, POSTERIOR.name)
+    _, results = _read(circuit, POSTERIOR, whole_layers(circuit, POSTERIOR.name, x))
+    return Posterior(*results)
+
+
+def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """See `plica.queries.mean`."""
+    device_of(circuit, MEAN.name)
+    return _read(circuit, MEAN, whole_layers(circuit, MEAN.name, x))[1][0]
+
+
+def variance(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """See `plica.queries.variance`."""
+    device_of(circuit, VARIANCE.name)
+    return _read(circuit, VARIANCE, whole_layers(circuit, VARIANCE.name, x))[1][0]
+
+
+def latent_posterior(circuit: TorchCircuit, x: Tensor) -> dict[int, Tensor]:
+    """See `plica.queries.latent_posterior`."""
+    device_of(circuit, LATENTS.name)
+    asked, results = _read(circuit, LATENTS, circuit.readable(x))
+    found = {
+        index: terms
+        for indices, group in zip(asked.lowered.sums, results, strict=True)
+        for index, terms in zip(indices, group, strict=True)
+    }
+    for index, count in asked.lowered.unread:
+        found[index] = torch.zeros(
+            (len(x), count), dtype=results[0].dtype if results else circuit.dtype, device=x.device
+        )
+    return dict(sorted(found.items()))

@@ -1,0 +1,166 @@
+"""Queries that ask for probabilities on the way down: each a row of a name, what it reads off the flows and what of rows.
+
+Their Programs take data `(B, D)` of floats, NaN where it is missing, and return what the query reads off, then the
+logarithm of the circuit's value `(B,)` and whether a weight has no logarithm `()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from plica.errors import ShapeError, UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.op import Unsupported
+from plica.ir.program import Program
+from plica.lower.checks import is_never_negative
+from plica.lower.data import InputData, input_width
+from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.lowering import LoweringScope
+from plica.lower.queries.bottom_up import layer_values
+from plica.lower.queries.flows import Flows, routes_of
+from plica.lower.queries.posterior import Known, Reading, num_states, with_states
+from plica.lower.queries.top_down import walk_down
+from plica.symbolic.layers import Choice, FusedRow, InputLayer, InputRow, Layer, ProductRow, SumRow
+from plica.symbolic.semirings import LSE_SUM
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+
+Columns: TypeAlias = Callable[[InputLayer, Container[int]], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowQuery:
+    """What is asked of the flows of a circuit.
+
+    Args:
+        name: What messages call it.
+        read: What the Program returns.
+        columns: The columns of its row that an input layer needs, given the variables that have states.
+        rows: The axis of the results that counts rows of data.
+    """
+
+    name: str
+    read: Callable[[Reading], list[Tracer]]
+    columns: Columns
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredFlows:
+    """The Program of a query, and what stands behind its variables.
+
+    Args:
+        program: The Program.
+        captured: What stands behind each of its captured variables.
+        sums: The sum layers of each result of `LATENTS`, by topological index.
+        unread: The sum layers that no output depends on, by topological index, with their numbers of terms.
+    """
+
+    program: Program
+    captured: tuple[Leaf | Constant, ...]
+    sums: tuple[tuple[int, ...], ...]
+    unread: tuple[tuple[int, int], ...]
+
+
+def _posterior(found: Reading) -> list[Tracer]:
+    states = with_states(found.scope.folded)
+    reals = [variable for variable in found.scope.folded.described.scope if variable not in states]
+    return [found.probabilities(), found.mean(reals), xp.sqrt(found.variance(reals))]
+
+
+def _latents(found: Reading) -> list[Tracer]:
+    return [terms for _, terms in found.flows.terms]
+
+
+def _moments(*columns: str, states: bool) -> Columns:
+    """The columns that give moments, which a layer with states need not have, and is not asked for where it may."""
+
+    def needed(layer: InputLayer, known: Container[int]) -> tuple[str, ...]:
+        spared = all(variable in known for variable in layer.scope) and not states
+        return () if spared or not layer.num_variables or num_states(layer) is not None else columns
+
+    return needed
+
+
+POSTERIOR = FlowQuery("the posterior", _posterior, _moments("mean", "variance", states=False))
+MEAN = FlowQuery("the mean", lambda found: [found.mean()], _moments("mean", states=True))
+VARIANCE = FlowQuery("the variance", lambda found: [found.variance()], _moments("mean", "variance", states=True))
+LATENTS = FlowQuery("the posterior of latent variables", _latents, lambda layer, known: (), rows=1)  # noqa: ARG005
+
+
+def lower_flows(
+    query: FlowQuery, folded: FoldedCircuit, dtype: DType, input_dtype: DType, owners: Owners | None = None
+) -> LoweredFlows:
+    """The Program that answers a query on a circuit as it was described.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable.
+        ShapeError: More than one output or unit.
+        UnsupportedError: A layer does not say what the query needs.
+    """
+    check_flows(query, folded)
+    scope, routes = LoweringScope(folded, LSE_SUM, dtype, owners or {}), routes_of(folded)
+    with scope.trace.active():
+        x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
+        up = layer_values(scope, InputData(scope, x))
+        flows = Flows(scope, up, x.dims[0], routes)
+        walk_down(scope, flows)
+        ((group, fold),) = folded.out_fold_idx
+        log_value = LSE_SUM.to_log(xp, up[group])[fold, :, 0]
+        results = [*query.read(Reading(scope, flows, Known.of(x))), log_value, _invalid(scope, flows)]
+    circuit = folded.circuit
+    return LoweredFlows(
+        scope.build(results),
+        tuple(scope.captured),
+        tuple(tuple(circuit.layer_index(layer) for layer in group.members) for group, _ in flows.terms),
+        tuple((circuit.layer_index(layer), _num_terms(folded, layer)) for layer in _unread(folded)),
+    )
+
+
+def _unread(folded: FoldedCircuit) -> list[Layer]:
+    live = dict.fromkeys(folded.circuit.live.layers)
+    return [layer for layer in folded.circuit.layers if layer not in live and isinstance(folded.row(layer), SumRow)]
+
+
+def _num_terms(folded: FoldedCircuit, layer: Layer) -> int:
+    row = folded.row(layer)
+    known = isinstance(row, SumRow) and isinstance(row.choose, Choice)
+    return int(np.asarray(row.choose.reads(layer)).shape[1]) if known else 0  # type: ignore[union-attr]
+
+
+def _invalid(scope: LoweringScope, flows: Flows) -> Tracer:
+    """`()`, whether a weight is negative, or NaN."""
+    found = list(flows.invalid)
+    for group, name in scope.weights:
+        if isinstance(group.representative, InputLayer) and not is_never_negative(group, name):
+            found.append(xp.any(xp.less(scope.parameters(group)[name], 0.0)))
+    return xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
+
+
+def check_flows(query: FlowQuery, folded: FoldedCircuit) -> None:
+    """Raise where a query cannot be answered on a circuit."""
+    circuit, states = folded.circuit, with_states(folded)
+    for layer in circuit.live.layers:
+        row = folded.row(layer)
+        columns = {SumRow: ("choose",), ProductRow: ("route",), FusedRow: ("route",)}.get(type(row), ())
+        if isinstance(row, InputRow) and isinstance(layer, InputLayer):
+            columns = query.columns(layer, states)
+        for name in columns:
+            found = getattr(row, name)
+            if isinstance(found, Unsupported):
+                raise UnsupportedError(
+                    f"{query.name} does not know what to do with {circuit.layer_name(layer)}: {found.why}."
+                )
+    circuit.check_smooth_and_decomposable(query.name)
+    (output, *others) = circuit.outputs
+    if others or output.num_output_units != 1:
+        raise ShapeError(
+            f"{query.name} needs one output of one unit, found {len(circuit.outputs)} of {output.num_output_units}; "
+            "choose one with circuit.subgraph(...) and a SumLayer of one unit."
+        )
