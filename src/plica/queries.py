@@ -1,7 +1,7 @@
 """Questions to compiled circuits: rows of data in, rows out; NaN is what is missing."""
 
 from plica.frontend.expectations import Posterior, latent_posterior, mean, posterior, variance
-from plica.frontend.likelihoods import cdf, conditional_log_likelihood, log_likelihood, probability
+from plica.frontend.likelihoods import cdf, conditional_log_likelihood, log_likelihood, probability, quantile
 from plica.frontend.queries import mpe, sample
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "mpe",
     "posterior",
     "probability",
+    "quantile",
     "sample",
     "variance",
 ]

@@ -16,7 +16,7 @@ from typing import Any
 
 from plica.frontend.queries import room
 
-__all__ = ["cdf", "conditional_log_likelihood", "log_likelihood", "probability"]
+__all__ = ["cdf", "conditional_log_likelihood", "log_likelihood", "probability", "quantile"]
 
 
 def log_likelihood(circuit: Any, x: Any) -> Any:
@@ -99,3 +99,28 @@ def probability(circuit: Any, low: Any, high: Any) -> Any:
         UnsupportedError, StructuralPropertyError, ShapeError: As for `cdf`.
     """
     return room("probability", circuit).probability(circuit, low, high)
+
+
+def quantile(circuit: Any, variable: int, p: Any, given: Any = None) -> Any:
+    """The smallest value of a variable up to which it lies with probability p or more, given the rest of a row.
+
+    Args:
+        circuit: A compiled circuit.
+        variable: The variable.
+        p: A number above 0 and below 1, or several of them `(P,)`.
+        given: Rows `(R, D)` with what is known, NaN elsewhere; what they say of the variable itself is left out. By
+            default nothing is known.
+
+    Returns:
+        Of the shape of `p`; with `given` `(R,)`, or `(R, P)`. Integers where the variable has states or counts, else
+        numbers in the dtype of the circuit: the first whose probability, as computed, suffices.
+
+    Raises:
+        InputError: `p` is no probability, `variable` not among the circuit's, a row does not fit or cannot be, or knows
+            another variable of a layer of this one.
+        UnsupportedError: A layer of the variable does not say what lies in an interval, or another layer how a query
+            goes through it.
+        StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
+        ShapeError: More than one output or unit.
+    """
+    return room("quantile", circuit).quantile(circuit, variable, p, given)

@@ -17,6 +17,7 @@ from plica.backend.torch.queries.expected import latent_posterior, mean, posteri
 from plica.backend.torch.queries.integrate import IntegrateQuery
 from plica.backend.torch.queries.likelihood import conditional_log_likelihood, log_likelihood
 from plica.backend.torch.queries.mpe import mpe
+from plica.backend.torch.queries.quantile import quantile
 from plica.backend.torch.queries.sampling import SamplingQuery, sample
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "mpe",
     "posterior",
     "probability",
+    "quantile",
     "query_of",
     "sample",
     "variance",
