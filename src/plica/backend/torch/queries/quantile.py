@@ -20,7 +20,7 @@ from plica.backend.torch.queries.rows import check_known, device_of, floating
 from plica.backend.torch.queries.values import once
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
-from plica.lower.queries.shares import INPUT_FLOWS, QUANTILE, LoweredShares, lower_shares
+from plica.lower.queries.mixture import INPUT_FLOWS, QUANTILE, LoweredShares, lower_shares
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.scope import Scope
 
