@@ -1,7 +1,8 @@
 """Queries that ask for probabilities on the way down: each a row of a name, what it reads off the flows and what of rows.
 
 Their Programs take data `(B, D)` of floats, NaN where it is missing, and return what the query reads off, then the
-logarithm of the circuit's value `(B,)` and whether a weight has no logarithm `()`.
+logarithm of the circuit's value `(B,)`, whether a weight has no logarithm `()` and, in a semiring whose results have to
+be proven, whether all of a row is proven right `(B,)`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.flows import Flows, routes_of
 from plica.lower.queries.posterior import Known, Reading, num_states, with_states
+from plica.lower.queries.shares import LOGARITHMS, SCALED_NUMBERS
 from plica.lower.queries.top_down import walk_down
 from plica.symbolic.layers import Choice, FusedRow, InputLayer, InputRow, Layer, ProductRow, SumRow
-from plica.symbolic.semirings import LSE_SUM
+from plica.symbolic.semirings import LSE_SUM, Semiring
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -95,9 +97,14 @@ LATENTS = FlowQuery("the posterior of latent variables", _latents, lambda layer,
 
 
 def lower_flows(
-    query: FlowQuery, folded: FoldedCircuit, dtype: DType, input_dtype: DType, owners: Owners | None = None
+    query: FlowQuery,
+    folded: FoldedCircuit,
+    dtype: DType,
+    input_dtype: DType,
+    owners: Owners | None = None,
+    semiring: Semiring = LSE_SUM,
 ) -> LoweredFlows:
-    """The Program that answers a query on a circuit as it was described.
+    """The Program that answers a query on a circuit as it was described, its numbers carried as a semiring says.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
@@ -105,15 +112,19 @@ def lower_flows(
         UnsupportedError: A layer does not say what the query needs.
     """
     check_flows(query, folded)
-    scope, routes = LoweringScope(folded, LSE_SUM, dtype, owners or {}), routes_of(folded)
+    scope, routes = LoweringScope(folded, semiring, dtype, owners or {}), routes_of(folded)
     with scope.trace.active():
         x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
         up = layer_values(scope, InputData(scope, x))
-        flows = Flows(scope, up, x.dims[0], routes)
+        shares = LOGARITHMS if semiring.logarithmic else SCALED_NUMBERS
+        flows = Flows(scope, up, x.dims[0], routes, shares)
         walk_down(scope, flows)
         ((group, fold),) = folded.out_fold_idx
-        log_value = LSE_SUM.to_log(xp, up[group])[fold, :, 0]
-        results = [*query.read(Reading(scope, flows, Known.of(x))), log_value, _invalid(scope, flows)]
+        log_value = semiring.to_log(xp, up[group])[fold, :, 0]
+        reading = Reading(scope, flows, Known.of(x))
+        results = [*query.read(reading), log_value, _invalid(scope, flows)]
+        if semiring.proven is not None:
+            results.append(xp.logical_and(semiring.proven(xp, up[group])[fold, :, 0], reading.is_whole()))
     circuit = folded.circuit
     return LoweredFlows(
         scope.build(results),
