@@ -80,7 +80,7 @@ class TorchCircuit(nn.Module):
         self._data = DataCheck(folded, semiring)
         self._weights: WeightCheck | None = None  # made where the Program is known
         activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
-        self._num_activations, self._widest = sum(activations), max(activations)
+        self.num_activations, self._widest = sum(activations), max(activations)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
@@ -195,7 +195,7 @@ class TorchCircuit(nn.Module):
         attempt = self._semiring.attempt
         if attempt is None or is_abstract(x) or x.device.type not in attempt.devices:
             return self._exact(x, watch=watch)
-        work = len(x) * self._num_activations
+        work = len(x) * self.num_activations
         if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM:
             ready = self._bounded(attempt.of_constants, x, watch)
             if ready is not None:

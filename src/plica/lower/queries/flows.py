@@ -6,8 +6,8 @@ they have in its value, `weight * unit / sum`; a product hands its flow to every
 unit is its value times the derivative of the circuit's logarithm with respect to it. All units of the layers of one
 variable have flows that add up to 1.
 
-Flows are ordinary numbers: one that underflows is a probability below the smallest number. The shares are computed from
-logarithms, so that values may be as small as they like.
+Flows are ordinary numbers: one that underflows is a probability below the smallest number. How the shares are computed,
+so that values may be as small as they like, is said in `shares.py`.
 
 Source: Darwiche, "A differential approach to inference in Bayesian networks", 2003; Poon and Domingos, "Sum-product
 networks: a new deep architecture", 2011; Peharz et al., "On the latent variable interpretation in sum-product
@@ -27,8 +27,9 @@ from plica.ir.op import Unsupported
 from plica.ir.sizes import Dim
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.lowering import LoweringScope
+from plica.lower.queries.shares import LOGARITHMS, Shares, Sums
 from plica.lower.queries.top_down import Message
-from plica.symbolic.layers import Choice, InputRow, ProductRow, SumRow
+from plica.symbolic.layers import Choice, InputRow, Layer, ProductRow, SumRow
 from plica.symbolic.semirings import Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -39,10 +40,11 @@ class Flows:
     """The policy for one Program, and the flows that it found.
 
     Args:
-        scope: The Program under construction, in a semiring of logarithms.
+        scope: The Program under construction.
         up: The value of every group, `(F, B, K)`.
         count: B, the number of rows.
         routes: What `routes_of` says of the circuit.
+        shares: How sums share their flow, in the form in which the semiring carries values.
 
     Attributes:
         inputs: Of each group of input layers, the flow of each unit, `(F, B, K)`.
@@ -54,14 +56,15 @@ class Flows:
     up: Sequence[Value]
     count: Dim
     routes: Mapping[FoldedLayer, Sequence[NDArray[np.int64]]]
+    shares: Shares = LOGARITHMS
     inputs: list[tuple[FoldedLayer, Tracer]] = field(default_factory=list)
     terms: list[tuple[FoldedLayer, Tracer]] = field(default_factory=list)
     invalid: list[Tracer] = field(default_factory=list)
 
     def start(self) -> Tracer:
         """1 for the one unit of the output, 0 in rows that cannot be."""
-        value = self._logs(self.scope.read(list(self.up), list(self.scope.folded.out_fold_idx)))
-        return xp.astype(xp.isfinite(value), value.dtype)
+        value = self.scope.read(list(self.up), list(self.scope.folded.out_fold_idx))
+        return xp.astype(self.shares.positive(value), self.scope.dtype)
 
     def nothing(self, group: FoldedLayer) -> Tracer:
         """No flow."""
@@ -92,37 +95,43 @@ class Flows:
         log_weights = choice.log_weights(xp, layer, self.scope.parameters(group))  # (F, O, N)
         self.invalid.append(xp.any(xp.isnan(log_weights)))
         reads = np.asarray(choice.reads(layer))
-        value = self._logs(self.up[number])
-        flows = xp.greater(flow, 0.0)
-        # the logarithm of the derivative of the circuit's logarithm; -inf where nothing flows, whatever the value is
-        slope = xp.where(flows, xp.log(xp.where(flows, flow, 1.0)) - xp.where(flows, value, 0.0), -np.inf)
-        width, columns = layer.arity * layer.num_input_units, reads.ravel()
-        inputs = self._columns(self._inputs(group), columns)
+        inputs = [
+            self.scope.read(list(self.up), [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)
+        ]
+        sums = self.shares.sums(flow, self.up[number], inputs)
+        units, width = layer.num_input_units, layer.arity * layer.num_input_units
+        own = _own_terms(reads, layer)
+        if len(reads) == 1 and np.array_equal(reads[0], np.arange(width)):
+            told = [
+                self.shares.all_units(sums.slope, read, log_weights[:, :, place * units : (place + 1) * units])
+                for place, read in enumerate(sums.inputs)
+            ]
+            self.terms.append((group, xp.concat(told, axis=2)))
+        elif own is not None:
+            weights = self._columns(_in_a_row(log_weights), own)
+            told = [
+                self.shares.each_unit(sums.slope, read, weights[:, :, place * units : (place + 1) * units])
+                for place, read in enumerate(sums.inputs)
+            ]
+            self.terms.append((group, self._gathered(xp.concat(told, axis=2), own % reads.shape[1])))
+        else:
+            found = self._terms(group, sums, log_weights, reads)
+            told = [found[:, :, place * units : (place + 1) * units] for place in range(layer.arity)]
+        return told
+
+    def _terms(self, group: FoldedLayer, sums: Sums, log_weights: Tracer, reads: NDArray[np.int64]) -> Tracer:
+        """What sums tell their inputs `(F, B, H*I)`, whatever their terms read."""
+        layer, columns = group.representative, reads.ravel()
+        read = self._columns(xp.concat(sums.inputs, axis=2), columns)
         if len(reads) == 1:
-            weights = xp.matrix_transpose(log_weights)
-            terms = xp.exp(inputs + xp.log_matmul_exp(slope, xp.exp(weights), weights, "log"))
+            terms = self.shares.all_units(sums.slope, read, log_weights)
             self.terms.append((group, terms))
         else:
-            outputs, number_of_terms = reads.shape
-            of_output = self._columns(slope, np.repeat(np.arange(outputs), number_of_terms))
-            weights = xp.reshape(log_weights, (log_weights.dims[0], 1, len(columns)))
-            terms = xp.exp(inputs + weights + of_output)
-            self.terms.append((group, self._gathered(terms, np.tile(np.arange(number_of_terms), outputs))))
-        told = self._gathered(terms, columns, width)
-        units = layer.num_input_units
-        return [told[:, :, place * units : (place + 1) * units] for place in range(layer.arity)]
-
-    def _inputs(self, group: FoldedLayer) -> Tracer:
-        """The logarithms of the units of all inputs, `(F, B, H*I)`."""
-        values = [
-            self._logs(self.scope.read(list(self.up), [fold[place] for fold in group.in_fold_idx]))
-            for place in range(group.representative.arity)
-        ]
-        return xp.concat(values, axis=2)
-
-    def _logs(self, value: Value) -> Tracer:
-        found: Tracer = self.scope.semiring.to_log(xp, value)
-        return found
+            outputs, number = reads.shape
+            slope = self._columns(sums.slope, np.repeat(np.arange(outputs), number))
+            terms = self.shares.each_unit(slope, read, _in_a_row(log_weights))
+            self.terms.append((group, self._gathered(terms, np.tile(np.arange(number), outputs))))
+        return self._gathered(terms, columns, layer.arity * layer.num_input_units)
 
     def _columns(self, array: Tracer, columns: NDArray[np.int64]) -> Tracer:
         """Some columns of `(F, B, K)`, a view or a repetition where their order allows it."""
@@ -166,3 +175,23 @@ def routes_of(folded: FoldedCircuit) -> dict[FoldedLayer, list[NDArray[np.int64]
             units = np.arange(layer.num_output_units)[None]
             found[group] = [np.asarray(one)[0] for one in row.route(namespace, layer, units)]
     return found
+
+
+def _own_terms(reads: NDArray[np.int64], layer: Layer) -> NDArray[np.int64] | None:
+    """Where output unit k alone reads unit k of each input, as in mixing layers: for each unit of all inputs its term.
+
+    Terms are counted as `o * N + n`. None where sums read otherwise.
+    """
+    outputs, number = reads.shape
+    order = np.argsort(reads, axis=None, kind="stable")
+    if outputs != layer.num_input_units or not np.array_equal(
+        reads.ravel()[order], np.arange(layer.arity * layer.num_input_units)
+    ):
+        return None
+    return order if np.array_equal(order // number, np.tile(np.arange(outputs), layer.arity)) else None
+
+
+def _in_a_row(log_weights: Tracer) -> Tracer:
+    """`(F, O, N)` as `(F, 1, O*N)`."""
+    folds, outputs, number = log_weights.dims
+    return xp.reshape(log_weights, (folds, 1, int(outputs) * int(number)))

@@ -25,10 +25,7 @@ from plica.tracing import namespace as xp
 
 QUANTILE = Needs("quantile", "the quantile", inputs=("marginal", "interval"), sums=("choose",), products=("route",))
 INPUT_FLOWS = FlowQuery(
-    QUANTILE.name,
-    lambda found: [flow for _, flow in found.flows.inputs],
-    lambda layer, known: (),  # noqa: ARG005 - those of the one variable are looked at apart
-    rows=1,
+    QUANTILE.function, QUANTILE.name, lambda found: [flow for _, flow in found.flows.inputs], rows=1
 )
 
 

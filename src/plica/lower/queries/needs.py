@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from plica.errors import ShapeError, UnsupportedError
 from plica.ir.op import Unsupported
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import InputRow, Layer, LayerRow, SumRow
+from plica.symbolic.layers import InputLayer, InputRow, Layer, LayerRow, SumRow
 
 RowOf = Callable[[Layer], LayerRow]
 
@@ -30,6 +30,7 @@ class Needs:
         sums: The columns that it takes from the rows of sum layers.
         products: The columns that it takes from the rows of products, and of layers that are both at once.
         one_unit: Whether the circuit must have one output of one unit.
+        spared: Which input layers are asked for none of the columns; None for none.
     """
 
     function: str
@@ -38,10 +39,13 @@ class Needs:
     sums: tuple[str, ...] = ()
     products: tuple[str, ...] = ()
     one_unit: bool = True
+    spared: Callable[[InputLayer], bool] | None = None
 
-    def lacking(self, row: LayerRow) -> Unsupported | None:
+    def lacking(self, row: LayerRow, layer: Layer | None = None) -> Unsupported | None:
         """Why a layer of this row cannot be asked; None where it can."""
         columns = self.inputs if isinstance(row, InputRow) else self.sums if isinstance(row, SumRow) else self.products
+        if self.spared is not None and isinstance(layer, InputLayer) and self.spared(layer):
+            return None
         return next((one for one in (getattr(row, name) for name in columns) if isinstance(one, Unsupported)), None)
 
     def check(self, circuit: Circuit, row_of: RowOf) -> None:
@@ -64,7 +68,7 @@ class Needs:
     def check_layers(self, circuit: Circuit, row_of: RowOf, layers: Iterable[Layer]) -> None:
         """Raise where one of some layers does not say what the query needs."""
         for layer in layers:
-            found = self.lacking(row_of(layer))
+            found = self.lacking(row_of(layer), layer)
             if found is not None:
                 raise UnsupportedError(
                     f"{self.name} does not know what to do with {circuit.layer_name(layer)}: {found.why}."

@@ -26,6 +26,8 @@ from plica.symbolic.layers import InputLayer, InputRow
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
+_ROUNDING = 256.0  # units in the last place
+
 
 def num_states(layer: InputLayer) -> int | None:
     """How many states its variable has, where it is one variable of a known number of states."""
@@ -82,6 +84,20 @@ class Reading:
     @property
     def _width(self) -> int:
         return input_width(self.scope.folded.described)
+
+    def is_whole(self) -> Tracer:
+        """Which rows have flows that add up to 1 for every variable, `(B,)`: what had underflowed would be missing.
+
+        Rounding moves a flow by a unit in the last place for each term of the sums and each layer on its way, and the
+        units of one sum by the same: a few hundred of them are allowed for, and more that are lost are not.
+        """
+        totals = ByVariable(self.scope)
+        for group, flow in self.flows.inputs:
+            total = xp.sum(flow, axis=2, keepdims=True)
+            if group.scope_idx[0]:
+                totals.add(*_by_variable(group, xp.broadcast_to(total, (*flow.dims[:2], len(group.scope_idx[0])))))
+        lost = xp.abs(totals.total() - 1.0)
+        return xp.all(xp.less_equal(lost, _ROUNDING * float(np.finfo(self.scope.dtype.value).eps)), axis=0)
 
     def probabilities(self) -> Tracer:
         """Of each state of each variable that has states: `(B, D, C)`, zeros for all others and for further states.
@@ -190,9 +206,8 @@ class Reading:
         params, count = self.scope.parameters(group), num_states(layer) or 0
         states = xp.reshape(xp.arange(count), (1, count, 1))
         x = xp.broadcast_to(xp.astype(states, layer.domain.dtype(self.scope.dtype)), (group.num_folds, count, 1))
-        logs = semiring.to_log(xp, row.body(xp, semiring, layer, params, x))  # (F, C, K)
-        total = semiring.to_log(xp, row.marginal(xp, semiring, layer, params))  # (F, 1, K)
-        shares = xp.matrix_transpose(xp.exp(logs - xp.where(xp.isfinite(total), total, 0.0)))
+        value = row.body(xp, semiring, layer, params, x)  # (F, C, K)
+        shares = xp.matrix_transpose(self.flows.shares.ratio(value, row.marginal(xp, semiring, layer, params)))
         if count == width:
             return shares
         rest = xp.zeros((*shares.dims[:2], width - count), dtype=shares.dtype)

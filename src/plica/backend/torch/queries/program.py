@@ -41,7 +41,7 @@ class QueryProgram:
 
     def __init__(self, key: Hashable, lowered: LoweredProgram, name: str) -> None:
         self.program, self._lowered, self._key = lowered.program, lowered, key
-        self.run = emit(lowered.program, name)
+        self.run = emit(lowered.program, name, reuses=True)
         self._rows: int | None = None
         self._constants: dict[tuple[str, torch.device], Tensor] = {}
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.expected import FlowProgram
+from plica.backend.torch.queries.expected import read_flows
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
-from plica.backend.torch.queries.rows import check_known, device_of, floating
+from plica.backend.torch.queries.rows import device_of, floating
 from plica.backend.torch.queries.values import once
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
@@ -44,9 +44,9 @@ class _Shares:
         }
         self._places = [places[layer] for layer in lowered.layers]
 
-    def flows(self, found: list[Tensor]) -> Tensor:
-        """The flows of the units of the variable, `(B, U)`, among those of all groups."""
-        return torch.cat([found[number][fold] for number, fold in self._places], dim=1)
+    def flows(self, found: list[Tensor]) -> list[Tensor]:
+        """The flows of the units of the variable, `(1, B, U)`, among those of all groups."""
+        return [torch.cat([found[number][fold] for number, fold in self._places], dim=1)[None]]
 
     def __call__(self, circuit: TorchCircuit, x: Tensor, flows: Tensor) -> Tensor:
         """Which share of the mixtures of `flows (B, U)` lies up to x `(B, P)`: `(B, P)`."""
@@ -72,14 +72,8 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     x = torch.full((1, width), torch.nan, dtype=dtype, device=device) if given is None else circuit.taken(given)
     rows = _without(circuit, layers, variable, floating(x))
     shares = once(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
-    asked = once(circuit, (INPUT_FLOWS.name, rows.dtype), lambda: FlowProgram(circuit, INPUT_FLOWS, rows.dtype))
-    flows, log_values = [], []
-    for start, stop in parts(len(rows), asked.run.rows_at_once()):
-        found, log_value = asked(circuit, rows[start:stop])
-        flows.append(shares.flows(found))
-        log_values.append(log_value)
-    check_known(torch.cat(log_values), 1, "nothing to say of the rest")
-    told = torch.cat(flows)
+    _, (found,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
+    told = found[0]
 
     def suffices(numbers: Tensor) -> Tensor:
         return shares(circuit, numbers, told) >= levels.reshape(1, -1) * told.sum(1, keepdim=True)
