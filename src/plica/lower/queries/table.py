@@ -14,7 +14,7 @@ from plica.lower.queries.mpe import MPE
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.sample import SAMPLING
 from plica.symbolic.layers import LAYER_ROWS, FusedRow, InputRow, ProductRow, SumRow
-from plica.symbolic.semirings import SEMIRINGS, Semiring
+from plica.symbolic.semirings import MAX_SUM, SEMIRINGS, Semiring
 
 QUERIES: tuple[Needs, ...] = (
     LOG_LIKELIHOOD,
@@ -30,37 +30,41 @@ QUERIES: tuple[Needs, ...] = (
     VARIANCE.needs,
     integration(),
 )
+_COLUMNS = (*QUERIES, integration(MAX_SUM))
 _KINDS = {InputRow: "input", SumRow: "sum", ProductRow: "product", FusedRow: "both at once"}
 
 
 def layers_table() -> str:
-    """Markdown: a row for each kind of layer, a column for each query; below it, why some cannot be asked."""
-    reasons: dict[str, int] = {}
-    lines = [
-        _line(["layer", "kind", *(f"`{needs.function}`" for needs in QUERIES)]),
-        _line(["---"] * (len(QUERIES) + 2)),
-    ]
-    for layer, row in sorted(
-        LAYER_ROWS.items(), key=lambda item: (list(_KINDS).index(type(item[1])), item[0].__name__)
-    ):
-        cells = [_cell(needs.lacking(row), reasons) for needs in QUERIES]
-        lines.append(_line([f"`{layer.__name__}`", _KINDS[type(row)], *cells]))
-    return "\n".join([*lines, "", *(f"{number}. {why}" for why, number in reasons.items())])
+    """Markdown: a row for each kind of layer, a column for each query."""
+    names = [f"`{needs.function}`" for needs in QUERIES]
+    lines = [_line(["layer", "kind", *names, "`IntegrateQuery` that maximizes"]), _line(["---"] * (len(names) + 3))]
+    kinds, reasons = list(_KINDS), _reasons()
+    for row in sorted(LAYER_ROWS.values(), key=lambda row: (kinds.index(type(row)), row.layer.__name__)):
+        found = [_why(needs.lacking(row)) for needs in _COLUMNS]
+        cells = ["yes" if why is None else f"no ({reasons.index(why) + 1})" for why in found]
+        lines.append(_line([f"`{row.layer.__name__}`", _KINDS[type(row)], *cells]))
+    return "\n".join(lines)
 
 
-def _cell(lacking: Unsupported | None, reasons: dict[str, int]) -> str:
-    if lacking is None:
-        return "yes"
-    why = lacking.why.split(";")[0]
-    return f"no ({reasons.setdefault(why, len(reasons) + 1)})"
+def reasons_list() -> str:
+    """Markdown: why some layers cannot be asked, by the numbers of `layers_table`."""
+    return "\n".join(f"{number}. {why}" for number, why in enumerate(_reasons(), start=1))
+
+
+def _reasons() -> list[str]:
+    found = (_why(needs.lacking(row)) for row in LAYER_ROWS.values() for needs in _COLUMNS)
+    return [why for why in dict.fromkeys(found) if why is not None]
+
+
+def _why(lacking: Unsupported | None) -> str | None:
+    return None if lacking is None else lacking.why.split(";")[0]
 
 
 def semirings_table() -> str:
     """Markdown: a row for each query, a column for each semiring in which a circuit is compiled."""
     lines = [_line(["query", *(f"`{name}`" for name in SEMIRINGS)]), _line(["---"] * (len(SEMIRINGS) + 1))]
-    lines += [
-        _line([f"`{needs.function}`", *(_computed(needs, one) for one in SEMIRINGS.values())]) for needs in QUERIES
-    ]
+    for needs in QUERIES:
+        lines.append(_line([f"`{needs.function}`", *(_computed(needs, one) for one in SEMIRINGS.values())]))
     return "\n".join(lines)
 
 
