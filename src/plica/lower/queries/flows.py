@@ -119,9 +119,7 @@ class Flows:
             told = [found[:, :, place * units : (place + 1) * units] for place in range(layer.arity)]
         return told
 
-    def _terms(
-        self, group: FoldedLayer, sums: Sums, log_weights: Tracer, reads: NDArray[np.int64]
-    ) -> Tracer:
+    def _terms(self, group: FoldedLayer, sums: Sums, log_weights: Tracer, reads: NDArray[np.int64]) -> Tracer:
         """What sums tell their inputs `(F, B, H*I)`, whatever their terms read."""
         layer, columns = group.representative, reads.ravel()
         read = self._columns(xp.concat(sums.inputs, axis=2), columns)

@@ -265,7 +265,9 @@ class _Means:
         for group, _ in groups:
             references.add(*_by_variable(group, means[group][:, 0:1]))
         reference, known = references.first(), references.variables
-        centred = {group: mean - _by_layer(group, found.select(reference, known, group)) for group, mean in means.items()}
+        centred = {
+            group: mean - _by_layer(group, found.select(reference, known, group)) for group, mean in means.items()
+        }
         distances = ByVariable(found.scope)
         for group, flow in groups:
             distances.add(*_by_variable(group, xp.matmul(flow, centred[group])))

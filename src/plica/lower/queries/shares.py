@@ -17,6 +17,7 @@ from plica.symbolic.semirings import Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
+
 class Sums(NamedTuple):
     """What a group of sums shares its flow by.
 

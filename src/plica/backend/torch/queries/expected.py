@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import final
 
 import torch
@@ -70,37 +69,33 @@ def _program(circuit: TorchCircuit, query: FlowQuery, dtype: torch.dtype, semiri
     return found
 
 
-def _part(circuit: TorchCircuit, query: FlowQuery, x: Tensor) -> tuple[list[Tensor], Tensor]:
-    """What a query reads off for some rows, and the logarithms of their values.
+@torch.no_grad()
+def _read(circuit: TorchCircuit, query: FlowQuery, x: Tensor) -> tuple[LoweredFlows, list[Tensor]]:
+    """What a query reads off for rows that are checked, in parts that the memory is enough for.
 
     On the CPU from scaled numbers first, where there are enough of them, and from logarithms for rows that these do not
     prove.
     """
-    exact = partial(_program, circuit, query, x.dtype, LSE_SUM)
-    attempt = LSE_SUM.attempt
-    if attempt is None or x.device.type not in attempt.devices or len(x) * circuit.num_activations < _SCALED_FROM:
-        return exact()(circuit, x)[:2]
-    results, log_value, proven = _program(circuit, query, x.dtype, attempt.carrier)(circuit, x)
-    assert proven is not None, "a carrier that is tried says where it is right"
-    if bool(proven.all()):
-        return results, log_value
-    rows = proven.logical_not().nonzero().squeeze(1)
-    others, log_others, _ = exact()(circuit, x[rows])
-    mended = [one.index_copy(query.rows, rows, other) for one, other in zip(results, others, strict=True)]
-    return mended, log_value.index_copy(0, rows, log_others)
-
-
-@torch.no_grad()
-def _read(circuit: TorchCircuit, query: FlowQuery, x: Tensor) -> tuple[LoweredFlows, list[Tensor]]:
-    """What a query reads off for rows that are checked, in parts that the memory is enough for."""
     if not x.is_floating_point():
         x = x.double()
-    asked = _program(circuit, query, x.dtype, LSE_SUM)
-    found = [_part(circuit, query, x[start:stop]) for start, stop in parts(len(x), asked.run.rows_at_once())]
+    attempt = LSE_SUM.attempt
+    tries = (
+        attempt is not None and x.device.type in attempt.devices and len(x) * circuit.num_activations >= _SCALED_FROM
+    )
+    first = _program(circuit, query, x.dtype, attempt.carrier if attempt is not None and tries else LSE_SUM)
+    found = []
+    for start, stop in parts(len(x), first.run.rows_at_once()):
+        results, log_value, proven = first(circuit, x[start:stop])
+        if proven is not None and not bool(proven.all()):
+            rows = proven.logical_not().nonzero().squeeze(1)
+            others, log_others, _ = _program(circuit, query, x.dtype, LSE_SUM)(circuit, x[start:stop][rows])
+            results = [one.index_copy(query.rows, rows, other) for one, other in zip(results, others, strict=True)]
+            log_value = log_value.index_copy(0, rows, log_others)
+        found.append((results, log_value))
     check_known(torch.cat([log_value for _, log_value in found]), 1, "nothing to be expected of the rest")
     if len(found) == 1:
-        return asked.lowered, found[0][0]
-    return asked.lowered, [torch.cat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
+        return first.lowered, found[0][0]
+    return first.lowered, [torch.cat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
 
 
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
@@ -132,5 +127,7 @@ def latent_posterior(circuit: TorchCircuit, x: Tensor) -> dict[int, Tensor]:
         for index, terms in zip(indices, group, strict=True)
     }
     for index, count in lowered.unread:
-        found[index] = torch.zeros((len(x), count), dtype=results[0].dtype if results else circuit.dtype, device=x.device)
+        found[index] = torch.zeros(
+            (len(x), count), dtype=results[0].dtype if results else circuit.dtype, device=x.device
+        )
     return dict(sorted(found.items()))
