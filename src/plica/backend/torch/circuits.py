@@ -256,9 +256,13 @@ class TorchCircuit(nn.Module):
         self.readable(x)
         self._check_weights(None)
 
+    def taken(self, x: Tensor) -> Tensor:
+        """`x` in a dtype that Programs have, of a shape that fits the circuit."""
+        return self._data.take(x)
+
     def readable(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have; raises as `check` does."""
-        x = self._data.take(x)
+        x = self.taken(x)
         self._check_states(x)
         return x
 

@@ -1,4 +1,4 @@
-"""Queries that ask for probabilities on the way down: each a row of a name, what it reads off the flows and what of rows.
+"""Queries that ask for probabilities on the way down: each a row of a name, what it reads off the flows and of rows.
 
 Their Programs take data `(B, D)` of floats, NaN where it is missing, and return what the query reads off, then the
 logarithm of the circuit's value `(B,)`, whether a weight has no logarithm `()` and, in a semiring whose results have to
@@ -7,15 +7,12 @@ be proven, whether all of a row is proven right `(B,)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from plica.errors import ShapeError, UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.op import Unsupported
 from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width
@@ -24,16 +21,14 @@ from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.flows import Flows, routes_of
+from plica.lower.queries.needs import Needs
 from plica.lower.queries.posterior import Known, Reading, num_states, with_states
 from plica.lower.queries.shares import LOGARITHMS, SCALED_NUMBERS
 from plica.lower.queries.top_down import walk_down
-from plica.symbolic.layers import Choice, FusedRow, InputLayer, InputRow, Layer, ProductRow, SumRow
+from plica.symbolic.layers import Choice, InputLayer, Layer, SumRow
 from plica.symbolic.semirings import LSE_SUM, Semiring
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
-
-
-Columns: TypeAlias = Callable[[InputLayer, Container[int]], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +36,27 @@ class FlowQuery:
     """What is asked of the flows of a circuit.
 
     Args:
+        function: The function of `plica.queries` by which users ask it.
         name: What messages call it.
         read: What the Program returns.
-        columns: The columns of its row that an input layer needs, given the variables that have states.
+        moments: The columns that it takes from the rows of input layers whose variables have no states.
         rows: The axis of the results that counts rows of data.
     """
 
+    function: str
     name: str
     read: Callable[[Reading], list[Tracer]]
-    columns: Columns
+    moments: tuple[str, ...] = ()
     rows: int = 0
+
+    @property
+    def needs(self) -> Needs:
+        """What it needs of a circuit."""
+        return Needs(self.function, self.name, self.moments, sums=("choose",), products=("route",), spared=_has_states)
+
+
+def _has_states(layer: InputLayer) -> bool:
+    return not layer.num_variables or num_states(layer) is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,20 +86,10 @@ def _latents(found: Reading) -> list[Tracer]:
     return [terms for _, terms in found.flows.terms]
 
 
-def _moments(*columns: str, states: bool) -> Columns:
-    """The columns that give moments, which a layer with states need not have, and is not asked for where it may."""
-
-    def needed(layer: InputLayer, known: Container[int]) -> tuple[str, ...]:
-        spared = all(variable in known for variable in layer.scope) and not states
-        return () if spared or not layer.num_variables or num_states(layer) is not None else columns
-
-    return needed
-
-
-POSTERIOR = FlowQuery("the posterior", _posterior, _moments("mean", "variance", states=False))
-MEAN = FlowQuery("the mean", lambda found: [found.mean()], _moments("mean", states=True))
-VARIANCE = FlowQuery("the variance", lambda found: [found.variance()], _moments("mean", "variance", states=True))
-LATENTS = FlowQuery("the posterior of latent variables", _latents, lambda layer, known: (), rows=1)  # noqa: ARG005
+POSTERIOR = FlowQuery("posterior", "the posterior", _posterior, ("mean", "variance"))
+MEAN = FlowQuery("mean", "the mean", lambda found: [found.mean()], ("mean",))
+VARIANCE = FlowQuery("variance", "the variance", lambda found: [found.variance()], ("mean", "variance"))
+LATENTS = FlowQuery("latent_posterior", "the posterior of latent variables", _latents, rows=1)
 
 
 def lower_flows(
@@ -111,7 +107,7 @@ def lower_flows(
         ShapeError: More than one output or unit.
         UnsupportedError: A layer does not say what the query needs.
     """
-    check_flows(query, folded)
+    query.needs.check(folded.circuit, folded.row)
     scope, routes = LoweringScope(folded, semiring, dtype, owners or {}), routes_of(folded)
     with scope.trace.active():
         x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
@@ -152,26 +148,3 @@ def _invalid(scope: LoweringScope, flows: Flows) -> Tracer:
         if isinstance(group.representative, InputLayer) and not is_never_negative(group, name):
             found.append(xp.any(xp.less(scope.parameters(group)[name], 0.0)))
     return xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
-
-
-def check_flows(query: FlowQuery, folded: FoldedCircuit) -> None:
-    """Raise where a query cannot be answered on a circuit."""
-    circuit, states = folded.circuit, with_states(folded)
-    for layer in circuit.live.layers:
-        row = folded.row(layer)
-        columns = {SumRow: ("choose",), ProductRow: ("route",), FusedRow: ("route",)}.get(type(row), ())
-        if isinstance(row, InputRow) and isinstance(layer, InputLayer):
-            columns = query.columns(layer, states)
-        for name in columns:
-            found = getattr(row, name)
-            if isinstance(found, Unsupported):
-                raise UnsupportedError(
-                    f"{query.name} does not know what to do with {circuit.layer_name(layer)}: {found.why}."
-                )
-    circuit.check_smooth_and_decomposable(query.name)
-    (output, *others) = circuit.outputs
-    if others or output.num_output_units != 1:
-        raise ShapeError(
-            f"{query.name} needs one output of one unit, found {len(circuit.outputs)} of {output.num_output_units}; "
-            "choose one with circuit.subgraph(...) and a SumLayer of one unit."
-        )

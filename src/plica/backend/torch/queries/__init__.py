@@ -11,18 +11,28 @@
 (torch.Size([5, 1]), {})
 """
 
+from plica.backend.torch.queries.boxes import cdf, probability
 from plica.backend.torch.queries.choosing import TorchQuery, query_of
 from plica.backend.torch.queries.expected import latent_posterior, mean, posterior, variance
+from plica.backend.torch.queries.integrate import IntegrateQuery
+from plica.backend.torch.queries.likelihood import conditional_log_likelihood, log_likelihood
 from plica.backend.torch.queries.mpe import mpe
+from plica.backend.torch.queries.quantile import quantile
 from plica.backend.torch.queries.sampling import SamplingQuery, sample
 
 __all__ = [
+    "IntegrateQuery",
     "SamplingQuery",
     "TorchQuery",
+    "cdf",
+    "conditional_log_likelihood",
     "latent_posterior",
+    "log_likelihood",
     "mean",
     "mpe",
     "posterior",
+    "probability",
+    "quantile",
     "query_of",
     "sample",
     "variance",

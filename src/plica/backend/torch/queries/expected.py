@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
-from plica.backend.torch.queries.rows import check_known, device_of, whole_layers
+from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.lower.leaves import owners_of
@@ -70,57 +71,69 @@ def _program(circuit: TorchCircuit, query: FlowQuery, dtype: torch.dtype, semiri
 
 
 @torch.no_grad()
-def _read(circuit: TorchCircuit, query: FlowQuery, x: Tensor) -> tuple[LoweredFlows, list[Tensor]]:
+def read_flows(
+    circuit: TorchCircuit,
+    query: FlowQuery,
+    x: Tensor,
+    keep: Callable[[list[Tensor]], list[Tensor]] = list,
+    otherwise: str = "nothing to be expected of the rest",
+) -> tuple[LoweredFlows, list[Tensor]]:
     """What a query reads off for rows that are checked, in parts that the memory is enough for.
 
     On the CPU from scaled numbers first, where there are enough of them, and from logarithms for rows that these do not
     prove.
+
+    Args:
+        circuit: The circuit.
+        query: What is asked.
+        x: The rows.
+        keep: What is kept of what is read off a part; the axis of rows stays where the query has it.
+        otherwise: What there is where a row has no probability, for the message.
     """
-    if not x.is_floating_point():
-        x = x.double()
-    attempt = LSE_SUM.attempt
-    tries = (
-        attempt is not None and x.device.type in attempt.devices and len(x) * circuit.num_activations >= _SCALED_FROM
-    )
-    first = _program(circuit, query, x.dtype, attempt.carrier if attempt is not None and tries else LSE_SUM)
+    x = floating(x)
+    attempt, first = LSE_SUM.attempt, LSE_SUM
+    if attempt is not None and x.device.type in attempt.devices and len(x) * circuit.num_activations >= _SCALED_FROM:
+        first = attempt.carrier
+    asked = _program(circuit, query, x.dtype, first)
     found = []
-    for start, stop in parts(len(x), first.run.rows_at_once()):
-        results, log_value, proven = first(circuit, x[start:stop])
+    for start, stop in parts(len(x), asked.run.rows_at_once()):
+        part = x[start:stop]
+        results, log_value, proven = asked(circuit, part)
         if proven is not None and not bool(proven.all()):
             rows = proven.logical_not().nonzero().squeeze(1)
-            others, log_others, _ = _program(circuit, query, x.dtype, LSE_SUM)(circuit, x[start:stop][rows])
+            others, log_others, _ = _program(circuit, query, x.dtype, LSE_SUM)(circuit, part[rows])
             results = [one.index_copy(query.rows, rows, other) for one, other in zip(results, others, strict=True)]
             log_value = log_value.index_copy(0, rows, log_others)
-        found.append((results, log_value))
-    check_known(torch.cat([log_value for _, log_value in found]), 1, "nothing to be expected of the rest")
+        found.append((keep(results), log_value))
+    check_known(torch.cat([log_value for _, log_value in found]), 1, otherwise)
     if len(found) == 1:
-        return first.lowered, found[0][0]
-    return first.lowered, [torch.cat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
+        return asked.lowered, found[0][0]
+    return asked.lowered, [torch.cat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
 
 
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
     """See `plica.queries.posterior`."""
     device_of(circuit, POSTERIOR.name)
-    _, results = _read(circuit, POSTERIOR, whole_layers(circuit, POSTERIOR.name, x))
+    _, results = read_flows(circuit, POSTERIOR, whole_layers(circuit, POSTERIOR.name, x))
     return Posterior(*results)
 
 
 def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.mean`."""
     device_of(circuit, MEAN.name)
-    return _read(circuit, MEAN, whole_layers(circuit, MEAN.name, x))[1][0]
+    return read_flows(circuit, MEAN, whole_layers(circuit, MEAN.name, x))[1][0]
 
 
 def variance(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.variance`."""
     device_of(circuit, VARIANCE.name)
-    return _read(circuit, VARIANCE, whole_layers(circuit, VARIANCE.name, x))[1][0]
+    return read_flows(circuit, VARIANCE, whole_layers(circuit, VARIANCE.name, x))[1][0]
 
 
 def latent_posterior(circuit: TorchCircuit, x: Tensor) -> dict[int, Tensor]:
     """See `plica.queries.latent_posterior`."""
     device_of(circuit, LATENTS.name)
-    lowered, results = _read(circuit, LATENTS, circuit.readable(x))
+    lowered, results = read_flows(circuit, LATENTS, circuit.readable(x))
     found = {
         index: terms
         for indices, group in zip(lowered.sums, results, strict=True)

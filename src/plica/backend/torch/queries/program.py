@@ -16,6 +16,7 @@ from plica.backend.torch.constants import LoweredProgram, Ready
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import attribute_of
 from plica.ir.dtypes import DType, as_dtype
+from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.leaves import Constant
 from plica.passes.memory import plan_memory
@@ -41,12 +42,14 @@ class QueryProgram:
     def __init__(self, key: Hashable, lowered: LoweredProgram, name: str) -> None:
         self.program, self._lowered, self._key = lowered.program, lowered, key
         self.run = emit(lowered.program, name, reuses=True)
+        self._rows: int | None = None
         self._constants: dict[tuple[str, torch.device], Tensor] = {}
 
     def rows_at_once(self) -> int:
         """How many rows the memory budget is enough for."""
-        more, less = (plan_memory(self.program, rows).peak for rows in (2 * _PLANNED_ROWS, _PLANNED_ROWS))
-        return max(1, BYTES_AT_ONCE * _PLANNED_ROWS // max(1, more - less))
+        if self._rows is None:
+            self._rows = rows_within_budget(self.program)
+        return self._rows
 
     def __call__(self, circuit: TorchCircuit, *arguments: Tensor) -> Any:
         """The results of the Program, computed in its own dtypes: under autocast too."""
@@ -83,6 +86,12 @@ class QueryProgram:
             with torch.inference_mode(False):
                 self._constants[key] = torch.from_numpy(constant.value).to(device)
         return self._constants[key]
+
+
+def rows_within_budget(program: Program) -> int:
+    """For how many rows the intermediate results of a Program fit the memory budget; one at least."""
+    more, less = (plan_memory(program, rows).peak for rows in (2 * _PLANNED_ROWS, _PLANNED_ROWS))
+    return max(1, BYTES_AT_ONCE * _PLANNED_ROWS // max(1, more - less))
 
 
 def as_described(circuit: TorchCircuit) -> FoldedCircuit:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.errors import InputError, UnsupportedError
+from plica.errors import DTypeError, InputError, UnsupportedError
 
 
 def device_of(circuit: TorchCircuit, query: str) -> torch.device:
@@ -44,6 +45,31 @@ def whole_layers(circuit: TorchCircuit, query: str, x: Tensor) -> Tensor:
                 "make all of them missing."
             )
     return x
+
+
+def floating(x: Tensor) -> Tensor:
+    """Rows in a dtype that has NaN, and all numbers that states and counts come to."""
+    return x if x.is_floating_point() else x.to(torch.float32 if x.itemsize < 3 else torch.float64)
+
+
+def mask_of(name: str, mask: Any, x: Tensor) -> Tensor:
+    """A mask `(B, D)` for rows, from one of that shape or one `(D,)` for all of them.
+
+    Raises:
+        DTypeError: It is no mask of booleans.
+        InputError: It has another shape.
+    """
+    found = mask if isinstance(mask, Tensor) else torch.as_tensor(mask)
+    if found.dtype != torch.bool:
+        raise DTypeError(
+            f"{name} is a mask of booleans, found {found.dtype}; say where: {name}=mask > 0, for instance."
+        )
+    if found.shape not in (x.shape, x.shape[1:], (1, x.shape[1])):
+        raise InputError(
+            f"{name} has shape {tuple(found.shape)}, expected {tuple(x.shape)}, one entry for each of the data, or "
+            f"{tuple(x.shape[1:])} for all rows alike."
+        )
+    return found.to(x.device).expand(x.shape)
 
 
 def count(name: str, value: int) -> int:
