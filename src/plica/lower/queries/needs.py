@@ -15,6 +15,7 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.ir.op import Unsupported
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import InputLayer, InputRow, Layer, LayerRow, SumRow
+from plica.symbolic.semirings import LSE_SUM, Semiring
 
 RowOf = Callable[[Layer], LayerRow]
 
@@ -31,6 +32,9 @@ class Needs:
         products: The columns that it takes from the rows of products, and of layers that are both at once.
         one_unit: Whether the circuit must have one output of one unit.
         spared: Which input layers are asked for none of the columns; None for none.
+        semiring: What it computes in, whatever the circuit was compiled in; None for the circuit's own.
+        signed: Whether weights may be negative, or complex, where the circuit's own semiring carries such numbers: then
+            it computes in that.
     """
 
     function: str
@@ -40,6 +44,14 @@ class Needs:
     products: tuple[str, ...] = ()
     one_unit: bool = True
     spared: Callable[[InputLayer], bool] | None = None
+    semiring: Semiring | None = LSE_SUM
+    signed: bool = False
+
+    def carrier(self, own: Semiring, *, negative: bool) -> Semiring:
+        """What it computes in on a circuit compiled in `own`, some of whose weights may be negative."""
+        if self.semiring is None or (self.signed and negative and own.negative):
+            return own
+        return self.semiring
 
     def lacking(self, row: LayerRow, layer: Layer | None = None) -> Unsupported | None:
         """Why a layer of this row cannot be asked; None where it can."""

@@ -42,7 +42,7 @@ class Query:
     def needs(self) -> Needs:
         """What it needs of a circuit."""
         inputs = (self.semiring.algebra.reduction.value, self.chooser.column)
-        return Needs(self.function, self.name, inputs, sums=("choose",), products=("route",))
+        return Needs(self.function, self.name, inputs, sums=("choose",), products=("route",), semiring=self.semiring)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

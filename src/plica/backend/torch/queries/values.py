@@ -22,6 +22,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Owners, owners_of
+from plica.lower.queries.likelihood import LOG_LIKELIHOOD
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.score import Lowered, lower_score
 from plica.lower.queries.total import lower_total
@@ -53,10 +54,8 @@ def check_needs(circuit: TorchCircuit, needs: Needs) -> None:
 def carrier_of(circuit: TorchCircuit) -> Semiring:
     """The carrier in which the probabilities of a circuit are added and multiplied."""
     own = circuit.semiring
-    if not own.negative:
-        return LSE_SUM
-    signs = once(circuit, ("signs",), lambda: _Signs(circuit))
-    return own if signs.is_negative(circuit) else LSE_SUM
+    negative = own.negative and once(circuit, ("signs",), lambda: _Signs(circuit)).is_negative(circuit)
+    return LOG_LIKELIHOOD.carrier(own, negative=negative)
 
 
 @final
