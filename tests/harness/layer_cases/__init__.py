@@ -4,15 +4,17 @@ A new layer brings a file here and its line below; `tests/symbolic/layers/test_c
 """
 
 from tests.harness.layer_cases import (
+    bernoulli,
     categorical,
     cpt,
+    cut_poisson,
     gaussian,
+    geometric,
     hadamard,
     holding,
     joint,
     kronecker,
     neighbours,
-    poisson,
     tensordot,
     tucker,
     unequal,
@@ -29,13 +31,15 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *tucker.CASES,
     *cpt.CASES,
     *tensordot.CASES,
+    *bernoulli.CASES,
+    *geometric.CASES,
 )
 
 # Layers of a user's own, as a context is given them: of several variables, of other distributions, sums, and layers
 # that hold layers.
 OWN_CASES: tuple[LayerCase, ...] = (
     *joint.CASES,
-    *poisson.CASES,
+    *cut_poisson.CASES,
     *neighbours.CASES,
     *holding.CASES,
     *unequal.CASES,

@@ -1,18 +1,30 @@
 """The layers of circuits, and the table of what each computes.
 
 >>> sorted(layer.__name__.removesuffix("Layer") for layer in LAYER_ROWS)
-['CPT', 'Categorical', 'Gaussian', 'Hadamard', 'Kronecker', 'Sum', 'TensorDot', 'Tucker']
+['Bernoulli', 'CPT', 'Categorical', 'Gaussian', 'Geometric', 'Hadamard', 'Kronecker', 'Sum', 'TensorDot', 'Tucker']
 """
 
 from collections.abc import Mapping
 
-from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, tensordot, tucker
+from plica.symbolic.layers import (
+    bernoulli,
+    categorical,
+    cpt,
+    gaussian,
+    geometric,
+    hadamard,
+    kronecker,
+    tensordot,
+    tucker,
+)
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
+from plica.symbolic.layers.bernoulli import BernoulliLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.cpt import CPTLayer
 from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
 from plica.symbolic.layers.gaussian import GaussianLayer
+from plica.symbolic.layers.geometric import GeometricLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.kronecker import KroneckerLayer
 from plica.symbolic.layers.rows import (
@@ -32,9 +44,11 @@ from plica.symbolic.layers.tucker import TuckerLayer
 
 LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     (
+        bernoulli.ROW,
         categorical.ROW,
         cpt.ROW,
         gaussian.ROW,
+        geometric.ROW,
         hadamard.ROW,
         kronecker.ROW,
         sum_.ROW,
@@ -51,6 +65,7 @@ DISTRIBUTIONS: Mapping[str, Distribution] = distribution_table(
 __all__ = [
     "DISTRIBUTIONS",
     "LAYER_ROWS",
+    "BernoulliLayer",
     "CPTLayer",
     "CategoricalLayer",
     "Choice",
@@ -59,6 +74,7 @@ __all__ = [
     "FusedLayer",
     "FusedRow",
     "GaussianLayer",
+    "GeometricLayer",
     "HadamardLayer",
     "InnerLayer",
     "InputLayer",
