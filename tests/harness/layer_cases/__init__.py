@@ -8,9 +8,11 @@ from tests.harness.layer_cases import (
     categorical,
     cpt,
     cut_poisson,
+    discretized_logistic,
     gaussian,
     geometric,
     hadamard,
+    histogram,
     holding,
     joint,
     kronecker,
@@ -18,6 +20,7 @@ from tests.harness.layer_cases import (
     tensordot,
     tucker,
     unequal,
+    uniform,
 )
 from tests.harness.layer_cases import sum as sum_
 from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
@@ -33,6 +36,9 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *tensordot.CASES,
     *bernoulli.CASES,
     *geometric.CASES,
+    *discretized_logistic.CASES,
+    *uniform.CASES,
+    *histogram.CASES,
 )
 
 # Layers of a user's own, as a context is given them: of several variables, of other distributions, sums, and layers

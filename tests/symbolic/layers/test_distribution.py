@@ -12,6 +12,7 @@ from plica.cli.train import load_data
 from plica.errors import GraphError
 from plica.symbolic.domains import COUNTS, REALS, finite
 from plica.symbolic.layers import DISTRIBUTIONS, LAYER_ROWS, Distribution, InputRow, distribution_table
+from plica.symbolic.parameters import normal
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
 from plica.templates.parameterization import name_to_input_layer_factory
@@ -34,7 +35,7 @@ def test_every_parameter_has_a_factory(name: str) -> None:
 
         def factory(shape, shapes=shapes):
             shapes.append(shape)
-            return next(iter(distribution.layer(Scope([0]), 4, **distribution.settings_for(3)).params.values()))
+            return normal(shape)
 
         distribution.layer(Scope([0]), 4, **distribution.settings_for(3), **{f"{parameter}_factory": factory})
         assert shapes, parameter

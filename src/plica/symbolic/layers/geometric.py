@@ -124,10 +124,10 @@ def _variance(xp: Namespace, layer: GeometricLayer, params: Params) -> Array:  #
 def _interval(
     xp: Namespace,
     semiring: Semiring,
-    layer: GeometricLayer,
+    layer: GeometricLayer,  # noqa: ARG001
     params: Params,
     low: Array,
-    high: Array,  # noqa: ARG001
+    high: Array,
 ) -> Value:
     failure, _ = _log_shares(xp, params)
     first, last, empty = counts.whole_ends(xp, low, high, failure.dtype)
