@@ -33,7 +33,7 @@ def _describe(where: str, values: Array, dtype: str) -> Column:
         raise InputError(f"{where} reach {largest:g}, too large for {dtype}; {advice}")
     low, width = float(values.min()), float(np.ptp(values))
     if width == 0:
-        return Column(low, 1.0)
+        return Column(low, 1.0, low, low)
     spread = width * float(np.std((values - low) / width))  # scaled first: squares of tiny numbers are 0
     if spread < float(limits.tiny) * _ROOM:
         raise InputError(f"{where} differ by {spread:g}, too little for {dtype}; {advice}")
@@ -41,4 +41,4 @@ def _describe(where: str, values: Array, dtype: str) -> Column:
     shifted = advice.replace("rescale them", "subtract their mean")
     if spread < float(limits.eps) * largest:
         raise InputError(f"{where} differ by {spread:g} around {mean:g}, which {dtype} rounds away; {shifted}")
-    return Column(mean, spread)
+    return Column(mean, spread, low, float(values.max()))

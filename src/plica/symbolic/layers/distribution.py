@@ -28,10 +28,14 @@ class Column:
     Args:
         mean: Its mean.
         spread: Its standard deviation; 1 where all values are equal.
+        least: Its smallest value.
+        most: Its largest value.
     """
 
     mean: float
     spread: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True, slots=True)
