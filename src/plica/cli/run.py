@@ -46,6 +46,8 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
     report = make_report(settings, data, circuit, graph, result, figures)
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
     saved = options | {"image_shape": data.shape, "num_values": data.num_values, "data": data.name}
+    if data.encoding is not None:
+        saved["encoding"] = data.encoding.as_json()
     write_outputs(settings.out, data, circuit, tensors, saved, _sample(model, settings.seed), report)
     click.echo(_summary(result, figures, settings.epochs, data.num_variables))
     click.echo(f"wrote {', '.join(NAMES)} to {settings.out}")
