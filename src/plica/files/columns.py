@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from plica.errors import InputError
-from plica.files.rows.batch import Array
+from plica.files.rows.batch import Array, CellType
 
 Category: TypeAlias = str | int | bool
 Cell: TypeAlias = str | int | float | bool | None
@@ -56,12 +56,14 @@ class ColumnKind:
     Args:
         number: The number of a cell that is not missing; None where it is none of the column's.
         cell: The cell of a number.
+        type: What the cells of a column are, where they need not be text.
         expected: What a cell must be, in words.
         input_layer: The distribution of a column of this kind, by name, where none is asked for.
     """
 
     number: Callable[[TableColumn], Callable[[Any], float | None]]
     cell: Callable[[TableColumn, float], Cell]
+    type: Callable[[TableColumn], CellType]
     expected: Callable[[TableColumn], str]
     input_layer: str
 
@@ -131,6 +133,11 @@ def decode(column: TableColumn, numbers: Array) -> list[Cell]:
     return [cell(column, float(number)) for number in numbers]
 
 
+def type_of(column: TableColumn) -> CellType:
+    """What the cells of a column are."""
+    return KINDS[column.kind].type(column)
+
+
 def _state(column: TableColumn) -> Callable[[Any], float | None]:
     """States of categories; where all categories are truth values or whole numbers, text is read as such."""
     states = {_key(category): float(state) for state, category in enumerate(column.categories)}
@@ -146,6 +153,12 @@ def _state(column: TableColumn) -> Callable[[Any], float | None]:
         return states.get(_key(str(found) if by_text else found))
 
     return state
+
+
+def _type(column: TableColumn) -> CellType:
+    """Truth values beside whole numbers are whole numbers, and all beside text is text."""
+    found = {type(category) for category in column.categories}
+    return next((one for one in (str, int, bool) if one in found), str)
 
 
 def _key(category: Category) -> str | int:
@@ -173,11 +186,17 @@ _TRUTH = {"true": True, "false": False}
 _MEND = "correct the cell, or leave it empty where the value is not known"
 
 KINDS: dict[str, ColumnKind] = {
-    "categorical": ColumnKind(_state, lambda column, state: column.categories[int(state)], _categories, "categorical"),
+    "categorical": ColumnKind(
+        _state, lambda column, state: column.categories[int(state)], _type, _categories, "categorical"
+    ),
     "count": ColumnKind(
-        _count, lambda _, number: int(number), lambda _: f"no count (0, 1, 2, ...); {_MEND}", "poisson"
+        _count, lambda _, number: int(number), lambda _: int, lambda _: f"no count (0, 1, 2, ...); {_MEND}", "poisson"
     ),
     "real": ColumnKind(
-        lambda _: number_of, lambda _, number: number, lambda _: f"no finite number; {_MEND}", "gaussian"
+        lambda _: number_of,
+        lambda _, number: number,
+        lambda _: float,
+        lambda _: f"no finite number; {_MEND}",
+        "gaussian",
     ),
 }

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from plica.errors import FileFormatError
-from plica.files.rows.batch import Array, Batch, RowFile
+from plica.files.rows.batch import Array, Batch, CellType, RowFile
 from plica.files.tables import map_npy, read_array
+
+_TYPES: dict[str, CellType] = {"b": bool, "i": int, "u": int, "f": float}
 
 
 class ArrayRows(RowFile):
@@ -31,6 +33,7 @@ class ArrayRows(RowFile):
         self.source, self.names, self.num_rows = source, None, len(values)
         self.row_shape = values.shape[1:]
         self.width = math.prod(self.row_shape)
+        self.types = (_TYPES[values.dtype.kind],) * self.width
 
     def batches(self, size: int) -> Iterator[Batch]:
         """See `RowFile.batches`."""

@@ -4,11 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+CellType: TypeAlias = type[str] | type[int] | type[float] | type[bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +37,7 @@ class RowFile(ABC):
         width: D.
         num_rows: How many rows there are, where that is known before they are read.
         row_shape: The shape of a row: `(D,)`, or that of an image.
+        types: What the cells of each column are.
     """
 
     source: str
@@ -43,6 +45,7 @@ class RowFile(ABC):
     width: int
     num_rows: int | None
     row_shape: tuple[int, ...]
+    types: tuple[CellType, ...]
 
     @abstractmethod
     def batches(self, size: int) -> Iterator[Batch]:

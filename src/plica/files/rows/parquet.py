@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import FileFormatError, UnsupportedError
-from plica.files.rows.batch import Batch, RowFile
+from plica.files.rows.batch import Batch, CellType, RowFile
 from plica.files.tables import one_line
 
 
@@ -45,13 +45,7 @@ class ParquetRows(RowFile):
         self.names = tuple(schema.names)
         self.width, self.row_shape = len(self.names), (len(self.names),)
         self.num_rows = self._file.metadata.num_rows
-        for field in schema:
-            kind = field.type.value_type if arrow.types.is_dictionary(field.type) else field.type
-            if not any(_is(kind) for _is in _kinds(arrow.types)):
-                self._file.close()
-                raise FileFormatError(
-                    f"{path}: column {field.name!r} holds {field.type}; expected numbers, text or truth values"
-                )
+        self.types = tuple(self._type(arrow.types, field) for field in schema)
         if len(set(self.names)) < len(self.names):
             self._file.close()
             raise FileFormatError(f"{path}: two columns have one name; names tell columns apart")
@@ -69,13 +63,21 @@ class ParquetRows(RowFile):
         except (arrow.ArrowException, OSError) as error:
             raise FileFormatError(f"{self.source}: cannot be read ({one_line(error)}); cut short?") from error
 
+    def _type(self, types: Any, field: Any) -> CellType:
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        tests: dict[CellType, Any] = {int: types.is_integer, float: types.is_floating, bool: types.is_boolean}
+        tests[str] = lambda one: types.is_string(one) or types.is_large_string(one)
+        found = next((cell for cell, test in tests.items() if test(kind)), None)
+        if found is None:
+            self._file.close()
+            raise FileFormatError(
+                f"{self.source}: column {field.name!r} holds {field.type}; expected numbers, text or truth values"
+            )
+        return found
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-def _kinds(types: Any) -> tuple[Any, ...]:
-    return (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string)
 
 
 def open_parquet(path: Path, _key: str | None, _named: bool) -> ParquetRows:

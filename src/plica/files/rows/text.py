@@ -39,7 +39,7 @@ class TextRows(RowFile):
         except BaseException:
             self._file.close()
             raise
-        self.row_shape = (self.width,)
+        self.row_shape, self.types = (self.width,), (str,) * self.width
 
     def batches(self, size: int) -> Iterator[Batch]:
         """See `RowFile.batches`."""

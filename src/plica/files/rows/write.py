@@ -18,23 +18,27 @@ import numpy as np
 
 from plica.errors import FileFormatError, InputError
 from plica.files.paths import replacing
-from plica.files.rows.batch import Array
+from plica.files.rows.batch import Array, CellType
 from plica.files.rows.parquet import require_pyarrow
 from plica.files.rows.text import text_of
 
 # Takes (B, D) cells: an array of numbers, or lists of cells.
 Write = Callable[[Any], None]
 Shape = tuple[int, ...]
+Types = tuple[CellType, ...]
 
 
 @contextmanager
-def writing_rows(path: Path, names: Sequence[str], row_shape: Shape | None = None) -> Iterator[Write]:
+def writing_rows(
+    path: Path, names: Sequence[str], row_shape: Shape | None = None, types: Sequence[CellType] | None = None
+) -> Iterator[Write]:
     """A function that adds rows to a file, which is there once the block ends without an error.
 
     Args:
         path: The file; its ending decides how it is written.
         names: Of the columns, for files that keep names.
         row_shape: The shape of a row in an array, such as `()` for single numbers; by default `(D,)`.
+        types: What the cells of each column are, for files that keep it; by default floats.
 
     Raises:
         FileFormatError: The ending is not known, or there is no folder to write to.
@@ -42,7 +46,8 @@ def writing_rows(path: Path, names: Sequence[str], row_shape: Shape | None = Non
     """
     check_can_write(path)
     shape = (len(names),) if row_shape is None else row_shape
-    with replacing(path) as temporary, _WRITERS[path.suffix.lower()](temporary, tuple(names), shape) as write:
+    kinds = (float,) * len(names) if types is None else tuple(types)
+    with replacing(path) as temporary, _WRITERS[path.suffix.lower()](temporary, tuple(names), shape, kinds) as write:
         yield write
 
 
@@ -58,7 +63,7 @@ def check_can_write(path: Path) -> None:
 
 
 @contextmanager
-def _csv(path: Path, names: tuple[str, ...], _shape: Shape) -> Iterator[Write]:
+def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
@@ -71,7 +76,7 @@ def _csv(path: Path, names: tuple[str, ...], _shape: Shape) -> Iterator[Write]:
 
 
 @contextmanager
-def _npy(path: Path, _names: tuple[str, ...], shape: Shape) -> Iterator[Write]:
+def _npy(path: Path, _names: tuple[str, ...], shape: Shape, _types: Types) -> Iterator[Write]:
     """The header is written twice: it leaves room for the number of rows, which is known at the end."""
     with path.open("w+b") as file:
         state: dict[str, Any] = {"rows": 0, "dtype": np.dtype(np.float64)}
@@ -99,7 +104,7 @@ def _header(file: IO[bytes], shape: Shape, rows: int, dtype: Any) -> None:
 
 
 @contextmanager
-def _npz(path: Path, names: tuple[str, ...], shape: Shape) -> Iterator[Write]:
+def _npz(path: Path, names: tuple[str, ...], shape: Shape, _types: Types) -> Iterator[Write]:
     parts: list[Array] = []
     yield lambda rows: parts.append(_numbers(rows))
     joined = np.concatenate(parts) if parts else np.zeros((0, len(names)))
@@ -119,29 +124,21 @@ def _numbers(rows: Any) -> Array:
 
 
 @contextmanager
-def _parquet(path: Path, names: tuple[str, ...], _shape: Shape) -> Iterator[Write]:
+def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) -> Iterator[Write]:
     arrow = require_pyarrow()
-    held: dict[str, Any] = {}
+    of_type = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+    schema = arrow.schema([(name, of_type[one]) for name, one in zip(names, types, strict=True)])
 
     def write(rows: Any) -> None:
         cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
-        columns = [list(column) for column in zip(*cells, strict=True)] if cells else [[] for _ in names]
+        columns = zip(*cells, strict=True) if len(cells) else ([] for _ in names)
         try:
-            schema = held["writer"].schema if held else None
-            table = arrow.table(dict(zip(names, columns, strict=True)), schema=schema)
-        except arrow.ArrowException as error:
-            raise InputError(f"the cells of a column are of several kinds ({error}); write them as .csv") from error
-        if not held:
-            held["writer"] = arrow.parquet.ParquetWriter(path, table.schema)
-        held["writer"].write_table(table)
+            writer.write_table(arrow.table([list(column) for column in columns], schema=schema))
+        except (arrow.ArrowException, TypeError) as error:
+            raise InputError(f"a column holds cells of several kinds ({error}); write the rows as .csv") from error
 
-    try:
+    with arrow.parquet.ParquetWriter(path, schema) as writer:
         yield write
-        if not held:
-            write([])
-    finally:
-        if held:
-            held["writer"].close()
 
 
 _WRITERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}
