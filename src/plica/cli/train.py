@@ -8,7 +8,7 @@ import click
 
 from plica.cli.build import REGION_GRAPHS
 from plica.cli.errors import one_line_errors
-from plica.cli.outputs import NAMES
+from plica.cli.outputs import INPAINTING, NAMES
 from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
 from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
@@ -82,10 +82,11 @@ def train(quiet: bool, **options: Any) -> None:
     what they mean, and trains on the cells that are there.
 
     The model that is best on the validation rows is kept. OUT gets model.plica (structure and weights), samples.png,
-    circuit.svg and report.json. Ctrl-C ends training early and still writes them.
+    circuit.svg, report.json, for images inpainting.png, and report.html, which shows all of them. Ctrl-C ends training
+    early and still writes them.
     """
     settings = Settings(**options)
-    check_can_create(settings.out, NAMES)
+    check_can_create(settings.out, (*NAMES, INPAINTING))
     data = load_data(settings)
     # Threads that wait asleep: with other work on the cores, spinning ones made training ten times slower and more.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
