@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, final
 from weakref import ReferenceType, ref
 
 import torch
@@ -34,9 +34,6 @@ from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
 from plica.tracing.tracer import Tracer
-
-if TYPE_CHECKING:
-    from plica.backend.torch.queries import TorchQuery
 
 Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
 _SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
@@ -89,7 +86,7 @@ class TorchCircuit(nn.Module):
         self.constants = CircuitConstants(policy)
         # By dtypes of data and of what is no leaf: what was asked whether weights prove all rows right, and its answer
         self._verdicts: dict[tuple[torch.dtype, torch.dtype], tuple[ReferenceType[Ready], bool]] = {}
-        self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
+        self.queries: dict[Hashable, Any] = {}  # by key, what answers a question: filled by `queries`
         unfold_states(self)
 
     backend = "torch"  # whose arrays it takes and gives; by it `plica.queries` finds what answers
@@ -259,9 +256,13 @@ class TorchCircuit(nn.Module):
         self.readable(x)
         self._check_weights(None)
 
+    def taken(self, x: Tensor) -> Tensor:
+        """`x` in a dtype that Programs have, of a shape that fits the circuit."""
+        return self._data.take(x)
+
     def readable(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have; raises as `check` does."""
-        x = self._data.take(x)
+        x = self.taken(x)
         self._check_states(x)
         return x
 

@@ -1,0 +1,65 @@
+"""Questions about the probability of rows, whatever is missing in them; all of them NaN = missing, any mask per row.
+
+>>> import torch
+>>> import plica
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> from plica.symbolic.parameters import ConstantParameter
+>>> layer = CategoricalLayer([0], 1, num_categories=3, probs=ConstantParameter(1, 3, value=[[0.5, 0.25, 0.25]]))
+>>> circuit = plica.compile(plica.Circuit([layer], {}, [layer]))
+>>> log_likelihood(circuit, torch.tensor([[0.0], [torch.nan]])).exp().tolist()
+[0.5, 1.0]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plica.frontend.queries import room
+
+__all__ = ["conditional_log_likelihood", "log_likelihood"]
+
+
+def log_likelihood(circuit: Any, x: Any) -> Any:
+    """The logarithm of the probability (or density) of what is known of rows; what is NaN is summed out.
+
+    That is the logarithm of the circuit's value minus that of its total, so that a circuit need not be normalized. The
+    total is computed once where parameters do not change: in eval mode, without gradients. Differentiable with respect
+    to parameters: a circuit trains on rows with holes, which send no gradient.
+
+    Args:
+        circuit: A compiled circuit, of any semiring of real numbers or of one that chooses: the answer is the same.
+        x: Rows `(B, D)`; integers, or floats where NaN is what is missing.
+
+    Returns:
+        `(B,)`; `-inf` for what has probability zero; NaN where a circuit of negative weights has a negative value.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable.
+        ShapeError: More than one output or unit.
+        InputError: A row does not fit the circuit (on the CPU; on other devices it is NaN, see `circuit.check`), or the
+            total is no positive number.
+        UnsupportedError: A weight is negative, and the semiring carries no such numbers.
+    """
+    return room("log_likelihood", circuit).log_likelihood(circuit, x)
+
+
+def conditional_log_likelihood(circuit: Any, x: Any, given: Any) -> Any:
+    """The logarithm of the probability (or density) of a part of each row, given the rest of it.
+
+    Each row is conditioned on its own part. What is NaN is not known: in the part that is given it is left out of the
+    condition, in the other part it is summed out. Differentiable, as `log_likelihood` is.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(B, D)`; integers, or floats where NaN is what is missing.
+        given: Booleans `(B, D)`, or `(D,)` for all rows alike: true where a row is conditioned on.
+
+    Returns:
+        `(B,)`; NaN where what is given has probability zero, since nothing follows from it.
+
+    Raises:
+        DTypeError: `given` is no mask of booleans.
+        InputError: A row, or the mask, does not fit the circuit, or a layer of several variables is given some of them.
+        StructuralPropertyError, ShapeError, UnsupportedError: As for `log_likelihood`.
+    """
+    return room("conditional_log_likelihood", circuit).conditional_log_likelihood(circuit, x, given)
