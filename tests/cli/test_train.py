@@ -13,13 +13,15 @@ from click.testing import Result
 from PIL import Image
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.cli.outputs import NAMES
+from plica.cli.outputs import INPAINTING
+from plica.cli.outputs import NAMES as OF_ALL
 from plica.files.datasets import digits, from_path
 from plica.files.model import load_model
 from plica.learn.fit import mean_log_likelihood
 from plica.learn.metrics import bits_per_dimension
 
 Plica = Callable[..., Result]
+NAMES = (*OF_ALL, INPAINTING)  # of images
 QUICK = ("--epochs", 2, "--units", 3)
 
 
@@ -50,7 +52,10 @@ def test_a_run_writes_its_four_files(plica: Plica, toy: str) -> None:
     assert "toy: quad-tree-2" in Path("runs/demo/circuit.svg").read_text()
     bits = report_of("runs/demo")["bits_per_dimension"]
     assert f"test {bits['test']:.4f} bits/dim" in result.stdout
-    assert "wrote model.plica, samples.png, circuit.svg, report.json to runs/demo" in result.stdout
+    assert (
+        "wrote model.plica, samples.png, circuit.svg, report.json, report.html, inpainting.png to runs/demo"
+        in result.stdout
+    )
 
 
 def test_progress_is_a_line_for_each_epoch_where_it_is_no_terminal(plica: Plica, toy: str) -> None:
@@ -361,7 +366,7 @@ def test_names_that_are_no_text_and_batches_beyond_all_rows(plica: Plica, toy: s
     result = plica("train", strange, "--out", os.fsdecode(b"\xfe"), "--batch", 10**30, *QUICK)
     assert result.exit_code == 0, result.output
     assert report_of(os.fsdecode(b"\xfe"))["data"]["name"] == "\\udcff"
-    assert result.stdout.endswith("report.json to \\udcfe\n")
+    assert result.stdout.endswith("report.html, inpainting.png to \\udcfe\n")
 
 
 def test_a_file_in_the_way_of_the_results(plica: Plica, toy: str) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 from plica.cli.signals import leaving_at_once
 from plica.errors import InputError
@@ -93,6 +92,8 @@ def reading(
 
 def bar(total: int | None, *, quiet: bool) -> Any:
     """A bar of rows on a terminal; nothing elsewhere."""
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
     return tqdm(total=total, unit="row", disable=quiet or not sys.stderr.isatty(), dynamic_ncols=True)
 
 

@@ -54,6 +54,6 @@ def write_outputs(
             inpainting_grid(
                 inpainted.columns, inpainted.real, inpainted.hidden, folder / INPAINTING, image_shape=data.shape
             )
-        (folder / PAGE).write_text(make_page(folder, report, data, compiled), encoding="utf-8")
+        (folder / PAGE).write_text(make_page(folder, report, data, compiled), "utf-8", "backslashreplace")
         text = json.dumps(report, indent=2, allow_nan=False)
         (folder / REPORT).write_text(text + "\n", encoding="utf-8")
