@@ -423,3 +423,22 @@ def test_flat_images_and_archives(plica: Plica) -> None:
     assert result.exit_code == 0, result.output
     data = report_of("out")["data"]
     assert (data["train"], data["valid"], data["test"], data["image_shape"]) == (40, 5, 6, [1, 4, 4])
+
+
+def test_the_page_shows_the_run(plica: Plica, toy: str) -> None:
+    assert plica("train", toy, "--out", "out", *QUICK).exit_code == 0
+    page = Path("out/report.html").read_text()
+    assert not re.search(r"https?:|\"//|<link|@import|url\((?!#)|src=\"(?!data:)", page)
+    for text in ("Training", "Samples", "Inpainting", "Where the time goes", "What was fused and folded", "lambda"):
+        assert text in page
+    assert f"{report_of('out')['bits_per_dimension']['test']:.4f}" in page
+    assert page.count("<svg") == 2
+    with Image.open("out/inpainting.png") as image:
+        assert image.format == "PNG"
+
+
+def test_a_table_has_a_page_without_inpainting(plica: Plica) -> None:
+    np.save("rows.npy", np.random.default_rng(0).integers(0, 2, (50, 3)))
+    assert plica("train", "rows.npy", "--out", "out", *QUICK).exit_code == 0
+    assert names("out") == sorted(OF_ALL)
+    assert "Inpainting" not in Path("out/report.html").read_text()
