@@ -21,7 +21,13 @@ def describe_columns(data: Dataset, dtype: str) -> list[Column]:
         InputError: `dtype` cannot hold the values of a column, or not what they differ by.
     """
     where = f"{data.name}: the values of column {{}} (counted from 0)"
-    return [_describe(where.format(i), data.train[:, i], dtype) for i in range(data.num_variables)]
+    return [_describe(where.format(i), _present(data.train[:, i]), dtype) for i in range(data.num_variables)]
+
+
+def _present(values: Array) -> Array:
+    """The values that are not missing; 0 where all are."""
+    found = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    return found if len(found) else np.zeros(1)
 
 
 def _describe(where: str, values: Array, dtype: str) -> Column:

@@ -26,11 +26,9 @@ from plica.ops.packing import pack, unpack
 __all__ = [
     "assert_shape",
     "axis_size",
-    "directed_matmul",
-
-
     "betainc",
     "betaincinv",
+    "directed_matmul",
     "gammainc",
     "gammaincc",
     "gammaincinv",
