@@ -121,10 +121,9 @@ class Givable:
                 raise InputError(self._unknown(name))
         for name in self.needed:
             if name not in parameters:
-                shape = self._leaves[name].shape
                 raise InputError(
                     f"the leaf {name!r} has no value of its own: give it at each call, as "
-                    f"parameters={{{name!r}: tensor}} of shape {shape}, or (B, {str(shape)[1:]} for each row of data."
+                    f"parameters={{{name!r}: tensor}}, a tensor of shape {self._shapes(name)}."
                 )
         names = tuple((name, self._is_by_row(name, parameters[name])) for name in self._leaves if name in parameters)
         given = GivenTensors(names, tuple(self._taken(name, parameters[name], real, device) for name, _ in names))
@@ -133,8 +132,11 @@ class Givable:
 
     def _unknown(self, name: Any) -> str:
         near = get_close_matches(str(name), self._leaves, 3) or list(self._leaves)[:5]
-        more = f"did you mean {' or '.join(map(repr, near))}?" if near else "it has none."
-        return f"the circuit has no leaf {name!r} that a call could give; {more} circuit.state_dict() lists them all."
+        more = f"did you mean {' or '.join(map(repr, near))}?" if near else "it has none at all."
+        return (
+            f"the circuit has no leaf {name!r} that a call could give; {more} Leaves are named as circuit.state_dict() "
+            "names them, or by their own `name`."
+        )
 
     def _is_by_row(self, name: str, tensor: Any) -> bool:
         if isinstance(tensor, Tracer) or not isinstance(tensor, Tensor):
@@ -147,11 +149,12 @@ class Givable:
             return False
         if found[1:] == shape and len(found) == len(shape) + 1:
             return True
-        by_row = "(B, " + str(shape)[1:] if shape else "(B,)"
-        raise ShapeError(
-            f"parameters[{name!r}] has shape {found}; expected {shape} for all rows of data, or {by_row} with a set of "
-            "numbers for each row."
-        )
+        raise ShapeError(f"parameters[{name!r}] has shape {found}; expected {self._shapes(name)}.")
+
+    def _shapes(self, name: str) -> str:
+        shape = self._leaves[name].shape
+        by_row = f"({', '.join(['B', *map(str, shape)])}{'' if shape else ','})"
+        return f"{shape} for all rows of data, or {by_row} with a set of numbers for each row"
 
     def _taken(self, name: str, tensor: Tensor, real: torch.dtype, device: torch.device) -> Tensor:
         wanted = torch_dtype(self._leaves[name].dtype, real)
