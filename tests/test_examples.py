@@ -32,6 +32,7 @@ def load(name: str) -> ModuleType:
 
 LAST_LINES = {
     "hmm": "the forward procedure in numpy finds the same: True",
+    "neural_parameters": "leaves that the network gives: mean 0, spread 0, mean 1, spread 1, weight",
     "serving": "calls of [1, 7, 250] rows: 4 folds; after the swap 4 more",
 }
 
@@ -383,3 +384,21 @@ def test_the_forward_procedure_is_a_sum_over_paths() -> None:
         expected += start[0, path[0]] * moves * np.prod(emission[path, lines], axis=1)
     found = load("hmm").forward_procedure(emission, transition, start, lines)
     np.testing.assert_allclose(found, np.log(expected), atol=1e-12)
+
+
+# Parameters from a network
+
+
+def test_a_network_that_gives_parameters_beats_parameters_alike_for_all_rows() -> None:
+    losses, of_rows, of_all, conditional = load("neural_parameters").run(epochs=40)
+    assert losses[-1] < losses[len(losses) // 2] < losses[0]
+    assert of_rows > of_all + 1
+    assert not list(conditional.circuit.parameters())
+    x, y = torch.zeros(3, 2), torch.zeros(3, 2)
+    given = conditional.parameters_of(x)
+    means = torch.stack([given["mean 0"], given["mean 1"]])  # (2, B, K)
+    spreads = torch.stack([given["spread 0"], given["spread 1"]])
+    deviations = torch.nn.functional.softplus(spreads) + 0.1
+    densities = torch.distributions.Normal(means, deviations).log_prob(torch.zeros(()))
+    by_hand = (given["weight"][:, 0].log_softmax(-1) + densities.sum(0)).logsumexp(-1)
+    assert torch.allclose(conditional(x, y), by_hand, atol=1e-5)

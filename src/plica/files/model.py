@@ -293,6 +293,9 @@ def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) 
     problems = [f"{name}: not expected" for name in tensors if name not in leaves]
     for name, leaf in leaves.items():
         expected = f"{name}: expected {leaf.dtype.name.lower()} {leaf.shape}"
+        if leaf.initializer is None:  # it has no value of its own
+            problems += [f"{name}: not expected"] if name in tensors else []
+            continue
         if name not in tensors:
             problems.append(f"{expected}, found none")
             continue
