@@ -164,24 +164,13 @@ def _from_data(name: str, alike: Array, column: Array, variable: int) -> dict[st
             )
         keywords.update(distribution.settings_for(int(np.nanmax(alike, initial=0)) + 1))
     if distribution.fitted is not None:
-        keywords.update(distribution.fitted(_described(column)))
+        keywords.update(distribution.fitted(Column.of(column)))
     return keywords
 
 
 def _counted(column: Array) -> bool:
     known = column[~np.isnan(column)]
     return bool(((known >= 0) & (known == np.floor(known)) & (known < 2**53)).all())
-
-
-def _described(column: Array) -> Column:
-    """Where the values of a column lie."""
-    known = column[np.isfinite(column)]
-    width = float(np.ptp(known)) if len(known) else 0.0
-    if not 0.0 < width < np.inf:
-        return Column(float(known[0]) if len(known) else 0.0, 1.0)
-    low = float(known.min())
-    scaled = (known - low) / width  # first, so that squares neither overflow nor vanish
-    return Column(low + width * float(scaled.mean()), width * float(scaled.std()))
 
 
 def _check_data(rows: Array, inputs: Sequence[InputLayer]) -> None:
