@@ -40,7 +40,10 @@ LAST_LINES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_runs_and_compiles_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_runs_and_compiles_once(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [f"{name}.py"])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == LAST_LINES.get(name, "compilations: 1")
@@ -413,7 +416,7 @@ def test_the_density_of_a_mixture_adds_up_to_one_and_is_drawn(tmp_path: Path) ->
     example = load("gaussian_mixture")
     points = example.make_moons(200, noise=0.1, random_state=0)[0].astype("float32")
     circuit = example.train(points, epochs=3)
-    density, area = example.grid(circuit, low=(-12, -12), high=(12, 12))
+    density, area = example.grid(circuit, size=500, low=(-20, -20), high=(20, 20))
     assert density.sum() * area == pytest.approx(1, abs=1e-3)
     example.draw(circuit, points, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"
