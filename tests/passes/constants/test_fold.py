@@ -396,7 +396,7 @@ def test_a_long_constant_chain(count: int) -> None:
 
 def test_what_many_results_read_is_not_looked_up_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """One equation of 200 results that are not constant, as where folds come apart, is read a few times."""
-    asked = []
+    asked: list[str] = []
 
     def counted(equations, outputs):
         listed = list(equations)
