@@ -6,6 +6,7 @@ A new layer brings a file here and its line below; `tests/symbolic/layers/test_c
 from tests.harness.layer_cases import (
     categorical,
     cpt,
+    embedding,
     gaussian,
     hadamard,
     holding,
@@ -13,16 +14,21 @@ from tests.harness.layer_cases import (
     kronecker,
     neighbours,
     poisson,
+    polynomial,
     tensordot,
     tucker,
     unequal,
+    variable_free,
 )
 from tests.harness.layer_cases import sum as sum_
 from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
 
 LAYER_CASES: tuple[LayerCase, ...] = (
     *categorical.CASES,
+    *embedding.CASES,
     *gaussian.CASES,
+    *polynomial.CASES,
+    *variable_free.CASES,
     *hadamard.CASES,
     *kronecker.CASES,
     *sum_.CASES,

@@ -1,20 +1,36 @@
 """The layers of circuits, and the table of what each computes.
 
->>> sorted(layer.__name__.removesuffix("Layer") for layer in LAYER_ROWS)
-['CPT', 'Categorical', 'Gaussian', 'Hadamard', 'Kronecker', 'Sum', 'TensorDot', 'Tucker']
+>>> sorted(layer.__name__ for layer in LAYER_ROWS if issubclass(layer, ProductLayer))
+['HadamardLayer', 'KroneckerLayer']
 """
 
 from collections.abc import Mapping
 
-from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, tensordot, tucker
+from plica.symbolic.layers import (
+    categorical,
+    constant,
+    cpt,
+    embedding,
+    evidence,
+    gaussian,
+    hadamard,
+    kronecker,
+    polynomial,
+    tensordot,
+    tucker,
+)
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
 from plica.symbolic.layers.categorical import CategoricalLayer
+from plica.symbolic.layers.constant import ConstantValueLayer
 from plica.symbolic.layers.cpt import CPTLayer
 from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
+from plica.symbolic.layers.embedding import EmbeddingLayer
+from plica.symbolic.layers.evidence import EvidenceLayer
 from plica.symbolic.layers.gaussian import GaussianLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.kronecker import KroneckerLayer
+from plica.symbolic.layers.polynomial import PolynomialLayer
 from plica.symbolic.layers.rows import (
     Choice,
     FusedRow,
@@ -33,10 +49,14 @@ from plica.symbolic.layers.tucker import TuckerLayer
 LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     (
         categorical.ROW,
+        constant.ROW,
         cpt.ROW,
+        embedding.ROW,
+        evidence.ROW,
         gaussian.ROW,
         hadamard.ROW,
         kronecker.ROW,
+        polynomial.ROW,
         sum_.ROW,
         tensordot.ROW,
         tucker.ROW,
@@ -55,7 +75,10 @@ __all__ = [
     "CategoricalLayer",
     "Choice",
     "Column",
+    "ConstantValueLayer",
     "Distribution",
+    "EmbeddingLayer",
+    "EvidenceLayer",
     "FusedLayer",
     "FusedRow",
     "GaussianLayer",
@@ -66,6 +89,7 @@ __all__ = [
     "KroneckerLayer",
     "Layer",
     "LayerRow",
+    "PolynomialLayer",
     "ProductLayer",
     "ProductRow",
     "SubLayer",

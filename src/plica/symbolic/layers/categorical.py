@@ -127,20 +127,17 @@ class CategoricalLayer(InputLayer):
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params, x: Array) -> Value:
-    index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
-    return semiring.from_weight(xp, _table(layer, params).looked_up(lambda table: xp.lookup(table, index)))
+    return states.value(xp, semiring, _table(layer, params), x)
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
     if layer.normalized:
         return semiring.one(xp, (params["logits"].shape[0], 1, layer.num_output_units), params["logits"].dtype)
-    total = _table(layer, params).total(xp)
-    return semiring.from_weight(xp, total.map(lambda table: xp.expand_dims(table, axis=1)))
+    return states.total(xp, semiring, _table(layer, params))
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
-    largest = _table(layer, params).map(lambda table: xp.expand_dims(xp.max(table, axis=-1), axis=1))
-    return semiring.from_weight(xp, largest)
+    return states.maximum(xp, semiring, _table(layer, params))
 
 
 def _table(layer: CategoricalLayer, params: Params) -> Weight:
@@ -149,13 +146,11 @@ def _table(layer: CategoricalLayer, params: Params) -> Weight:
 
 
 def _sample(xp: Namespace, layer: CategoricalLayer, params: Params, units: Array, uniforms: Array) -> Array:
-    probs = xp.softmax(_table(layer, params).log(xp), axis=-1)  # right where the numbers themselves underflow
-    table = xp.cumulative_sum(probs, axis=-1)  # (F, K, C)
-    return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
+    return states.sample(xp, _table(layer, params), units, uniforms)
 
 
 def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
-    return xp.expand_dims(xp.argmax(_table(layer, params).log(xp), axis=-1), axis=-1)  # (F, K, 1)
+    return states.mode(xp, _table(layer, params))
 
 
 def _mean(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:

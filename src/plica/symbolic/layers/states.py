@@ -1,10 +1,39 @@
-"""What follows from the numbers of all states of a variable: moments and intervals of layers that have a table of them.
+"""What follows from the numbers of all states of a variable: the rules of layers that have a table of them.
 
 The table is a `Weight` of shape `(F, K, C)`: the number of unit k at state c, normalized or not.
 """
 
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Semiring, Value, Weight
+
+
+def value(xp: Namespace, semiring: Semiring, table: Weight, x: Array) -> Value:
+    """The number of each unit at the states `x (F, B, 1)`."""
+    index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
+    return semiring.from_weight(xp, table.looked_up(lambda numbers: xp.lookup(numbers, index)))
+
+
+def total(xp: Namespace, semiring: Semiring, table: Weight) -> Value:
+    """The sum of each unit over all states, `(F, 1, K)`."""
+    return semiring.from_weight(xp, table.total(xp).map(lambda numbers: xp.expand_dims(numbers, axis=1)))
+
+
+def maximum(xp: Namespace, semiring: Semiring, table: Weight) -> Value:
+    """The largest number of each unit, `(F, 1, K)`."""
+    largest = table.map(lambda numbers: xp.expand_dims(xp.max(numbers, axis=-1), axis=1))
+    return semiring.from_weight(xp, largest)
+
+
+def sample(xp: Namespace, table: Weight, units: Array, uniforms: Array) -> Array:
+    """States drawn from the chosen units, `(F, B, 1)`."""
+    shares, _ = _shares(xp, table)
+    drawn = xp.search_cumulative(xp.cumulative_sum(shares, axis=-1), units, xp.squeeze(uniforms, axis=-1))
+    return xp.expand_dims(drawn, axis=-1)
+
+
+def mode(xp: Namespace, table: Weight) -> Array:
+    """The state at which each unit is largest, `(F, K, 1)`."""
+    return xp.expand_dims(xp.argmax(table.log(xp), axis=-1), axis=-1)
 
 
 def mean(xp: Namespace, table: Weight) -> Array:
