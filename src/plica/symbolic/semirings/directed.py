@@ -184,10 +184,11 @@ def _no_size(xp: Namespace, shape: Any, dtype: Any) -> Array:
 
 def _from_signed_result(xp: Namespace, x: Array) -> Value:
     """Numbers of logarithms whose imaginary parts are multiples of pi, to a rounding; NaN where one is not."""
-    real, turns = xp.real(x), xp.imag(x) / math.pi
+    real = xp.real(x)
+    turns = xp.where(xp.equal(real, -math.inf), 0.0, xp.imag(x) / math.pi)  # zero has none
     direction, size = _from_log(xp, real)
     nearest = xp.round(turns)
-    is_real = xp.logical_or(xp.less(xp.abs(turns - nearest), _ROUNDING), xp.equal(real, -math.inf))
+    is_real = xp.less(xp.abs(turns - nearest), _ROUNDING)
     return xp.where(is_real, direction * (1.0 - 2.0 * xp.remainder(nearest, 2.0)), math.nan), size
 
 
