@@ -168,8 +168,8 @@ def follows(values: Array, kind: Any) -> None:
 
 def _modes(case: InputCase, layer: Any, params: Any) -> Array:
     """Where each unit is largest, `(K, V)`: among all states, or where SciPy's mean of a symmetric density is."""
-    if not case.num_variables:
-        return np.zeros((UNITS, 0))
+    if case.modes is not None:
+        return case.modes(layer, params)
     kinds = case.distributions(layer, params)
     states = num_states(layer)
     if states is None:

@@ -90,7 +90,9 @@ def test_leaves_and_graphs_of_parameters() -> None:
     assert ConstantParameter(2).config == {"value": 0.0}
     whole = Parameter.from_sequence(leaf, parameters.ExpParameter((2, 3)), parameters.SquareParameter((2, 3)))
     assert (whole.shape, list(whole.inputs)) == ((2, 3), [leaf])
-    assert next(iter(whole.ref().inputs)).deref() is leaf
+    (shared,) = whole.ref().inputs
+    assert isinstance(shared, ReferenceParameter)
+    assert shared.deref() is leaf
     assert Parameter.from_unary(parameters.ExpParameter((2, 3)), leaf).shape == (2, 3)
     assert Parameter.from_binary(parameters.SumParameter((2, 3), (2, 3)), leaf, whole).shape == (2, 3)
     mixing = parameters.mixing_weight_factory((2, 6), param_factory=lambda shape: ConstantParameter(*shape))

@@ -12,6 +12,7 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.settings import Rows
+from plica.lower.given import Given
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.optimize.ranges import never_negative
@@ -100,13 +101,15 @@ def lower_least(
     dtype: DType,
     weights: Sequence[tuple[FoldedLayer, str]],
     owners: Owners,
+    given: Given | None = None,
 ) -> tuple[Program, tuple[Leaf | Constant, ...]]:
     """The Program of the least number of each layer's weight, `(layers,)`, in the order of groups and folds."""
-    scope = LoweringScope(folded, semiring, dtype, owners)
+    scope = LoweringScope(folded, semiring, dtype, owners, given or {})
     with scope.trace.active():
         least = []
         for group, name in weights:
-            numbers = scope.parameters(group)[name]
+            numbers, rows = scope.parameters(group)[name], scope.by_row(group)
+            numbers = numbers if rows is None else rows.apart(numbers, group.num_folds)
             least.append(xp.min(xp.reshape(numbers, (group.num_folds, prod(numbers.shape[1:]))), axis=1))
         result = xp.concat(least)
     return scope.build([result]), tuple(scope.captured)

@@ -20,6 +20,7 @@ from plica.ops.runs import RUNS
 from plica.ops.search import SEARCH
 from plica.ops.shape import SHAPE
 from plica.ops.sorting import SORTING
+from plica.ops.special import SPECIAL
 from plica.ops.update import UPDATE
 
 __all__ = [
@@ -39,12 +40,14 @@ __all__ = [
     "SEARCH",
     "SHAPE",
     "SORTING",
+    "SPECIAL",
     "UPDATE",
 ]
 
 OPS = op_table(
     CONTROL,
     ELEMENTWISE,
+    SPECIAL,
     DENSITIES,
     REDUCE,
     SHAPE,

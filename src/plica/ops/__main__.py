@@ -19,11 +19,13 @@ from plica.ops import (
     SEARCH,
     SHAPE,
     SORTING,
+    SPECIAL,
     UPDATE,
 )
 
 GROUPS = {
     "elementwise": ELEMENTWISE,
+    "special functions": SPECIAL,
     "densities": DENSITIES,
     "reductions": REDUCE,
     "shapes": SHAPE,

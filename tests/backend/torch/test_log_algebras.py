@@ -87,8 +87,12 @@ def test_rows_far_below_what_floats_hold_keep_their_differences(row: Semiring, d
     if row.algebra.name == "real":
         expected = oracle.log(x.numpy())
     else:
-        largest = [oracle.parameter(layer.logits)[:, x[:, v]].T for v, layer in enumerate(circuit.input_layers)]
-        expected = (sum(largest) + np.log(oracle.parameter(circuit.outputs[0].weight))).max(axis=1)[:, None, None]
+        largest = [
+            oracle.parameter(layer.params["logits"])[:, x[:, v]].T for v, layer in enumerate(circuit.input_layers)
+        ]
+        expected = (sum(largest) + np.log(oracle.parameter(circuit.outputs[0].params["weight"]))).max(axis=1)[
+            :, None, None
+        ]
     found = logarithm(row, compiled(x)).detach().numpy()
     assert (expected < -5000).all()
     np.testing.assert_allclose(found, expected.astype(float), rtol=1e-6 if dtype == torch.float32 else 1e-13)

@@ -4,20 +4,25 @@ A new layer brings a file here and its line below; `tests/symbolic/layers/test_c
 """
 
 from tests.harness.layer_cases import (
+    bernoulli,
     categorical,
     cpt,
+    cut_poisson,
+    discretized_logistic,
     embedding,
     gaussian,
+    geometric,
     hadamard,
+    histogram,
     holding,
     joint,
     kronecker,
     neighbours,
-    poisson,
     polynomial,
     tensordot,
     tucker,
     unequal,
+    uniform,
     variable_free,
 )
 from tests.harness.layer_cases import sum as sum_
@@ -35,13 +40,18 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *tucker.CASES,
     *cpt.CASES,
     *tensordot.CASES,
+    *bernoulli.CASES,
+    *geometric.CASES,
+    *discretized_logistic.CASES,
+    *uniform.CASES,
+    *histogram.CASES,
 )
 
 # Layers of a user's own, as a context is given them: of several variables, of other distributions, sums, and layers
 # that hold layers.
 OWN_CASES: tuple[LayerCase, ...] = (
     *joint.CASES,
-    *poisson.CASES,
+    *cut_poisson.CASES,
     *neighbours.CASES,
     *holding.CASES,
     *unequal.CASES,

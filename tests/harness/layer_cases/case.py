@@ -47,6 +47,8 @@ class InputCase:
         num_variables: The number of variables.
         alike: Further builders, of layers that must be computed together with those of `build`.
         refused: What its constructor refuses, beside wrong numbers and shapes.
+        modes: `(layer, params)`: where each unit is largest, `(K, V)`; by default the largest of all states, or the
+            mean of a symmetric density.
         means: `(layer, params)`: the mean of each unit, `(K, V)`; by default those of the distributions.
         variances: The variance, in the same way.
         covariances: The covariance matrix `(K, V, V)`, for layers of several variables.
@@ -59,14 +61,15 @@ class InputCase:
     row: Any  # an InputRow
     build: Callable[[Sequence[int], int], Any]
     reference: Callable[[Space, Any, Params, Array], Array]
-    distributions: Callable[[Any, Params], list[Any]] | None
-    totals: Callable[[Any, Params], Array] | None
+    distributions: Any  # a function, or None
+    totals: Any  # a function, or None
     draw: Callable[[Any, np.random.Generator, int], Array]
     encode: Callable[[Any, Array], Array] = lambda _, x: x[:, 0]
     decode: Callable[[Any, Array], Array] = lambda _, values: np.asarray(values)[:, None]
     num_variables: int = 1
     alike: tuple[Callable[[Sequence[int], int], Any], ...] = ()
     refused: tuple[Refused, ...] = ()
+    modes: Callable[[Any, Params], Array] | None = None
     means: Callable[[Any, Params], Array] | None = None
     variances: Callable[[Any, Params], Array] | None = None
     covariances: Callable[[Any, Params], Array] | None = None

@@ -41,6 +41,7 @@ def _case(name: str, layer: type, build: Any, number: Callable[[Space, Any, Para
         totals=lambda layer, params: number(LINEAR, layer, params),
         draw=lambda _, __, rows: np.zeros((rows, 0)),
         num_variables=0,
+        modes=lambda layer, _: np.zeros((layer.num_output_units, 0)),
         means=lambda layer, _: np.zeros((layer.num_output_units, 0)),
         variances=lambda layer, _: np.zeros((layer.num_output_units, 0)),
         covariances=lambda layer, _: np.zeros((layer.num_output_units, 0, 0)),
@@ -87,10 +88,9 @@ def _states(categories: int) -> Callable[[int], CategoricalLayer]:
     return lambda units: CategoricalLayer([3], units, num_categories=categories)
 
 
+_NO_INPUT: Any = SumLayer(2, 2)
 _WRONG = (
-    Refused(
-        lambda: EvidenceLayer(SumLayer(2, 2), observation=0), DTypeError, "expected an input layer, found SumLayer"
-    ),
+    Refused(lambda: EvidenceLayer(_NO_INPUT, observation=0), DTypeError, "expected an input layer, found SumLayer"),
     Refused(
         lambda: EvidenceLayer(_states(3)(2), observation=3),
         InputError,

@@ -330,6 +330,7 @@ def initialize(
 
 
 def _fill_member(fold: Tensor, member: TensorParameter, seed: list[int], drawing: Drawing) -> None:
+    assert member.initializer is not None, "a leaf without a value of its own has no tensor"
     _fill(fold, member.initializer, np.random.default_rng(seed), drawing)
 
 

@@ -22,10 +22,8 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.layers.rows import InputRow
-from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
+from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, normal
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import Params, Semiring, Value
 
 
 @final
@@ -89,60 +87,14 @@ class EmbeddingLayer(InputLayer):
         return {"weight": self.weight}
 
 
-def _body(xp: Namespace, semiring: Semiring, layer: EmbeddingLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
-    return states.value(xp, semiring, params.weight("weight"), x)
-
-
-def _marginal(xp: Namespace, semiring: Semiring, layer: EmbeddingLayer, params: Params) -> Value:  # noqa: ARG001
-    return states.total(xp, semiring, params.weight("weight"))
-
-
-def _maximum(xp: Namespace, semiring: Semiring, layer: EmbeddingLayer, params: Params) -> Value:  # noqa: ARG001
-    return states.maximum(xp, semiring, params.weight("weight"))
-
-
-def _sample(xp: Namespace, layer: EmbeddingLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
-    return states.sample(xp, params.weight("weight"), units, uniforms)
-
-
-def _mode(xp: Namespace, layer: EmbeddingLayer, params: Params) -> Array:  # noqa: ARG001
-    return states.mode(xp, params.weight("weight"))
-
-
-def _mean(xp: Namespace, layer: EmbeddingLayer, params: Params) -> Array:  # noqa: ARG001
-    return states.mean(xp, params.weight("weight"))
-
-
-def _variance(xp: Namespace, layer: EmbeddingLayer, params: Params) -> Array:  # noqa: ARG001
-    return states.variance(xp, params.weight("weight"))
-
-
-def _interval(
-    xp: Namespace,
-    semiring: Semiring,
-    layer: EmbeddingLayer,  # noqa: ARG001
-    params: Params,
-    low: Array,
-    high: Array,
-) -> Value:
-    return states.interval(xp, semiring, params.weight("weight"), low, high)
-
-
 def _states(num_values: int) -> dict[str, int]:
     """The settings for data of some number of values."""
     return {"num_states": num_values}
 
 
-ROW = InputRow(
+ROW = states.input_row(
     EmbeddingLayer,
-    body=_body,
-    marginal=_marginal,
-    sample=_sample,
-    maximum=_maximum,
-    mode=_mode,
-    mean=_mean,
-    variance=_variance,
-    interval=_interval,
+    lambda xp, layer, params: params.weight("weight"),  # noqa: ARG005
     padding={"weight": 0.0},  # states that some layers of a fold do not have
     distribution=Distribution("embedding", EmbeddingLayer, ("weight",), _states),
 )

@@ -110,8 +110,10 @@ def _times_matrix(xp: Namespace, direction: Array, size: Array, weight: Weight) 
     if len(numbers.shape) > 3:
         numbers = xp.reshape(numbers, (*numbers.shape[:2], math.prod(numbers.shape[2:])))
     if weight.logs is None or weight.least < 0:
-        return xp.directed_matmul(direction, size, numbers)
-    return xp.directed_matmul(direction, size, numbers, weight.logs.array, weight.logs.form)
+        found: Value = xp.directed_matmul(direction, size, numbers)
+    else:
+        found = xp.directed_matmul(direction, size, numbers, weight.logs.array, weight.logs.form)
+    return found
 
 
 def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:

@@ -102,6 +102,22 @@ class Weight:
             whole=None,
         )
 
+    def each(self, fn: Callable[[Array], Array]) -> Weight:
+        """The same numbers with folds repeated, each for several rows: `(F, O, N)` as `(F*B, O, N)`."""
+        logs, exact = self.in_logs, self.exact
+
+        def in_full() -> Logs:
+            assert exact is not None, "asked for where there are some"
+            found = exact()
+            return replace(found, array=fn(found.array))
+
+        return replace(
+            self,
+            in_linear=lambda: fn(self.linear),
+            in_logs=None if logs is None else lambda: fn(self._logs),
+            exact=None if exact is None else in_full,
+        )
+
     def looked_up(self, fn: Callable[[Array], Array]) -> Weight:
         """Rows `(F, B, K)` of a table `(F, K, ...)`: each is that of some state, for numbers and logarithms alike."""
         return replace(self.map(fn), whole=lambda: self.linear)
