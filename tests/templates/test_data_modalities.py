@@ -93,9 +93,8 @@ def test_random_binary_trees_are_deterministic() -> None:
         (
             {"input_layer": "binomial"},
             UnsupportedError,
-            "'binomial' is not available yet; use one of categorical, gaussian",
+            "'binomial' is not available yet; use one of categorical, embedding",
         ),
-        ({"input_layer": "embedding"}, UnsupportedError, "'embedding' is not available yet"),
         ({"input_layer": "normal"}, InputError, "unknown input layer 'normal'; expected one of categorical, gaussian"),
         (
             {"sum_product_layer": "cp-s"},

@@ -94,7 +94,7 @@ def _with_lost(
         lost, total = possible, torch.zeros_like(total)
     places = lost.any(-1).nonzero()
     turn = _directions(weight, log_length(weight)) if given is None else _ones(log_weight)
-    for part in torch.split(places, max(1, _TERMS_AT_ONCE // weight[0].numel())):
+    for part in torch.split(places, max(1, _TERMS_AT_ONCE // weight[0].numel())):  # type: ignore[no-untyped-call]
         fold, row = part.unbind(1)
         phases = direction[fold, row].unsqueeze(1) * turn[fold]  # (P, O, I)
         sizes = size[fold, row].unsqueeze(1) + log_weight.detach()[fold]
