@@ -63,7 +63,7 @@ def image_data(
     Args:
         image_shape: (channels, height, width).
         region_graph: quad-tree-2, quad-tree-4, quad-graph, random-binary-tree or poon-domingos.
-        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`: categorical or gaussian.
+        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`, such as categorical or gaussian.
         num_input_units: The units of each input layer.
         sum_product_layer: cp, cp-t or tucker.
         num_sum_units: The units of each sum layer but the last.
@@ -75,7 +75,6 @@ def image_data(
 
     Raises:
         InputError: A name that is not known.
-        UnsupportedError: An input layer that is known but not available yet.
     """
     shape = checked_image_shape("image_data", image_shape)
     graph = _region_graph(region_graph)(shape)

@@ -98,7 +98,6 @@ def tabular_data(
     Raises:
         InputError: A name or a setting that is not known, neither `num_features` nor `data`.
         ShapeError: Data that is no table, or not as many input layers as columns.
-        UnsupportedError: An input layer that is known but not available yet.
     """
     if region_graph not in TABULAR_REGION_GRAPHS:
         raise InputError(f"unknown region graph {region_graph!r}; expected one of {', '.join(TABULAR_REGION_GRAPHS)}")
