@@ -20,11 +20,7 @@ from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer
 from plica.symbolic.scope import Scope
 from plica.templates.inputs import input_factory
-from plica.templates.parameterization import (
-    InputFactory,
-    Parameterization,
-    sum_weight_factories,
-)
+from plica.templates.parameterization import InputFactory, Parameterization, sum_weight_factories
 from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
 
 InputSetting: TypeAlias = Mapping[str, Any]
