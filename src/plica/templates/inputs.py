@@ -61,13 +61,7 @@ def input_factory(
             num_values = max(int(known.max()), 0) + 1
         starts = {start for key in distribution.parameters for start in (key, f"{key}_factory")}
         if distribution.fitted is not None and known.size and not described and not starts & given.keys():
-            follows |= distribution.fitted(_column(known))
+            follows |= distribution.fitted(Column.of(known))
     if num_values is not None:
         follows |= distribution.settings_for(num_values)
     return name_to_input_layer_factory(name, **follows | given | named_parameterizations_to_factories(described))
-
-
-def _column(values: NDArray[Any]) -> Column:
-    """The mean and the spread of values; squares of tiny or huge numbers are never made."""
-    low, width = float(values.min()), float(np.ptp(values))
-    return Column(float(values.mean()), width * float(np.std((values - low) / width)) if width else 1.0)
