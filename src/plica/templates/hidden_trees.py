@@ -69,7 +69,7 @@ def hclt(
         InputError: A name that is not known, or a value that its distribution does not take.
         ShapeError: A list of another length than there are columns; no latent state.
 
-    Source: Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits", NeurIPS 2021, section 5;
+    Source: Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits", NeurIPS 2021;
         Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
     rows = table("hclt", data)
