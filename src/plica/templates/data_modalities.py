@@ -57,7 +57,7 @@ def image_data(
     Args:
         image_shape: (channels, height, width).
         region_graph: quad-tree-2, quad-tree-4, quad-graph, random-binary-tree or poon-domingos.
-        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`, such as categorical or gaussian.
+        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`, such as categorical, binomial or gaussian.
         num_input_units: The units of each input layer.
         sum_product_layer: cp, cp-t or tucker.
         num_sum_units: The units of each sum layer but the last.
