@@ -99,11 +99,12 @@ def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | N
     own = [] if case.row.layer in LAYER_ROWS else [case]
     for dtype, some in (ways or turns((*WAYS, *DIRECTED_WAYS))).items():
         x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2))
-        failures = compare(Draw(str(case), 0, circuit, dtype, x, signed=_is_signed(case)), some, own)
+        failures = compare(Draw(str(case), 0, circuit, dtype, x, signed=is_signed(case)), some, own)
         assert not failures, "\n".join(failures[:3])
 
 
-def _is_signed(case: LayerCase) -> bool:
+def is_signed(case: LayerCase) -> bool:
+    """Whether the numbers of a case have any sign, so that not every semiring carries them."""
     return isinstance(case, InputCase) and case.signed
 
 
@@ -197,7 +198,7 @@ def checks_of(case: LayerCase) -> dict[str, Callable[[Any], None]]:
     """
     found: dict[str, Callable[[Any], None]] = {"reference": check_reference} if isinstance(case, InputCase) else {}
     known = COLUMNS[type(case.row)]
-    left_out = _OF_DISTRIBUTIONS if _is_signed(case) else ()
+    left_out = _OF_DISTRIBUTIONS if is_signed(case) else ()
     for field in fields(case.row):
         check = known[field.name]
         if field.name in left_out:

@@ -265,9 +265,13 @@ class LoweringScope:
                 return numbers
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
+        def exact() -> Logs:
+            are_padded = len(dict.fromkeys(one.shape for one in logs)) > 1
+            return Logs("log", in_logs()) if are_padded else self._logs(logs, more_logs)
+
         if not better:
             return Weight(in_linear, most=most, least=least, lost=lost, row_sum=row_sum)
-        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, least, lost, row_sum)
+        return Weight(in_linear, in_logs, exact, most, least, lost, row_sum)
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
