@@ -1,5 +1,6 @@
 """Every cell of the tables of queries: those that say yes agree with the oracle, the others refuse by name."""
 
+import itertools
 import re
 from typing import Any
 
@@ -7,12 +8,16 @@ import pytest
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import UnsupportedError
+from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.table import QUERIES
-from plica.symbolic.layers import LAYER_ROWS
+from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer
+from plica.symbolic.parameters import ConstantParameter, Parameter
+from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.case_circuits import circuit_of
+from tests.harness.circuits import product_then_sum
 from tests.harness.layer_cases import CASES, LAYER_CASES, LayerCase
+from tests.harness.pairwise import pairwise
 from tests.harness.queries import one_unit
 from tests.harness.query_checks import QUERY_CHECKS, Asked
 
@@ -51,3 +56,75 @@ def test_cells_of_layers(case: LayerCase) -> None:
     asked = asked_of(case)
     for needs in QUERIES:
         check_cell(asked, needs, case)
+
+
+def test_the_table_says_of_classes_what_holds_for_layers() -> None:
+    """A query that spares some layers of a class, as those with states, says so of all of them."""
+    for case in LAYER_CASES:
+        circuit = circuit_of(case)
+        layers = [layer for layer in circuit.layers if type(layer) is case.row.layer]
+        for needs in QUERIES:
+            found = {needs.lacking(case.row, layer) is None for layer in layers}
+            assert found == {needs.lacking(case.row) is None}, (case, needs.function)
+
+
+def signed(semiring: str) -> Asked:
+    """A circuit whose values are positive though a weight is negative."""
+    weight = ConstantParameter(1, 2, value=[[1.5, -0.5]])
+    tables = [[[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]], [[0.5, 0.25, 0.25], [0.1, 0.3, 0.6]]]
+    layers = [
+        CategoricalLayer([v], 2, num_categories=3, probs=ConstantParameter(2, 3, value=table))
+        for v, table in enumerate(tables)
+    ]
+    circuit = product_then_sum(HadamardLayer(2, 2), layers, weight=Parameter.from_input(weight))
+    compiled = TorchCompiler(semiring, dtype="float64").compile(circuit)
+    return Asked(circuit, compiled, LAYER_CASES)
+
+
+@pytest.mark.parametrize("semiring", [name for name, row in SEMIRINGS.items() if row.negative])
+def test_cells_of_negative_weights(semiring: str) -> None:
+    own = SEMIRINGS[semiring]
+    asked = signed(semiring)
+    for needs in QUERIES:
+        if needs.carrier(own, negative=True) is own:
+            QUERY_CHECKS[needs.function](asked)
+        else:
+            with pytest.raises(StructuralPropertyError, match=rf"{needs.name} needs weights that are not negative"):
+                QUERY_CHECKS[needs.function](asked)
+
+
+# Layers, queries, semirings, flags and dtypes: pairs of them here, the whole product in the full suite.
+CHOICES: dict[str, list[Any]] = {
+    "semiring": list(SEMIRINGS),
+    "fold": [False, True],
+    "optimize": [False, True],
+    "dtype": ["float32", "float64"],
+    "mode": ["train", "eval"],
+    "grad": [False, True],
+}
+
+
+def check_way(case: LayerCase, way: dict[str, Any]) -> None:
+    """All queries of a circuit that is compiled and run in one way."""
+    flags = {name: way[name] for name in ("semiring", "fold", "optimize", "dtype")}
+    asked = asked_of(case, **flags)
+    getattr(asked.compiled, way["mode"])()
+    with torch.set_grad_enabled(way["grad"]):
+        for needs in QUERIES:
+            check_cell(asked, needs, case)
+
+
+WAYS = list(pairwise(CHOICES))  # each semiring among them, twice at least
+ANSWERING = [case for case in LAYER_CASES if all(needs.lacking(case.row) is None for needs in QUERIES)]
+
+
+@pytest.mark.parametrize("number", range(len(WAYS)), ids=lambda number: " ".join(map(str, WAYS[number].values())))
+def test_queries_in_pairs_of_choices(number: int) -> None:
+    check_way(ANSWERING[number * 5 % len(ANSWERING)], WAYS[number])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_queries_in_full(case: LayerCase) -> None:
+    for values in itertools.product(*CHOICES.values()):
+        check_way(case, dict(zip(CHOICES, values, strict=True)))

@@ -139,7 +139,7 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """
     carrier = carrier_of(circuit)
     if carrier is circuit.semiring and query_dtype(circuit) == as_dtype(circuit.dtype):
-        return values(circuit, x)[:, 0, 0]
+        return _logs(values(circuit, x)[:, 0, 0], carrier)
 
     def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> Lowered:
         return lower_score(folded, semiring, dtype, as_dtype(x.dtype), leaves)
@@ -148,7 +148,13 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     found = in_parts(lambda part: asked(circuit, part), asked.rows_at_once, x)[:, 0, 0]
     if x.is_cpu and not is_abstract(found) and bool(found.detach().isnan().any()):
         circuit.readable(x)
-    return found if carrier.logarithmic else LSE_SUM.map_from(found, carrier)
+    return _logs(found, carrier)
+
+
+def _logs(found: Tensor, carrier: Semiring) -> Tensor:
+    """Results of a carrier as logarithms; NaN for negative numbers."""
+    logs: Tensor = found if carrier.logarithmic else LSE_SUM.map_from(found, carrier)
+    return logs
 
 
 def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
