@@ -183,7 +183,7 @@ def log_total(circuit: TorchCircuit) -> Tensor:
     total = carried(circuit, ("log total",), lower_total)(circuit)
     if not is_abstract(total) and not bool(torch.isfinite(total.detach()).all()):
         raise InputError(
-            f"the logarithm of the circuit's total is {float(total)}, so it describes no distribution; check the "
+            f"the logarithm of the circuit's total is {float(total.detach())}, so it describes no distribution; check the "
             "weights for zeros, negative numbers or NaN."
         )
     return total[0, 0]
