@@ -2,9 +2,10 @@
 
 from plica.frontend.expectations import Posterior, latent_posterior, mean, posterior, variance
 from plica.frontend.likelihoods import cdf, conditional_log_likelihood, log_likelihood, probability, quantile
-from plica.frontend.queries import mpe, sample
+from plica.frontend.queries import Explanations, mpe, mpe_bounds, sample
 
 __all__ = [
+    "Explanations",
     "Posterior",
     "cdf",
     "conditional_log_likelihood",
@@ -12,6 +13,7 @@ __all__ = [
     "log_likelihood",
     "mean",
     "mpe",
+    "mpe_bounds",
     "posterior",
     "probability",
     "quantile",

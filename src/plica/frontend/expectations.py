@@ -12,8 +12,8 @@
 >>> mean(circuit, x).squeeze(1).tolist(), variance(circuit, x).squeeze(1).tolist()
 ([0.75, 2.0], [0.6875, 0.0])
 
-Each takes rows `(R, D)` with NaN in place of what is missing, any of it in each row, and answers for all variables in one
-pass up and one pass down. Means and variances of variables with states are those of the numbers of their states.
+Each takes rows `(R, D)` with NaN in place of what is missing, any of it in each row, and answers for all variables in
+one pass up and one pass down. Means and variances of variables with states are those of the numbers of their states.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def latent_posterior(circuit: Any, x: Any) -> dict[int, Any]:
     Returns:
         By topological index of the layer, `(R, N)`: the probability that a sample of the row, completed, comes by the
         layer and takes term n, whatever the unit that takes it. Terms are columns of the weight (inputs for a mixing
-        layer), as in the choices of `SamplingQuery`. They add up to 1 where every sample comes by the layer, and else to
+        layer), as in the choices of `SamplingQuery`. They add up to 1 where every sample comes by the layer, else to
         the probability that it does.
 
     Raises:

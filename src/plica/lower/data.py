@@ -141,17 +141,23 @@ class InputData:
         return found
 
     def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
-        """The value of a group of input layers, with what is missing summed out: `(F, B, K)`."""
+        """The value of a group of input layers, with what is missing summed out: `(F, B, K)`.
+
+        Where the group has a `by_row` it is `(F*B, 1, K)`.
+        """
         layer, semiring = group.representative, self._scope.semiring
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        by_row = self._scope.by_row(group)
         if not layer.num_variables:
             alike = row.reduced(xp, semiring, layer, params)  # for all rows
-            rows = self._safe.dims[1]
+            rows = self._safe.dims[1] if by_row is None else 1
             return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])), alike)
         x = self._columns(group, layer)
+        x = x if by_row is None else by_row.value(x, group.num_folds)
         if self.missing is None:
             return row.body(xp, semiring, layer, params, x)
         missing = self._gather(self.missing, group)
+        missing = missing if by_row is None else by_row.value(missing, group.num_folds)
         if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
             return row.partial(xp, semiring, layer, params, x, missing)
         reduced = row.reduced(xp, semiring, layer, params)

@@ -1,4 +1,4 @@
-"""Queries that ask for probabilities on the way down: each a row of a name, what it reads off the flows and what of rows.
+"""Queries that ask for probabilities on the way down: each a row of a name, what it reads off the flows and of rows.
 
 Their Programs take data `(B, D)` of floats, NaN where it is missing, and return what the query reads off, then the
 logarithm of the circuit's value `(B,)`, whether a weight has no logarithm `()` and, in a semiring whose results have to

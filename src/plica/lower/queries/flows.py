@@ -1,10 +1,10 @@
 """The policy that passes probability down: how probable it is, given a row, that a unit takes part in it.
 
-Were a row drawn from the circuit given what is known of it, some units would be chosen on the way; the flow of a unit is
-the probability that it is among them. The flow of the output is 1. A sum hands its flow to its terms in the shares that
-they have in its value, `weight * unit / sum`; a product hands its flow to every unit that it multiplies. The flow of a
-unit is its value times the derivative of the circuit's logarithm with respect to it. All units of the layers of one
-variable have flows that add up to 1.
+Were a row drawn from the circuit given what is known of it, some units would be chosen on the way; the flow of a unit
+is the probability that it is among them. The flow of the output is 1. A sum hands its flow to its terms in the shares
+that they have in its value, `weight * unit / sum`; a product hands its flow to every unit that it multiplies. The flow
+of a unit is its value times the derivative of the circuit's logarithm with respect to it. All units of the layers of
+one variable have flows that add up to 1.
 
 Flows are ordinary numbers: one that underflows is a probability below the smallest number. How the shares are computed,
 so that values may be as small as they like, is said in `shares.py`.

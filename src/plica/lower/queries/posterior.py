@@ -111,14 +111,13 @@ class Reading:
             return xp.zeros((self.flows.count, self._width, 0), dtype=dtype)
         tables = ByVariable(self.scope)
         for group, flow in self.flows.inputs:
-            (variables,) = zip(*group.scope_idx, strict=True) if len(group.scope_idx[0]) == 1 else ((),)
-            if not variables or variables[0] not in states:
-                continue
             # the folds in the order of their variables, so that the tables, which are large, need not be moved
-            order = np.argsort(variables, kind="stable")
-            places = [(0, int(place)) for place in order]
+            named = sorted((fold[0], place) for place, fold in enumerate(group.scope_idx) if len(fold) == 1)
+            ordered = [variable for variable, _ in named if variable in states]
+            places = [(0, place) for variable, place in named if variable in states]
+            if not places:
+                continue
             flow, shares = (read_folds([one], places, self.scope.constant) for one in (flow, self._shares(group, most)))
-            ordered = [variables[place] for place in order]
             flow = xp.where(xp.expand_dims(self._rows(self.known.missing, ordered), axis=2), flow, 0.0)
             tables.add(ordered, xp.matmul(flow, shares))  # (F, B, C)
         variables = tables.variables
@@ -138,7 +137,7 @@ class Reading:
         means = _Means.of(self, variables)
         if means is None:
             return self._nothing()
-        mean = self._of_all(means.variables, means.reference + means.distance, float("nan"))
+        mean = self._of_all(means.variables, means.reference + means.distance, float("nan"), variables)
         return xp.permute_dims(xp.where(self.known.missing, mean, xp.astype(self.known.values, mean.dtype)), (1, 0))
 
     def variance(self, variables: Iterable[int] | None = None) -> Tracer:
@@ -156,7 +155,7 @@ class Reading:
                 away = centre - apart[:, :, place : place + 1]
                 between.append(xp.sum(flow * away * away, axis=2, keepdims=True))
             spreads.add(*_by_variable(group, within + xp.concat(between, axis=2)))
-        variance = self._of_all(means.variables, spreads.total(), float("nan"))
+        variance = self._of_all(means.variables, spreads.total(), float("nan"), variables)
         return xp.permute_dims(xp.where(self.known.missing, variance, 0.0), (1, 0))
 
     def _nothing(self) -> Tracer:
@@ -171,11 +170,14 @@ class Reading:
     def _rows(self, array: Tracer, variables: Sequence[int]) -> Tracer:
         return read_folds([array], [(0, variable) for variable in variables], self.scope.constant)
 
-    def _of_all(self, variables: Sequence[int], array: Tracer, other: float) -> Tracer:
-        """Rows of some variables as rows of all, `(D, ...)`."""
-        if variables == list(range(self._width)):
+    def _of_all(
+        self, variables: Sequence[int], array: Tracer, other: float, asked: Iterable[int] | None = None
+    ) -> Tracer:
+        """Rows of some variables, but for those that nobody asked about, as rows of all, `(D, ...)`."""
+        kept = set(variables if asked is None else asked)
+        place = {variable: (0, number) for number, variable in enumerate(variables) if variable in kept}
+        if list(place) == list(range(self._width)):
             return array
-        place = {variable: (0, number) for number, variable in enumerate(variables)}
         rest = xp.full((1, *array.dims[1:]), other, dtype=array.dtype)
         return read_folds(
             [array, rest], [place.get(variable, (1, 0)) for variable in range(self._width)], self.scope.constant

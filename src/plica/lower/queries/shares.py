@@ -58,7 +58,8 @@ def _log_sums(flow: Tracer, value: Value, inputs: Sequence[Value]) -> Sums:
 
 def _log_all_units(slope: Tracer, units: Tracer, log_weights: Tracer) -> Tracer:
     logs = xp.matrix_transpose(log_weights)
-    return xp.exp(units + xp.log_matmul_exp(slope, xp.exp(logs), logs, "log"))
+    flow: Tracer = xp.exp(units + xp.log_matmul_exp(slope, xp.exp(logs), logs, "log"))
+    return flow
 
 
 LOGARITHMS = Shares(
@@ -78,14 +79,17 @@ def _scaled_sums(flow: Tracer, value: Value, inputs: Sequence[Value]) -> Sums:
 
 def _not_zero(mantissa: Tracer) -> Tracer:
     """Divisors: what is divided by a zero among them is zero itself."""
-    return xp.maximum(mantissa, float(np.finfo(mantissa.dtype.value).tiny))
+    divisor: Tracer = xp.maximum(mantissa, float(np.finfo(mantissa.dtype.value).tiny))
+    return divisor
 
 
 def _at_scale(value: Value, scale: Tracer | float) -> Tracer:
     """Mantissas at another scale."""
     if isinstance(value[1], float) and isinstance(scale, float):
-        return value[0] if value[1] == scale else value[0] * 2.0 ** (value[1] - scale)
-    return value[0] * xp.exp2(value[1] - scale)
+        mantissa: Tracer = value[0] if value[1] == scale else value[0] * 2.0 ** (value[1] - scale)
+    else:
+        mantissa = value[0] * xp.exp2(value[1] - scale)
+    return mantissa
 
 
 SCALED_NUMBERS = Shares(

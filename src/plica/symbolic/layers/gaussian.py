@@ -16,10 +16,10 @@ from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.layers.starts import around, beyond
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
-    HadamardParameter,
     Namespace,
     Parameter,
     ParameterFactory,
@@ -168,21 +168,10 @@ def _interval(
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
     """Densities spread like their column, learned in units of its spread whatever its scale."""
-
-    def mean(shape: Shape) -> Parameter:
-        shift = ConstantParameter(*shape, value=column.mean)
-        return Parameter.from_binary(SumParameter(shape, shape), _scaled(shape, normal(shape)), shift)
-
-    def stddev(shape: Shape) -> Parameter:
-        width = Parameter.from_unary(SoftplusParameter(shape), normal(shape))
-        floor = ConstantParameter(*shape, value=column.spread * _LEAST_SPREAD)
-        return Parameter.from_binary(SumParameter(shape, shape), _scaled(shape, width), floor)
-
-    def _scaled(shape: Shape, parameter: Parameter) -> Parameter:
-        scale = ConstantParameter(*shape, value=column.spread)
-        return Parameter.from_binary(HadamardParameter(shape, shape), scale, parameter)
-
-    return {"mean_factory": mean, "stddev_factory": stddev}
+    return {
+        "mean_factory": around(column.mean, column.spread),
+        "stddev_factory": beyond(column.spread * _LEAST_SPREAD, column.spread),
+    }
 
 
 ROW = InputRow(

@@ -187,6 +187,12 @@ class FusedRow:
     route: Unsupported = _NO_ROUTE
 
 
+def normalized_total(xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
+    """The marginal of a layer whose units all sum or integrate to 1: `(F, 1, K)`."""
+    first = params[next(iter(params))]  # (F, K, ...)
+    return semiring.one(xp, (first.shape[0], 1, layer.num_output_units), first.dtype)
+
+
 LayerRow: TypeAlias = InputRow | SumRow | ProductRow | FusedRow
 
 

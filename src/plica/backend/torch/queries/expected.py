@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import final
 
 import torch
@@ -71,26 +70,6 @@ def _program(circuit: TorchCircuit, query: FlowQuery, dtype: torch.dtype, semiri
     return found
 
 
-def _part(circuit: TorchCircuit, query: FlowQuery, x: Tensor) -> tuple[list[Tensor], Tensor]:
-    """What a query reads off for some rows, and the logarithms of their values.
-
-    On the CPU from scaled numbers first, where there are enough of them, and from logarithms for rows that these do not
-    prove.
-    """
-    exact = partial(_program, circuit, query, x.dtype, LSE_SUM)
-    attempt = LSE_SUM.attempt
-    if attempt is None or x.device.type not in attempt.devices or len(x) * circuit.num_activations < _SCALED_FROM:
-        return exact()(circuit, x)[:2]
-    results, log_value, proven = _program(circuit, query, x.dtype, attempt.carrier)(circuit, x)
-    assert proven is not None, "a carrier that is tried says where it is right"
-    if bool(proven.all()):
-        return results, log_value
-    rows = proven.logical_not().nonzero().squeeze(1)
-    others, log_others, _ = exact()(circuit, x[rows])
-    mended = [one.index_copy(query.rows, rows, other) for one, other in zip(results, others, strict=True)]
-    return mended, log_value.index_copy(0, rows, log_others)
-
-
 @torch.no_grad()
 def read_flows(
     circuit: TorchCircuit,
@@ -101,6 +80,9 @@ def read_flows(
 ) -> tuple[LoweredFlows, list[Tensor]]:
     """What a query reads off for rows that are checked, in parts that the memory is enough for.
 
+    On the CPU from scaled numbers first, where there are enough of them, and from logarithms for rows that these do not
+    prove.
+
     Args:
         circuit: The circuit.
         query: What is asked.
@@ -109,10 +91,19 @@ def read_flows(
         otherwise: What there is where a row has no probability, for the message.
     """
     x = floating(x)
-    asked = _program(circuit, query, x.dtype, LSE_SUM)
+    attempt, first = LSE_SUM.attempt, LSE_SUM
+    if attempt is not None and x.device.type in attempt.devices and len(x) * circuit.num_activations >= _SCALED_FROM:
+        first = attempt.carrier
+    asked = _program(circuit, query, x.dtype, first)
     found = []
     for start, stop in parts(len(x), asked.run.rows_at_once()):
-        results, log_value = _part(circuit, query, x[start:stop])
+        part = x[start:stop]
+        results, log_value, proven = asked(circuit, part)
+        if proven is not None and not bool(proven.all()):
+            rows = proven.logical_not().nonzero().squeeze(1)
+            others, log_others, _ = _program(circuit, query, x.dtype, LSE_SUM)(circuit, part[rows])
+            results = [one.index_copy(query.rows, rows, other) for one, other in zip(results, others, strict=True)]
+            log_value = log_value.index_copy(0, rows, log_others)
         found.append((keep(results), log_value))
     check_known(torch.cat([log_value for _, log_value in found]), 1, otherwise)
     if len(found) == 1:
