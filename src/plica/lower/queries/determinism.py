@@ -25,7 +25,7 @@ from plica.ir.op import Unsupported
 from plica.lower.fold.groups import FoldedCircuit, single_groups
 from plica.lower.leaves import Constant
 from plica.lower.lowering import LoweringScope
-from plica.lower.queries.posterior import num_states
+from plica.lower.queries.units import num_states
 from plica.ops import OPS
 from plica.symbolic.layers import Choice, InputLayer, InputRow, Layer, ProductRow, SumRow
 from plica.symbolic.parameters import ConstantParameter, dereferenced

@@ -13,6 +13,7 @@
 
 from plica.backend.torch.queries.boxes import cdf, probability
 from plica.backend.torch.queries.choosing import TorchQuery, query_of
+from plica.backend.torch.queries.covariance import covariance
 from plica.backend.torch.queries.expected import latent_posterior, mean, posterior, variance
 from plica.backend.torch.queries.integrate import IntegrateQuery
 from plica.backend.torch.queries.likelihood import conditional_log_likelihood, log_likelihood
@@ -26,6 +27,7 @@ __all__ = [
     "TorchQuery",
     "cdf",
     "conditional_log_likelihood",
+    "covariance",
     "latent_posterior",
     "log_likelihood",
     "mean",
