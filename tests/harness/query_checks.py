@@ -6,6 +6,7 @@ Every query is linear in what the layers of one variable come to, so that the or
 it what units come to between two ends, or the mean of each times its total, where the reference would score data.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -243,6 +244,18 @@ def check_mpe(asked: Asked) -> None:
     assert (others <= logs.numpy()[:, None] + asked.tolerance).all()
 
 
+def check_mpe_bounds(asked: Asked) -> None:
+    """What was found lies between its value with its choices and the bound, which no completion exceeds."""
+    x = asked.data(0.4)
+    found = queries.mpe_bounds(asked.compiled, torch.from_numpy(x))
+    rows = found.rows.numpy().astype(float)
+    asked.close(found.found, np.log(asked.values(rows)))
+    assert (found.log_values <= found.found + asked.tolerance).all()
+    drawn = queries.sample(asked.compiled, 20, torch.from_numpy(x), seed=6).numpy().astype(float)
+    others = np.log(asked.values(drawn)).reshape(ROWS, 20)
+    assert (others <= found.upper.numpy()[:, None] + asked.tolerance).all()
+
+
 def check_posterior(asked: Asked) -> None:
     """Probabilities of states; means and deviations of other variables."""
     x = asked.data(0.5)
@@ -278,6 +291,28 @@ def check_variance(asked: Asked) -> None:
         mean = asked.mean_of(x, variable, lambda kind: kind.mean())
         square = asked.mean_of(x, variable, lambda kind: kind.var() + kind.mean() ** 2)
         asked.close(found[:, variable], np.where(np.isnan(x[:, variable]), square - mean**2, 0))
+
+
+def check_covariance(asked: Asked) -> None:
+    """Pairs of means, and squares, of what units give."""
+    variables = _single(asked)
+    found = queries.covariance(asked.compiled, variables or list(asked.circuit.scope))
+    nothing = np.full((1, max(asked.circuit.scope) + 1), np.nan)
+    means = {one: asked.mean_of(nothing, one, lambda kind: kind.mean()) for one in variables}
+    for (i, one), (j, other) in itertools.product(enumerate(variables), repeat=2):
+        if one == other:
+            products = asked.mean_of(nothing, one, lambda kind: kind.var() + kind.mean() ** 2)
+        else:
+
+            def told(layer: Any, params: Any, pair: tuple[int, int] = (one, other)) -> Array | None:
+                if not any(variable in layer.scope for variable in pair):
+                    return None
+                case = asked.inputs[type(layer)]
+                numbers = np.array([kind.mean() for kind in case.distributions(layer, params)])
+                return (numbers * np.asarray(case.totals(layer, params)))[None]
+
+            products = asked.values(nothing, told) / asked.values(nothing)
+        asked.close(found[i, j][None], products - means[one] * means[other])
 
 
 def check_latent_posterior(asked: Asked) -> None:
@@ -341,9 +376,11 @@ QUERY_CHECKS: dict[str, Callable[[Asked], None]] = {
     "quantile": check_quantile,
     "sample": check_sample,
     "mpe": check_mpe,
+    "mpe_bounds": check_mpe_bounds,
     "posterior": check_posterior,
     "latent_posterior": check_latent_posterior,
     "mean": check_mean,
     "variance": check_variance,
+    "covariance": check_covariance,
     "IntegrateQuery": check_integrate,
 }
