@@ -37,7 +37,14 @@ def _has_states(layer: InputLayer) -> bool:
     return not layer.num_variables or num_states(layer) is not None
 
 
-COVARIANCE = Needs("covariance", "the covariance", inputs=("mean", "variance"), spared=_has_states)
+COVARIANCE = Needs(
+    "covariance",
+    "the covariance",
+    inputs=("mean", "variance"),
+    sums=("choose",),  # of the mean, from which distances are measured
+    products=("route",),
+    spared=_has_states,
+)
 _WITHIN = Needs("covariance", "the covariance", inputs=("covariance",))
 
 

@@ -21,6 +21,8 @@ from plica.lower.queries.covariance import COVARIANCE, lower_products
 def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None) -> Tensor:
     """See `plica.queries.covariance`."""
     device = device_of(circuit, COVARIANCE.name)
+    described = circuit.folded.described
+    COVARIANCE.check_layers(described, circuit.folded.row, described.live.inner_layers)
     asked = _variables(circuit, variables)
     dtype = getattr(torch, query_dtype(circuit).value)
     if x is None:
