@@ -396,11 +396,13 @@ def test_a_uniform_number_of_zero_draws_nothing_that_is_next_to_impossible() -> 
     """The smallest uniform numbers stand for an interval: not for a first state of probability 1e-40."""
     compiled = TorchCompiler(dtype="float32").compile(chain(table([1e-40, 0.5, 0.5])))
     query = query_of(compiled, SAMPLING, None)
-    drawn = query._uniforms(3, torch.device("cpu"), None)
+    drawn = query.uniforms(3, torch.device("cpu"), None)
+    assert drawn is not None
     assert float(drawn.min()) > 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "rand", lambda shape, **settings: torch.zeros(shape, dtype=settings["dtype"]))
-        assert query(compiled, 2, None).rows.flatten().tolist() == [1, 1]
+        answer, _ = query(compiled, None, query.uniforms(2, torch.device("cpu"), None))
+        assert answer.rows.flatten().tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
