@@ -31,7 +31,7 @@ def _fill(mode: Any, layer: Layer, params: Params, units: Tracer, uniforms: Trac
     return xp.lookup(xp.matrix_transpose(values), units)
 
 
-LARGEST = Chooser(_term, _fill, column="mode", draws=False)
+LARGEST = Chooser(_term, _term, _fill, column="mode", draws=False)
 MPE = Query("mpe", "the most probable explanation", MAX_SUM, LARGEST)
 MOST = replace(
     LSE_SUM,
