@@ -130,5 +130,9 @@ def test_pairs_have_each_query_in_each_semiring() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_cells_in_full(case: LayerCase) -> None:
-    for values in itertools.product(*CHOICES.values()):
-        check_way(dict(zip(CHOICES, values, strict=True)), case, QUERIES)
+    """All semirings, flags and dtypes; modes and gradients by turns."""
+    *names, _, _ = CHOICES
+    for place, values in enumerate(itertools.product(*(CHOICES[name] for name in names))):
+        turn = place.bit_count() + place // 16
+        way = {**dict(zip(names, values, strict=True)), "mode": ("train", "eval")[turn % 2], "grad": turn // 2 % 2 == 1}
+        check_way(way, case, QUERIES)
