@@ -358,7 +358,7 @@ def test_layers_without_variables(scaled: bool, monkeypatch: pytest.MonkeyPatch)
     share = 0.6 * 0.75 / (0.6 * 0.75 + 0.4 * 0.25)
     x = torch.tensor([[torch.nan], [0.0]], dtype=torch.float64)
     table = posterior(compiled, x).probabilities
-    np.testing.assert_allclose(table[:, 0], [[1 - share / 2, share / 2], [1, 0]], rtol=1e-12)
+    np.testing.assert_allclose(table[:, 0], np.array([[1 - share / 2, share / 2], [1.0, 0.0]]), rtol=1e-12)
     np.testing.assert_allclose(mean(compiled, x)[0], share / 2, rtol=1e-12)
     np.testing.assert_allclose(covariance(compiled, [0]), share / 2 * (1 - share / 2), rtol=1e-12)
     np.testing.assert_allclose(latent_posterior(compiled, x)[3][0], [1 - share, share], rtol=1e-12)
