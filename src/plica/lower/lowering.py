@@ -265,13 +265,9 @@ class LoweringScope:
                 return numbers
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
-        def exact() -> Logs:
-            are_padded = len(dict.fromkeys(one.shape for one in logs)) > 1
-            return Logs("log", in_logs()) if are_padded else self._logs(logs, more_logs)
-
         if not better:
             return Weight(in_linear, most=most, least=least, lost=lost, row_sum=row_sum)
-        return Weight(in_linear, in_logs, exact, most, least, lost, row_sum)
+        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs, fills[1]), most, least, lost, row_sum)
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
@@ -282,15 +278,16 @@ class LoweringScope:
             known[key] = form(parameter)
         return known[key]
 
-    def _logs(self, logs: list[Parameter], others: Others) -> Logs:
-        """Logarithms of weights, or the arrays of which they are the log-softmax."""
+    def _logs(self, logs: list[Parameter], others: Others, fill: float | None) -> Logs:
+        """Logarithms of weights, or the arrays of which they are the log-softmax; shorter ones padded."""
         outputs = [one.output for one in logs]
-        if all(
+        alike = len({one.shape for one in logs}) == 1
+        if (alike or fill == -inf) and all(
             isinstance(output, LogSoftmaxParameter) and output.axis in (-1, len(output.shape) - 1) for output in outputs
         ):
             sources = [one.subgraph(one.node_inputs(one.output)[0]) for one in logs]
-            return Logs("log_softmax", self._values.evaluate(sources))
-        return Logs("log", self._values.evaluate(logs, others))
+            return Logs("log_softmax", self._padded(sources, fill, list))
+        return Logs("log", self._padded(logs, fill, others))
 
     def _padded(self, parameters: list[Parameter], fill: float | None, others: Others) -> Tracer:
         """Parameters whose last axes differ, padded with `fill` to the longest: `(F, ..., C)`."""
