@@ -5,6 +5,7 @@ A new layer brings a file here and its line below; `tests/symbolic/layers/test_c
 
 from tests.harness.layer_cases import (
     bernoulli,
+    binomial,
     categorical,
     cpt,
     cut_poisson,
@@ -16,7 +17,9 @@ from tests.harness.layer_cases import (
     holding,
     joint,
     kronecker,
+    negative_binomial,
     neighbours,
+    poisson,
     tensordot,
     tucker,
     unequal,
@@ -39,6 +42,9 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *discretized_logistic.CASES,
     *uniform.CASES,
     *histogram.CASES,
+    *negative_binomial.CASES,
+    *binomial.CASES,
+    *poisson.CASES,
 )
 
 # Layers of a user's own, as a context is given them: of several variables, of other distributions, sums, and layers

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from plica.symbolic.layers import (
     bernoulli,
+    binomial,
     categorical,
     cpt,
     discretized_logistic,
@@ -16,6 +17,8 @@ from plica.symbolic.layers import (
     hadamard,
     histogram,
     kronecker,
+    negative_binomial,
+    poisson,
     tensordot,
     tucker,
     uniform,
@@ -23,6 +26,7 @@ from plica.symbolic.layers import (
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
 from plica.symbolic.layers.bernoulli import BernoulliLayer
+from plica.symbolic.layers.binomial import BinomialLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.cpt import CPTLayer
 from plica.symbolic.layers.discretized_logistic import DiscretizedLogisticLayer
@@ -32,6 +36,8 @@ from plica.symbolic.layers.geometric import GeometricLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.histogram import HistogramLayer, histogram_edges
 from plica.symbolic.layers.kronecker import KroneckerLayer
+from plica.symbolic.layers.negative_binomial import NegativeBinomialLayer
+from plica.symbolic.layers.poisson import PoissonLayer
 from plica.symbolic.layers.rows import (
     Choice,
     FusedRow,
@@ -51,6 +57,7 @@ from plica.symbolic.layers.uniform import UniformLayer
 LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     (
         bernoulli.ROW,
+        binomial.ROW,
         categorical.ROW,
         cpt.ROW,
         discretized_logistic.ROW,
@@ -59,6 +66,8 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
         hadamard.ROW,
         histogram.ROW,
         kronecker.ROW,
+        negative_binomial.ROW,
+        poisson.ROW,
         sum_.ROW,
         tensordot.ROW,
         tucker.ROW,
@@ -75,6 +84,7 @@ __all__ = [
     "DISTRIBUTIONS",
     "LAYER_ROWS",
     "BernoulliLayer",
+    "BinomialLayer",
     "CPTLayer",
     "CategoricalLayer",
     "Choice",
@@ -93,6 +103,8 @@ __all__ = [
     "KroneckerLayer",
     "Layer",
     "LayerRow",
+    "NegativeBinomialLayer",
+    "PoissonLayer",
     "ProductLayer",
     "ProductRow",
     "SubLayer",
