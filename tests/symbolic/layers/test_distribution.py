@@ -63,6 +63,8 @@ def settings(path: Path, name: str) -> Settings:
         key=None,
         image_shape=None,
         num_values=None,
+        columns=None,
+        missing=(),
         input=name,
         device="cpu",
         dtype="float32",
