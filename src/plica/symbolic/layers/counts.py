@@ -11,7 +11,7 @@ Each term is rounded relative to itself. Near the mean, where D is small, it com
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from plica.ir.dtypes import DType
@@ -47,7 +47,7 @@ def log_poisson(xp: Namespace, x: Array, mean: Array, log_mean: Array) -> Array:
 
 
 def log_binomial(
-    xp: Namespace, numbers: tuple[Array, Array], shares: tuple[Array, Array], log_shares: tuple[Array, Array]
+    xp: Namespace, numbers: Sequence[Array], shares: Sequence[Array], log_shares: Sequence[Array]
 ) -> Array:
     """The logarithm of the mass of some numbers of two outcomes, both above 0, that have some shares of all.
 

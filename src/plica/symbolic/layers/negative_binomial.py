@@ -119,12 +119,16 @@ class _Units:
         self.log_shares = tuple(map(wide, trials.log_shares(xp, params)))
 
     def log_masses(self, x: Array) -> Array:
-        """The logarithms of the masses of x failures, as floats."""
+        """The logarithms of the masses of x failures, as floats; a number of successes learns nothing from -inf."""
         xp, some = self.xp, self.xp.maximum(x, 1.0)
+        failing, succeeding = (xp.isfinite(one) for one in self.log_shares)
+        logs = [xp.where(known, one, 0.0) for known, one in zip((failing, succeeding), self.log_shares, strict=True)]
         # the last one of all is a success: r of the r + x places
-        found = counts.log_binomial(xp, (some, self.total), self.shares, self.log_shares)
+        found = counts.log_binomial(xp, (some, self.total), self.shares, logs)
         found = found + self.log_total - xp.log(some + self.total)
-        return xp.where(xp.greater(x, 0.0), found, self.total * self.log_shares[1])
+        none = xp.less_equal(x, 0.0)
+        possible = xp.logical_and(succeeding, xp.logical_or(failing, none))
+        return xp.where(possible, xp.where(none, self.total * logs[1], found), float("-inf"))
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: NegativeBinomialLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
