@@ -12,6 +12,7 @@ import pytest
 
 from plica.lower.optimize.__main__ import rules_table
 from plica.ops.__main__ import operations_table
+from plica.symbolic.layers.__main__ import layers_table
 
 ROOT = Path(__file__).parents[1]
 
@@ -22,7 +23,9 @@ def test_examples_of_a_page_run(page: Path) -> None:
     assert failures == 0
 
 
-@pytest.mark.parametrize(("table", "page"), [(operations_table, "ir.md"), (rules_table, "optimize.md")])
+@pytest.mark.parametrize(
+    ("table", "page"), [(operations_table, "ir.md"), (rules_table, "optimize.md"), (layers_table, "layers.md")]
+)
 def test_generated_tables_are_up_to_date(table: Callable[[], str], page: str) -> None:
     """Every line of the table, and no further line in it."""
     expected = table().splitlines()

@@ -191,7 +191,7 @@ def _interval(
         log_mass=lambda x: _log_masses(xp, layer, xp.minimum(x, float(layer.total_count)), shares, log_shares),
         mean=layer.total_count * shares[1],
     )
-    return semiring.from_log(xp, xp.astype(found, low.dtype))
+    return semiring.from_log(xp, xp.astype(found, trials.shares(xp, params)[0].dtype))
 
 
 def _trials(num_values: int) -> dict[str, int]:

@@ -23,6 +23,7 @@ Tail: TypeAlias = Callable[[Array], Array]
 
 _LARGEST = 2.0**62  # a count that float32, float64 and int64 all hold
 _NEAR = 0.1  # |x - m| / (x + m) up to which the series of D is taken
+_USUAL = 0.9  # up to which the logarithm of x / m is that of a ratio
 _TERMS = 8  # of it; the next one is _NEAR^16 of the first
 
 
@@ -35,7 +36,10 @@ def deviance(xp: Namespace, x: Array, log_x: Array, mean: Array, log_mean: Array
     for term in range(_TERMS - 1, 0, -1):
         odd = odd * square + 1.0 / (2 * term + 1)
     near = difference * v + 2.0 * x * v * square * odd
-    return xp.where(xp.less(xp.abs(v), _NEAR), near, x * (log_x - log_mean) - difference)
+    # the ratio is rounded less than the difference of logarithms, but overflows where that does not
+    usual = xp.less(xp.abs(v), _USUAL)
+    log_ratio = xp.where(usual, xp.log(x / xp.where(usual, mean, x)), log_x - log_mean)
+    return xp.where(xp.less(xp.abs(v), _NEAR), near, x * log_ratio - difference)
 
 
 def log_poisson(xp: Namespace, x: Array, mean: Array, log_mean: Array) -> Array:
