@@ -31,6 +31,8 @@ def load(name: str) -> ModuleType:
 
 
 LAST_LINES = {
+    "gaussian_mixture": "components: 24",
+    "mixed_imputation": "cells: 178 x 14",
     "hmm": "the forward procedure in numpy finds the same: True",
     "neural_parameters": "leaves that the network gives: mean 0, spread 0, mean 1, spread 1, weight",
     "serving": "calls of [1, 7, 250] rows: 4 folds; after the swap 4 more",
@@ -38,7 +40,10 @@ LAST_LINES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_runs_and_compiles_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_runs_and_compiles_once(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [f"{name}.py"])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == LAST_LINES.get(name, "compilations: 1")
@@ -402,3 +407,37 @@ def test_a_network_that_gives_parameters_beats_parameters_alike_for_all_rows() -
     densities = torch.distributions.Normal(means, deviations).log_prob(torch.zeros(()))
     by_hand = (given["weight"][:, 0].log_softmax(-1) + densities.sum(0)).logsumexp(-1)
     assert torch.allclose(conditional(x, y), by_hand, atol=1e-5)
+
+
+# A Gaussian mixture
+
+
+def test_the_density_of_a_mixture_adds_up_to_one_and_is_drawn(tmp_path: Path) -> None:
+    example = load("gaussian_mixture")
+    points = example.make_moons(200, noise=0.1, random_state=0)[0].astype("float32")
+    circuit = example.train(points, epochs=3)
+    density, area = example.grid(circuit, size=500, low=(-20, -20), high=(20, 20))
+    assert density.sum() * area == pytest.approx(1, abs=1e-3)
+    example.draw(circuit, points, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"
+
+
+# Tables with holes
+
+
+def test_what_is_known_of_a_table_stays_and_what_is_filled_in_is_better_than_a_guess(tmp_path: Path) -> None:
+    example = load("mixed_imputation")
+    values = example.table()
+    lacking = example.hide(values, 0.3, 1)
+    results = {}
+    for name, impute in example.IMPUTERS.items():
+        filled = impute(lacking)
+        known = ~np.isnan(lacking)
+        np.testing.assert_array_equal(filled[known], values[known])
+        assert set(np.unique(filled[:, example.KIND])) <= {0, 1, 2}
+        error, wrong = example.errors(values, lacking, filled)
+        assert error < 0.95  # the mean of all rows has 1
+        assert wrong < 0.5
+        results[name] = {0.3: (error, wrong)}
+    example.draw(results, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"

@@ -109,7 +109,7 @@ def test_a_marginal_sums_out_all_other_columns(pets: Plica) -> None:
     assert "--of legz: the model has no such column; it has pet, legs, weight" in result.stderr
 
 
-@pytest.mark.parametrize("method", ["sample", "mpe"])
+@pytest.mark.parametrize("method", ["sample", "mpe", "mean"])
 def test_a_completed_table_is_the_users_own(pets: Plica, method: str) -> None:
     assert_done(pets("complete", MODEL, "pets.csv", "-o", "full.csv", "--method", method, "--batch", 13))
     names, *rows = read("full.csv")

@@ -10,6 +10,7 @@ import numpy as np
 from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, as_array, load, output_option, reading, with_options
 from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write, writing_rows
+from plica.lower.data import column_domains
 
 if TYPE_CHECKING:
     import torch
@@ -89,9 +90,24 @@ def _mpe(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Ten
     return rows
 
 
+def _mean(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":  # noqa: ARG001
+    """Of reals the mean, of counts the whole number next to it, of categories the most probable."""
+    from plica.queries import posterior
+
+    found = posterior(model.circuit, x)
+    filled: torch.Tensor = found.mean.clone()
+    domains = column_domains(model.circuit.symbolic)
+    states = [place for place, domain in enumerate(domains) if domain.num_states is not None]
+    whole = [place for place, domain in enumerate(domains) if domain.whole and domain.num_states is None]
+    filled[:, whole] = filled[:, whole].round()
+    filled[:, states] = found.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
+    return filled
+
+
 FILLERS: Mapping[str, Callable[["Model", "torch.Tensor", tuple[int, int]], "torch.Tensor"]] = {
     "sample": _sample,
     "mpe": _mpe,
+    "mean": _mean,
 }
 
 
