@@ -134,6 +134,7 @@ def finite(num_states: int) -> Domain:
 BOOLEANS = finite(2)
 COUNTS = Domain("counts", "no count", "give integers of at least 0", 0, _LARGEST, whole=True)
 REALS = Domain("real numbers", "no real number", "give numbers")
+NONNEGATIVE_REALS = Domain("real numbers of at least 0", "below 0", "give numbers of at least 0", 0)
 POSITIVE_REALS = Domain("positive real numbers", "not above 0", "give positive numbers", 0, above=True)
 UNIT_INTERVAL = Domain("the unit interval", "not between 0 and 1", "rescale the data to this interval", 0, 1)
 

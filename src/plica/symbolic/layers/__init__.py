@@ -8,14 +8,20 @@ from collections.abc import Mapping
 
 from plica.symbolic.layers import (
     bernoulli,
+    beta,
     categorical,
     cpt,
     discretized_logistic,
+    exponential,
+    gamma,
     gaussian,
     geometric,
     hadamard,
     histogram,
     kronecker,
+    laplace,
+    log_normal,
+    student_t,
     tensordot,
     tucker,
     uniform,
@@ -23,15 +29,20 @@ from plica.symbolic.layers import (
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
 from plica.symbolic.layers.bernoulli import BernoulliLayer
+from plica.symbolic.layers.beta import BetaLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.cpt import CPTLayer
 from plica.symbolic.layers.discretized_logistic import DiscretizedLogisticLayer
 from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
+from plica.symbolic.layers.exponential import ExponentialLayer
+from plica.symbolic.layers.gamma import GammaLayer
 from plica.symbolic.layers.gaussian import GaussianLayer
 from plica.symbolic.layers.geometric import GeometricLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.histogram import HistogramLayer, histogram_edges
 from plica.symbolic.layers.kronecker import KroneckerLayer
+from plica.symbolic.layers.laplace import LaplaceLayer
+from plica.symbolic.layers.log_normal import LogNormalLayer
 from plica.symbolic.layers.rows import (
     Choice,
     FusedRow,
@@ -43,6 +54,7 @@ from plica.symbolic.layers.rows import (
     layer_table,
     with_sub_layers,
 )
+from plica.symbolic.layers.student_t import StudentTLayer
 from plica.symbolic.layers.sum import SumLayer
 from plica.symbolic.layers.tensordot import TensorDotLayer
 from plica.symbolic.layers.tucker import TuckerLayer
@@ -62,6 +74,12 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
         sum_.ROW,
         tensordot.ROW,
         tucker.ROW,
+        student_t.ROW,
+        log_normal.ROW,
+        laplace.ROW,
+        gamma.ROW,
+        exponential.ROW,
+        beta.ROW,
         uniform.ROW,
     )
 )
@@ -75,14 +93,17 @@ __all__ = [
     "DISTRIBUTIONS",
     "LAYER_ROWS",
     "BernoulliLayer",
+    "BetaLayer",
     "CPTLayer",
     "CategoricalLayer",
     "Choice",
     "Column",
     "DiscretizedLogisticLayer",
     "Distribution",
+    "ExponentialLayer",
     "FusedLayer",
     "FusedRow",
+    "GammaLayer",
     "GaussianLayer",
     "GeometricLayer",
     "HadamardLayer",
@@ -91,10 +112,13 @@ __all__ = [
     "InputLayer",
     "InputRow",
     "KroneckerLayer",
+    "LaplaceLayer",
     "Layer",
     "LayerRow",
+    "LogNormalLayer",
     "ProductLayer",
     "ProductRow",
+    "StudentTLayer",
     "SubLayer",
     "SumLayer",
     "SumRow",
