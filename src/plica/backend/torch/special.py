@@ -140,7 +140,7 @@ def _gamma_tail(a: Tensor, x: Tensor) -> _Tail:
     )
     below = integral  # S(a) = (1 + x S(a + 1)) / a on the left
     for step in reversed(range(_RAISED)):
-        below = (1 + x * below) / (a + step)
+        below = (1 + torch.where(left, x, 0.0) * below) / (a + step)
     log_density = _deviance(a, torch.log(x) - torch.log(a), x - a) + 0.5 * torch.log(a)
     log_density = log_density - _HALF_LOG_TWO_PI - _stirling_error(a)
     return _Tail(left, log_density, torch.where(left, below, integral), a - x)
@@ -217,7 +217,7 @@ def _nodes() -> list[tuple[float, float]]:
 def _deviance(a: Tensor, log_ratio: Tensor, away: Tensor) -> Tensor:
     """A log(x / a) - (x - a) for x = a + away: nothing cancels where x is near a, in value or in derivatives."""
     near = away.abs() < 0.5 * a
-    ratio = torch.where(near, away / a, 0.0)
+    ratio = torch.where(near, away, 0.0) / a
     return torch.where(near, a * (torch.log1p(ratio) - ratio), a * log_ratio - away)
 
 

@@ -1,7 +1,7 @@
 """The layers of circuits, and the table of what each computes.
 
 >>> sorted(layer.__name__.removesuffix("Layer") for layer in LAYER_ROWS)[:4]
-['Bernoulli', 'CPT', 'Categorical', 'DiscretizedLogistic']
+['Bernoulli', 'Beta', 'CPT', 'Categorical']
 """
 
 from collections.abc import Mapping

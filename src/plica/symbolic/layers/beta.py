@@ -17,7 +17,6 @@ from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
     UnivariateLayer,
     deviance,
-    limits,
     of_units,
     positive_normal,
     rows,
@@ -81,10 +80,10 @@ def _log_density(xp: Namespace, params: Params, x: Array) -> Array:
     """The density at `x (F, B, 1 or K)`."""
     a, b = rows(xp, params["alpha"], params["beta"])
     log_a, log_b = rows(xp, params.log(xp, "alpha"), params.log(xp, "beta"))
-    info = limits(a.dtype)
+    info = xp.finfo(a.dtype)
     x = xp.astype(x, a.dtype)
-    log_x = xp.log(xp.maximum(x, float(info.tiny)))
-    log_rest = xp.log1p(-xp.minimum(x, 1.0 - float(info.epsneg)))
+    log_x = xp.log(xp.maximum(x, float(info.smallest_normal)))
+    log_rest = xp.log1p(-xp.minimum(x, 1.0 - 0.5 * float(info.eps)))
     total = a + b
     log_total = xp.log(total)
     # with n = a + b: log x^a (1 - x)^b / B = a log(x n / a) + b log((1 - x) n / b) + ..., as for a gamma density

@@ -18,7 +18,6 @@ from plica.symbolic.layers.univariate import (
     UnivariateLayer,
     deviance,
     finite,
-    limits,
     of_units,
     positive_normal,
     rows,
@@ -83,7 +82,7 @@ def _log_density(xp: Namespace, params: Params, x: Array) -> Array:
         xp, params["concentration"], params["rate"], params.log(xp, "concentration"), params.log(xp, "rate")
     )
     x = finite(xp, xp.astype(x, a.dtype))
-    log_x = xp.log(xp.maximum(x, float(limits(a.dtype).tiny)))
+    log_x = xp.log(xp.maximum(x, float(xp.finfo(a.dtype).smallest_normal)))
     # with u = rate x: log u^a e^-u / Gamma(a) = (a log(u / a) - u + a) + log(a / 2 pi) / 2 - stirling_error(a)
     density = deviance(xp, a, log_x + log_rate - log_a, rate * x - a) - log_x
     density = density + (0.5 * log_a - HALF_LOG_TWO_PI - xp.stirling_error(a))

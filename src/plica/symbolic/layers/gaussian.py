@@ -19,7 +19,6 @@ from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.layers.starts import around, beyond
 from plica.symbolic.layers.univariate import (
     LEAST_SPREAD,
-    limits,
     positive_normal,
     rows,
     standardized,
@@ -156,7 +155,7 @@ def _interval(
     xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, low: Array, high: Array
 ) -> Value:
     mean, log_stddev = rows(xp, params["mean"], params.log(xp, "stddev"))
-    most = limits(mean.dtype).max ** -0.5  # of its square
+    most = xp.finfo(mean.dtype).max ** -0.5  # of its square
     low, high = (standardized(xp, end, mean, log_stddev, most) for end in (low, high))
     share = semiring.from_log(xp, symmetric_share(xp, xp.log_ndtr, low, high))
     return semiring.product(xp, share, _marginal(xp, semiring, layer, params))

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import numpy as np
-
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
@@ -19,6 +17,7 @@ from plica.symbolic.layers.starts import around, beyond
 from plica.symbolic.layers.univariate import (
     LEAST_SPREAD,
     UnivariateLayer,
+    inside,
     of_units,
     positive_normal,
     rows,
@@ -79,7 +78,10 @@ class LaplaceLayer(UnivariateLayer):
 
 def _body(xp: Namespace, semiring: Semiring, layer: LaplaceLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     loc, log_scale = rows(xp, params["loc"], params.log(xp, "scale"))
-    return semiring.from_log(xp, -xp.abs(standardized(xp, x, loc, log_scale)) - log_scale - math.log(2.0))
+    most = xp.finfo(loc.dtype).max ** -0.25  # beyond, derivatives may not be numbers of the dtype, and the density is 0
+    distance = xp.abs(standardized(xp, x, loc, log_scale, most))
+    far = xp.greater_equal(distance, 0.99 * most * xp.finfo(loc.dtype).max)
+    return semiring.from_log(xp, xp.where(far, float("-inf"), -distance - log_scale - math.log(2.0)))
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: LaplaceLayer, params: Params) -> Value:  # noqa: ARG001
@@ -89,9 +91,7 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: LaplaceLayer, params: Par
 
 def _sample(xp: Namespace, layer: LaplaceLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     loc, scale = of_units(xp, params, units, "loc", "scale")
-    centred = 2.0 * uniforms - 1.0
-    below_one = 1.0 - float(np.finfo(str(centred.dtype)).epsneg)
-    centred = xp.clip(centred, -below_one, below_one)
+    centred = 2.0 * inside(xp, uniforms) - 1.0
     return loc - scale * xp.sign(centred) * xp.log1p(-xp.abs(centred))
 
 
@@ -118,7 +118,8 @@ def _interval(
         beyond_half = xp.log1p(-0.5 * xp.exp(-xp.where(left, 0.0, standard)))
         return xp.where(left, standard - math.log(2.0), beyond_half)
 
-    ends = (standardized(xp, end, loc, log_scale) for end in (low, high))
+    most = xp.finfo(loc.dtype).max ** -0.25
+    ends = (standardized(xp, end, loc, log_scale, most) for end in (low, high))
     return semiring.from_log(xp, symmetric_share(xp, log_left, *ends))
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import numpy as np
-
 from plica.symbolic.domains import POSITIVE_REALS, Domain
 from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
@@ -20,7 +18,7 @@ from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
     LEAST_SPREAD,
     UnivariateLayer,
-    limits,
+    inside,
     of_units,
     positive_normal,
     rows,
@@ -92,8 +90,8 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: LogNormalLayer, params: P
 
 def _positive(xp: Namespace, log_x: Array) -> Array:
     """The exponential, as a positive number of the dtype."""
-    info = limits(log_x.dtype)
-    return xp.exp(xp.clip(log_x, math.log(info.tiny) + 0.1, math.log(info.max) - 0.1))
+    info = xp.finfo(log_x.dtype)
+    return xp.exp(xp.clip(log_x, math.log(info.smallest_normal) + 0.1, math.log(info.max) - 0.1))
 
 
 def _mode(xp: Namespace, layer: LogNormalLayer, params: Params) -> Array:  # noqa: ARG001
@@ -108,9 +106,7 @@ def _sample(
     uniforms: Array,
 ) -> Array:
     loc, scale = of_units(xp, params, units, "loc", "scale")
-    centred = 2.0 * uniforms - 1.0
-    below_one = 1.0 - float(np.finfo(str(centred.dtype)).epsneg)
-    centred = xp.clip(centred, -below_one, below_one)
+    centred = 2.0 * inside(xp, uniforms) - 1.0
     return _positive(xp, loc + scale * (math.sqrt(2.0) * xp.erfinv(centred)))
 
 
@@ -132,7 +128,7 @@ def _interval(
     high: Array,
 ) -> Value:
     loc, log_scale = rows(xp, params["loc"], params.log(xp, "scale"))
-    most = limits(loc.dtype).max ** -0.5
+    most = xp.finfo(loc.dtype).max ** -0.5
     logs = (xp.safe_log(xp.maximum(xp.astype(end, loc.dtype), 0.0)) for end in (low, high))
     ends = (standardized(xp, end, loc, log_scale, most) for end in logs)
     return semiring.from_log(xp, symmetric_share(xp, xp.log_ndtr, *ends))

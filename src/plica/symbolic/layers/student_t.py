@@ -98,11 +98,11 @@ def _log_peak(xp: Namespace, params: Params) -> Array:
 def _body(xp: Namespace, semiring: Semiring, layer: StudentTLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     df, loc, log_scale = rows(xp, params["df"], params["loc"], params.log(xp, "scale"))
     x = xp.astype(x, loc.dtype)
-    distance = xp.abs(standardized(xp, x, loc, log_scale)) / xp.sqrt(df)
-    far = xp.greater(distance, 1e4)  # its square may not be a number of the dtype
-    near, wide = xp.where(far, 0.0, distance), xp.where(far, distance, 1.0)
-    inverse = 1.0 / wide
-    growth = xp.where(far, 2.0 * xp.log(wide) + xp.log1p(inverse * inverse), xp.log1p(near * near))
+    distance, root = xp.abs(standardized(xp, x, loc, log_scale)), xp.sqrt(df)
+    far = xp.greater(distance, 1e4 * root)  # its square may not be a number of the dtype
+    near, wide = xp.where(far, 0.0, distance) / root, xp.where(far, distance, 1.0)
+    inverse = root / wide
+    growth = xp.where(far, 2.0 * (xp.log(wide) - xp.log(root)) + xp.log1p(inverse * inverse), xp.log1p(near * near))
     density = _log_peak(xp, params) - (0.5 * df + 0.5) * growth
     return semiring.from_log(xp, xp.where(xp.isinf(x), float("-inf"), density))
 
@@ -146,22 +146,26 @@ def _interval(
     high: Array,
 ) -> Value:
     df, loc, log_scale = rows(xp, params["df"], params["loc"], params.log(xp, "scale"))
-    half = 0.5 * df
-    middle = xp.full_like(half, 0.5)
+    half = xp.astype(0.5 * df, xp.float64)  # squares of float32 would underflow, where heavy tails are long
+    middle, root = xp.full_like(half, 0.5), xp.sqrt(2.0 * half)
+    largest = 0.25 * float(xp.finfo(loc.dtype).max)  # stands for infinity, beyond which there is nothing
 
     def log_left(standard: Array) -> Array:
-        distance = xp.abs(standard) / xp.sqrt(df)
+        distance = xp.minimum(xp.abs(xp.astype(standard, xp.float64)), 1e150) / root
         far = xp.greater(distance, 1.0)
-        inverse = 1.0 / xp.where(far, distance, 1.0)
-        near = xp.where(far, 0.0, distance)
+        inverse, near = 1.0 / xp.where(far, distance, 1.0), xp.where(far, 0.0, distance)
         square, other = inverse * inverse, near * near
-        # twice the tail beyond the distance, by the one of two ratios that is below 1 / 2
+        # both tails beyond the distance, by the one of two ratios that is below 1 / 2
         beyond_far = xp.betainc(half, middle, square / (1.0 + square))
-        tail = 0.5 * xp.where(far, beyond_far, xp.betaincc(middle, half, other / (1.0 + other)))
+        tails = xp.where(far, beyond_far, xp.betaincc(middle, half, other / (1.0 + other)))
+        tail = xp.astype(0.5 * xp.where(xp.greater_equal(xp.abs(standard), largest), 0.0, tails), standard.dtype)
         return finite(xp, xp.safe_log(xp.where(xp.less(standard, 0.0), tail, 1.0 - tail)))
 
-    ends = (standardized(xp, end, loc, log_scale) for end in (low, high))
-    return semiring.from_log(xp, symmetric_share(xp, log_left, *ends))
+    def score(end: Array) -> Array:
+        end = xp.astype(end, loc.dtype)
+        return xp.where(xp.isinf(end), largest * xp.sign(end), standardized(xp, end, loc, log_scale))
+
+    return semiring.from_log(xp, symmetric_share(xp, log_left, score(low), score(high)))
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:

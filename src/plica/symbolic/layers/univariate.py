@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-import numpy as np
-
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.parameters import (
     Array,
@@ -84,20 +82,15 @@ def of_units(xp: Namespace, params: Params, units: Array, *names: str) -> tuple[
     )
 
 
-def limits(dtype: object) -> Any:
-    """The numbers that a dtype holds."""
-    return np.finfo(str(dtype))
-
-
 def finite(xp: Namespace, x: Array) -> Array:
     """`x` with infinities taken for the largest numbers, whose differences are numbers."""
-    largest = float(limits(x.dtype).max)
+    largest = float(xp.finfo(x.dtype).max)
     return xp.clip(x, -largest, largest)
 
 
 def standardized(xp: Namespace, x: Array, loc: Array, log_scale: Array, most: float = 0.25) -> Array:
     """(x - loc) / scale, cut at a share of the largest number; with derivatives of 0 beyond."""
-    info = limits(loc.dtype)
+    info = xp.finfo(loc.dtype)
     largest = float(info.max)
     bound = math.log(largest) - 0.5
     precision = xp.exp(xp.clip(-log_scale, -bound, bound))
@@ -133,11 +126,11 @@ def deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:
     `stirling_error` for the rest, since differences of their logarithms would lose all digits at large numbers.
     """
     near = xp.less(xp.abs(away), 0.5 * a)
-    ratio = xp.where(near, away / a, 0.0)
+    ratio = xp.where(near, away, 0.0) / a
     return xp.where(near, a * (xp.log1p(ratio) - ratio), a * log_ratio - away)
 
 
 def inside(xp: Namespace, uniforms: Array) -> Array:
     """Uniform numbers of [0, 1), with 0, and one that was rounded to 1, moved to the next number inside."""
-    step = float(limits(uniforms.dtype).epsneg)
+    step = 0.5 * float(xp.finfo(uniforms.dtype).eps)
     return xp.clip(uniforms, 0.5 * step, 1.0 - step)
