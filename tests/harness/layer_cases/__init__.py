@@ -13,6 +13,7 @@ from tests.harness.layer_cases import (
     exponential,
     gamma,
     gaussian,
+    gaussians,
     geometric,
     hadamard,
     histogram,
@@ -34,6 +35,7 @@ from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refu
 LAYER_CASES: tuple[LayerCase, ...] = (
     *categorical.CASES,
     *gaussian.CASES,
+    *gaussians.CASES,
     *hadamard.CASES,
     *kronecker.CASES,
     *sum_.CASES,

@@ -196,7 +196,7 @@ def test_derivatives_are_limits_of_differences(family: Family) -> None:
     leaves = [one.requires_grad_() for one in params.values()]
     assert torch.autograd.gradcheck(body, [x.clone().requires_grad_(), *leaves], fast_mode=True)
     assert torch.autograd.gradgradcheck(body, [x.clone().requires_grad_(), *leaves], fast_mode=True)
-    assert torch.autograd.gradcheck(interval, leaves, fast_mode=True)  # type: ignore[arg-type]
+    assert torch.autograd.gradcheck(interval, leaves, fast_mode=True)
 
 
 INPUTS = [case for case in CASES if isinstance(case, InputCase) and case.row.layer in LAYER_ROWS]

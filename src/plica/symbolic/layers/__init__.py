@@ -11,6 +11,7 @@ from plica.symbolic.layers import (
     beta,
     categorical,
     cpt,
+    diagonal_gaussian,
     discretized_logistic,
     exponential,
     gamma,
@@ -21,6 +22,7 @@ from plica.symbolic.layers import (
     kronecker,
     laplace,
     log_normal,
+    multivariate_gaussian,
     student_t,
     tensordot,
     tucker,
@@ -32,6 +34,7 @@ from plica.symbolic.layers.bernoulli import BernoulliLayer
 from plica.symbolic.layers.beta import BetaLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.cpt import CPTLayer
+from plica.symbolic.layers.diagonal_gaussian import DiagonalGaussianLayer
 from plica.symbolic.layers.discretized_logistic import DiscretizedLogisticLayer
 from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
 from plica.symbolic.layers.exponential import ExponentialLayer
@@ -43,6 +46,7 @@ from plica.symbolic.layers.histogram import HistogramLayer, histogram_edges
 from plica.symbolic.layers.kronecker import KroneckerLayer
 from plica.symbolic.layers.laplace import LaplaceLayer
 from plica.symbolic.layers.log_normal import LogNormalLayer
+from plica.symbolic.layers.multivariate_gaussian import MultivariateGaussianLayer
 from plica.symbolic.layers.rows import (
     Choice,
     FusedRow,
@@ -74,6 +78,8 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
         sum_.ROW,
         tensordot.ROW,
         tucker.ROW,
+        multivariate_gaussian.ROW,
+        diagonal_gaussian.ROW,
         student_t.ROW,
         log_normal.ROW,
         laplace.ROW,
@@ -98,6 +104,7 @@ __all__ = [
     "CategoricalLayer",
     "Choice",
     "Column",
+    "DiagonalGaussianLayer",
     "DiscretizedLogisticLayer",
     "Distribution",
     "ExponentialLayer",
@@ -116,6 +123,7 @@ __all__ = [
     "Layer",
     "LayerRow",
     "LogNormalLayer",
+    "MultivariateGaussianLayer",
     "ProductLayer",
     "ProductRow",
     "StudentTLayer",
