@@ -28,6 +28,7 @@ from tests.harness.layer_cases import (
     tucker,
     unequal,
     uniform,
+    von_mises,
 )
 from tests.harness.layer_cases import sum as sum_
 from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
@@ -48,6 +49,7 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *laplace.CASES,
     *log_normal.CASES,
     *student_t.CASES,
+    *von_mises.CASES,
     *bernoulli.CASES,
     *geometric.CASES,
     *discretized_logistic.CASES,

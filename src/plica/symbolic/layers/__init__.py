@@ -27,6 +27,7 @@ from plica.symbolic.layers import (
     tensordot,
     tucker,
     uniform,
+    von_mises,
 )
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
@@ -63,6 +64,7 @@ from plica.symbolic.layers.sum import SumLayer
 from plica.symbolic.layers.tensordot import TensorDotLayer
 from plica.symbolic.layers.tucker import TuckerLayer
 from plica.symbolic.layers.uniform import UniformLayer
+from plica.symbolic.layers.von_mises import VonMisesLayer
 
 LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     (
@@ -78,6 +80,7 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
         sum_.ROW,
         tensordot.ROW,
         tucker.ROW,
+        von_mises.ROW,
         multivariate_gaussian.ROW,
         diagonal_gaussian.ROW,
         student_t.ROW,
@@ -133,6 +136,7 @@ __all__ = [
     "TensorDotLayer",
     "TuckerLayer",
     "UniformLayer",
+    "VonMisesLayer",
     "distribution_table",
     "held_layers",
     "histogram_edges",

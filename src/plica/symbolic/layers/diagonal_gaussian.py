@@ -32,7 +32,7 @@ class DiagonalGaussianLayer(InputLayer):
     """Products of normal densities of V real variables.
 
     Args:
-        scope: The variables, at least one; their order is that of the columns of parameters.
+        scope: The variables, at least one; in ascending order they are the columns of parameters.
         num_output_units: K, the number of densities.
         mean: `(K, V)` means; standard normal draws by default.
         stddev: `(K, V)` positive standard deviations; by default the softplus of normal draws, plus 1e-5.

@@ -44,7 +44,7 @@ class MultivariateGaussianLayer(InputLayer):
     `DiagonalGaussianLayer`, which costs V instead of V^3.
 
     Args:
-        scope: The variables, at least one; their order is that of the axes of parameters.
+        scope: The variables, at least one; in ascending order they are the axes of parameters.
         num_output_units: K, the number of densities.
         mean: `(K, V)` means; standard normal draws by default.
         scale_tril: `(K, V, V)` lower triangular factors of the covariances, without zeros in the diagonal; what is
