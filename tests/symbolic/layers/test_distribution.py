@@ -57,7 +57,7 @@ def column_of(name: str) -> Any:
     """Values of a distribution's domain, far from 0 where it has no bound."""
     domain, rng = DISTRIBUTIONS[name].domain(3), np.random.default_rng(0)
     if domain.most < 100:
-        return rng.integers(0, domain.most + 1, 60) if domain.whole else rng.uniform(0.2, 0.7, 60)
+        return rng.integers(0, int(domain.most) + 1, 60) if domain.whole else rng.uniform(0.2, 0.7, 60)
     return rng.poisson(1e3, 60) if domain.whole else rng.normal(1e3, 50, 60)
 
 
