@@ -228,6 +228,13 @@ def test_what_is_impossible_is_minus_infinity() -> None:
         assert found[:, 0].tolist() == logs, name
 
 
+def test_logistic_densities_of_one_and_two_states_are_their_ends() -> None:
+    one = DiscretizedLogisticLayer([0], 1, num_states=1, mean=learned([5.0]), scale=learned([0.5]))
+    assert log_masses(one, [0], torch.float64).tolist() == [[0.0]]
+    two = DiscretizedLogisticLayer([0], 1, num_states=2, mean=learned([0.5]), scale=learned([0.25]))
+    assert log_masses(two, [0, 1], torch.float64).tolist() == [[np.log(0.5)]] * 2
+
+
 def test_states_far_from_a_logistic_density_have_their_masses() -> None:
     """log(s(a) - s(b)) is about x / scale there, where both are 1 in any float."""
     layer = DiscretizedLogisticLayer([0], 1, num_states=1000, mean=learned([0.0]), scale=learned([0.5]))
