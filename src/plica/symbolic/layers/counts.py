@@ -86,7 +86,7 @@ def quantile(xp: Namespace, below: Tail, uniforms: Array, mean: Array, deviation
         # P(X <= low) <= u < P(X <= high)
         enough = xp.greater(below(x), uniforms)
         low, high = xp.where(enough, low, xp.maximum(low, x)), xp.where(enough, xp.minimum(high, x), high)
-        beside, half = xp.where(enough, x - step, x + step), xp.floor(0.5 * (low + high))
+        beside, half = xp.where(enough, x - step, x + step), xp.ceil(0.5 * (low + high))
         return xp.where(inside(beside, low, high), beside, half), 2.0 * step, low, high
 
     def goes_on(x: Array, step: Array, low: Array, high: Array) -> Array:  # noqa: ARG001
