@@ -100,7 +100,7 @@ def test_random_binary_trees_are_deterministic() -> None:
         (
             {"input_params": {"mean": Parameterization()}},
             InputError,
-            "input layer 'categorical' has no parameter 'mean'; input_params may name logits, probs",
+            "input layer 'categorical' has no parameter 'mean'; .* logits, probs",
         ),
         (
             {"input_params": {"probs": Parameterization(), "logits": Parameterization()}},
