@@ -119,6 +119,10 @@ class Mixture:
     def _weighted(self, name: str, *points: Array) -> Array:
         return sum(share * getattr(kind, name)(*points) for share, kind in zip(self._shares, self._kinds, strict=True))
 
+    def along(self, direction: Array) -> "Mixture":
+        """The mixture of the variables, weighted and added."""
+        return Mixture(self._shares, [kind.along(direction) for kind in self._kinds])
+
     def cdf(self, points: Array) -> Array:
         return self._weighted("cdf", points)
 

@@ -148,7 +148,14 @@ def check_sample(case: InputCase) -> None:
 
 
 def follows(values: Array, kind: Any) -> None:
-    """Draws follow a distribution of SciPy, by a test of their shares or quantiles, and in mean and variance."""
+    """Draws follow a distribution of SciPy, by a test of their shares or quantiles, and in mean and variance.
+
+    Draws of several variables, `(N, V)`: each variable does, and so does a sum of them.
+    """
+    if np.ndim(values) == 2:
+        for direction in (*np.eye(values.shape[1]), np.arange(1.0, values.shape[1] + 1)):
+            follows(values @ direction, kind.along(direction))
+        return
     if hasattr(kind, "pmf"):
         places, counts = np.unique(values, return_counts=True)
         shares = kind.pmf(places)
