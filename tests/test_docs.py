@@ -13,7 +13,7 @@ import pytest
 from plica.lower.optimize.__main__ import rules_table
 from plica.lower.queries.table import layers_table, reasons_list, semirings_table
 from plica.ops.__main__ import operations_table
-from plica.symbolic.layers.__main__ import layers_table
+from plica.symbolic.layers.__main__ import input_layers_table
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,21 +24,16 @@ def test_examples_of_a_page_run(page: Path) -> None:
     assert failures == 0
 
 
-<<<<<<< HEAD
 TABLES = [
     (operations_table, "ir.md"),
     (rules_table, "optimize.md"),
+    (input_layers_table, "layers.md"),
     (layers_table, "queries.md"),
     (semirings_table, "queries.md"),
 ]
 
 
 @pytest.mark.parametrize(("table", "page"), TABLES)
-=======
-@pytest.mark.parametrize(
-    ("table", "page"), [(operations_table, "ir.md"), (rules_table, "optimize.md"), (layers_table, "layers.md")]
-)
->>>>>>> wip-discrete
 def test_generated_tables_are_up_to_date(table: Callable[[], str], page: str) -> None:
     """Every line of the table, and no further line in it."""
     expected = table().splitlines()

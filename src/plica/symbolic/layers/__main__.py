@@ -60,7 +60,7 @@ def _shape(parameter: Parameter) -> str:
     return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
-def layers_table() -> str:
+def input_layers_table() -> str:
     """One row for each input layer."""
     lines = ["| layer | name | settings | parameters | values |", "|---|---|---|---|---|"]
     for row in LAYER_ROWS.values():
@@ -82,4 +82,4 @@ def layers_table() -> str:
 
 
 if __name__ == "__main__":
-    print(layers_table())
+    print(input_layers_table())
