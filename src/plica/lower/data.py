@@ -93,10 +93,11 @@ class InputData:
         absent = xp.isnan(columns) if columns.dtype.kind == "float" else None
         summable = circuit.is_smooth and circuit.is_decomposable
         self.missing = absent if summable else None
+        unsummed = None if absent is None else self._unsummed(absent, summable)
         near = nearest(xp, columns, domains, self._limits) if columns.dtype.kind != "float" else None
         self.wrong: Tracer | None
         self._safe: Tracer
-        self._safe, self.wrong = near or self._made_legal(columns, domains, None if summable else absent)
+        self._safe, self.wrong = near or self._made_legal(columns, domains, unsummed)
         self._cast: dict[DType, Tracer] = {}
         self.incomplete = self._incomplete()
 
@@ -104,12 +105,11 @@ class InputData:
         return self._scope.constant(array, "limits")
 
     def _made_legal(
-        self, columns: Tracer, domains: Sequence[Domain], unsummable: Tracer | None
+        self, columns: Tracer, domains: Sequence[Domain], unsummed: Tracer | None
     ) -> tuple[Tracer, Tracer | None]:
         """Legal numbers everywhere, and which entries are wrong, among them missing ones that no layer can sum out."""
         wrong: Tracer | None = outside(xp, columns, domains, self._limits, self._scope.dtype)
-        if unsummable is not None:
-            wrong = either(wrong, self._of_variables(unsummable, self._scope.folded.described))
+        wrong = either(wrong, unsummed)
         unusable = either(self.missing, wrong)
         if unusable is None:
             return columns, wrong
@@ -118,10 +118,15 @@ class InputData:
             columns = xp.astype(columns, DType.INT64)
         return xp.where(unusable, by_row(values, columns.dtype, self._scope.constant), columns), wrong
 
-    def _of_variables(self, mask: Tracer, circuit: Circuit) -> Any:
-        """`mask (D, B)` without the columns that no layer reads."""
-        read = np.asarray([variable in circuit.domains for variable in range(input_width(circuit))])
-        return mask if read.all() else mask & self._scope.constant(read[:, None], "variables")
+    def _unsummed(self, absent: Tracer, summable: bool) -> Tracer | None:
+        """What is missing `(D, B)` of variables that some layer reads and that cannot be summed out."""
+        circuit = self._scope.folded.described
+        layers = [one for one in circuit.live.input_layers if not (summable and one.unsummed is None)]
+        read = {variable: None for layer in layers for variable in layer.scope}
+        named = np.asarray([variable in read for variable in range(input_width(circuit))])
+        if not named.any():
+            return None
+        return absent if named.all() else absent & self._scope.constant(named[:, None], "variables")
 
     def _incomplete(self) -> Tracer | None:
         """Which rows `(B,)` lack some variables of a layer that they need to have or to lack as a whole."""
@@ -154,7 +159,7 @@ class InputData:
             return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])), alike)
         x = self._columns(group, layer)
         x = x if by_row is None else by_row.value(x, group.num_folds)
-        if self.missing is None:
+        if self.missing is None or layer.unsummed is not None:
             return row.body(xp, semiring, layer, params, x)
         missing = self._gather(self.missing, group)
         missing = missing if by_row is None else by_row.value(missing, group.num_folds)

@@ -11,6 +11,7 @@ from plica.ops import (
     FOURIER,
     INDEXING,
     LINALG,
+    OPAQUE,
     PACKING,
     RANDOM,
     REDUCE,
@@ -36,6 +37,7 @@ GROUPS = {
     "factorizations": FACTORIZATIONS,
     "transforms": FOURIER,
     "random numbers": RANDOM,
+    "calls of objects": OPAQUE,
 }
 
 

@@ -33,7 +33,7 @@ from plica.symbolic.parameters import IndexParameter, Parameter, TensorParameter
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.circuits import chain, tensor
-from tests.harness.given import ROWS, close, compiled_case, expected, of_row, other_values
+from tests.harness.given import ROWS, close, compiled_case, expected, of_row, other_values, own_values
 from tests.harness.layer_cases import CASES, LayerCase
 from tests.harness.oracle import gradients, numbers
 
@@ -45,7 +45,7 @@ OTHER_WAYS = [(case, *FLAGS[3 - place % 4]) for place, case in enumerate(CASES)]
 @pytest.mark.parametrize(("case", "fold", "optimize"), WAYS, ids=str)
 def test_layers_with_given_parameters(case: LayerCase, fold: bool, optimize: bool) -> None:
     compiled, x = compiled_case(case, "lse-sum", fold, optimize)
-    state = {key: value.detach() for key, value in compiled.state_dict().items()}
+    state = own_values(compiled)
     own = compiled(x)
     assert close(compiled(x, parameters=state), own.detach())
     assert close(

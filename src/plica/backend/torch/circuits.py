@@ -26,7 +26,7 @@ from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.given import Given
 from plica.lower.layer_map import CompiledLayer, LayerMap
-from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
+from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys, owners_of
 from plica.lower.optimize import Report
 from plica.lower.queries.score import Lowered, lower_score
 from plica.passes.constants.policy import FoldPolicy
@@ -86,6 +86,8 @@ class TorchCircuit(nn.Module):
         self._weights: dict[GivenNames, WeightCheck] = {}  # made where the Program is known
         self._givable = Givable(leaf_keys(folded.described))
         self._needs = bool(self._givable.needed)
+        # Modules of a user's own see all rows of a call together, and once: some compute with statistics of them
+        self._holds = bool(opaque_keys(folded.described))
         activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
         self._num_activations, self._widest = sum(activations), max(activations)
         self._lowered: dict[Key, Lowered] = {}
@@ -214,7 +216,7 @@ class TorchCircuit(nn.Module):
 
     def _parts(self, x: Tensor, given: GivenTensors) -> Sequence[tuple[Tensor, GivenTensors]]:
         """Rows on the CPU that are computed together; all of them where gradients are enabled."""
-        if len(x) <= _LEAST_ROWS or torch.is_grad_enabled():
+        if len(x) <= _LEAST_ROWS or torch.is_grad_enabled() or self._holds:
             return ((x, given),)
         rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
         count = -(-len(x) // rows)
@@ -223,7 +225,7 @@ class TorchCircuit(nn.Module):
     def _score(self, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
         attempt = self._semiring.attempt
-        if attempt is None or is_abstract(x) or x.device.type not in attempt.devices:
+        if attempt is None or self._holds or is_abstract(x) or x.device.type not in attempt.devices:
             return self._exact(x, watch=watch, given=given)
         work = len(x) * self._num_activations
         if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM and not given.names:
@@ -315,6 +317,10 @@ class TorchCircuit(nn.Module):
     def adopt(self, lowered: Lowered, store: LeafStore) -> None:
         """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
         keys = leaf_keys(self._folded.described)
+        for key, held in opaque_keys(self._folded.described).items():
+            if not isinstance(held, nn.Module):
+                raise DTypeError(f"{key}: a ModuleLayer runs a torch.nn.Module here, found {type(held).__name__}.")
+            self.leaves.hold(name_of(key), key, held)
         self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, keys, self.dtype))
 
     def get_compiled_layers(self, layer: Layer) -> tuple[CompiledLayer, ...]:

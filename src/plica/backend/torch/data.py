@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
-from plica.errors import DTypeError, InputError
+from plica.errors import DTypeError, InputError, UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.lower.data import column_domains, input_width, lower_check, reads_whole
 from plica.lower.fold.groups import FoldedCircuit
@@ -80,6 +80,7 @@ class DataCheck:
         Raises:
             InputError: An entry is outside the domain of its variable, or a layer lacks some of its variables.
             StructuralPropertyError: An entry is missing and the circuit cannot sum it out.
+            UnsupportedError: An entry is missing and its layer cannot sum it out.
         """
         if x.is_meta:
             raise InputError("data on the meta device has no values to check; check it before it goes there.")
@@ -107,6 +108,12 @@ class DataCheck:
         value = x[row, column].detach().cpu().numpy()[()]
         if value != value:
             circuit.check_smooth_and_decomposable("a missing value (NaN)")
+            for layer in circuit.live.input_layers:
+                if column in layer.scope and layer.unsummed is not None:
+                    raise UnsupportedError(
+                        f"row {row}: variable {column} is missing, and {circuit.layer_name(layer)} cannot be summed "
+                        f"out: {layer.unsummed}."
+                    )
         domain = column_domains(circuit)[column]
         or_missing = ", or NaN where it is missing" if x.is_floating_point() else ""
         raise InputError(

@@ -39,6 +39,7 @@ class Leaves(nn.Module):
         self._keys: dict[str, tuple[str | None, ...]] = {}
         self._order: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
+        self._module_keys: dict[str, str] = {}
         self._store: LeafStore | None = None
         self.device = torch.get_default_device()
         self.register_load_state_dict_post_hook(_publish)  # type: ignore[no-untyped-call]
@@ -77,6 +78,11 @@ class Leaves(nn.Module):
         with torch.inference_mode(False):  # a constant of the first call is there for training too
             tensor = torch.from_numpy(np.array(constant.value)).to(self.device)
             object.__setattr__(self, attribute_of(name), tensor)
+
+    def hold(self, name: str, key: str, module: nn.Module) -> None:
+        """Have a module of a user's own under a name; `key` begins what a state dict calls its tensors."""
+        self._module_keys[attribute_of(name)] = key
+        self.add_module(attribute_of(name), module)
 
     def share(self, store: LeafStore) -> None:
         """Have the tensors of `store` from now on, whichever circuit replaces one."""
@@ -164,10 +170,14 @@ class Leaves(nn.Module):
             if tensor is not None:
                 found.update((key, tensor[fold]) for fold, key in enumerate(keys) if key is not None)
         state.update((f"{prefix}{key}", found[key]) for key in sorted(found, key=self._order.__getitem__))
+        for name, key in self._module_keys.items():
+            _rename(state, f"{folded_prefix}{name}.", f"{prefix}{key}.")
 
     def fold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> Problems:
         """In `state`, replace the entries of folds by folded tensors; what is missing or misshapen stays."""
         problems = Problems([], [])
+        for name, key in self._module_keys.items():
+            _rename(state, f"{prefix}{key}.", f"{folded_prefix}{name}.")
         for name, own_keys in self._keys.items():
             keys = [None if key is None else f"{prefix}{key}" for key in own_keys]
             if f"{folded_prefix}{name}" in state and not any(key in state for key in keys):
@@ -203,6 +213,12 @@ def _publish(leaves: Leaves, _: object = None) -> None:
     leaves.settle()
     if leaves._store is not None:
         leaves._store.publish(leaves)
+
+
+def _rename(state: dict[str, Any], before: str, after: str) -> None:
+    """Give the entries of a state dict whose keys begin in one way keys that begin in another."""
+    for key in [key for key in state if key.startswith(before)]:
+        state[f"{after}{key.removeprefix(before)}"] = state.pop(key)
 
 
 def attribute_of(name: str) -> str:

@@ -126,7 +126,7 @@ class TorchQuery:
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
         """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""
         own, device = dict(circuit.leaves.items()), circuit.leaves.device
-        found = SimpleNamespace(device=device)
+        found = SimpleNamespace(device=device, **dict(circuit.leaves.named_children()))
         for var, captured in zip(self.lowered.program.consts, self.lowered.captured, strict=True):
             if isinstance(captured, Constant):
                 tensor = torch.from_numpy(captured.value)

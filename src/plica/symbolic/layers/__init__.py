@@ -1,12 +1,12 @@
 """The layers of circuits, and the table of what each computes.
 
 >>> sorted(layer.__name__.removesuffix("Layer") for layer in LAYER_ROWS)
-['CPT', 'Categorical', 'Gaussian', 'Hadamard', 'Kronecker', 'Sum', 'TensorDot', 'Tucker']
+['CPT', 'Categorical', 'Gaussian', 'Hadamard', 'Kronecker', 'Module', 'Sum', 'TensorDot', 'Tucker']
 """
 
 from collections.abc import Mapping
 
-from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, tensordot, tucker
+from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, module, tensordot, tucker
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
 from plica.symbolic.layers.categorical import CategoricalLayer
@@ -15,6 +15,7 @@ from plica.symbolic.layers.distribution import Column, Distribution, distributio
 from plica.symbolic.layers.gaussian import GaussianLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.kronecker import KroneckerLayer
+from plica.symbolic.layers.module import ModuleLayer
 from plica.symbolic.layers.rows import (
     Choice,
     FusedRow,
@@ -37,6 +38,7 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
         gaussian.ROW,
         hadamard.ROW,
         kronecker.ROW,
+        module.ROW,
         sum_.ROW,
         tensordot.ROW,
         tucker.ROW,
@@ -66,6 +68,7 @@ __all__ = [
     "KroneckerLayer",
     "Layer",
     "LayerRow",
+    "ModuleLayer",
     "ProductLayer",
     "ProductRow",
     "SubLayer",

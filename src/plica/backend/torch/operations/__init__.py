@@ -9,6 +9,7 @@ from plica.backend.torch.operations.elementwise import ELEMENTWISE
 from plica.backend.torch.operations.fourier import FOURIER
 from plica.backend.torch.operations.indexing import INDEXING
 from plica.backend.torch.operations.linalg import LINALG
+from plica.backend.torch.operations.opaque import OPAQUE
 from plica.backend.torch.operations.packing import PACKING
 from plica.backend.torch.operations.random import RANDOM
 from plica.backend.torch.operations.reduce import REDUCE
@@ -17,5 +18,17 @@ from plica.backend.torch.operations.sorting import SORTING
 from plica.backend.torch.operations.unsigned import with_unsigned
 
 ROWS: dict[str, Row] = with_unsigned(
-    {**ELEMENTWISE, **REDUCE, **SHAPE, **PACKING, **SORTING, **INDEXING, **LINALG, **FOURIER, **RANDOM, **CONTROL}
+    {
+        **ELEMENTWISE,
+        **REDUCE,
+        **SHAPE,
+        **PACKING,
+        **SORTING,
+        **INDEXING,
+        **LINALG,
+        **FOURIER,
+        **RANDOM,
+        **OPAQUE,
+        **CONTROL,
+    }
 )
