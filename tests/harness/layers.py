@@ -25,8 +25,8 @@ class _Rated(InputLayer):
         return {"rate": self.rate}
 
 
-class GeometricLayer(_Rated):
-    """p(x) = (1 - q) q^x of a count, q = exp(-rate)."""
+class WaitingLayer(_Rated):
+    """p(x) = (1 - q) q^x of a count, q = exp(-rate): how long one waits."""
 
     domain: Domain = COUNTS
 
@@ -105,14 +105,14 @@ def _partial(xp: Any, semiring: Any, layer: Any, params: Any, x: Any, missing: A
 
 
 ROWS = (
-    InputRow(GeometricLayer, _geometric, _one, _no_sample),
+    InputRow(WaitingLayer, _geometric, _one, _no_sample),
     InputRow(ExponentialLayer, _exponential, _one, _no_sample),
     InputRow(TableLayer, _table, _total, _no_sample),
     InputRow(MarginalTableLayer, _table, _total, _no_sample, partial=_partial),
 )
 
 
-def geometric(scope: Any, num_output_units: int, *, rate_factory: Any = None) -> GeometricLayer:
+def waiting(scope: Any, num_output_units: int, *, rate_factory: Any = None) -> WaitingLayer:
     """A layer of counts, made as layers by name are."""
     rate = (rate_factory or positive_normal)((num_output_units,))
-    return GeometricLayer(Scope(scope), num_output_units, Parameter.from_input(rate))
+    return WaitingLayer(Scope(scope), num_output_units, Parameter.from_input(rate))

@@ -53,6 +53,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "SoftplusParameter": lambda _, x: np.logaddexp(x, 0),
     "ConjugateParameter": lambda _, x: np.conj(x),
     "SigmoidParameter": lambda _, x: 1 / (1 + np.exp(-x)),
+    "ScaledSigmoidParameter": lambda config, x: config["vmin"] + (config["vmax"] - config["vmin"]) / (1 + np.exp(-x)),
     "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
     "LogSoftmaxParameter": lambda config, x: _log_softmax(x, config["axis"]),
     "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),

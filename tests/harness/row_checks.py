@@ -162,6 +162,8 @@ def follows(values: Array, kind: Any) -> None:
 
 def _modes(case: InputCase, layer: Any, params: Any) -> Array:
     """Where each unit is largest, `(K, V)`: among all states, or where SciPy's mean of a symmetric density is."""
+    if case.modes is not None:
+        return case.modes(layer, params)
     kinds = case.distributions(layer, params)
     states = num_states(layer)
     if states is None:
@@ -211,6 +213,71 @@ def check_partial(case: InputCase) -> None:
             return semiring.to_linear(xp, partial(xp, semiring, layer, params, data, absent))
 
         close(folds.run(rule, x, missing, batched={0: 1, 1: 1}), np.stack(expected))
+
+
+def _moments(case: InputCase, moment: str) -> Callable[[Any, Any], Array]:
+    """What SciPy says of each unit of a layer of one variable, `(K, 1)`; the case's own word for several."""
+    return lambda layer, params: np.asarray([getattr(kind, moment)() for kind in case.distributions(layer, params)])
+
+
+def _check_moment(case: InputCase, column: str, of_scipy: str) -> None:
+    layer = input_layer(case)
+    folds = Folds(layer)
+    expected = getattr(case, column + "s") or _moments(case, of_scipy)
+    found = folds.run(lambda params: getattr(case.row, column)(xp, layer, params))
+    shape = (F, UNITS, *[case.num_variables] * (2 if column == "covariance" else 1))
+    assert found.shape == shape
+    # SciPy sums or integrates some of them
+    wanted = np.stack([np.asarray(expected(layer, params), float) for params in folds.params]).reshape(shape)
+    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-12)
+
+
+def check_mean(case: InputCase) -> None:
+    """The mean of each unit."""
+    _check_moment(case, "mean", "mean")
+
+
+def check_variance(case: InputCase) -> None:
+    """The variance of each unit."""
+    _check_moment(case, "variance", "var")
+
+
+def check_covariance(case: InputCase) -> None:
+    """The covariance matrix of each unit of a layer of several variables, which the case gives."""
+    _check_moment(case, "covariance", "cov")
+
+
+def _share(kind: Any, low: Array, high: Array) -> Array:
+    """What a distribution of SciPy has from `low` to `high`, both ends included."""
+    before = np.ceil(low) - 1 if hasattr(kind, "pmf") else low
+    return np.where(low <= high, np.maximum(kind.cdf(high) - kind.cdf(before), 0), 0)
+
+
+def check_interval(case: InputCase) -> None:
+    """The share between two ends, one of them or both infinite in some rows, and none where they are crossed."""
+    assert case.num_variables == 1 or case.shares is not None, "the case says what a box of its variables holds"
+    layer = input_layer(case)
+    folds, rng = Folds(layer), np.random.default_rng(8)
+    ends = np.stack([[case.draw(layer, rng, B) for _ in range(2)] for _ in range(F)]).astype(float)
+    low, high = np.minimum(ends[:, 0], ends[:, 1]), np.maximum(ends[:, 0], ends[:, 1])  # (F, B, V)
+    low[:, 0], high[:, 1] = -np.inf, np.inf
+    low[:, 2], high[:, 2] = -np.inf, np.inf
+    low[:, 3], high[:, 3] = high[:, 3] + 1, low[:, 3]
+    expected = []
+    for fold, params in enumerate(folds.params):
+        if case.shares is not None:
+            shares = case.shares(layer, params, low[fold], high[fold])
+        else:
+            kinds = case.distributions(layer, params)
+            shares = np.stack([_share(kind, low[fold, :, 0], high[fold, :, 0]) for kind in kinds], axis=1)
+        expected.append(np.asarray(shares, float) * np.asarray(case.totals(layer, params), float))
+    for semiring in REAL:
+
+        def rule(params: Any, below: Any, above: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.interval(xp, semiring, layer, params, below, above))
+
+        found = folds.run(rule, low, high, batched={0: 1, 1: 1})
+        np.testing.assert_allclose(found, np.stack(expected), rtol=1e-9, atol=1e-13)
 
 
 def check_padding(case: InputCase) -> None:
@@ -299,6 +366,10 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "maximum": check_maximum,
         "partial": check_partial,
         "distribution": check_distribution,
+        "mean": check_mean,
+        "variance": check_variance,
+        "covariance": check_covariance,
+        "interval": check_interval,
     },
     SumRow: {"layer": None, "body": check_inner_body, "choose": check_choose},
     ProductRow: {"layer": None, "body": check_inner_body, "route": check_route},

@@ -60,6 +60,12 @@ def atan2(x1: Any, x2: Any, /) -> Any:
 def atanh(x: Any, /) -> Any:
     """`atanh` of each element: float, complex; operands are promoted and broadcast."""
 
+def betainc(a: Any, b: Any, x: Any, /) -> Any:
+    """The regularized incomplete beta function: the beta distribution function of concentrations `a` and `b` at `x`."""
+
+def betaincinv(a: Any, b: Any, p: Any, /) -> Any:
+    """The `x` at which `betainc(a, b, x)` is `p`."""
+
 bfloat16: DType
 
 def bitwise_and(x1: Any, x2: Any, /) -> Any:
@@ -129,6 +135,12 @@ def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_in
 def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along `axis`, `n` times; `prepend` and `append` are joined to `x` first."""
 
+def digamma(x: Any, /) -> Any:
+    """The derivative of `lgamma`."""
+
+def directed_matmul(direction: Any, size: Any, weight: Any, logs: Any = None, form: Any = 'log') -> Any:
+    """The directions and sizes of `(direction * exp(size)) @ weight.T`: of sums that underflow nowhere."""
+
 def divide(x1: Any, x2: Any, /) -> Any:
     """`divide` of each element: float, complex; operands are promoted and broadcast."""
 
@@ -148,6 +160,9 @@ def equal(x1: Any, x2: Any, /) -> Any:
 
 def erf(x: Any, /) -> Any:
     """`erf` of each element: float; operands are promoted and broadcast."""
+
+def erfc(x: Any, /) -> Any:
+    """`1 - erf(x)`, right where it is tiny."""
 
 def erfinv(x: Any, /) -> Any:
     """`erfinv` of each element: float; operands are promoted and broadcast."""
@@ -252,6 +267,15 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """An array of one value with the shape and dtype of `x`."""
 
+def gammainc(a: Any, x: Any, /) -> Any:
+    """The regularized lower incomplete gamma function: the gamma distribution function of concentration `a` at `x`."""
+
+def gammaincc(a: Any, x: Any, /) -> Any:
+    """`1 - gammainc(a, x)`, right where it is tiny."""
+
+def gammaincinv(a: Any, p: Any, /) -> Any:
+    """The `x` at which `gammainc(a, x)` is `p`."""
+
 def greater(x1: Any, x2: Any, /) -> Any:
     """`greater` of each element: int, float; operands are promoted and broadcast."""
 
@@ -260,6 +284,12 @@ def greater_equal(x1: Any, x2: Any, /) -> Any:
 
 def hypot(x1: Any, x2: Any, /) -> Any:
     """`hypot` of each element: float; operands are promoted and broadcast."""
+
+def i0e(x: Any, /) -> Any:
+    """The modified Bessel function of order 0 times `exp(-abs(x))`."""
+
+def i1e(x: Any, /) -> Any:
+    """The modified Bessel function of order 1 times `exp(-abs(x))`."""
 
 def iinfo(type: Any, /) -> Any:
     """The limits of an integer dtype."""
@@ -302,6 +332,9 @@ def less(x1: Any, x2: Any, /) -> Any:
 
 def less_equal(x1: Any, x2: Any, /) -> Any:
     """`less_equal` of each element: int, float; operands are promoted and broadcast."""
+
+def lgamma(x: Any, /) -> Any:
+    """The logarithm of the absolute value of the gamma function."""
 
 class linalg:
 
@@ -417,6 +450,9 @@ def log_einsum_exp(equation: Any, values: Any, weight: Any, logs: Any = None, fo
 
 def log_matmul_exp(x: Any, weight: Any, logs: Any = None, form: Any = 'log', lost: Any = 1.0) -> Any:
     """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative."""
+
+def log_ndtr(x: Any, /) -> Any:
+    """The logarithm of the standard normal distribution function, right in both tails."""
 
 def log_normal(x: Any, mean: Any, log_stddev: Any, /) -> Any:
     """The logarithm of the normal density at `x`, of a mean and the logarithm of a standard deviation."""
@@ -642,6 +678,9 @@ def stack(arrays: Any, /, *, axis: Any = 0) -> Any:
 
 def std(x: Any, /, *, axis: Any = None, correction: Any = 0.0, keepdims: Any = False) -> Any:
     """The standard deviation over `axis`: the square root of `var`."""
+
+def stirling_error(x: Any, /) -> Any:
+    """`lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)` for positive `x`: what Stirling's formula lacks."""
 
 def stop_gradient(x: Any, /) -> Any:
     """`x`, taken for a constant by differentiation."""

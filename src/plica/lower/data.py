@@ -178,16 +178,7 @@ class InputData:
         return self._gather(self._cast[dtype], group)
 
     def _gather(self, source: Tracer, group: FoldedLayer) -> Tracer:
-        folds = group.scope_idx
-        flat = [variable for variables in folds for variable in variables]
-        if flat == list(range(flat[0], flat[0] + len(flat))):
-            picked = source[flat[0] : flat[0] + len(flat)]
-        else:
-            picked = xp.take(source, self._scope.constant(np.asarray(flat, dtype=np.int64)), axis=0, nonnegative=True)
-        if len(folds[0]) == 1:
-            return xp.expand_dims(picked, axis=-1)
-        shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.dims[1]))
-        return xp.permute_dims(shaped, (0, 2, 1))
+        return columns_of(self._scope, source, group)
 
     def poison(self, result: Tracer) -> Tracer:
         """`result (B, outputs, units)` with rows of NaN where the data cannot be read."""
@@ -195,3 +186,17 @@ class InputData:
         if bad is None:
             return result
         return xp.where(xp.reshape(bad, (bad.dims[0], 1, 1)), float("nan"), result)
+
+
+def columns_of(scope: LoweringScope, source: Tracer, group: FoldedLayer) -> Tracer:
+    """What `source (D, B)` has for the variables of a group of input layers, `(F, B, num_variables)`."""
+    folds = group.scope_idx
+    flat = [variable for variables in folds for variable in variables]
+    if flat == list(range(flat[0], flat[0] + len(flat))):
+        picked = source[flat[0] : flat[0] + len(flat)]
+    else:
+        picked = xp.take(source, scope.constant(np.asarray(flat, dtype=np.int64)), axis=0, nonnegative=True)
+    if len(folds[0]) == 1:
+        return xp.expand_dims(picked, axis=-1)
+    shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.dims[1]))
+    return xp.permute_dims(shaped, (0, 2, 1))

@@ -244,6 +244,7 @@ class LoweringScope:
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
         magnitudes = [magnitude(one.output, one.node_inputs) for one in linear]
         most, lost = max(one.most for one in magnitudes), max(1.0, *(one.lacking for one in magnitudes))
+        least = min(-inf if one.numbers.range is None else one.numbers.range[0] for one in magnitudes)
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
@@ -262,8 +263,8 @@ class LoweringScope:
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
         if not better:
-            return Weight(in_linear, most=most, lost=lost, row_sum=row_sum)
-        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, lost, row_sum)
+            return Weight(in_linear, most=most, least=least, lost=lost, row_sum=row_sum)
+        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, least, lost, row_sum)
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""

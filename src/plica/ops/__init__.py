@@ -7,6 +7,7 @@
 from plica.ir.op import op_table
 from plica.ops.control import CONTROL
 from plica.ops.densities import DENSITIES
+from plica.ops.directed import DIRECTED
 from plica.ops.elementwise import ELEMENTWISE
 from plica.ops.factorizations import FACTORIZATIONS
 from plica.ops.fourier import FOURIER
@@ -20,11 +21,13 @@ from plica.ops.runs import RUNS
 from plica.ops.search import SEARCH
 from plica.ops.shape import SHAPE
 from plica.ops.sorting import SORTING
+from plica.ops.special import SPECIAL
 from plica.ops.update import UPDATE
 
 __all__ = [
     "CONTROL",
     "DENSITIES",
+    "DIRECTED",
     "ELEMENTWISE",
     "FACTORIZATIONS",
     "FOURIER",
@@ -39,12 +42,14 @@ __all__ = [
     "SEARCH",
     "SHAPE",
     "SORTING",
+    "SPECIAL",
     "UPDATE",
 ]
 
 OPS = op_table(
     CONTROL,
     ELEMENTWISE,
+    SPECIAL,
     DENSITIES,
     REDUCE,
     SHAPE,
@@ -55,6 +60,7 @@ OPS = op_table(
     UPDATE,
     SEARCH,
     LINALG,
+    DIRECTED,
     FACTORIZATIONS,
     FOURIER,
     RANDOM,

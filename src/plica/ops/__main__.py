@@ -6,6 +6,7 @@ from plica.ir.op import Op, Unsupported
 from plica.ir.ranges import ANYTHING
 from plica.ops import (
     DENSITIES,
+    DIRECTED,
     ELEMENTWISE,
     FACTORIZATIONS,
     FOURIER,
@@ -19,11 +20,13 @@ from plica.ops import (
     SEARCH,
     SHAPE,
     SORTING,
+    SPECIAL,
     UPDATE,
 )
 
 GROUPS = {
     "elementwise": ELEMENTWISE,
+    "special functions": SPECIAL,
     "densities": DENSITIES,
     "reductions": REDUCE,
     "shapes": SHAPE,
@@ -33,7 +36,7 @@ GROUPS = {
     "indexing": INDEXING,
     "updates": UPDATE,
     "searches": SEARCH,
-    "contractions": LINALG,
+    "contractions": (*LINALG, *DIRECTED),
     "factorizations": FACTORIZATIONS,
     "transforms": FOURIER,
     "random numbers": RANDOM,

@@ -24,7 +24,7 @@ from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.circuits import CIRCUITS, chain, coin, constant, data, product_then_sum, several_sizes
-from tests.harness.layers import ROWS, ExponentialLayer, GeometricLayer, MarginalTableLayer, TableLayer
+from tests.harness.layers import ROWS, ExponentialLayer, MarginalTableLayer, TableLayer, WaitingLayer
 from tests.harness.oracle import keys
 from tests.harness.own_layers import PAIRS_IN_PART, PairLayer
 
@@ -110,7 +110,7 @@ def test_unsigned_data(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_counts() -> None:
-    circuit = compiled(chain(GeometricLayer(Scope([0]), 1, parameter([0.5]))))
+    circuit = compiled(chain(WaitingLayer(Scope([0]), 1, parameter([0.5]))))
     counts = np.array([0, 1, 7, 50])
     expected = (1 - np.exp(-0.5)) * np.exp(-0.5 * counts)
     for dtype in (*SMALL, *UNSIGNED, *FLOATS):

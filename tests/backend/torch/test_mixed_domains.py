@@ -19,7 +19,7 @@ from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.circuits import constant
-from tests.harness.layers import ROWS, ExponentialLayer, GeometricLayer, MarginalTableLayer, TableLayer
+from tests.harness.layers import ROWS, ExponentialLayer, MarginalTableLayer, TableLayer, WaitingLayer
 
 UNITS = 2
 DTYPES = (
@@ -51,7 +51,7 @@ def table(rng: Rng, part: tuple[int, ...]) -> TableLayer:
 SINGLE: tuple[Callable[[Rng, tuple[int, ...]], Any], ...] = (
     categorical,
     lambda rng, part: GaussianLayer(part, UNITS, mean=positive(rng, UNITS), stddev=positive(rng, UNITS)),
-    lambda rng, part: GeometricLayer(Scope(part), UNITS, positive(rng, UNITS)),
+    lambda rng, part: WaitingLayer(Scope(part), UNITS, positive(rng, UNITS)),
     lambda rng, part: ExponentialLayer(Scope(part), UNITS, positive(rng, UNITS)),
 )
 
@@ -78,7 +78,7 @@ def is_legal(layer: Any, value: float) -> bool:
     whole = math.isfinite(value) and value == math.floor(value)
     if isinstance(layer, CategoricalLayer | TableLayer):
         return whole and 0 <= value < (layer.num_categories if hasattr(layer, "num_categories") else layer.num_values)
-    if isinstance(layer, GeometricLayer):
+    if isinstance(layer, WaitingLayer):
         return whole and 0 <= value < 2**63
     return value > 0 if isinstance(layer, ExponentialLayer) else True
 
@@ -101,7 +101,7 @@ def density(layer: Any, row: list[float]) -> Any:
         mean, stddev = values(layer.mean), values(layer.stddev)
         return np.exp(-(((x[0] - mean) / stddev) ** 2) / 2) / (stddev * math.sqrt(2 * math.pi))
     rate = values(layer.rate)
-    return (-np.expm1(-rate) if isinstance(layer, GeometricLayer) else rate) * np.exp(-rate * x[0])
+    return (-np.expm1(-rate) if isinstance(layer, WaitingLayer) else rate) * np.exp(-rate * x[0])
 
 
 def reference(circuit: Circuit, row: list[float]) -> float | None:

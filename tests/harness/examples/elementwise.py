@@ -2,6 +2,7 @@
 # ruff: noqa: ARG005 - the tables hold functions of a given number of arguments
 
 import numpy as np
+from scipy import special
 
 import plica.numpy as pnp
 from tests.harness.examples.example import Example, examples
@@ -60,6 +61,13 @@ EXAMPLES = [
         lambda x, y, z: pnp.log_normal(x, y, z),
         lambda x, y, z: -x - np.float32(np.log(np.sqrt(2 * np.pi))),
     ),
+    *examples("lgamma digamma stirling_error", "p"),
+    *examples("erfc log_ndtr i0e i1e", "f"),
+    *examples("gammainc gammaincc", "pp"),
+    Example("gammaincinv", "pf", lambda a, u: pnp.gammaincinv(a, pnp.abs(u))),
+    Example("betainc", "ppf", lambda a, b, u: pnp.betainc(a, b, pnp.abs(u))),
+    Example("betaincinv", "ppf", lambda a, b, u: pnp.betaincinv(a, b, pnp.abs(u))),
+    Example("lgamma", "i", numpy=lambda i: special.gammaln(i.astype("float64"))),
     # parts of complex numbers
     *examples("angle", "x"),
     *examples("angle", "f"),

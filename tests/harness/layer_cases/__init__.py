@@ -4,19 +4,24 @@ A new layer brings a file here and its line below; `tests/symbolic/layers/test_c
 """
 
 from tests.harness.layer_cases import (
+    bernoulli,
     categorical,
     cpt,
+    cut_poisson,
+    discretized_logistic,
     gaussian,
+    geometric,
     hadamard,
+    histogram,
     holding,
     joint,
     kronecker,
     module,
     neighbours,
-    poisson,
     tensordot,
     tucker,
     unequal,
+    uniform,
 )
 from tests.harness.layer_cases import sum as sum_
 from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
@@ -31,13 +36,18 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *tucker.CASES,
     *cpt.CASES,
     *tensordot.CASES,
+    *bernoulli.CASES,
+    *geometric.CASES,
+    *discretized_logistic.CASES,
+    *uniform.CASES,
+    *histogram.CASES,
 )
 
 # Layers of a user's own, as a context is given them: of several variables, of other distributions, sums, and layers
 # that hold layers.
 OWN_CASES: tuple[LayerCase, ...] = (
     *joint.CASES,
-    *poisson.CASES,
+    *cut_poisson.CASES,
     *neighbours.CASES,
     *holding.CASES,
     *unequal.CASES,

@@ -46,6 +46,13 @@ class InputCase:
         num_variables: The number of variables.
         alike: Further builders, of layers that must be computed together with those of `build`.
         refused: What its constructor refuses, beside wrong numbers and shapes.
+        modes: `(layer, params)`: where each unit is largest, `(K, V)`; by default the largest of all states, or the
+            mean of a symmetric density.
+        means: `(layer, params)`: the mean of each unit, `(K, V)`; by default those of the distributions.
+        variances: The variance, in the same way.
+        covariances: The covariance matrix `(K, V, V)`, for layers of several variables.
+        shares: `(layer, params, low (B, V), high (B, V))`: what each unit, normalized, has in a box, `(B, K)`; by
+            default from the distributions of one variable.
     """
 
     name: str
@@ -60,6 +67,11 @@ class InputCase:
     num_variables: int = 1
     alike: tuple[Callable[[Sequence[int], int], Any], ...] = ()
     refused: tuple[Refused, ...] = ()
+    modes: Callable[[Any, Params], Array] | None = None
+    means: Callable[[Any, Params], Array] | None = None
+    variances: Callable[[Any, Params], Array] | None = None
+    covariances: Callable[[Any, Params], Array] | None = None
+    shares: Callable[[Any, Params, Array, Array], Array] | None = None
 
     def __str__(self) -> str:
         return self.name

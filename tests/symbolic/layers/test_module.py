@@ -63,9 +63,9 @@ def test_modules_never_fold_and_others_do() -> None:
     ]
 
 
-@pytest.mark.parametrize("flags", [{}, {"fold": False}, {"optimize": False}])
-def test_state_dicts_name_modules_by_their_layers(flags: dict[str, bool]) -> None:
-    found = TorchCompiler(dtype="float64", **flags).compile(circuit())
+@pytest.mark.parametrize(("fold", "optimize"), [(True, True), (False, True), (True, False)])
+def test_state_dicts_name_modules_by_their_layers(fold: bool, optimize: bool) -> None:
+    found = TorchCompiler(fold=fold, optimize=optimize, dtype="float64").compile(circuit())
     keys = [f"{layer}.module.{name}" for layer in (0, 1) for name in ("mean", "log_scale", "factor")]
     assert sorted(found.state_dict()) == sorted(["2.mean", "2.stddev", "4.weight", *keys])
     assert len(list(found.parameters())) == len(found.state_dict())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, final
 from weakref import ReferenceType, ref
 
 import torch
@@ -36,9 +36,6 @@ from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
 from plica.tracing.tracer import Tracer
-
-if TYPE_CHECKING:
-    from plica.backend.torch.queries import TorchQuery
 
 Key = tuple[str, torch.dtype, torch.dtype, GivenNames]  # semiring, data, parameters, which of them are given
 _SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
@@ -89,13 +86,13 @@ class TorchCircuit(nn.Module):
         # Modules of a user's own see all rows of a call together, and once: some compute with statistics of them
         self._holds = bool(opaque_keys(folded.described))
         activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
-        self._num_activations, self._widest = sum(activations), max(activations)
+        self.num_activations, self._widest = sum(activations), max(activations)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
         # By dtypes of data and of what is no leaf: what was asked whether weights prove all rows right, and its answer
         self._verdicts: dict[tuple[torch.dtype, torch.dtype], tuple[ReferenceType[Ready], bool]] = {}
-        self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
+        self.queries: dict[Hashable, Any] = {}  # by key, what answers a question: filled by `queries`
         unfold_states(self)
 
     backend = "torch"  # whose arrays it takes and gives; by it `plica.queries` finds what answers
@@ -227,7 +224,7 @@ class TorchCircuit(nn.Module):
         attempt = self._semiring.attempt
         if attempt is None or self._holds or is_abstract(x) or x.device.type not in attempt.devices:
             return self._exact(x, watch=watch, given=given)
-        work = len(x) * self._num_activations
+        work = len(x) * self.num_activations
         if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM and not given.names:
             ready = self._bounded(attempt.of_constants, x, watch)
             if ready is not None:
@@ -294,9 +291,13 @@ class TorchCircuit(nn.Module):
         given.check_rows(len(x))
         self._check_weights(None, given)
 
+    def taken(self, x: Tensor) -> Tensor:
+        """`x` in a dtype that Programs have, of a shape that fits the circuit."""
+        return self._data.take(x)
+
     def readable(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have; raises as `check` does."""
-        x = self._data.take(x)
+        x = self.taken(x)
         self._check_states(x)
         return x
 

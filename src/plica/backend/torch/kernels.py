@@ -11,6 +11,7 @@ from torch import Tensor
 from plica.backend.torch import linalg, random
 from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.densities import log_normal
+from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
@@ -19,18 +20,26 @@ from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
 from plica.backend.torch.runs import multiply_runs
+from plica.backend.torch.special import betainc, betaincinv, gammainc, gammaincc, gammaincinv, log_ndtr, stirling_error
 from plica.backend.torch.tables import lookup, lookup_softmax
 from plica.ops.packing import pack, unpack
 
 __all__ = [
     "assert_shape",
     "axis_size",
+    "betainc",
+    "betaincinv",
+    "directed_matmul",
+    "gammainc",
+    "gammaincc",
+    "gammaincinv",
     "gather",
     "index",
     "int4",
     "linalg",
     "log_einsum_exp",
     "log_matmul_exp",
+    "log_ndtr",
     "log_normal",
     "log_tucker",
     "logaddexp",
@@ -54,6 +63,7 @@ __all__ = [
     "searchsorted",
     "sign",
     "steps",
+    "stirling_error",
     "told",
     "total",
     "transform",

@@ -1,20 +1,27 @@
 """The bottom-up walk: the value of every group of layers, inputs first."""
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from plica.errors import ShapeError
 from plica.ir.program import Equation, Program
-from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
-from plica.symbolic.semirings import Value
+from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 
-def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
+class Inputs(Protocol):
+    """What is known of variables."""
+
+    def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
+        """The value of a group of input layers, `(F, B, K)`."""
+
+
+def layer_values(scope: LoweringScope, data: Inputs | None) -> list[Value]:
     """The value of every group, in order: `(F, B, K)`, or `(F, 1, K)` without data, where no variable is known.
 
     Args:
@@ -106,7 +113,7 @@ def equations_of(program: Program, number: int) -> Iterator[Equation]:
 
 
 def _value(
-    scope: LoweringScope, data: InputData | None, group: FoldedLayer, values: list[Value], *, is_due: bool
+    scope: LoweringScope, data: Inputs | None, group: FoldedLayer, values: list[Value], *, is_due: bool
 ) -> Value:
     layer, semiring = group.representative, scope.semiring
     row = scope.folded.row(layer)

@@ -1,19 +1,37 @@
 """The layers of circuits, and the table of what each computes.
 
->>> sorted(layer.__name__.removesuffix("Layer") for layer in LAYER_ROWS)
-['CPT', 'Categorical', 'Gaussian', 'Hadamard', 'Kronecker', 'Module', 'Sum', 'TensorDot', 'Tucker']
+>>> sorted(layer.__name__.removesuffix("Layer") for layer in LAYER_ROWS)[:4]
+['Bernoulli', 'CPT', 'Categorical', 'DiscretizedLogistic']
 """
 
 from collections.abc import Mapping
 
-from plica.symbolic.layers import categorical, cpt, gaussian, hadamard, kronecker, module, tensordot, tucker
+from plica.symbolic.layers import (
+    bernoulli,
+    categorical,
+    cpt,
+    discretized_logistic,
+    gaussian,
+    geometric,
+    hadamard,
+    histogram,
+    kronecker,
+    module,
+    tensordot,
+    tucker,
+    uniform,
+)
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
+from plica.symbolic.layers.bernoulli import BernoulliLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.cpt import CPTLayer
+from plica.symbolic.layers.discretized_logistic import DiscretizedLogisticLayer
 from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
 from plica.symbolic.layers.gaussian import GaussianLayer
+from plica.symbolic.layers.geometric import GeometricLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
+from plica.symbolic.layers.histogram import HistogramLayer, histogram_edges
 from plica.symbolic.layers.kronecker import KroneckerLayer
 from plica.symbolic.layers.module import ModuleLayer
 from plica.symbolic.layers.rows import (
@@ -30,18 +48,24 @@ from plica.symbolic.layers.rows import (
 from plica.symbolic.layers.sum import SumLayer
 from plica.symbolic.layers.tensordot import TensorDotLayer
 from plica.symbolic.layers.tucker import TuckerLayer
+from plica.symbolic.layers.uniform import UniformLayer
 
 LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     (
+        bernoulli.ROW,
         categorical.ROW,
         cpt.ROW,
+        discretized_logistic.ROW,
         gaussian.ROW,
+        geometric.ROW,
         hadamard.ROW,
+        histogram.ROW,
         kronecker.ROW,
         module.ROW,
         sum_.ROW,
         tensordot.ROW,
         tucker.ROW,
+        uniform.ROW,
     )
 )
 
@@ -53,15 +77,19 @@ DISTRIBUTIONS: Mapping[str, Distribution] = distribution_table(
 __all__ = [
     "DISTRIBUTIONS",
     "LAYER_ROWS",
+    "BernoulliLayer",
     "CPTLayer",
     "CategoricalLayer",
     "Choice",
     "Column",
+    "DiscretizedLogisticLayer",
     "Distribution",
     "FusedLayer",
     "FusedRow",
     "GaussianLayer",
+    "GeometricLayer",
     "HadamardLayer",
+    "HistogramLayer",
     "InnerLayer",
     "InputLayer",
     "InputRow",
@@ -76,8 +104,10 @@ __all__ = [
     "SumRow",
     "TensorDotLayer",
     "TuckerLayer",
+    "UniformLayer",
     "distribution_table",
     "held_layers",
+    "histogram_edges",
     "layer_table",
     "with_sub_layers",
 ]

@@ -7,10 +7,11 @@
 """
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from plica.symbolic.domains import Domain, finite
+from plica.symbolic.layers import states
 from plica.symbolic.layers.base import (
     InputLayer,
     assign,
@@ -21,9 +22,8 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.layers.rows import normalized_total
 from plica.symbolic.parameters import (
-    Array,
     LogSoftmaxParameter,
     Namespace,
     Parameter,
@@ -125,36 +125,14 @@ class CategoricalLayer(InputLayer):
         return {name: parameter for name, parameter in found.items() if parameter is not None}
 
 
-def _body(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params, x: Array) -> Value:
-    index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
-    return semiring.from_weight(xp, _table(layer, params).looked_up(lambda table: xp.lookup(table, index)))
+def _table(xp: Namespace, layer: CategoricalLayer, params: Params) -> Weight:  # noqa: ARG001
+    return params.weight("probs") if layer.logits is None else params.exp_weight("logits")
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
     if layer.normalized:
-        return semiring.one(xp, (params["logits"].shape[0], 1, layer.num_output_units), params["logits"].dtype)
-    total = _table(layer, params).total(xp)
-    return semiring.from_weight(xp, total.map(lambda table: xp.expand_dims(table, axis=1)))
-
-
-def _maximum(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params: Params) -> Value:
-    largest = _table(layer, params).map(lambda table: xp.expand_dims(xp.max(table, axis=-1), axis=1))
-    return semiring.from_weight(xp, largest)
-
-
-def _table(layer: CategoricalLayer, params: Params) -> Weight:
-    """The numbers of all units and states, `(F, K, C)`."""
-    return params.weight("probs") if layer.logits is None else params.exp_weight("logits")
-
-
-def _sample(xp: Namespace, layer: CategoricalLayer, params: Params, units: Array, uniforms: Array) -> Array:
-    probs = xp.softmax(_table(layer, params).log(xp), axis=-1)  # right where the numbers themselves underflow
-    table = xp.cumulative_sum(probs, axis=-1)  # (F, K, C)
-    return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
-
-
-def _mode(xp: Namespace, layer: CategoricalLayer, params: Params) -> Array:
-    return xp.expand_dims(xp.argmax(_table(layer, params).log(xp), axis=-1), axis=-1)  # (F, K, 1)
+        return normalized_total(xp, semiring, layer, params)
+    return _ROW.marginal(xp, semiring, layer, params)
 
 
 def _categories(num_values: int) -> dict[str, int]:
@@ -162,13 +140,10 @@ def _categories(num_values: int) -> dict[str, int]:
     return {"num_categories": num_values}
 
 
-ROW = InputRow(
+_ROW = states.input_row(
     CategoricalLayer,
-    body=_body,
-    marginal=_marginal,
-    sample=_sample,
-    maximum=_maximum,
-    mode=_mode,
+    _table,
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
     distribution=Distribution("categorical", CategoricalLayer, ("logits", "probs"), _categories),
 )
+ROW = replace(_ROW, marginal=_marginal)

@@ -16,10 +16,10 @@ from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.layers.starts import around, beyond
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
-    HadamardParameter,
     Namespace,
     Parameter,
     ParameterFactory,
@@ -149,23 +149,29 @@ def _mode(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa
     return xp.expand_dims(params["mean"], axis=-1)  # (F, K, 1)
 
 
+def _mean(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(params["mean"], axis=-1)
+
+
+def _variance(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(xp.square(params["stddev"]), axis=-1)
+
+
+def _interval(
+    xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, low: Array, high: Array
+) -> Value:
+    mean, stddev = (xp.expand_dims(params[name], axis=1) for name in ("mean", "stddev"))
+    below, above = (xp.erf((end - mean) / (stddev * math.sqrt(2.0))) for end in (low, high))
+    share = semiring.from_linear(xp, xp.clip(0.5 * (above - below), 0.0, 1.0))
+    return semiring.product(xp, share, _marginal(xp, semiring, layer, params))
+
+
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
     """Densities spread like their column, learned in units of its spread whatever its scale."""
-
-    def mean(shape: Shape) -> Parameter:
-        shift = ConstantParameter(*shape, value=column.mean)
-        return Parameter.from_binary(SumParameter(shape, shape), _scaled(shape, normal(shape)), shift)
-
-    def stddev(shape: Shape) -> Parameter:
-        width = Parameter.from_unary(SoftplusParameter(shape), normal(shape))
-        floor = ConstantParameter(*shape, value=column.spread * _LEAST_SPREAD)
-        return Parameter.from_binary(SumParameter(shape, shape), _scaled(shape, width), floor)
-
-    def _scaled(shape: Shape, parameter: Parameter) -> Parameter:
-        scale = ConstantParameter(*shape, value=column.spread)
-        return Parameter.from_binary(HadamardParameter(shape, shape), scale, parameter)
-
-    return {"mean_factory": mean, "stddev_factory": stddev}
+    return {
+        "mean_factory": around(column.mean, column.spread),
+        "stddev_factory": beyond(column.spread * _LEAST_SPREAD, column.spread),
+    }
 
 
 ROW = InputRow(
@@ -175,5 +181,8 @@ ROW = InputRow(
     sample=_sample,
     mode=_mode,
     maximum=_maximum,
+    mean=_mean,
+    variance=_variance,
+    interval=_interval,
     distribution=Distribution("gaussian", GaussianLayer, ("mean", "stddev"), fitted=_fitted),
 )

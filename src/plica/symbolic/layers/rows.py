@@ -33,6 +33,10 @@ Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], 
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
 # -> (F, K, num_variables): where each unit has its largest value
 Mode: TypeAlias = Callable[[Namespace, Any, Params], Array]
+# -> (F, K, num_variables): a moment of each variable under each unit, divided by the unit's total
+Moment: TypeAlias = Callable[[Namespace, Any, Params], Array]
+# low, high: (F, B, num_variables), numbers or infinities -> (F, B, K): summed or integrated over low <= x <= high
+Interval: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
 # inputs: H values (F, B, I) -> (F, B, O)
 InnerBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Sequence[Value]], Value]
 # units: (F, B), the output unit chosen -> H arrays (F, B), the unit of each input that it reads
@@ -49,6 +53,22 @@ _NO_MAXIMUM = unsupported(
 _NO_MODE = unsupported(
     "its row has no 'mode'; give the InputRow a function (xp, layer, params) for the values (F, K, num_variables) at "
     "which each unit is largest"
+)
+_NO_MEAN = unsupported(
+    "its row has no 'mean'; give the InputRow a function (xp, layer, params) for the mean (F, K, num_variables) of "
+    "each unit"
+)
+_NO_VARIANCE = unsupported(
+    "its row has no 'variance'; give the InputRow a function (xp, layer, params) for the variance "
+    "(F, K, num_variables) of each unit"
+)
+_NO_COVARIANCE = unsupported(
+    "its row has no 'covariance'; give the InputRow a function (xp, layer, params) for the covariance matrix "
+    "(F, K, num_variables, num_variables) of each unit"
+)
+_NO_INTERVAL = unsupported(
+    "its row has no 'interval'; give the InputRow a function (xp, semiring, layer, params, low, high) for each unit "
+    "summed or integrated from low to high, both included"
 )
 _NO_CHOICE = unsupported("its SumRow does not say how it chooses a term; add `choose=Choice(log_weights, reads)` to it")
 _NO_ROUTE = unsupported(
@@ -74,6 +94,13 @@ class InputRow:
         partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
             value in their place). Without it, a row lacks all variables of a layer or none.
         distribution: How templates and the command line ask for it, if they do.
+        mean: The mean of each variable under each unit, divided by the unit's total; NaN or infinite where the
+            distribution has none.
+        variance: The variance of each variable, in the same way.
+        covariance: For layers of several variables, their covariance matrix; where it is left out, queries that need it
+            refuse the layer.
+        interval: The value of each unit, summed or integrated over a box `low <= x <= high`, both ends included; ends
+            may be infinite, and a box whose `low` is above its `high` is empty.
     """
 
     layer: type[InputLayer]
@@ -85,6 +112,10 @@ class InputRow:
     padding: Mapping[str, float] = field(default_factory=dict)
     partial: Partial | None = None
     distribution: Distribution | None = None
+    mean: Moment | Unsupported = _NO_MEAN
+    variance: Moment | Unsupported = _NO_VARIANCE
+    covariance: Moment | Unsupported = _NO_COVARIANCE
+    interval: Interval | Unsupported = _NO_INTERVAL
 
     def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
         """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.
@@ -154,6 +185,12 @@ class FusedRow:
     layer: type[FusedLayer]
     body: InnerBody
     route: Unsupported = _NO_ROUTE
+
+
+def normalized_total(xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
+    """The marginal of a layer whose units all sum or integrate to 1: `(F, 1, K)`."""
+    first = params[next(iter(params))]  # (F, K, ...)
+    return semiring.one(xp, (first.shape[0], 1, layer.num_output_units), first.dtype)
 
 
 LayerRow: TypeAlias = InputRow | SumRow | ProductRow | FusedRow

@@ -17,6 +17,8 @@ from functools import cached_property
 from math import inf
 from typing import Any, TypeAlias, final
 
+from plica.ir.dtypes import as_dtype
+
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 
@@ -48,6 +50,7 @@ class Weight:
         exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
             the ordinary numbers.
         most: No number is larger.
+        least: None is smaller; infinite where numbers may be complex.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
         row_sum: No sum of the numbers' sizes over all axes but the first two is larger, where that is known beforehand.
         whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
@@ -58,6 +61,7 @@ class Weight:
     in_logs: Callable[[], Array] | None = None
     exact: Callable[[], Logs] | None = None
     most: float = inf
+    least: float = -inf
     lost: float = 1.0
     row_sum: float = inf
     whole: Callable[[], Array] | None = None
@@ -121,6 +125,8 @@ class Weight:
     def total(self, xp: Namespace) -> Weight:
         """The sums over the last axis, which is dropped."""
         terms, logs = self, self.in_logs
+        if logs is not None and as_dtype(self._logs.dtype).kind == "complex":
+            logs = None
         return replace(
             self,
             in_linear=lambda: xp.sum(terms.linear, axis=-1),
@@ -128,6 +134,7 @@ class Weight:
             exact=None,
             whole=None,
             most=inf,  # how many terms there are is known where they are computed
+            least=0.0 if self.least >= 0 else -inf,
             row_sum=inf,
         )
 
@@ -175,7 +182,13 @@ class Params(Mapping[str, Array]):
 
         def weight(name: str, logs: bool, checked: bool) -> Weight:  # noqa: ARG001
             array = arrays[name]
-            return Weight(lambda: xp.exp(array), lambda: array) if logs else Weight.of(array)
+            return (
+                Weight(
+                    lambda: xp.exp(array), lambda: array, least=-inf if as_dtype(array.dtype).kind == "complex" else 0.0
+                )
+                if logs
+                else Weight.of(array)
+            )
 
         return Params(tuple(arrays), arrays.__getitem__, weight)
 

@@ -1,7 +1,8 @@
 """The array namespace over tracers: the Array API standard's names, and what circuits need beside them.
 
-Elementwise functions are the rows of `ops/elementwise.py`, found by name; operands are promoted first and Python
-numbers take the dtype of the arrays that they meet. What has more structure stands in the modules of this folder.
+Elementwise functions are the rows of `ops/elementwise.py`, found by name, and of `ops/special.py`; operands are
+promoted first and Python numbers take the dtype of the arrays that they meet. What has more structure stands in the
+modules of this folder.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from plica.tracing.namespace import (
     sets,
     shapes,
     sorting,
+    special,
     updating,
 )
 from plica.tracing.namespace.inspection import VERSION, NamespaceInfo
@@ -43,10 +45,12 @@ if TYPE_CHECKING:
     from plica.tracing.namespace.sets import *  # noqa: F403
     from plica.tracing.namespace.shapes import *  # noqa: F403
     from plica.tracing.namespace.sorting import *  # noqa: F403
+    from plica.tracing.namespace.special import *  # noqa: F403
     from plica.tracing.namespace.updating import *  # noqa: F403
 
 _MODULES: tuple[ModuleType, ...] = (
     elementwise,
+    special,
     reductions,
     shapes,
     creation,

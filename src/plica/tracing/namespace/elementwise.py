@@ -13,7 +13,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ops.elementwise import ARITIES, KINDS
 from plica.tracing.namespace.operands import (
     Array,
-    as_floating,
+    as_floats,
     as_tracer,
     cast,
     elementwise,
@@ -34,7 +34,7 @@ def _of_row(name: str) -> Function:
     needs_floats = "int" not in KINDS[name] and "float" in KINDS[name]
 
     def apply(*values: Any) -> Tracer:
-        return elementwise(name, *(_floats(name, values) if needs_floats else values))  # type: ignore[no-any-return]
+        return elementwise(name, *(as_floats(name, values) if needs_floats else values))  # type: ignore[no-any-return]
 
     meaning = f"`{name}` of each element: {', '.join(KINDS[name])}; operands are promoted and broadcast."
     return _named(name, meaning, _WITH_ARITY[ARITIES[name]](apply))
@@ -63,13 +63,6 @@ def _named(name: str, meaning: str, function: Function) -> Function:
     return function
 
 
-def _floats(name: str, values: tuple[Any, ...]) -> list[Any]:
-    found = [value if is_number(value) else as_tracer(name, value) for value in values]
-    dtypes = [as_dtype(type(value)) if is_number(value) else value.dtype for value in found]
-    integers = all(dtype.kind in ("bool", "int") for dtype in dtypes)
-    return [as_floating(name, value) for value in found] if integers else found
-
-
 def _rounding(name: str) -> Function:
     """The function that records one row on floats; integers are round."""
     rounded = _of_row(name)
@@ -91,7 +84,7 @@ FUNCTIONS: dict[str, Function] = {
 
 def logaddexp(x1: Array, x2: Array, /, *others: Array) -> Tracer:
     """`log(exp(x1) + exp(x2) + ...)` of each element, without overflow; operands are promoted and broadcast."""
-    return elementwise("logaddexp", *_floats("logaddexp", (x1, x2, *others)))  # type: ignore[no-any-return]
+    return elementwise("logaddexp", *as_floats("logaddexp", (x1, x2, *others)))  # type: ignore[no-any-return]
 
 
 def log_normal(x: Array, mean: Array, log_stddev: Array, /) -> Tracer:
@@ -100,7 +93,7 @@ def log_normal(x: Array, mean: Array, log_stddev: Array, /) -> Tracer:
     Its gradients are finite wherever they are numbers that the dtype holds, also for deviations that the dtype does
     not hold; where the density itself is 0 in the dtype, those of `x` and `mean` are 0.
     """
-    return elementwise("log_normal", *_floats("log_normal", (x, mean, log_stddev)))  # type: ignore[no-any-return]
+    return elementwise("log_normal", *as_floats("log_normal", (x, mean, log_stddev)))  # type: ignore[no-any-return]
 
 
 def pow(x1: Array, x2: Array, /) -> Tracer:  # noqa: A001 - the standard's name

@@ -128,6 +128,14 @@ def as_floating(name: str, value: Any) -> Any:
     return cast(x, DType.FLOAT64)
 
 
+def as_floats(name: str, values: Sequence[Any]) -> list[Any]:
+    """Operands of a function of floats: where all are integers or truth values, they become float64."""
+    found = [value if is_number(value) else as_tracer(name, value) for value in values]
+    dtypes = [as_dtype(type(value)) if is_number(value) else value.dtype for value in found]
+    integers = all(dtype.kind in ("bool", "int") for dtype in dtypes)
+    return [as_floating(name, value) for value in found] if integers else found
+
+
 def elementwise(name: str, *values: Array) -> Any:
     """The operation `name` on operands of one dtype; arithmetic on sizes stays a size."""
     if name in SIZE_ARITHMETIC or name in SIZE_COMPARISONS:

@@ -15,11 +15,13 @@ from plica.backend.torch.operations.random import RANDOM
 from plica.backend.torch.operations.reduce import REDUCE
 from plica.backend.torch.operations.shape import SHAPE
 from plica.backend.torch.operations.sorting import SORTING
+from plica.backend.torch.operations.special import SPECIAL
 from plica.backend.torch.operations.unsigned import with_unsigned
 
 ROWS: dict[str, Row] = with_unsigned(
     {
         **ELEMENTWISE,
+        **SPECIAL,
         **REDUCE,
         **SHAPE,
         **PACKING,

@@ -26,7 +26,7 @@ def _softplus(shape: tuple[int, ...]) -> Parameter:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class PoissonLayer(InputLayer):
+class CutPoissonLayer(InputLayer):
     """Poisson distributions of one count; rates are small, so that counts of 32 and more do not matter.
 
     Args:
@@ -40,7 +40,7 @@ class PoissonLayer(InputLayer):
     rate: Parameter
 
     def __init__(self, scope: Iterable[int], num_output_units: int, *, rate: ParameterLike | None = None) -> None:
-        name = "PoissonLayer"
+        name = "CutPoissonLayer"
         units = positive(name, "num_output_units", num_output_units)
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units)
         assign(self, rate=choose_parameter(name, "rate", (units,), rate, _softplus))
@@ -69,29 +69,29 @@ def log_masses(xp: Any, params: Params) -> Array:
     return xp.log(rate) * counts - rate - factorials
 
 
-def _body(xp: Any, semiring: Semiring, layer: PoissonLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
+def _body(xp: Any, semiring: Semiring, layer: CutPoissonLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)
     return semiring.from_log(xp, xp.lookup(log_masses(xp, params), index))
 
 
-def _marginal(xp: Any, semiring: Semiring, layer: PoissonLayer, params: Params) -> Value:
+def _marginal(xp: Any, semiring: Semiring, layer: CutPoissonLayer, params: Params) -> Value:
     return semiring.one(xp, (params["rate"].shape[0], 1, layer.num_output_units), params["rate"].dtype)
 
 
-def _maximum(xp: Any, semiring: Semiring, layer: PoissonLayer, params: Params) -> Value:  # noqa: ARG001
+def _maximum(xp: Any, semiring: Semiring, layer: CutPoissonLayer, params: Params) -> Value:  # noqa: ARG001
     return semiring.from_log(xp, xp.expand_dims(xp.max(log_masses(xp, params), axis=-1), axis=1))
 
 
-def _mode(xp: Any, layer: PoissonLayer, params: Params) -> Array:  # noqa: ARG001
+def _mode(xp: Any, layer: CutPoissonLayer, params: Params) -> Array:  # noqa: ARG001
     return xp.expand_dims(xp.argmax(log_masses(xp, params), axis=-1), axis=-1)
 
 
-def _sample(xp: Any, layer: PoissonLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
+def _sample(xp: Any, layer: CutPoissonLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     table = xp.cumulative_sum(xp.exp(log_masses(xp, params)), axis=-1)
     return xp.expand_dims(xp.search_cumulative(table, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
 
 
-POISSON_ROW = InputRow(PoissonLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum)
+POISSON_ROW = InputRow(CutPoissonLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum)
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
@@ -102,7 +102,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     return space.from_log(np.where(np.isnan(counts), WIDE(0), counts * np.log(rate) - rate - factorials))
 
 
-def _distributions(layer: PoissonLayer, params: Params) -> list[Any]:  # noqa: ARG001
+def _distributions(layer: CutPoissonLayer, params: Params) -> list[Any]:  # noqa: ARG001
     from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
 
     return [stats.poisson(rate) for rate in params["rate"].astype(float)]
@@ -110,9 +110,9 @@ def _distributions(layer: PoissonLayer, params: Params) -> list[Any]:  # noqa: A
 
 CASES = (
     InputCase(
-        "poisson",
+        "cut poisson",
         POISSON_ROW,
-        PoissonLayer,
+        CutPoissonLayer,
         reference,
         distributions=_distributions,
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),

@@ -1,0 +1,306 @@
+"""The histogram input layer: densities of one real variable that are constant within each of some bins.
+
+>>> from plica.symbolic.scope import Scope
+>>> edges = histogram_edges([1.0, 2.0, 3.0, 4.0, 8.0], 2, by="quantile")
+>>> layer = HistogramLayer(Scope([0]), 4, edges=edges)
+>>> edges.tolist(), layer.num_bins, layer.params["logits"].shape
+([1.0, 3.0, 8.0], 2, (4, 2))
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.layers.base import (
+    InputLayer,
+    assign,
+    at_most_one,
+    choose_parameter,
+    fields_of,
+    input_scope,
+    positive,
+)
+from plica.symbolic.layers.distribution import Column, Distribution
+from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.parameters import (
+    Array,
+    ConstantParameter,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    ParameterInput,
+    ParameterLike,
+    Shape,
+    log_softmax_normal,
+    softmax_normal,
+)
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params, Semiring, Value, Weight
+
+_NUM_BINS = 32
+_NOTHING = float("-inf")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class HistogramLayer(InputLayer):
+    """Densities of one real variable that are constant within bins, and 0 outside of them.
+
+    A bin has its lower edge and not its upper one, but for the last bin, which has both.
+
+    Args:
+        scope: The variable.
+        num_output_units: K, the number of densities.
+        num_bins: N; by default as `edges` say, else 32.
+        edges: N + 1 increasing numbers, or a constant parameter of them, for all units; by default bins of equal width
+            from 0 to 1. `histogram_edges` takes them from data.
+        logits: `(K, N)` logarithms of what each unit integrates to over each bin, used as given; by default the
+            log-softmax of standard normal draws, so that a unit integrates to 1.
+        probs: `(K, N)` the integrals themselves, used as given.
+        edges_factory: Makes the edges from their shape.
+        logits_factory: Makes the logits from their shape.
+        probs_factory: Makes the integrals from their shape.
+
+    Raises:
+        ShapeError: More than one variable, a parameter of another shape.
+        InputError: Two ways to give one parameter, edges that do not increase.
+    """
+
+    scope: Scope
+    num_output_units: int
+    num_bins: int
+    edges: Parameter
+    logits: Parameter | None
+    probs: Parameter | None
+
+    def __init__(
+        self,
+        scope: Iterable[int],
+        num_output_units: int,
+        *,
+        num_bins: int | None = None,
+        edges: ParameterLike | ArrayLike | None = None,
+        logits: ParameterLike | None = None,
+        probs: ParameterLike | None = None,
+        edges_factory: ParameterFactory | None = None,
+        logits_factory: ParameterFactory | None = None,
+        probs_factory: ParameterFactory | None = None,
+    ) -> None:
+        name = "HistogramLayer"
+        at_most_one(name, edges=edges, edges_factory=edges_factory)
+        at_most_one(name, logits=logits, probs=probs, logits_factory=logits_factory, probs_factory=probs_factory)
+        units = positive(name, "num_output_units", num_output_units)
+        given = None if edges is None else _as_parameter(edges)
+        if num_bins is None:
+            num_bins = _NUM_BINS if given is None else given.shape[0] - 1
+        bins = positive(name, "num_bins", num_bins)
+        assign(self, scope=input_scope(name, scope, 1), num_output_units=units, num_bins=bins)
+        assign(self, edges=choose_parameter(name, "edges", (bins + 1,), given, edges_factory or _equal_bins))
+        _check_edges(self.edges)
+        if probs is None and probs_factory is None:
+            chosen = choose_parameter(name, "logits", (units, bins), logits, logits_factory or log_softmax_normal)
+            assign(self, logits=chosen, probs=None)
+        else:
+            chosen = choose_parameter(name, "probs", (units, bins), probs, probs_factory or softmax_normal)
+            assign(self, logits=None, probs=chosen)
+
+    @property
+    def domain(self) -> Domain:
+        """The variable is real."""
+        return REALS
+
+    @property
+    def padded(self) -> dict[str, str]:
+        """The edges and the table, by number of bins."""
+        return dict.fromkeys(self.params, "num_bins")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside parameters."""
+        return fields_of(self, "scope", "num_output_units", "num_bins")
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """The edges, and the logits or the integrals."""
+        found = {"edges": self.edges, "logits": self.logits, "probs": self.probs}
+        return {name: parameter for name, parameter in found.items() if parameter is not None}
+
+
+def histogram_edges(
+    values: ArrayLike, num_bins: int, *, by: Literal["width", "quantile"] = "width"
+) -> NDArray[np.float64]:
+    """Edges of at most `num_bins` bins for the values of a column, from the smallest to the largest one.
+
+    Args:
+        values: Numbers, of which those that are NaN are left out.
+        num_bins: How many bins there are; fewer where quantiles are equal, or rounding makes edges equal.
+        by: Whether bins are equally wide, or hold equally many values.
+
+    Raises:
+        InputError: No numbers, or infinite ones.
+        ShapeError: A number of bins below 1.
+
+    >>> histogram_edges([0.0, 1.0, float("nan"), 4.0], 2).tolist()
+    [0.0, 2.0, 4.0]
+    """
+    bins = positive("histogram_edges", "num_bins", num_bins)
+    numbers = np.asarray(values, np.float64).ravel()
+    numbers = numbers[~np.isnan(numbers)]
+    if not len(numbers) or not np.isfinite(numbers).all():
+        raise InputError(
+            f"histogram_edges: expected finite numbers, found {'infinite ones' if len(numbers) else 'none'}; "
+            "leave such rows out"
+        )
+    levels = np.linspace(0, 1, bins + 1)
+    low, high = numbers.min(), numbers.max()
+    edges = np.unique(np.quantile(numbers, levels) if by == "quantile" else low + (high - low) * levels)
+    half = max(0.5, float(np.spacing(abs(low))))
+    return edges if len(edges) > 1 else np.array([low - half, low + half])
+
+
+def _as_parameter(edges: Any) -> Parameter:
+    if isinstance(edges, Parameter | ParameterInput):
+        return Parameter.from_input(edges)
+    numbers = np.asarray(edges, np.float64)
+    if numbers.ndim != 1 or len(numbers) < 2:
+        raise ShapeError(f"HistogramLayer: expected edges as a list of at least 2 numbers, found shape {numbers.shape}")
+    return Parameter.from_input(ConstantParameter(*numbers.shape, value=numbers))
+
+
+def _equal_bins(shape: Shape, low: float = 0.0, high: float = 1.0) -> Parameter:
+    return Parameter.from_input(ConstantParameter(*shape, value=np.linspace(low, high, shape[0])))
+
+
+def _check_edges(parameter: Parameter) -> None:
+    """Raise where edges are constants, as they are most often, and do not increase."""
+    edges = parameter.output
+    if isinstance(edges, ConstantParameter):
+        numbers = np.broadcast_to(edges.value, edges.shape).astype(np.float64)
+        wrong = np.flatnonzero(~(np.isfinite(numbers[:-1]) & np.isfinite(numbers[1:]) & (np.diff(numbers) > 0)))
+        if len(wrong):
+            place = int(wrong[0])
+            raise InputError(
+                f"HistogramLayer: expected finite edges that increase, found {numbers[place]} before "
+                f"{numbers[place + 1]}; sort them and drop equal ones"
+            )
+
+
+def _bins(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
+    """The lower edges, the widths and the middles of the bins, `(F, N)`; where a fold has no such bin, 0, 1 and 0."""
+    edges = params["edges"]
+    low, high = edges[:, :-1], edges[:, 1:]
+    real = xp.isfinite(high)
+    low, high = xp.where(real, low, 0.0), xp.where(real, high, 1.0)
+    width = high - low
+    return low, width, xp.where(real, low + 0.5 * width, 0.0)
+
+
+def _masses(layer: HistogramLayer, params: Params) -> Weight:
+    """What units integrate to over bins, `(F, K, N)`."""
+    return params.weight("probs") if layer.logits is None else params.exp_weight("logits")
+
+
+def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
+    """The density of each bin, and 0 for what is in none, `(F, K, N + 1)`."""
+    masses, width = _masses(layer, params), xp.expand_dims(_bins(xp, params)[1], axis=1)
+
+    def extended(array: Array, outside: float) -> Array:
+        return xp.concat([array, xp.full((*array.shape[:2], 1), outside, dtype=array.dtype)], axis=-1)
+
+    def in_logs() -> Array:
+        return extended(masses.log(xp) - xp.log(width), _NOTHING)
+
+    return Weight(lambda: extended(masses.linear / width, 0.0), in_logs if masses.in_logs is not None else None)
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params, x: Array) -> Value:
+    edges = xp.expand_dims(params["edges"], axis=1)  # (F, 1, N + 1), infinite behind the last
+    x = xp.astype(x, edges.dtype)  # (F, B, 1)
+    last = xp.max(xp.where(xp.isfinite(edges), edges, _NOTHING), axis=-1, keepdims=True)
+    passed = xp.logical_and(xp.greater_equal(x, edges[:, :, 1:]), xp.less(edges[:, :, 1:], last))
+    inside = xp.logical_and(xp.greater_equal(x, edges[:, :, :1]), xp.less_equal(x, last))
+    index = xp.where(xp.squeeze(inside, axis=-1), xp.sum(xp.astype(passed, xp.int64), axis=-1), layer.num_bins)
+    return semiring.from_weight(xp, _densities(xp, layer, params).looked_up(lambda table: xp.lookup(table, index)))
+
+
+def _marginal(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params) -> Value:
+    total = _masses(layer, params).total(xp)
+    return semiring.from_weight(xp, total.map(lambda one: xp.expand_dims(one, axis=1)))
+
+
+def _maximum(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params) -> Value:
+    largest = _densities(xp, layer, params).map(lambda table: xp.expand_dims(xp.max(table, axis=-1), axis=1))
+    return semiring.from_weight(xp, largest)
+
+
+def _mode(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
+    """The middle of the densest bin."""
+    best = xp.argmax(_densities(xp, layer, params).log(xp)[:, :, :-1], axis=-1)  # (F, K)
+    return xp.expand_dims(xp.take_along_axis(_bins(xp, params)[2], best, axis=-1, nonnegative=True), axis=-1)
+
+
+def _shares(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
+    return xp.softmax(_masses(layer, params).log(xp), axis=-1)  # right where the numbers themselves underflow
+
+
+def _sample(xp: Namespace, layer: HistogramLayer, params: Params, units: Array, uniforms: Array) -> Array:
+    shares, level = _shares(xp, layer, params), xp.squeeze(uniforms, axis=-1)
+    above = xp.cumulative_sum(shares, axis=-1)  # (F, K, N)
+    found = xp.search_cumulative(above, units, level)  # (F, B)
+
+    def of_bin(table: Array) -> Array:
+        flat = xp.reshape(table, (table.shape[0], layer.num_output_units * layer.num_bins))
+        return xp.take_along_axis(flat, units * layer.num_bins + found, axis=-1, nonnegative=True)
+
+    # where in the bin the level lies: what of it is left after the bins before, as a part of the bin's share
+    share = of_bin(shares)
+    part = (level - (of_bin(above) - share)) / xp.where(xp.greater(share, 0.0), share, 1.0)
+    low, width, _ = (xp.take_along_axis(one, found, axis=-1, nonnegative=True) for one in _bins(xp, params))
+    return xp.expand_dims(low + width * xp.clip(part, 0.0, 1.0), axis=-1)
+
+
+def _mean(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
+    middle = xp.expand_dims(_bins(xp, params)[2], axis=1)
+    return xp.sum(_shares(xp, layer, params) * middle, axis=-1, keepdims=True)
+
+
+def _variance(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
+    width, middle = (xp.expand_dims(one, axis=1) for one in _bins(xp, params)[1:])
+    distance = middle - _mean(xp, layer, params)
+    return xp.sum(_shares(xp, layer, params) * (distance * distance + width * width / 12.0), axis=-1, keepdims=True)
+
+
+def _interval(
+    xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params, low: Array, high: Array
+) -> Value:
+    start, width, _ = (xp.expand_dims(one, axis=1) for one in _bins(xp, params))  # (F, 1, N)
+    least, most = xp.astype(low, start.dtype), xp.astype(high, start.dtype)  # (F, B, 1)
+    covered = xp.maximum(xp.minimum(most, start + width) - xp.maximum(least, start), 0.0) / width
+    return semiring.contract(xp, [semiring.from_linear(xp, covered)], _masses(layer, params))
+
+
+def _fitted(column: Column) -> dict[str, ParameterFactory]:
+    """Bins of equal width, with room on both sides of the column: beyond them a row is impossible."""
+    low, high = column.least - column.spread, column.most + column.spread
+    return {"edges_factory": partial(_equal_bins, low=low, high=high)}
+
+
+ROW = InputRow(
+    HistogramLayer,
+    body=_body,
+    marginal=_marginal,
+    sample=_sample,
+    mode=_mode,
+    maximum=_maximum,
+    mean=_mean,
+    variance=_variance,
+    interval=_interval,
+    padding={"edges": float("inf"), "logits": _NOTHING, "probs": 0.0},  # bins that some layers of a fold do not have
+    distribution=Distribution("histogram", HistogramLayer, ("logits", "probs"), fitted=_fitted),
+)

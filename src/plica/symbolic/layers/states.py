@@ -1,0 +1,98 @@
+"""Layers whose units are tables: one number for each of finitely many states of a variable.
+
+Such a layer says how its table is computed, a `Weight` of shape `(F, K, C)`: the number of unit k at state c,
+normalized or not. All columns of its row follow from that; `dataclasses.replace` changes those that have a better form.
+
+    ROW = states.input_row(DiceLayer, lambda xp, layer, params: params.weight("probs"))
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from plica.symbolic.layers.base import InputLayer
+from plica.symbolic.layers.distribution import Distribution
+from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.parameters import Array, Namespace
+from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
+
+# -> (F, K, C): the numbers of all units and states
+Table: TypeAlias = Callable[[Namespace, Any, Params], Weight]
+
+
+def input_row(
+    layer: type[InputLayer],
+    table: Table,
+    *,
+    padding: Mapping[str, float] | None = None,
+    distribution: Distribution | None = None,
+) -> InputRow:
+    """The row of a layer of one variable.
+
+    Args:
+        layer: The class.
+        table: Computes its table.
+        padding: As of any row: what fills the parameters of states that some layers of a fold do not have.
+        distribution: How templates and the command line ask for it.
+    """
+
+    def body(xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
+        index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
+        return semiring.from_weight(xp, table(xp, layer, params).looked_up(lambda one: xp.lookup(one, index)))
+
+    def marginal(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
+        total = table(xp, layer, params).total(xp)
+        return semiring.from_weight(xp, total.map(lambda one: xp.expand_dims(one, axis=1)))
+
+    def maximum(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
+        numbers = table(xp, layer, params)
+        return semiring.from_weight(xp, numbers.map(lambda one: xp.expand_dims(xp.max(one, axis=-1), axis=1)))
+
+    def sample(xp: Namespace, layer: Any, params: Params, units: Array, uniforms: Array) -> Array:
+        shares, _ = _shares(xp, table(xp, layer, params))
+        cumulative = xp.cumulative_sum(shares, axis=-1)
+        return xp.expand_dims(xp.search_cumulative(cumulative, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
+
+    def mode(xp: Namespace, layer: Any, params: Params) -> Array:
+        return xp.expand_dims(xp.argmax(table(xp, layer, params).log(xp), axis=-1), axis=-1)  # (F, K, 1)
+
+    def mean(xp: Namespace, layer: Any, params: Params) -> Array:
+        shares, states = _shares(xp, table(xp, layer, params))
+        return xp.sum(shares * states, axis=-1, keepdims=True)
+
+    def variance(xp: Namespace, layer: Any, params: Params) -> Array:
+        shares, states = _shares(xp, table(xp, layer, params))
+        distance = states - xp.sum(shares * states, axis=-1, keepdims=True)  # first, so that nothing cancels
+        return xp.sum(shares * distance * distance, axis=-1, keepdims=True)
+
+    def interval(xp: Namespace, semiring: Semiring, layer: Any, params: Params, low: Array, high: Array) -> Value:
+        numbers = table(xp, layer, params)
+        linear = numbers.linear
+        states = xp.astype(xp.arange(linear.shape[-1]), low.dtype)
+        inside = xp.logical_and(xp.greater_equal(states, low), xp.less_equal(states, high))  # (F, B, C)
+        # a sum and no difference, so nothing cancels
+        return semiring.contract(xp, [semiring.from_linear(xp, xp.astype(inside, linear.dtype))], numbers)
+
+    return InputRow(
+        layer,
+        body=body,
+        marginal=marginal,
+        sample=sample,
+        maximum=maximum,
+        mode=mode,
+        mean=mean,
+        variance=variance,
+        interval=interval,
+        padding=padding or {},
+        distribution=distribution,
+    )
+
+
+def from_logs(xp: Namespace, logs: Array) -> Weight:
+    """The table of masses with these logarithms, `(F, K, C)`."""
+    return Weight(lambda: xp.exp(logs), lambda: logs, lambda: Logs("log", logs), most=1.0)
+
+
+def _shares(xp: Namespace, table: Weight) -> tuple[Array, Array]:
+    """The probabilities of states, right where the numbers themselves underflow, and the states as numbers."""
+    shares = xp.softmax(table.log(xp), axis=-1)
+    return shares, xp.astype(xp.arange(shares.shape[-1]), shares.dtype)

@@ -1,0 +1,93 @@
+"""What layers of trials share: the probability of a success, given by its logit or as it is.
+
+The logit is `log(p / (1 - p))`, so that every number is the logit of some probability and units always sum to 1.
+"""
+
+import math
+from typing import Any
+
+from plica.symbolic.layers.base import InputLayer, at_most_one, choose_parameter
+from plica.symbolic.layers.distribution import Column
+from plica.symbolic.parameters import (
+    Array,
+    ConstantParameter,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    ParameterLike,
+    Shape,
+    SigmoidParameter,
+    SumParameter,
+    normal,
+)
+from plica.symbolic.semirings import Params
+
+_LEAST_MEAN = 0.01  # of a column of counts: one of zeros alone may have others where it goes on
+
+
+def choose_successes(
+    owner: str,
+    units: int,
+    logits: ParameterLike | None,
+    probs: ParameterLike | None,
+    logits_factory: ParameterFactory | None,
+    probs_factory: ParameterFactory | None,
+) -> dict[str, Parameter | None]:
+    """The logits or the probabilities of a layer, `(K,)`; logits of standard normal draws where nothing is given."""
+    at_most_one(owner, logits=logits, probs=probs, logits_factory=logits_factory, probs_factory=probs_factory)
+    if probs is None and probs_factory is None:
+        return {"logits": choose_parameter(owner, "logits", (units,), logits, logits_factory or normal), "probs": None}
+    return {"logits": None, "probs": choose_parameter(owner, "probs", (units,), probs, probs_factory or normal)}
+
+
+def given_successes(layer: Any) -> dict[str, Parameter]:
+    """The logits or the probabilities of a layer, whichever it has."""
+    found = {"logits": layer.logits, "probs": layer.probs}
+    return {name: parameter for name, parameter in found.items() if parameter is not None}
+
+
+def evaluated_successes(layer: InputLayer) -> dict[str, Parameter]:
+    """The parameters of a layer, with the logits of probabilities that are a sigmoid.
+
+    The sigmoid of a large number is 1, whose complement is 0; the number itself tells both logarithms.
+    """
+    params = dict(layer.params)
+    probs = params.get("probs")
+    if probs is not None and isinstance(probs.output, SigmoidParameter):
+        (source,) = probs.node_inputs(probs.output)
+        del params["probs"]
+        params["logits"] = probs.subgraph(source)
+    return params
+
+
+def log_shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
+    """The logarithms of the probabilities of a failure and of a success, `(F, K)` each; -inf of 0."""
+    if "logits" in params:
+        logits = params["logits"]
+        return -xp.softplus(logits), -xp.softplus(-logits)
+    probs = params["probs"]
+    possible = xp.less(probs, 1.0)
+    failure = xp.where(possible, xp.log1p(-xp.where(possible, probs, 0.0)), float("-inf"))
+    return failure, params.log(xp, "probs")
+
+
+def shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
+    """The probabilities of a failure and of a success, `(F, K)` each, both right near 0."""
+    if "logits" in params:
+        return xp.sigmoid(-params["logits"]), xp.sigmoid(params["logits"])
+    return 1.0 - params["probs"], params["probs"]
+
+
+def times(xp: Namespace, count: Array, log: Array) -> Array:
+    """`count * log` for counts of at least 0, where 0 times -inf is 0: what is impossible may happen no times."""
+    return xp.where(xp.greater(count, 0), count * log, 0.0)
+
+
+def fitted_failures(column: Column) -> dict[str, ParameterFactory]:
+    """Logits around those whose mean number of failures before a success is that of a column."""
+    shift = -math.log(max(column.mean, _LEAST_MEAN))
+
+    def logits(shape: Shape) -> Parameter:
+        return Parameter.from_binary(SumParameter(shape, shape), normal(shape), ConstantParameter(*shape, value=shift))
+
+    return {"logits_factory": logits}
