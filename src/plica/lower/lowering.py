@@ -309,10 +309,11 @@ class LoweringScope:
 
     def _leaf(self, leaf: Leaf) -> Tracer:
         key = next(self._keys[member] for member in leaf.members if member in self._keys)
-        if leaf.members[0].initializer is None:
+        if leaf.members[0].initializer is None and leaf.members[0] not in self.owners:
             raise InputError(
                 f"the leaf {key!r} has no value of its own, so that each call of a circuit gives it: "
-                f"circuit(x, parameters={{{key!r}: tensor}}); what is computed without calls has none."
+                f"circuit(x, parameters={{{key!r}: tensor}}), and queries are asked of "
+                f"circuit.with_parameters({{{key!r}: tensor}})."
             )
         self.captured.append(leaf)
         return Tracer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, final
 from weakref import ReferenceType, ref
 
@@ -87,6 +88,7 @@ class TorchCircuit(nn.Module):
         self._holds = bool(opaque_keys(folded.described))
         activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
         self.num_activations, self._widest = sum(activations), max(activations)
+        self._programs: dict[Key, tuple[Lowered, list[Callable[..., Any]]]] = {}  # shared by `with_parameters`
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
@@ -206,6 +208,34 @@ class TorchCircuit(nn.Module):
             DTypeError: A tensor has numbers of another kind, or of more digits than the circuit.
         """
         return self._givable.take({} if parameters is None else parameters, self.dtype, self.leaves.device)
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> TorchCircuit:
+        """The circuit with tensors in place of some of its leaves, one set for all rows: what queries are asked of.
+
+        It shares Programs, modules and all other tensors with this one, and gradients reach what is given. It is for
+        questions, and not to be trained, moved or saved itself.
+
+        Args:
+            parameters: Tensors by the keys of the state dict, of the shapes of their leaves.
+
+        Raises:
+            InputError: As for calls, or a tensor has sets of numbers for each row.
+        """
+        given = self.take_parameters(parameters)
+        by_row = [name for name, is_by_row in given.names if is_by_row]
+        if by_row:
+            raise InputError(
+                f"parameters[{by_row[0]!r}] has a set of numbers for each row, and with_parameters takes one set for "
+                "all rows; ask for each row on its own, or give them in a call: circuit(x, parameters=...)."
+            )
+        alone = {name_of(key): leaf for key, leaf in self._givable.leaves_alone.items()}
+        other = copy(self)
+        leaves = self.leaves.with_folds(self._givable.folds(given), alone)
+        other._modules = {**self._modules, "leaves": leaves}
+        other._givable, other._needs = self._givable.with_all(), False
+        other._programs, other.queries = self._programs, self.queries
+        other.constants = CircuitConstants(self.constants.policy)
+        return other
 
     def given_leaves(self, names: GivenNames) -> Given:
         """The symbolic tensors behind the names of what is given, for lowering."""
@@ -354,6 +384,7 @@ class TorchCircuit(nn.Module):
             **self.__dict__,
             "_runs": {},
             "_lowered": {},
+            "_programs": {},
             "_weights": {},
             "queries": {},
             "_verdicts": {},
@@ -379,6 +410,8 @@ class TorchCircuit(nn.Module):
         return self._lower(key)
 
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
+        if key in self._programs:
+            self._lowered[key] = self._programs[key][0]
         if key not in self._lowered:
             name, kind, real, given = key[0], as_dtype(key[1]), as_dtype(key[2]), self.given_leaves(key[3])
             if kind.kind not in _INPUTS:
@@ -388,6 +421,7 @@ class TorchCircuit(nn.Module):
             carriers = (self._semiring, *(() if attempt is None else attempt.carriers))
             semiring = next(one for one in carriers if one.name == name)
             self._lowered[key] = lower_score(self._folded, semiring, real, kind, found, given)
+            self._programs[key] = self._lowered[key], []
         return self._lowered[key]
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -397,7 +431,10 @@ class TorchCircuit(nn.Module):
             return
         lowered = self._lower(key)
         self._keep_constants(lowered)
-        self._runs[key] = emit(lowered.program, reuses=True)
+        functions = self._programs[key][1]
+        if not functions:
+            functions.append(emit(lowered.program, reuses=True))
+        self._runs[key] = functions[0]
 
     def _keep_constants(self, lowered: Lowered) -> None:
         """Put the arrays that a Program captures, and that nobody changes, among the leaves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from keyword import kwlist
@@ -150,6 +151,25 @@ class Leaves(nn.Module):
                 self.own(var.name, leaf, store.tensors[leaf], keys)
         self.share(store)
         return new
+
+    def with_folds(self, folds: Mapping[TensorParameter, Tensor], alone: Mapping[str, Leaf]) -> Leaves:
+        """The same tensors with others in place of some folds, through which gradients reach those.
+
+        Args:
+            folds: What is given for symbolic tensors, `(*shape,)`.
+            alone: The leaves that exist nowhere else, by names of variables.
+        """
+        found = copy(self)
+        found._parameters, found._buffers = dict(self._parameters), dict(self._buffers)
+        found._leaves, found._keys = dict(self._leaves), dict(self._keys)
+        for name, leaf in alone.items():
+            found._leaves[attribute_of(name)], found._keys[attribute_of(name)] = leaf, (None,)
+        for name, leaf in found._leaves.items():
+            if any(member in folds for member in leaf.members):
+                own = found._parameters.pop(name, None) if leaf.learnable else found._buffers.get(name)
+                folded = [folds[one] if one in folds else own[at] for at, one in enumerate(leaf.members)]  # type: ignore[index]  # there unless all are given
+                found._buffers[name] = torch.stack(folded)
+        return found
 
     def __len__(self) -> int:
         return len(self._leaves)
