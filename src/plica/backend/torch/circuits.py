@@ -184,9 +184,10 @@ class TorchCircuit(nn.Module):
         if x is None or self._data.width == 0:
             return self._constant(x, given)
         x = self._data.take(x)
+        unknown = is_abstract(x)
         if given.names:
             given.check_rows(len(x))
-        unknown = is_abstract(x) or given.is_abstract
+            unknown = unknown or given.is_abstract
         watch = None if unknown else self.constants.watching(self.leaves, training=self.training)
         if not x.is_cpu or unknown:
             return self._score(x, watch, given)
