@@ -299,7 +299,9 @@ class TorchCircuit(nn.Module):
         result: Tensor = self._run(self._semiring, *x, watch=watch, given=given)
         return result
 
-    def _run(self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors = NOTHING_GIVEN) -> Any:
+    def _run(
+        self, semiring: Semiring, *x: Tensor, watch: Watch | None = None, given: GivenTensors = NOTHING_GIVEN
+    ) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype, given.names)
         self._specialize(key)
         if watch is None:
