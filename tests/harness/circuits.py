@@ -189,7 +189,10 @@ def is_finite(circuit: Circuit) -> bool:
 INPUT_CASES = [
     case
     for case in LAYER_CASES
-    if isinstance(case, InputCase) and not case.build(range(case.num_variables), 1).opaque  # which no file has
+    if isinstance(case, InputCase)
+    and case.num_variables
+    and not case.signed
+    and not case.build(range(case.num_variables), 1).opaque  # which no file has
 ]
 _DRAW = {case.row.layer: case.draw for case in CASES if isinstance(case, InputCase)}
 INPUTS: dict[str, Callable[[Any, int], InputLayer]] = {case.name: case.build for case in INPUT_CASES} | {

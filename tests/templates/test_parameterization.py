@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import DirichletInitializer, NormalInitializer, UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer
@@ -115,14 +115,8 @@ def test_input_layers_by_name() -> None:
             "activation 'softplus' does not take the settings axis",
         ),
         (lambda: name_to_dtype("int"), InputError, "unknown dtype"),
-        (lambda: name_to_input_layer_factory("beta"), InputError, "unknown input layer 'beta'"),
+        (lambda: name_to_input_layer_factory("normal"), InputError, "unknown input layer 'normal'"),
         (lambda: name_to_input_layer_factory("categorical"), InputError, "num_categories"),
-        (
-            lambda: name_to_input_layer_factory("binomial", total_count=2),
-            UnsupportedError,
-            "'binomial' is not available yet; use one of categorical, gaussian",
-        ),
-        (lambda: name_to_input_layer_factory("embedding"), UnsupportedError, "'embedding' is not available yet"),
     ],
 )
 def test_refuses(make, error: type[Exception], message: str) -> None:

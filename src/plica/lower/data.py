@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.ir.dtypes import DType
+from plica.ir.op import Unsupported, unsupported
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant
@@ -48,6 +49,22 @@ def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
     """Whether a row of data has all variables of a layer or lacks all of them: `partial` knows sums alone."""
     partial = row.partial is not None and semiring.algebra.reduction is Reduction.INTEGRATE
     return layer.num_variables > 1 and not partial
+
+
+def not_reduced(folded: FoldedCircuit, semiring: Semiring) -> dict[int, tuple[InputLayer, Unsupported]]:
+    """The variables that a layer cannot be without, each with such a layer and what its row says of it."""
+    found: dict[int, tuple[InputLayer, Unsupported]] = {}
+    for layer in folded.circuit.input_layers:
+        row = folded.row(layer)
+        rule = _reduction(layer, row, semiring) if isinstance(row, InputRow) else None
+        if isinstance(rule, Unsupported):
+            found.update((variable, (layer, rule)) for variable in layer.scope)
+    return found
+
+
+def _reduction(layer: InputLayer, row: InputRow, semiring: Semiring) -> Any:
+    """How the variables of a layer are reduced, or why they are not: by its row, and by what it says itself."""
+    return row.reduction(semiring) if layer.unsummed is None else unsupported(layer.unsummed)
 
 
 def lower_check(
@@ -91,13 +108,11 @@ class InputData:
         circuit = scope.folded.described
         domains = column_domains(circuit)
         absent = xp.isnan(columns) if columns.dtype.kind == "float" else None
-        summable = circuit.is_smooth and circuit.is_decomposable
-        self.missing = absent if summable else None
-        unsummed = None if absent is None else self._unsummed(absent, summable)
+        self.missing = absent if circuit.is_smooth and circuit.is_decomposable else None
         near = nearest(xp, columns, domains, self._limits) if columns.dtype.kind != "float" else None
         self.wrong: Tracer | None
         self._safe: Tracer
-        self._safe, self.wrong = near or self._made_legal(columns, domains, unsummed)
+        self._safe, self.wrong = near or self._made_legal(columns, domains, self._unsummable(absent))
         self._cast: dict[DType, Tracer] = {}
         self.incomplete = self._incomplete()
 
@@ -105,11 +120,11 @@ class InputData:
         return self._scope.constant(array, "limits")
 
     def _made_legal(
-        self, columns: Tracer, domains: Sequence[Domain], unsummed: Tracer | None
+        self, columns: Tracer, domains: Sequence[Domain], unsummable: Tracer | None
     ) -> tuple[Tracer, Tracer | None]:
         """Legal numbers everywhere, and which entries are wrong, among them missing ones that no layer can sum out."""
         wrong: Tracer | None = outside(xp, columns, domains, self._limits, self._scope.dtype)
-        wrong = either(wrong, unsummed)
+        wrong = either(wrong, unsummable)
         unusable = either(self.missing, wrong)
         if unusable is None:
             return columns, wrong
@@ -118,15 +133,14 @@ class InputData:
             columns = xp.astype(columns, DType.INT64)
         return xp.where(unusable, by_row(values, columns.dtype, self._scope.constant), columns), wrong
 
-    def _unsummed(self, absent: Tracer, summable: bool) -> Tracer | None:
-        """What is missing `(D, B)` of variables that some layer reads and that cannot be summed out."""
-        circuit = self._scope.folded.described
-        layers = [one for one in circuit.live.input_layers if not (summable and one.unsummed is None)]
-        read = {variable: None for layer in layers for variable in layer.scope}
-        named = np.asarray([variable in read for variable in range(input_width(circuit))])
-        if not named.any():
+    def _unsummable(self, absent: Tracer | None) -> Tracer | None:
+        """What is missing, of variables that cannot be summed out; None where all can."""
+        folded, width = self._scope.folded, input_width(self._scope.folded.described)
+        which = folded.described.domains if self.missing is None else not_reduced(folded, self._scope.semiring)
+        if absent is None or not which:
             return None
-        return absent if named.all() else absent & self._scope.constant(named[:, None], "variables")
+        read = np.asarray([variable in which for variable in range(width)])
+        return absent if read.all() else absent & self._scope.constant(read[:, None], "variables")
 
     def _incomplete(self) -> Tracer | None:
         """Which rows `(B,)` lack some variables of a layer that they need to have or to lack as a whole."""
@@ -159,12 +173,14 @@ class InputData:
             return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])), alike)
         x = self._columns(group, layer)
         x = x if by_row is None else by_row.value(x, group.num_folds)
-        if self.missing is None or layer.unsummed is not None:
+        if self.missing is None:
             return row.body(xp, semiring, layer, params, x)
         missing = self._gather(self.missing, group)
         missing = missing if by_row is None else by_row.value(missing, group.num_folds)
         if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
             return row.partial(xp, semiring, layer, params, x, missing)
+        if isinstance(_reduction(layer, row, semiring), Unsupported):  # rows that lack one of its variables are told
+            return row.body(xp, semiring, layer, params, x)
         reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)
         whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)

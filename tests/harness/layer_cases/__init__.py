@@ -9,6 +9,7 @@ from tests.harness.layer_cases import (
     cpt,
     cut_poisson,
     discretized_logistic,
+    embedding,
     gaussian,
     geometric,
     hadamard,
@@ -18,17 +19,22 @@ from tests.harness.layer_cases import (
     kronecker,
     module,
     neighbours,
+    polynomial,
     tensordot,
     tucker,
     unequal,
     uniform,
+    variable_free,
 )
 from tests.harness.layer_cases import sum as sum_
 from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
 
 LAYER_CASES: tuple[LayerCase, ...] = (
     *categorical.CASES,
+    *embedding.CASES,
     *gaussian.CASES,
+    *polynomial.CASES,
+    *variable_free.CASES,
     *hadamard.CASES,
     *kronecker.CASES,
     *module.CASES,
