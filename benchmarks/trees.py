@@ -2,7 +2,8 @@
 
 Each variable has a hidden state, which depends on that of its parent. The trees in `trees.json` join the variables of
 public binary data sets that say most of each other. They were computed by `python -m benchmarks.trees FOLDER` from
-`debd_NAME.npz` there, with the rows to train on as bits packed along axis 1; nothing else needs the data.
+`debd_NAME.npz` there, with the rows to train on as bits packed along axis 1; nothing else needs the data. In accidents
+two columns are equal, so that several trees are as good: the command now gives another one than the file holds.
 
 >>> TreeSpec("plants", 4).build()
 Circuit(187 layers, 69 variables, 1 output(s) of 1 unit(s))
@@ -100,44 +101,17 @@ def chow_liu_parents(rows: Any) -> list[int]:
     """The tree of the largest mutual information between neighbours, rooted at its centre.
 
     Args:
-        rows: `(N, D)` of zeros and ones.
+        rows: `(N, D)` of zeros and ones; each of the four cells of a pair is counted once more than it occurs.
 
     Returns:
         The parent of each variable; that of the root is the root.
-
-    Source: Chow and Liu, Approximating discrete probability distributions with dependence trees, 1968.
     """
-    information = _mutual_information(rows)
-    joined = {0: 0}
-    while len(joined) < len(information):  # Prim's algorithm
-        inside = sorted(joined)
-        outside = sorted(set(range(len(information))) - set(joined))
-        row, column = divmod(int(information[np.ix_(inside, outside)].argmax()), len(outside))
-        joined[outside[column]] = inside[row]
-    parents = [joined[variable] for variable in range(len(joined))]
-    return min((_rooted(parents, root) for root in range(len(parents))), key=_depth)
+    from plica.templates.mutual_information import Codes, discrete_mutual_information
+    from plica.templates.region_graph.chow_liu import maximum_spanning_tree
 
-
-def _mutual_information(rows: Any) -> Any:
-    """`(D, D)` of pairs of binary variables, each of the four cases counted once more than it occurs."""
-    ones = np.asarray(rows, dtype="float64")
-    both = {
-        (a, b): ((ones == a).T.astype(float) @ (ones == b) + 1) / (len(ones) + 4) for a in range(2) for b in range(2)
-    }
-    first = {a: both[a, 0] + both[a, 1] for a in range(2)}
-    second = {b: both[0, b] + both[1, b] for b in range(2)}
-    return sum(joint * np.log(joint / (first[a] * second[b])) for (a, b), joint in both.items())
-
-
-def _rooted(parents: Sequence[int], root: int) -> list[int]:
-    """The same tree with another root: the edges on the way to it turn round."""
-    turned, child, variable = list(parents), root, root
-    while True:
-        parent = parents[variable]
-        turned[variable] = child
-        if parent == variable:
-            return turned
-        child, variable = variable, parent
+    codes = Codes.of_states("benchmarks.trees", rows, 2)
+    tree = maximum_spanning_tree("benchmarks.trees", discrete_mutual_information(codes, pseudocount=4))
+    return [variable if parent < 0 else int(parent) for variable, parent in enumerate(tree)]
 
 
 def _from_the_root(parents: Sequence[int]) -> list[int]:
@@ -150,13 +124,6 @@ def _from_the_root(parents: Sequence[int]) -> list[int]:
     for variable in order:
         order += children[variable]
     return order
-
-
-def _depth(parents: Sequence[int]) -> int:
-    depths: dict[int, int] = {}
-    for variable in _from_the_root(parents):
-        depths[variable] = depths.get(parents[variable], -1) + 1
-    return max(depths.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -100,9 +100,7 @@ def test_the_draws_hold_what_they_promise() -> None:
 def break_result(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Let `change` have the result of every Program."""
     run = torch_circuits.TorchCircuit._exact
-    monkeypatch.setattr(
-        torch_circuits.TorchCircuit, "_exact", lambda self, *x, watch: change(run(self, *x, watch=watch))
-    )
+    monkeypatch.setattr(torch_circuits.TorchCircuit, "_exact", lambda self, *x, **how: change(run(self, *x, **how)))
 
 
 BROKEN = {

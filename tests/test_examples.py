@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import runpy
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 import plica
 from plica.templates.data_modalities import image_data
+from plica.templates.pgms import hmm
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
@@ -28,11 +30,20 @@ def load(name: str) -> ModuleType:
     return module
 
 
-LAST_LINES = {"serving": "calls of [1, 7, 250] rows: 4 folds; after the swap 4 more"}
+LAST_LINES = {
+    "gaussian_mixture": "components: 24",
+    "mixed_imputation": "cells: 178 x 14",
+    "hmm": "the forward procedure in numpy finds the same: True",
+    "neural_parameters": "leaves that the network gives: mean 0, spread 0, mean 1, spread 1, weight",
+    "serving": "calls of [1, 7, 250] rows: 4 folds; after the swap 4 more",
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_runs_and_compiles_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_runs_and_compiles_once(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [f"{name}.py"])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == LAST_LINES.get(name, "compilations: 1")
@@ -318,3 +329,115 @@ def test_training_lowers_the_error(serving: ModuleType) -> None:
     before = loss()
     serving.train(parameters, x, y, steps=20)
     assert loss() < 0.7 * before
+
+
+# Hidden trees
+
+
+def test_hidden_trees_of_a_folder_of_binary_sets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(2, size=(500, 6))
+    rows[:, 3:] = rows[:, :3] ^ (rng.random((500, 3)) < 0.1)
+    parts = dict(zip(("train", "valid", "test"), np.split(rows.astype("uint8"), (300, 400)), strict=True))
+    packed: dict[str, Any] = {name: np.packbits(part, axis=1) for name, part in parts.items()}
+    np.savez(tmp_path / "debd_dna.npz", num_variables=6, **packed)
+    monkeypatch.setenv("PLICA_DATA", str(tmp_path))
+    example = load("hidden_trees")
+    train = partial(example.train, latents=4, epochs=20, batch=50)
+    monkeypatch.setattr(example, "train", train)
+    example.main()
+    name, variables, alone, tree, _ = capsys.readouterr().out.splitlines()[2].split()
+    assert (name, variables) == ("debd_dna", "6")
+    assert float(alone) == pytest.approx(6 * np.log(0.5), abs=0.05)
+    noise = 0.1 * np.log(0.1) + 0.9 * np.log(0.9)
+    assert float(tree) == pytest.approx(3 * (np.log(0.5) + noise), abs=0.15)
+
+
+# A hidden Markov model of letters
+
+
+def test_two_states_are_vowels_and_consonants() -> None:
+    example = load("hmm")
+    lines = example.read_lines(EXAMPLES.parent / "LICENSE")
+    assert lines.shape[1] == 50
+    assert "".join(example.SYMBOLS[symbol] for symbol in lines[0, :33]) == "apache license version january ht"
+    circuit = hmm(range(50), num_latent_states=2, input_layer_kwargs={"num_categories": 27}, homogeneous=True)
+    model = plica.compile(circuit, dtype=torch.float64)
+    model.reset_parameters(seed=0)
+    before = model(lines).mean().item()
+    example.train(model, lines, epochs=80)
+    assert model(lines).mean().item() > before + 30
+    emission, transition, start = example.tables(model)
+    state = dict(zip(example.SYMBOLS, emission.argmax(axis=0), strict=True))
+    assert len({state[letter] for letter in "aeiou "}) == 1
+    assert all(state[letter] != state["e"] for letter in "cdlmnrstv")
+    found = example.forward_procedure(emission, transition, start, lines.numpy())
+    np.testing.assert_allclose(found, model(lines).detach().numpy()[:, 0, 0], rtol=0, atol=1e-9)
+
+
+def test_the_forward_procedure_is_a_sum_over_paths() -> None:
+    generator, (states, symbols, steps) = np.random.default_rng(0), (3, 4, 5)
+    emission, transition, start = (
+        generator.dirichlet(np.ones(n), k) for n, k in ((symbols, states), (states, states), (states, 1))
+    )
+    lines = generator.integers(symbols, size=(6, steps))
+    expected = np.zeros(6)
+    for path in itertools.product(range(states), repeat=steps):
+        moves = np.prod([transition[one, other] for one, other in itertools.pairwise(path)])
+        expected += start[0, path[0]] * moves * np.prod(emission[path, lines], axis=1)
+    found = load("hmm").forward_procedure(emission, transition, start, lines)
+    np.testing.assert_allclose(found, np.log(expected), atol=1e-12)
+
+
+# Parameters from a network
+
+
+def test_a_network_that_gives_parameters_beats_parameters_alike_for_all_rows() -> None:
+    losses, of_rows, of_all, conditional = load("neural_parameters").run(epochs=40)
+    assert losses[-1] < losses[len(losses) // 2] < losses[0]
+    assert of_rows > of_all + 1
+    assert not list(conditional.circuit.parameters())
+    x, y = torch.zeros(3, 2), torch.zeros(3, 2)
+    given = conditional.parameters_of(x)
+    means = torch.stack([given["mean 0"], given["mean 1"]])  # (2, B, K)
+    spreads = torch.stack([given["spread 0"], given["spread 1"]])
+    deviations = torch.nn.functional.softplus(spreads) + 0.1
+    densities = torch.distributions.Normal(means, deviations).log_prob(torch.zeros(()))
+    by_hand = (given["weight"][:, 0].log_softmax(-1) + densities.sum(0)).logsumexp(-1)
+    assert torch.allclose(conditional(x, y), by_hand, atol=1e-5)
+
+
+# A Gaussian mixture
+
+
+def test_the_density_of_a_mixture_adds_up_to_one_and_is_drawn(tmp_path: Path) -> None:
+    example = load("gaussian_mixture")
+    points = example.make_moons(200, noise=0.1, random_state=0)[0].astype("float32")
+    circuit = example.train(points, epochs=3)
+    density, area = example.grid(circuit, size=500, low=(-20, -20), high=(20, 20))
+    assert density.sum() * area == pytest.approx(1, abs=1e-3)
+    example.draw(circuit, points, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"
+
+
+# Tables with holes
+
+
+def test_what_is_known_of_a_table_stays_and_what_is_filled_in_is_better_than_a_guess(tmp_path: Path) -> None:
+    example = load("mixed_imputation")
+    values = example.table()
+    lacking = example.hide(values, 0.3, 1)
+    results = {}
+    for name, impute in example.IMPUTERS.items():
+        filled = impute(lacking)
+        known = ~np.isnan(lacking)
+        np.testing.assert_array_equal(filled[known], values[known])
+        assert set(np.unique(filled[:, example.KIND])) <= {0, 1, 2}
+        error, wrong = example.errors(values, lacking, filled)
+        assert error < 0.95  # the mean of all rows has 1
+        assert wrong < 0.5
+        results[name] = {0.3: (error, wrong)}
+    example.draw(results, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"

@@ -13,13 +13,15 @@ from click.testing import Result
 from PIL import Image
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.cli.outputs import NAMES
+from plica.cli.outputs import INPAINTING
+from plica.cli.outputs import NAMES as OF_ALL
 from plica.files.datasets import digits, from_path
 from plica.files.model import load_model
 from plica.learn.fit import mean_log_likelihood
 from plica.learn.metrics import bits_per_dimension
 
 Plica = Callable[..., Result]
+NAMES = (*OF_ALL, INPAINTING)  # of images
 QUICK = ("--epochs", 2, "--units", 3)
 
 
@@ -50,7 +52,10 @@ def test_a_run_writes_its_four_files(plica: Plica, toy: str) -> None:
     assert "toy: quad-tree-2" in Path("runs/demo/circuit.svg").read_text()
     bits = report_of("runs/demo")["bits_per_dimension"]
     assert f"test {bits['test']:.4f} bits/dim" in result.stdout
-    assert "wrote model.plica, samples.png, circuit.svg, report.json to runs/demo" in result.stdout
+    assert (
+        "wrote model.plica, samples.png, circuit.svg, report.json, report.html, inpainting.png to runs/demo"
+        in result.stdout
+    )
 
 
 def test_progress_is_a_line_for_each_epoch_where_it_is_no_terminal(plica: Plica, toy: str) -> None:
@@ -361,7 +366,7 @@ def test_names_that_are_no_text_and_batches_beyond_all_rows(plica: Plica, toy: s
     result = plica("train", strange, "--out", os.fsdecode(b"\xfe"), "--batch", 10**30, *QUICK)
     assert result.exit_code == 0, result.output
     assert report_of(os.fsdecode(b"\xfe"))["data"]["name"] == "\\udcff"
-    assert result.stdout.endswith("report.json to \\udcfe\n")
+    assert result.stdout.endswith("report.html, inpainting.png to \\udcfe\n")
 
 
 def test_a_file_in_the_way_of_the_results(plica: Plica, toy: str) -> None:
@@ -418,3 +423,22 @@ def test_flat_images_and_archives(plica: Plica) -> None:
     assert result.exit_code == 0, result.output
     data = report_of("out")["data"]
     assert (data["train"], data["valid"], data["test"], data["image_shape"]) == (40, 5, 6, [1, 4, 4])
+
+
+def test_the_page_shows_the_run(plica: Plica, toy: str) -> None:
+    assert plica("train", toy, "--out", "out", *QUICK).exit_code == 0
+    page = Path("out/report.html").read_text()
+    assert not re.search(r"https?:|\"//|<link|@import|url\((?!#)|src=\"(?!data:)", page)
+    for text in ("Training", "Samples", "Inpainting", "Where the time goes", "What was fused and folded", "lambda"):
+        assert text in page
+    assert f"{report_of('out')['bits_per_dimension']['test']:.4f}" in page
+    assert page.count("<svg") == 2
+    with Image.open("out/inpainting.png") as image:
+        assert image.format == "PNG"
+
+
+def test_a_table_has_a_page_without_inpainting(plica: Plica) -> None:
+    np.save("rows.npy", np.random.default_rng(0).integers(0, 2, (50, 3)))
+    assert plica("train", "rows.npy", "--out", "out", *QUICK).exit_code == 0
+    assert names("out") == sorted(OF_ALL)
+    assert "Inpainting" not in Path("out/report.html").read_text()

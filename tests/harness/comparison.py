@@ -66,6 +66,13 @@ WAYS = tuple(
     for optimize in (False, True)
 )
 
+# Carriers of signs and phases, whose results are complex logarithms.
+DIRECTED_WAYS = tuple(
+    Way(row.name, fold, optimize)
+    for place, row in enumerate(row for row in SEMIRINGS.values() if row.negative and row.logarithmic)
+    for fold, optimize in (((True, True), (False, False)), ((True, False), (False, True)))[place % 2]
+)
+
 
 def some_ways(draw: Draw, number: int = 1) -> tuple[Way, ...]:
     """The ways that belong to the seed: `len(WAYS)` seeds in a row have each way `number` times."""
@@ -84,7 +91,7 @@ def compare(draw: Draw, ways: Iterable[Way], own: Sequence[LayerCase] = OWN_CASE
     compiled: dict[tuple[Any, ...], TorchCircuit] = {}
     expected = None
     for way in ways:
-        if draw.signed and way.semiring != "sum-product":
+        if draw.signed and not SEMIRINGS[way.semiring].negative:
             continue
         key = (way.semiring, way.fold, way.optimize)
         try:
@@ -249,8 +256,10 @@ class Expected:
             return
         shape = (self._repeats, *self.logs.shape)
         assert result.shape == (len(self.draw.x), *self.logs.shape[1:]), f"shape {tuple(result.shape)}"
+        linear = not compiled.semiring.logarithmic
+        if compiled.semiring.negative and not linear:
+            result, linear = self._real_of(result), self._signed
         assert result.dtype == self.draw.dtype, f"dtype {result.dtype}"
-        linear = compiled.semiring.name == "sum-product"
         found = result.detach().numpy().reshape(shape).astype(WIDE)
         (self._check_linear if linear else self._check_logs)(found)
         if not self.state or not self._finite.any() or (linear and not self.representable):
@@ -262,6 +271,13 @@ class Expected:
         chosen = result[finite].log() if linear and not self._signed else result[finite]
         (chosen * weights[finite].to(result.dtype)).sum().backward()
         self._check_gradients(compiled)
+
+    def _real_of(self, result: torch.Tensor) -> torch.Tensor:
+        """Real logarithms of complex ones; ordinary numbers where these have signs."""
+        if self._signed:
+            return result.exp().real
+        assert bool((result.imag == 0).all()), f"arguments {result.imag[result.imag != 0][:3]} of positive numbers"
+        return result.real
 
     def _run(self, compiled: TorchCircuit) -> torch.Tensor | None:
         """The result; None where data is refused by name: a dtype, or a layer's variables that are missing in part."""

@@ -30,7 +30,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, SumLayer, held_layers
 from plica.symbolic.parameters import ReferenceParameter, normal
 from tests.harness.case_circuits import UNITS, circuit_of, data_of
-from tests.harness.comparison import WAYS, Way, compare, compare_algebras
+from tests.harness.comparison import DIRECTED_WAYS, WAYS, Way, compare, compare_algebras
 from tests.harness.layer_cases import LAYER_CASES, InnerCase, InputCase, LayerCase, references
 from tests.harness.oracle import Oracle, numbers
 from tests.harness.random_circuits import Draw
@@ -95,7 +95,7 @@ def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | N
     """Values, missing entries and gradients of compiled circuits; each way of compiling in one dtype if not said."""
     circuit = circuit_of(case)
     own = [] if case.row.layer in LAYER_ROWS else [case]
-    for dtype, some in (ways or turns(WAYS)).items():
+    for dtype, some in (ways or turns((*WAYS, *DIRECTED_WAYS))).items():
         x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2))
         failures = compare(Draw(str(case), 0, circuit, dtype, x), some, own)
         assert not failures, "\n".join(failures[:3])

@@ -71,6 +71,15 @@ def test_parameters_as_asked() -> None:
     assert isinstance(weight.leaves[0].config["initializer"], UniformInitializer)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (3, 5, 6), (1, 16, 4), (1, 28, 28)])
+def test_poon_domingos_goes_down_to_pixels_with_few_nodes(shape: tuple[int, int, int]) -> None:
+    channels, height, width = shape
+    graph = IMAGE_REGION_GRAPHS["poon-domingos"](shape)
+    pixels = [list(range(place, channels * height * width, height * width)) for place in range(height * width)]
+    assert sorted(list(region.scope) for region in graph.inputs) == pixels
+    assert len(graph.nodes) < 13 * height * width
+
+
 def test_random_binary_trees_are_deterministic() -> None:
     first, again = (image_data((1, 4, 4), "random-binary-tree", **SMALL) for _ in range(2))
     assert [first.layer_scope(x) for x in first.layers] == [again.layer_scope(x) for x in again.layers]
@@ -80,11 +89,6 @@ def test_random_binary_trees_are_deterministic() -> None:
     ("settings", "error", "message"),
     [
         ({"image_shape": (28,)}, ShapeError, r"image_data: expected an image shape .* found \(28,\)"),
-        (
-            {"region_graph": "poon-domingos"},
-            UnsupportedError,
-            "'poon-domingos' is not available yet; use one of quad-tree-2, quad-tree-4, quad-graph, random-binary-tree",
-        ),
         ({"region_graph": "quad"}, InputError, "unknown region graph 'quad'; expected one of quad-tree-2"),
         (
             {"input_layer": "binomial"},

@@ -4,16 +4,18 @@
 3
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from plica.cli.columns import describe_columns
 from plica.cli.settings import Settings
 from plica.errors import InputError
+from plica.files.columns import KINDS
 from plica.files.datasets import Dataset
+from plica.files.encoding import Encoding
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import DISTRIBUTIONS, InputLayer
+from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
@@ -64,6 +66,8 @@ def _region_graph(name: str, data: Dataset, seed: int) -> RegionGraph:
 
 def _input_factory(settings: Settings, data: Dataset) -> InputFactory:
     """Layers of the distribution that was asked for; where it can, it starts where each column of the data lies."""
+    if data.encoding is not None:
+        return _typed_factory(data.encoding, describe_columns(data, settings.dtype))
     distribution = DISTRIBUTIONS[settings.input]
     keywords, fitted = distribution.settings_for(data.num_values), distribution.fitted
     if fitted is None:
@@ -73,6 +77,26 @@ def _input_factory(settings: Settings, data: Dataset) -> InputFactory:
     def factory(scope: Scope, units: int) -> InputLayer:
         (variable,) = scope
         return distribution.layer(scope, units, **keywords, **fitted(columns[variable]))
+
+    return factory
+
+
+def _typed_factory(encoding: Encoding, columns: Sequence[Column]) -> InputFactory:
+    """For each column the distribution that is asked for, or that of its kind."""
+
+    def factory(scope: Scope, units: int) -> InputLayer:
+        (variable,) = scope
+        column = encoding.modelled[variable]
+        name = column.input or KINDS[column.kind].input_layer
+        distribution = DISTRIBUTIONS.get(name)
+        if distribution is None:
+            raise InputError(
+                f"column {column.name!r}: there is no input distribution {name!r}; there are {', '.join(DISTRIBUTIONS)}"
+            )
+        keywords: dict[str, Any] = dict(distribution.settings_for(len(column.categories) or None))
+        if distribution.fitted is not None:
+            keywords |= distribution.fitted(columns[variable])
+        return distribution.layer(scope, units, **keywords)
 
     return factory
 

@@ -21,7 +21,13 @@ def describe_columns(data: Dataset, dtype: str) -> list[Column]:
         InputError: `dtype` cannot hold the values of a column, or not what they differ by.
     """
     where = f"{data.name}: the values of column {{}} (counted from 0)"
-    return [_describe(where.format(i), data.train[:, i], dtype) for i in range(data.num_variables)]
+    return [_describe(where.format(i), _present(data.train[:, i]), dtype) for i in range(data.num_variables)]
+
+
+def _present(values: Array) -> Array:
+    """The values that are not missing; 0 where all are."""
+    found = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    return found if len(found) else np.zeros(1)
 
 
 def _describe(where: str, values: Array, dtype: str) -> Column:
@@ -31,14 +37,13 @@ def _describe(where: str, values: Array, dtype: str) -> Column:
     advice = "rescale them" if dtype == "float64" else "rescale them or train with --dtype float64"
     if largest > float(limits.max) / _ROOM:
         raise InputError(f"{where} reach {largest:g}, too large for {dtype}; {advice}")
-    low, width = float(values.min()), float(np.ptp(values))
-    if width == 0:
-        return Column(low, 1.0, low, low)
-    spread = width * float(np.std((values - low) / width))  # scaled first: squares of tiny numbers are 0
+    column = Column.of(values)
+    spread, mean = column.spread, column.mean
+    if column.least == column.most:
+        return column
     if spread < float(limits.tiny) * _ROOM:
         raise InputError(f"{where} differ by {spread:g}, too little for {dtype}; {advice}")
-    mean = float(values.mean())
     shifted = advice.replace("rescale them", "subtract their mean")
     if spread < float(limits.eps) * largest:
         raise InputError(f"{where} differ by {spread:g} around {mean:g}, which {dtype} rounds away; {shifted}")
-    return Column(mean, spread, low, float(values.max()))
+    return column

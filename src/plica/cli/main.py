@@ -2,6 +2,9 @@
 
 import click
 
+from plica.cli.complete import complete
+from plica.cli.sample import sample
+from plica.cli.score import marginal, score
 from plica.cli.show import show
 from plica.cli.train import train
 from plica.cli.version import plica_version
@@ -12,6 +15,8 @@ Examples:
   plica train digits --out runs/demo
   plica train table.csv --input gaussian --out runs/table
   plica show runs/demo/model.plica --stage program
+  plica train table.csv --columns auto --out runs/table
+  plica complete runs/table/model.plica holes.csv -o filled.csv
 """
 
 
@@ -25,5 +30,5 @@ def main() -> None:
     """
 
 
-main.add_command(train)
-main.add_command(show)
+for command in (train, show, score, marginal, complete, sample):
+    main.add_command(command)

@@ -1,4 +1,4 @@
-"""The four files of a training run, written all or none."""
+"""The files of a training run, written all or none."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from plica.cli.inpainting import Inpainted
+from plica.cli.page import Compiled, make_page
 from plica.draw.circuit import draw_circuit
 from plica.draw.images import sample_grid
+from plica.draw.inpainting import inpainting_grid
 from plica.files.datasets import Dataset
 from plica.files.model import save_model
 from plica.files.paths import filling
@@ -15,7 +18,19 @@ from plica.symbolic.circuit import Circuit
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-MODEL, SAMPLES, CIRCUIT, REPORT = NAMES = ("model.plica", "samples.png", "circuit.svg", "report.json")
+MODEL, SAMPLES, CIRCUIT, REPORT, PAGE = NAMES = (
+    "model.plica",
+    "samples.png",
+    "circuit.svg",
+    "report.json",
+    "report.html",
+)
+INPAINTING = "inpainting.png"  # of images
+
+
+def names_of(data: Dataset) -> tuple[str, ...]:
+    """The files that a run on a data set writes."""
+    return NAMES if data.shape is None else (*NAMES, INPAINTING)
 
 
 def write_outputs(
@@ -26,6 +41,8 @@ def write_outputs(
     options: dict[str, Any],
     samples: Array,
     report: dict[str, Any],
+    inpainted: Inpainted | None,
+    compiled: Compiled,
 ) -> None:
     """Write model, samples, drawing and report to a temporary folder and move them to `out` together."""
     with filling(out) as folder:
@@ -33,5 +50,10 @@ def write_outputs(
         sample_grid(samples, data.test, folder / SAMPLES, image_shape=data.shape)
         title = f"{data.name}: {report['model']['region_graph']}"
         draw_circuit(circuit, folder / CIRCUIT, image_shape=data.shape, title=title)
+        if inpainted is not None and data.shape is not None:
+            inpainting_grid(
+                inpainted.columns, inpainted.real, inpainted.hidden, folder / INPAINTING, image_shape=data.shape
+            )
+        (folder / PAGE).write_text(make_page(folder, report, data, compiled), "utf-8", "backslashreplace")
         text = json.dumps(report, indent=2, allow_nan=False)
         (folder / REPORT).write_text(text + "\n", encoding="utf-8")

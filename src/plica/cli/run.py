@@ -7,8 +7,10 @@ import click
 import numpy as np
 
 from plica.cli.build import build_circuit, compile_circuit, find_device
+from plica.cli.inpainting import inpaint
 from plica.cli.memory import check_fits
-from plica.cli.outputs import NAMES, write_outputs
+from plica.cli.outputs import names_of, write_outputs
+from plica.cli.page import describe_compiled
 from plica.cli.progress import Progress
 from plica.cli.report import Figures, count_parameters, make_report
 from plica.cli.settings import Settings
@@ -46,9 +48,21 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
     report = make_report(settings, data, circuit, graph, result, figures)
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
     saved = options | {"image_shape": data.shape, "num_values": data.num_values, "data": data.name}
-    write_outputs(settings.out, data, circuit, tensors, saved, _sample(model, settings.seed), report)
+    if data.encoding is not None:
+        saved["encoding"] = data.encoding.as_json()
+    write_outputs(
+        settings.out,
+        data,
+        circuit,
+        tensors,
+        saved,
+        _sample(model, settings.seed),
+        report,
+        inpaint(model, data, settings.seed),
+        describe_compiled(model, data),
+    )
     click.echo(_summary(result, figures, settings.epochs, data.num_variables))
-    click.echo(f"wrote {', '.join(NAMES)} to {settings.out}")
+    click.echo(f"wrote {', '.join(names_of(data))} to {settings.out}")
     return result.interrupted
 
 

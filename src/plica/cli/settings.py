@@ -38,6 +38,8 @@ class Settings:
         seed: Of the first weights, the shuffling, the samples and a random split.
         device: Where to train.
         dtype: Of the weights.
+        columns: `auto`, or the path of a file that says what columns are; None where all are of one kind.
+        missing: Words that mean that a cell is missing.
     """
 
     data: str
@@ -55,6 +57,8 @@ class Settings:
     seed: int
     device: str
     dtype: str
+    columns: str | None
+    missing: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values."""

@@ -1,17 +1,19 @@
 """`plica train`: fits a circuit to data by maximum likelihood and writes the model, pictures and a report."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import click
 
 from plica.cli.build import REGION_GRAPHS
 from plica.cli.errors import one_line_errors
-from plica.cli.outputs import NAMES
+from plica.cli.outputs import INPAINTING, NAMES
 from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
 from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
-from plica.files.datasets import Dataset, digits, from_path
+from plica.files.datasets import Dataset, digits, from_path, from_typed
+from plica.files.infer import read_columns
 from plica.files.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.templates.region_graph.build import FAMILIES
@@ -59,19 +61,32 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option(
     "--num-values", type=click.IntRange(2), help="Values of each variable. Default: one more than the largest."
 )
+@click.option(
+    "--columns",
+    metavar="auto|FILE",
+    help="Typed columns of a table: as its cells suggest, or as a JSON file says by name, as in "
+    '{"age": "real", "visits": {"kind": "count", "input": "poisson"}}; kinds: auto, categorical, count, real, ignored.',
+)
+@click.option(
+    "--missing", multiple=True, metavar="WORD", help="Text that means that a cell is missing, as an empty cell does."
+)
 @click.option("--quiet", is_flag=True, help="Show no progress bar.")
 @one_line_errors
 def train(quiet: bool, **options: Any) -> None:
-    """Train a circuit on DATA: the word digits, or the path of a .npy, .npz or .csv file.
+    """Train a circuit on DATA: the word digits, or the path of a .npy, .npz, .csv or .parquet file.
 
     A file holds rows (N, D) or images (N, H, W) or (N, C, H, W). A random 72 / 14 / 14 percent of the rows are for
     training, validation and test, unless a .npz has arrays named train, valid and test.
 
+    With --columns, a table may hold text and empty cells: its first line has the names of the columns, the model keeps
+    what they mean, and trains on the cells that are there.
+
     The model that is best on the validation rows is kept. OUT gets model.plica (structure and weights), samples.png,
-    circuit.svg and report.json. Ctrl-C ends training early and still writes them.
+    circuit.svg, report.json, for images inpainting.png, and report.html, which shows all of them. Ctrl-C ends training
+    early and still writes them.
     """
     settings = Settings(**options)
-    check_can_create(settings.out, NAMES)
+    check_can_create(settings.out, (*NAMES, INPAINTING))
     data = load_data(settings)
     # Threads that wait asleep: with other work on the cores, spinning ones made training ten times slower and more.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
@@ -86,6 +101,10 @@ def load_data(settings: Settings) -> Dataset:
     """The data set that the settings name."""
     distribution = DISTRIBUTIONS[settings.input]
     domain = distribution.domain() if distribution.settings is None else None  # else as many values as the data has
+    if settings.columns is not None:
+        return _typed_data(settings)
+    if settings.missing:
+        raise InputError("--missing is for tables of typed columns; add --columns auto")
     if settings.data != "digits":
         return from_path(
             settings.data,
@@ -99,3 +118,15 @@ def load_data(settings: Settings) -> Dataset:
         if getattr(settings, name) is not None:
             raise InputError(f"digits: --{name.replace('_', '-')} is known for this data set; leave it out")
     return digits(domain)
+
+
+def _typed_data(settings: Settings) -> Dataset:
+    """A table of typed columns."""
+    assert settings.columns is not None, "asked for where columns are typed"
+    for name in ("image_shape", "num_values"):
+        if getattr(settings, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} is for rows of one kind, and --columns for typed ones")
+    said = {} if settings.columns == "auto" else read_columns(Path(settings.columns))
+    if settings.data == "digits":
+        raise InputError("digits: rows of one kind; leave --columns out")
+    return from_typed(Path(settings.data), said=said, words=settings.missing, seed=settings.seed, key=settings.key)

@@ -46,7 +46,7 @@ def sample_grid(
         image_shape: (channels, height, width); None shows each row as one line of a heat map.
     """
     panels = [_panel(rows, image_shape) for rows in (samples, real)]
-    low, high = float(real.min()), float(real.max())
+    low, high = float(np.nanmin(real)), float(np.nanmax(real))
     tall = max(panel.shape[0] / panel.shape[1] for panel in panels) if image_shape else 1.0
     tall = min(tall, 3.0)
     width, height = 2 * _PANEL + 3 * _MARGIN, _PANEL * tall + _HEADER + _MARGIN

@@ -141,6 +141,9 @@ def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: 
 def digamma(x: Any, /) -> Any:
     """The derivative of `lgamma`."""
 
+def directed_matmul(direction: Any, size: Any, weight: Any, logs: Any = None, form: Any = 'log') -> Any:
+    """The directions and sizes of `(direction * exp(size)) @ weight.T`: of sums that underflow nowhere."""
+
 def divide(x1: Any, x2: Any, /) -> Any:
     """`divide` of each element: float, complex; operands are promoted and broadcast."""
 

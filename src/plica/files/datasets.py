@@ -11,12 +11,16 @@
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from plica.errors import FileFormatError, InputError, UnsupportedError
+from plica.files.encoding import Encoding
+from plica.files.infer import ColumnRecord, infer_columns
+from plica.files.rows import Batch, open_rows
 from plica.files.tables import (
     Array,
     Table,
@@ -33,6 +37,7 @@ from plica.symbolic.domains import Domain, outside
 ImageShape = tuple[int, int, int]
 
 _SPLITS = ("train", "valid", "test")
+_ROWS_AT_ONCE = 4096
 _HELD_OUT = 0.14  # of the rows of a file without splits, once for validation and once for test
 _MOST_INFERRED_VALUES = 4096  # beyond it, integers are likely counts or identifiers and must be confirmed
 
@@ -46,6 +51,7 @@ class Dataset:
         train: (N, D), as are `valid` and `test`; integers or floats.
         shape: (channels, height, width) if the rows are images, else None.
         num_values: Values lie in 0 .. num_values - 1; None where they are not counted.
+        encoding: What the columns of a table of typed columns mean; its rows have NaN where a cell is missing.
     """
 
     name: str
@@ -54,6 +60,7 @@ class Dataset:
     test: Array
     shape: ImageShape | None
     num_values: int | None
+    encoding: Encoding | None = None
 
     @property
     def num_variables(self) -> int:
@@ -121,6 +128,37 @@ def from_path(
     train, valid, test = flat if given else _split(flat[0], tables[0].source, seed)
     name = path.stem.encode("utf-8", "backslashreplace").decode("utf-8")  # a name of a file may hold any bytes
     return Dataset(name, train, valid, test, shape, num_values)
+
+
+def from_typed(
+    path: Path, *, said: Mapping[str, ColumnRecord], words: Sequence[str] = (), seed: int = 0, key: str | None = None
+) -> Dataset:
+    """A table whose cells are text, whole numbers or reals, or missing, its rows split at random 72 / 14 / 14.
+
+    Args:
+        path: `.csv` with names in its first line, `.parquet`, or an array.
+        said: What is known of some columns, by name; the others are what their cells suggest.
+        words: Text that means that a cell is missing, beside none at all.
+        seed: Of the random split.
+        key: Which array of a `.npz` to read.
+
+    Raises:
+        FileFormatError: The file cannot be read.
+        InputError: A cell does not fit its column, or there are too few rows.
+    """
+    with open_rows(path, key=key, named=True) as rows:
+        batches = list(rows.batches(_ROWS_AT_ONCE))
+        names = rows.names or tuple(map(str, range(rows.width)))
+        if not batches:
+            raise FileFormatError(f"{path}: the file holds no rows")
+        cells = np.concatenate([one.cells for one in batches])
+        whole = Batch(cells, [place for one in batches for place in one.places])
+        encoding = Encoding(infer_columns(names, cells, said=said, words=words, source=str(path)), tuple(words))
+        if not encoding.modelled:
+            raise InputError(f"{path}: every column is ignored, so there is nothing to model")
+        values = encoding.reader(rows)(whole)
+    train, valid, test = _split(values, str(path), seed)
+    return Dataset(path.stem, train, valid, test, None, None, encoding)
 
 
 def _read_splits(path: Path) -> tuple[Table, ...]:

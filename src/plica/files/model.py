@@ -24,12 +24,14 @@ from safetensors.numpy import save_file
 
 from plica.errors import FileFormatError, PlicaError, UnsupportedError
 from plica.files.budget import Budget, default_limit
+from plica.files.encoding import Encoding, KeptEncoding
 from plica.files.paths import check_is_file, replacing
 from plica.files.schema import cannot_rebuild, check
 from plica.files.structure import CLASSES, Array, CircuitRecord, class_table, decode_circuit, encode_circuit
 from plica.files.versions import VERSION, upgraded
 from plica.ir.dtypes import DType
 from plica.lower.checks import check_semiring
+from plica.lower.data import column_domains
 from plica.lower.fold.groups import single_groups
 from plica.lower.leaves import leaf_keys
 from plica.lower.queries.score import lower_score
@@ -70,6 +72,7 @@ class KnownOptions(TypedDict, total=False):
     image_shape: list[int] | None
     num_values: int | None
     data: str
+    encoding: KeptEncoding | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,6 +251,8 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
     """Raise unless the options that are known here fit the circuit."""
     known = {name: value for name, value in options.items() if name in KnownOptions.__annotations__}
     check(known, KnownOptions, "options")
+    if known.get("encoding"):
+        _check_encoding(Encoding.of_json(known["encoding"]), circuit)
     if "semiring" in known:
         try:
             semiring = Semiring.from_name(known["semiring"])
@@ -262,6 +267,22 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
             raise FileFormatError(f"options.semiring: {str(error).splitlines()[0]}") from error
 
 
+def _check_encoding(encoding: Encoding, circuit: Circuit) -> None:
+    """Raise unless there is a variable of the circuit for each column that is not ignored, with as many states."""
+    domains = column_domains(circuit)
+    if len(encoding.modelled) != len(domains):
+        raise FileFormatError(
+            f"options.encoding: {len(encoding.modelled)} columns do not fit a circuit of {len(domains)} variables"
+        )
+    for column, domain in zip(encoding.modelled, domains, strict=True):
+        states = domain.num_states
+        if column.kind == "categorical" and states is not None and len(column.categories) != states:
+            raise FileFormatError(
+                f"options.encoding: column {column.name!r} has {len(column.categories)} categories, and its variable "
+                f"takes {domain.name}"
+            )
+
+
 def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) -> None:
     """Raise unless there is one tensor for each leaf, of its shape and kind of number."""
     try:
@@ -272,6 +293,9 @@ def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) 
     problems = [f"{name}: not expected" for name in tensors if name not in leaves]
     for name, leaf in leaves.items():
         expected = f"{name}: expected {leaf.dtype.name.lower()} {leaf.shape}"
+        if leaf.initializer is None:  # it has no value of its own
+            problems += [f"{name}: not expected"] if name in tensors else []
+            continue
         if name not in tensors:
             problems.append(f"{expected}, found none")
             continue

@@ -123,6 +123,21 @@ def first_index(mask: Array) -> tuple[int, ...] | None:
     return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
 
 
+def map_npy(path: Path) -> Array:
+    """The array of a `.npy` file, mapped: parts of it are read where they are asked for.
+
+    Raises:
+        FileFormatError: The file is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            _check_declared_size(file, path.stat().st_size)
+        values: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return values
+    except _UNREADABLE as error:
+        raise FileFormatError(f"{path}: not a readable .npy file ({one_line(error)})") from error
+
+
 def _read_npy(path: Path, _key: str | None) -> Table:
     try:
         with path.open("rb") as file:
@@ -130,7 +145,7 @@ def _read_npy(path: Path, _key: str | None) -> Table:
             file.seek(0)
             values = np.load(file, allow_pickle=False)
     except _UNREADABLE as error:
-        raise FileFormatError(f"{path}: not a readable .npy file ({_one_line(error)})") from error
+        raise FileFormatError(f"{path}: not a readable .npy file ({one_line(error)})") from error
     return Table(values, str(path))
 
 
@@ -149,13 +164,14 @@ def open_npz(path: Path) -> Any:
     try:
         archive = np.load(path, allow_pickle=False)
     except _UNREADABLE as error:
-        raise FileFormatError(f"{path}: not a readable .npz file ({_one_line(error)})") from error
+        raise FileFormatError(f"{path}: not a readable .npz file ({one_line(error)})") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise FileFormatError(f"{path}: ends in .npz but holds a single .npy array; rename it to .npy")
     return archive
 
 
-def _read_npz(path: Path, key: str | None) -> Table:
+def read_array(path: Path, key: str | None) -> Table:
+    """One array of a `.npz` file: the only one, or that of a key, else `images`, else `train`."""
     with open_npz(path) as archive:
         chosen = _choose_key(path, tuple(archive.files), key)
         values = read_member(path, archive, chosen)
@@ -175,7 +191,7 @@ def read_member(path: Path, archive: Any, name: str) -> Array:
                 _check_declared_size(file, archive.zip.getinfo(member).file_size)
         values = archive[name]
     except _UNREADABLE as error:
-        raise FileFormatError(f"{path}: array {name!r} cannot be read ({_one_line(error)})") from error
+        raise FileFormatError(f"{path}: array {name!r} cannot be read ({one_line(error)})") from error
     if not isinstance(values, np.ndarray):
         raise FileFormatError(f"{path}: {name!r} is no array; write the file with numpy.savez")
     return values
@@ -201,10 +217,10 @@ def _read_csv(path: Path, _key: str | None) -> Table:
     try:  # at line ends alone: other marks that Python splits at may stand in names
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path}: not UTF-8 text ({_one_line(error)}); save it as UTF-8") from error
+        raise FileFormatError(f"{path}: not UTF-8 text ({one_line(error)}); save it as UTF-8") from error
     while lines and not lines[-1].strip():
         lines.pop()
-    first = 1 if lines and _is_header(_cells(path, lines[0], 1)) else 0
+    first = 1 if lines and is_header(_cells(path, lines[0], 1)) else 0
     if len(lines) == first:
         raise FileFormatError(f"{path}: the file holds no rows of numbers")
     rows = lines[first:]
@@ -214,7 +230,7 @@ def _read_csv(path: Path, _key: str | None) -> Table:
         values = np.loadtxt(rows, delimiter=",", ndmin=2, dtype=np.float64, comments=None, quotechar='"')
     except ValueError as error:
         _find_bad_cell(path, rows, first + 1)
-        raise FileFormatError(f"{path}: not a table of numbers ({_one_line(error)})") from error
+        raise FileFormatError(f"{path}: not a table of numbers ({one_line(error)})") from error
     return Table(values, str(path), first + 1)
 
 
@@ -223,10 +239,10 @@ def _cells(path: Path, line: str, number: int) -> list[str]:
     try:
         return next(csv.reader([line]), [])
     except csv.Error as error:
-        raise FileFormatError(f"{path}, line {number}: no row of cells ({_one_line(error)})") from error
+        raise FileFormatError(f"{path}, line {number}: no row of cells ({one_line(error)})") from error
 
 
-def _is_header(cells: list[str]) -> bool:
+def is_header(cells: list[str]) -> bool:
     """Whether no cell of the line is a number; a line with some numbers is a row with something wrong in it."""
     return not any(_is_number(cell) or not cell.strip() for cell in cells)
 
@@ -261,7 +277,8 @@ def _find_bad_cell(path: Path, rows: list[str], first_line: int) -> None:
             )
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """What an error of a library says, on one line."""
     return " ".join(str(error).split())
 
 
@@ -277,4 +294,4 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
-_READERS = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv}
+_READERS = {".npy": _read_npy, ".npz": read_array, ".csv": _read_csv}

@@ -43,7 +43,7 @@ def sample(circuit: Any, n: int = 1, given: Any = None, seed: int | None = None)
         InputError: `n` is negative, a row does not fit the circuit, or what is given has probability zero.
         UnsupportedError: A layer does not say how it is sampled.
     """
-    return _room("sample", circuit).sample(circuit, n, given, seed)
+    return room("sample", circuit).sample(circuit, n, given, seed)
 
 
 def mpe(circuit: Any, x: Any) -> tuple[Any, Any]:
@@ -69,11 +69,11 @@ def mpe(circuit: Any, x: Any) -> tuple[Any, Any]:
         InputError: A row does not fit the circuit.
         UnsupportedError: A layer does not say where it is largest.
     """
-    found: tuple[Any, Any] = _room("mpe", circuit).mpe(circuit, x)
+    found: tuple[Any, Any] = room("mpe", circuit).mpe(circuit, x)
     return found
 
 
-def _room(query: str, circuit: Any) -> Any:
+def room(query: str, circuit: Any) -> Any:
     """The module of queries of a circuit's backend."""
     backend = getattr(circuit, "backend", None)
     if backend not in _BACKENDS:

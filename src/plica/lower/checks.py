@@ -12,18 +12,20 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.settings import Rows
+from plica.lower.given import Given
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.optimize.ranges import never_negative
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import LAYER_ROWS, Layer, held_layers
+from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, FusedLayer, Layer, SumLayer, held_layers
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, dereferenced
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import SEMIRINGS, Semiring
 from plica.tracing import namespace as xp
 
 _LINEAR_PARAMETERS = ("weight", "probs")  # of Plica's own layers
+_OF_COMPLEX_NUMBERS = (CategoricalLayer, SumLayer, FusedLayer)  # Plica's own layers whose parameters may be complex
 
 
 def check_semiring(circuit: Circuit, semiring: Semiring, rows: Rows | None = None) -> None:
@@ -37,22 +39,32 @@ def check_semiring(circuit: Circuit, semiring: Semiring, rows: Rows | None = Non
     Raises:
         UnsupportedError: A weight is a constant with a negative entry, or a parameter is complex.
     """
-    if semiring.negative:
-        return
     for layer in circuit.live.layers:
-        for name, one in layer.all_evaluated_params.items():
-            if one.dtype == DataType.COMPLEX:
-                raise UnsupportedError(
-                    f"{circuit.layer_name(layer)}: its {name} is made of complex numbers, which {semiring.name} does "
-                    "not carry; compile with semiring='sum-product', or give real numbers."
-                )
         for start, held in held_layers(layer):
             known = type(held) in LAYER_ROWS and type(held) not in (rows or {})
-            names = _LINEAR_PARAMETERS if known else ()  # others are looked at when they are called
+            for name, one in held.evaluated_params.items():
+                if one.dtype == DataType.COMPLEX:
+                    _check_complex(circuit.layer_name(layer), start + name, semiring, held if known else None)
+            names = _LINEAR_PARAMETERS if known and not semiring.negative else ()  # others are looked at when called
             for name in names:
                 parameter = held.evaluated_params.get(name)
                 if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():
                     raise UnsupportedError(_message(circuit, layer, start + name, semiring, float(value.min())))
+
+
+def _check_complex(layer: str, name: str, semiring: Semiring, known: Layer | None) -> None:
+    """Refuse a complex parameter that the semiring, or the layer if it is one of Plica's own, does not compute with."""
+    if not semiring.carries_complex:
+        carriers = " or ".join(repr(one.name) for one in SEMIRINGS.values() if one.carries_complex)
+        raise UnsupportedError(
+            f"{layer}: its {name} is made of complex numbers, which {semiring.name} does not carry; compile with "
+            f"semiring={carriers}, or give real numbers."
+        )
+    if known is not None and not isinstance(known, _OF_COMPLEX_NUMBERS):
+        raise UnsupportedError(
+            f"{layer}: its {name} is made of complex numbers, and a {type(known).__name__} is one of real numbers "
+            "alone; give real ones, or complex weights to the sums above it."
+        )
 
 
 def is_never_negative(group: FoldedLayer, name: str) -> bool:
@@ -67,13 +79,15 @@ def lower_least(
     dtype: DType,
     weights: Sequence[tuple[FoldedLayer, str]],
     owners: Owners,
+    given: Given | None = None,
 ) -> tuple[Program, tuple[Leaf | Constant, ...]]:
     """The Program of the least number of each layer's weight, `(layers,)`, in the order of groups and folds."""
-    scope = LoweringScope(folded, semiring, dtype, owners)
+    scope = LoweringScope(folded, semiring, dtype, owners, given or {})
     with scope.trace.active():
         least = []
         for group, name in weights:
-            numbers = scope.parameters(group)[name]
+            numbers, rows = scope.parameters(group)[name], scope.by_row(group)
+            numbers = numbers if rows is None else rows.apart(numbers, group.num_folds)
             least.append(xp.min(xp.reshape(numbers, (group.num_folds, prod(numbers.shape[1:]))), axis=1))
         result = xp.concat(least)
     return scope.build([result]), tuple(scope.captured)
@@ -98,6 +112,6 @@ def _known(parameter: Parameter) -> NDArray[Any] | None:
 def _message(circuit: Circuit, layer: Layer, name: str, semiring: Semiring, value: float) -> str:
     return (
         f"{circuit.layer_name(layer)}: its {name} has the entry {value:g}, and {semiring.name} carries "
-        "logarithms, which negative numbers do not have; compile with semiring='sum-product', or give weights that are "
-        "not negative."
+        "logarithms, which negative numbers do not have; compile with semiring='sum-product' or 'signed-lse-sum', or "
+        "give weights that are not negative."
     )

@@ -141,17 +141,23 @@ class InputData:
         return found
 
     def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
-        """The value of a group of input layers, with what is missing summed out: `(F, B, K)`."""
+        """The value of a group of input layers, with what is missing summed out: `(F, B, K)`.
+
+        Where the group has a `by_row` it is `(F*B, 1, K)`.
+        """
         layer, semiring = group.representative, self._scope.semiring
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        by_row = self._scope.by_row(group)
         if not layer.num_variables:
             alike = row.reduced(xp, semiring, layer, params)  # for all rows
-            rows = self._safe.dims[1]
+            rows = self._safe.dims[1] if by_row is None else 1
             return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])), alike)
         x = self._columns(group, layer)
+        x = x if by_row is None else by_row.value(x, group.num_folds)
         if self.missing is None:
             return row.body(xp, semiring, layer, params, x)
         missing = self._gather(self.missing, group)
+        missing = missing if by_row is None else by_row.value(missing, group.num_folds)
         if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
             return row.partial(xp, semiring, layer, params, x, missing)
         reduced = row.reduced(xp, semiring, layer, params)
@@ -167,16 +173,7 @@ class InputData:
         return self._gather(self._cast[dtype], group)
 
     def _gather(self, source: Tracer, group: FoldedLayer) -> Tracer:
-        folds = group.scope_idx
-        flat = [variable for variables in folds for variable in variables]
-        if flat == list(range(flat[0], flat[0] + len(flat))):
-            picked = source[flat[0] : flat[0] + len(flat)]
-        else:
-            picked = xp.take(source, self._scope.constant(np.asarray(flat, dtype=np.int64)), axis=0, nonnegative=True)
-        if len(folds[0]) == 1:
-            return xp.expand_dims(picked, axis=-1)
-        shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.dims[1]))
-        return xp.permute_dims(shaped, (0, 2, 1))
+        return columns_of(self._scope, source, group)
 
     def poison(self, result: Tracer) -> Tracer:
         """`result (B, outputs, units)` with rows of NaN where the data cannot be read."""
@@ -184,3 +181,17 @@ class InputData:
         if bad is None:
             return result
         return xp.where(xp.reshape(bad, (bad.dims[0], 1, 1)), float("nan"), result)
+
+
+def columns_of(scope: LoweringScope, source: Tracer, group: FoldedLayer) -> Tracer:
+    """What `source (D, B)` has for the variables of a group of input layers, `(F, B, num_variables)`."""
+    folds = group.scope_idx
+    flat = [variable for variables in folds for variable in variables]
+    if flat == list(range(flat[0], flat[0] + len(flat))):
+        picked = source[flat[0] : flat[0] + len(flat)]
+    else:
+        picked = xp.take(source, scope.constant(np.asarray(flat, dtype=np.int64)), axis=0, nonnegative=True)
+    if len(folds[0]) == 1:
+        return xp.expand_dims(picked, axis=-1)
+    shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.dims[1]))
+    return xp.permute_dims(shaped, (0, 2, 1))

@@ -6,13 +6,14 @@ node once however many layers share it.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import exp, inf, log, nan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import ShapeError, TraceError
+from plica.errors import InputError, ShapeError, TraceError
 from plica.graph.fold import FoldIndex, FoldIndexInfo
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
@@ -21,6 +22,7 @@ from plica.ir.types import array_type
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
+from plica.lower.given import Given, RowAxis, folded_by_row, parameters_by_row
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
 from plica.lower.logs import (
     as_it_is,
@@ -59,6 +61,8 @@ class LoweringScope:
         semiring: How its numbers are carried.
         dtype: The dtype of real parameters.
         owners: The leaves that exist already.
+        given: The leaves that calls give values to: the first arguments of the Program, in this order. Groups of
+            layers are split where the parameters of some alone are given for each row of data (see `by_row`).
 
     Attributes:
         weights: The parameters, by group and name, that layers took as weights which may not be negative.
@@ -69,6 +73,7 @@ class LoweringScope:
     semiring: Semiring
     dtype: DType
     owners: Owners = field(default_factory=dict)
+    given: Given = field(default_factory=dict)
     builder: Builder = field(default_factory=lambda: Builder(OPS))
     captured: list[Leaf | Constant] = field(default_factory=list)
     weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
@@ -80,14 +85,25 @@ class LoweringScope:
     _constants: dict[str, Tracer] = field(default_factory=dict)
     _derived: dict[Form, dict[Any, Parameter]] = field(default_factory=dict)
     _joint: Joint = field(init=False)
+    _rows: RowAxis = field(default_factory=lambda: RowAxis(1))
+    _arguments: dict[TensorParameter, Tracer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
         # Before anything else has a name, so that a leaf is called alike in every Program of the circuit.
         self._names = {key: self.builder.reserve(_as_name(key)) for key in self._keys.values()}
+        for leaf, by_row in self.given.items():
+            shape: tuple[int | str, ...] = ("b", *leaf.shape) if by_row else leaf.shape
+            name = f"given_{self._names[self._keys[leaf]]}"
+            self._arguments[leaf] = self.argument(name, shape, wide_dtype(leaf.dtype, self.dtype))
+        if any(self.given.values()):
+            self.folded = folded_by_row(self.folded, self.given)
+            self._rows = RowAxis(self.builder.size("b"))
         self._joint = joint_groups(self.folded.groups, self.owners) if self.folded.folds else {}
-        self._values = ParameterValues(self.dtype, self._leaf, self.owners, self.constant)
+        self._values = ParameterValues(
+            self.dtype, self._leaf, self.owners, self.constant, self._rows, self.given, self._arguments.__getitem__
+        )
 
     def argument(self, name: str, shape: tuple[int | str, ...], dtype: DType) -> Tracer:
         """A new input of the Program."""
@@ -136,15 +152,35 @@ class LoweringScope:
         context = replace(rewriting.context, semiring=self.semiring, dtype=self.dtype)
         return replace(rewriting, context=context)
 
+    def by_row(self, group: FoldedLayer) -> RowAxis | None:
+        """How folds and rows of data are one axis for a group whose parameters differ from row to row; else None.
+
+        The row of its layer is then given parameters `(F*B, *shape)` and whatever else it takes by
+        `RowAxis.value`, `(F*B, 1, ...)`; what it returns is `(F, B, ...)` by `RowAxis.value_apart`.
+        """
+        return self._rows if any(self.given.values()) and parameters_by_row(group.members, self.given) else None
+
     def parameters(self, group: FoldedLayer) -> Params:
-        """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it."""
+        """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it.
+
+        Where the group has a `by_row` they are `(F*B, *shape)`.
+        """
         padding = self._padding(group.representative)
+        rows = self.by_row(group)
+
+        def laid_out(name: str, value: Tracer) -> Tracer:
+            if rows is None:
+                return value
+            return rows.parameter(value, group.num_folds, len(group.representative.all_evaluated_params[name].shape))
 
         def array(name: str) -> Tracer | tuple[Tracer, ...]:
             parameters, others = self._named(group, name, with_right_logs), self._others(group, name, with_right_logs)
             if len(parameters[0].outputs) > 1:
-                return self._values.evaluate_outputs(parameters)
-            return self._padded(parameters, padding.get(name), others)
+                values = zip(self._values.evaluate_outputs(parameters), parameters[0].shapes, strict=True)
+                return tuple(
+                    one if rows is None else rows.parameter(one, group.num_folds, len(shape)) for one, shape in values
+                )
+            return laid_out(name, self._padded(parameters, padding.get(name), others))
 
         def weight(name: str, logs: bool, checked: bool) -> Weight:
             if checked and not self.semiring.negative:
@@ -152,8 +188,9 @@ class LoweringScope:
             form = with_right_logs_within
             parameters, others = self._named(group, name, form), self._others(group, name, form)
             if not logs and not checked and all(map(is_ordinary, parameters)):
-                return Weight(lambda: self._padded(parameters, padding.get(name), others))
-            return self._weight(parameters, padding.get(name), logs, others)
+                return Weight(lambda: laid_out(name, self._padded(parameters, padding.get(name), others)))
+            found = self._weight(parameters, padding.get(name), logs, others)
+            return found if rows is None else found.each(partial(laid_out, name))
 
         params = Params(tuple(group.representative.all_evaluated_params), array, weight)
         return with_sub_layers(params, group.representative, self.folded.row)
@@ -195,6 +232,7 @@ class LoweringScope:
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
         magnitudes = [magnitude(one.output, one.node_inputs) for one in linear]
         most, lost = max(one.most for one in magnitudes), max(1.0, *(one.lacking for one in magnitudes))
+        least = min(-inf if one.numbers.range is None else one.numbers.range[0] for one in magnitudes)
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
@@ -213,8 +251,8 @@ class LoweringScope:
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
         if not better:
-            return Weight(in_linear, most=most, lost=lost, row_sum=row_sum)
-        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, lost, row_sum)
+            return Weight(in_linear, most=most, least=least, lost=lost, row_sum=row_sum)
+        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, least, lost, row_sum)
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
@@ -258,8 +296,13 @@ class LoweringScope:
         return read_folds(arrays, [places[place] for place in range(len(parameters))], self.constant)
 
     def _leaf(self, leaf: Leaf) -> Tracer:
-        self.captured.append(leaf)
         key = next(self._keys[member] for member in leaf.members if member in self._keys)
+        if leaf.members[0].initializer is None:
+            raise InputError(
+                f"the leaf {key!r} has no value of its own, so that each call of a circuit gives it: "
+                f"circuit(x, parameters={{{key!r}: tensor}}); what is computed without calls has none."
+            )
+        self.captured.append(leaf)
         return Tracer(
             self.builder.const(self._names[key], array_type(leaf.shape, wide_dtype(leaf.kind, self.dtype))), self.trace
         )
@@ -268,7 +311,7 @@ class LoweringScope:
         """Capture the tensors of layers that no output depends on: state dicts have them, though nothing reads them."""
         held = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members}
         for tensor in self._keys:
-            if tensor not in held:
+            if tensor not in held and tensor.initializer is not None:
                 leaf = self.owners.get(tensor) or Leaf((tensor,))
                 held.update(leaf.members)
                 self._leaf(leaf)

@@ -4,7 +4,7 @@ Nodes fold with alike nodes of the same graph and of the graphs of other layers;
 that an earlier group has brought in, is evaluated once and read again through a view or a gather (a pointer).
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from plica.graph.fold import FoldIndex, FoldIndexInfo, InFoldIdx, order_folds, o
 from plica.graph.order import topological_order
 from plica.ir.dtypes import DType
 from plica.lower.fold.read import read_folds
+from plica.lower.given import Given, RowAxis
 from plica.lower.leaves import Leaf, Owners
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
@@ -39,6 +40,9 @@ class ParameterValues:
         leaf: Captures a folded tensor of one shape, kind and learnability: `(F, *shape)`.
         owners: The leaves that exist already; tensors that they hold are read from them.
         constant: Captures an array.
+        rows: The axis of rows of data.
+        given: The leaves that calls give values to.
+        argument: The value of such a leaf, `(*shape,)`, or `(B, *shape)` where each row of data has its own.
     """
 
     def __init__(
@@ -47,11 +51,18 @@ class ParameterValues:
         leaf: Callable[[Leaf], Tracer],
         owners: Owners,
         constant: Callable[[NDArray[Any], str], Tracer],
+        rows: RowAxis = RowAxis(1),  # noqa: B008 (frozen)
+        given: Given | None = None,
+        argument: Callable[[TensorParameter], Tracer] | None = None,
     ) -> None:
         self._dtype = dtype
         self._leaf = leaf
         self._owners = owners
         self._constant = constant
+        self._given: Given = given or {}
+        self._argument = argument
+        self._rows = rows
+        self._by_row: dict[Node, None] = {}  # the nodes of which each row of data has its own value
         self._arrays: list[Tracer] = []
         self._members: list[tuple[Node, ...]] = []  # of each array
         self._reads: list[InFoldIdx] = []
@@ -59,6 +70,8 @@ class ParameterValues:
 
     def evaluate(self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple) -> Tracer:
         """The values of parameters of one output and one shape, `(len(parameters), *shape)`.
+
+        Where one depends on leaves of which each row of data has its own they are `(len(parameters), B, *shape)`.
 
         Args:
             parameters: The parameters.
@@ -103,9 +116,11 @@ class ParameterValues:
 
         nodes = topological_order(outputs, inputs)
         for node in nodes:
-            if node in self._owners and node not in self._place:
+            if self._given.get(node, False) or any(child in self._by_row for child in inputs(node)):
+                self._by_row[node] = None
+            if node in self._owners and node not in self._place and node not in self._given:
                 owner = self._owners[node]
-                self._append(owner.members, self._leaf(owner))
+                self._append(owner.members, self._leaf(owner), but=self._given)
         groups = order_folds(schedule(nodes, inputs, self._settings), outputs, inputs)
         for group in groups:
             if group[0] not in self._place:
@@ -114,16 +129,24 @@ class ParameterValues:
 
     def _settings(self, node: Node) -> Hashable:
         """What alike nodes have in common."""
-        return "known" if node in self._place else own_settings(node)
+        if node in self._place:
+            return "known"
+        return (own_settings(node), node in self._given, node in self._by_row) if self._given else own_settings(node)
 
     def _value(self, group: Sequence[Node], reads: InFoldIdx) -> Tracer:
         first = group[0]
         if isinstance(first, ParameterOp):
             _check_shapes(group)
-            arity = len(first.in_shapes)
-            operands = [self._read([fold[place] for fold in reads]) for place in range(arity)]
+            operands = [self._read([fold[place] for fold in reads]) for place in range(len(first.in_shapes))]
+            if first in self._by_row:
+                shapes = zip(operands, first.in_shapes, strict=True)
+                operands = [self._rows.parameter(one, len(group), len(shape)) for one, shape in shapes]
             result: Tracer = first.evaluate(xp, *operands)
-            return xp.astype(result, real_width(result.dtype, self._dtype))
+            result = xp.astype(result, real_width(result.dtype, self._dtype))
+            return self._rows.apart(result, len(group)) if first in self._by_row else result
+        if first in self._given:
+            assert self._argument is not None, "what is given has values"
+            return xp.stack([self._argument(node) for node in group])
         return self._leaf(Leaf(tuple(group))) if isinstance(first, TensorParameter) else self._constants(group)
 
     def _constants(self, group: Sequence[ConstantParameter]) -> Tracer:
@@ -135,14 +158,20 @@ class ParameterValues:
             return xp.full((len(group), *group[0].shape), number, dtype=dtype)
         return self._constant(np.stack([node.value for node in group]).astype(dtype.value), "constant")
 
-    def _append(self, group: Sequence[Node], value: Tracer, reads: InFoldIdx = ()) -> None:
-        self._place.update((node, (len(self._arrays), fold)) for fold, node in enumerate(group))
+    def _append(self, group: Sequence[Node], value: Tracer, reads: InFoldIdx = (), but: Container[Node] = ()) -> None:
+        places = ((node, (len(self._arrays), fold)) for fold, node in enumerate(group))
+        self._place.update((node, place) for node, place in places if node not in but)
         self._arrays.append(value)
         self._members.append(tuple(group))
         self._reads.append(reads or ((),) * len(group))
 
     def _read(self, places: Sequence[FoldIndex]) -> Tracer:
-        return read_folds(self._arrays, places, lambda index: self._constant(index, "index"))
+        arrays: Sequence[Tracer] | Mapping[int, Tracer] = self._arrays
+        if self._by_row:  # some may have values for each row, and others for all
+            used = {number: self._arrays[number] for number, _ in places}
+            most = max(array.ndim for array in used.values())
+            arrays = {one: self._rows.repeated(array) if array.ndim < most else array for one, array in used.items()}
+        return read_folds(arrays, places, lambda index: self._constant(index, "index"))
 
 
 def _check_shapes(group: Sequence[ParameterOp]) -> None:

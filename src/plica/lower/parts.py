@@ -80,7 +80,8 @@ class LayerPart:
         scope = LoweringScope(self.folded, self.semiring, dtype, owners)
         with scope.trace.active():
             shape = (1, "b", self.layer.num_input_units)
-            inputs = [(scope.argument(f"x{place}", shape, input_dtype),) for place in range(self.layer.arity)]
+            given = [scope.argument(f"x{place}", shape, input_dtype) for place in range(self.layer.arity)]
+            inputs = [self.semiring.from_result(xp, one) for one in given]
             group = self.folded.groups[-1]
             with scope.builder.at(repr(self.layer)):
                 result = self.semiring.result(xp, inner_value(scope, group, inputs))

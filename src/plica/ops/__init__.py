@@ -7,6 +7,7 @@
 from plica.ir.op import op_table
 from plica.ops.control import CONTROL
 from plica.ops.densities import DENSITIES
+from plica.ops.directed import DIRECTED
 from plica.ops.elementwise import ELEMENTWISE
 from plica.ops.factorizations import FACTORIZATIONS
 from plica.ops.fourier import FOURIER
@@ -25,6 +26,7 @@ from plica.ops.update import UPDATE
 __all__ = [
     "CONTROL",
     "DENSITIES",
+    "DIRECTED",
     "ELEMENTWISE",
     "FACTORIZATIONS",
     "FOURIER",
@@ -56,6 +58,7 @@ OPS = op_table(
     UPDATE,
     SEARCH,
     LINALG,
+    DIRECTED,
     FACTORIZATIONS,
     FOURIER,
     RANDOM,

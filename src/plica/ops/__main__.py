@@ -6,6 +6,7 @@ from plica.ir.op import Op, Unsupported
 from plica.ir.ranges import ANYTHING
 from plica.ops import (
     DENSITIES,
+    DIRECTED,
     ELEMENTWISE,
     FACTORIZATIONS,
     FOURIER,
@@ -34,7 +35,7 @@ GROUPS = {
     "indexing": INDEXING,
     "updates": UPDATE,
     "searches": SEARCH,
-    "contractions": LINALG,
+    "contractions": (*LINALG, *DIRECTED),
     "factorizations": FACTORIZATIONS,
     "transforms": FOURIER,
     "random numbers": RANDOM,

@@ -5,3 +5,7 @@
 ...            num_sum_units=2)
 Circuit(62 layers, 16 variables, 1 output(s) of 1 unit(s))
 """
+
+from plica.templates.hidden_trees import hclt
+
+__all__ = ["hclt"]

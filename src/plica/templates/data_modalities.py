@@ -11,27 +11,37 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS
-from plica.symbolic.parameters import mixing_weight_factory
 from plica.templates.parameterization import (
     Parameterization,
     name_to_input_layer_factory,
     named_parameterizations_to_factories,
-    parameterization_to_factory,
+    sum_weight_factories,
 )
-from plica.templates.region_graph import QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
+from plica.templates.region_graph import PoonDomingos, QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
 from plica.templates.region_graph.build import FAMILIES
 from plica.templates.region_graph.quad import image_shape as checked_image_shape
+from plica.templates.tabular import tabular_data
+
+__all__ = ["IMAGE_REGION_GRAPHS", "image_data", "tabular_data"]
+
+
+def _poon_domingos(shape: tuple[int, int, int]) -> RegionGraph:
+    """Cuts at quarters of the image, within such a block at its quarters, and so on down to pixels."""
+    _, height, width = shape
+    depths = range(1, math.ceil(math.log(max(height, width, 2), 4)) + 1)
+    return PoonDomingos(shape, delta=[[math.ceil(side / 4**depth) for side in (height, width)] for depth in depths])
+
 
 IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = {
     "quad-tree-2": partial(QuadTree, num_patch_splits=2),
     "quad-tree-4": partial(QuadTree, num_patch_splits=4),
     "quad-graph": QuadGraph,
     "random-binary-tree": lambda shape: RandomBinaryTree(math.prod(shape)),
+    "poon-domingos": _poon_domingos,
 }
-UNSUPPORTED_REGION_GRAPHS = ("poon-domingos",)
 
 
 def image_data(
@@ -52,7 +62,7 @@ def image_data(
 
     Args:
         image_shape: (channels, height, width).
-        region_graph: quad-tree-2, quad-tree-4, quad-graph or random-binary-tree.
+        region_graph: quad-tree-2, quad-tree-4, quad-graph, random-binary-tree or poon-domingos.
         input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`: categorical or gaussian.
         num_input_units: The units of each input layer.
         sum_product_layer: cp, cp-t or tucker.
@@ -65,22 +75,20 @@ def image_data(
 
     Raises:
         InputError: A name that is not known.
-        UnsupportedError: A name that is known but not available yet.
+        UnsupportedError: An input layer that is known but not available yet.
     """
     shape = checked_image_shape("image_data", image_shape)
     graph = _region_graph(region_graph)(shape)
     if sum_product_layer not in FAMILIES:
         raise InputError(f"unknown sum_product_layer {sum_product_layer!r}; expected one of {', '.join(FAMILIES)}")
-    weight = sum_weight_param or Parameterization(activation="softmax", initialization="normal")
-    weight_factory = parameterization_to_factory(weight)
-    mixing_factory = partial(mixing_weight_factory, param_factory=weight_factory)
+    weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
     return graph.build_circuit(
         input_factory=name_to_input_layer_factory(
             input_layer, **_input_settings(input_layer, num_values, input_params or {})
         ),
         sum_product=sum_product_layer,
-        sum_weight_factory=weight_factory,
-        nary_sum_weight_factory=mixing_factory if use_mixing_weights else weight_factory,
+        sum_weight_factory=weights,
+        nary_sum_weight_factory=mixing,
         num_input_units=num_input_units,
         num_sum_units=num_sum_units,
         num_classes=num_classes,
@@ -88,11 +96,8 @@ def image_data(
 
 
 def _region_graph(name: str) -> Callable[[tuple[int, int, int]], RegionGraph]:
-    available = ", ".join(IMAGE_REGION_GRAPHS)
-    if name in UNSUPPORTED_REGION_GRAPHS:
-        raise UnsupportedError(f"region graph {name!r} is not available yet; use one of {available}")
     if name not in IMAGE_REGION_GRAPHS:
-        raise InputError(f"unknown region graph {name!r}; expected one of {available}")
+        raise InputError(f"unknown region graph {name!r}; expected one of {', '.join(IMAGE_REGION_GRAPHS)}")
     return IMAGE_REGION_GRAPHS[name]
 
 

@@ -25,6 +25,7 @@ from plica.symbolic.parameters import (
     SoftmaxParameter,
     SoftplusParameter,
     TensorParameter,
+    mixing_weight_factory,
 )
 from plica.symbolic.scope import Scope
 
@@ -102,6 +103,14 @@ def named_parameterizations_to_factories(
 ) -> dict[str, ParameterFactory]:
     """The factories under the keywords of a layer's constructor: "logits" gives "logits_factory"."""
     return {f"{name}_factory": parameterization_to_factory(value) for name, value in parameterizations.items()}
+
+
+def sum_weight_factories(
+    weight: Parameterization | None, *, use_mixing_weights: bool
+) -> tuple[ParameterFactory, ParameterFactory]:
+    """What makes the weights of sums over units (softmax of normal draws by default), and those over partitions."""
+    factory = parameterization_to_factory(weight or Parameterization(activation="softmax"))
+    return factory, partial(mixing_weight_factory, param_factory=factory) if use_mixing_weights else factory
 
 
 def name_to_initializer(name: str, **settings: Any) -> Initializer:

@@ -33,7 +33,7 @@ def test_the_interpreter_agrees_with_torch(name: str, fold: bool) -> None:
     for number in (0, 1, 200):
         uniforms = torch.rand(rows, number, dtype=torch.float64)
         with torch.no_grad():
-            found = query._run(leaves, uniforms)
+            found = query.run.run(leaves, uniforms)
         expected = plica.interpret(program, uniforms.numpy(), consts=consts)
         assert len(found) == len(expected) == 4
         for ours, reference in zip(found, expected, strict=True):

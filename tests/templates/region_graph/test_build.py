@@ -3,12 +3,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+import torch
 
+import plica
 from plica.errors import InputError
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, CPTLayer, GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
-from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree
+from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
 
 COIN = partial(CategoricalLayer, num_categories=2)
 MIXING = partial(mixing_weight_factory, param_factory=softmax_normal)
@@ -168,6 +170,74 @@ def test_layers_of_ones_own() -> None:
         input_factory=COIN, sum_factory=SumLayer, prod_factory=KroneckerLayer, num_input_units=2
     )
     assert counts(circuit) == {"CategoricalLayer": 2, "KroneckerLayer": 1, "SumLayer": 1}
+
+
+OWN_GRAPHS = [
+    FullyFactorized(1),
+    FullyFactorized(3, num_repetitions=2),
+    QuadGraph((1, 2, 3)),
+    QuadTree((2, 2, 2), num_patch_splits=4),
+    RandomBinaryTree(5, depth=2, num_repetitions=2),
+]
+
+
+@pytest.mark.parametrize("product", [HadamardLayer, KroneckerLayer])
+@pytest.mark.parametrize("weights", [None, softmax_normal])
+@pytest.mark.parametrize("mixing", [None, softmax_normal, MIXING])
+@pytest.mark.parametrize("graph", OWN_GRAPHS, ids=repr)
+def test_factories_of_sums_and_products_work_with_those_of_weights(graph, product, weights, mixing) -> None:
+    asked = []
+
+    def total(inputs: int, outputs: int) -> SumLayer:
+        asked.append((inputs, outputs))
+        return SumLayer(inputs, outputs, weight_factory=softmax_normal)
+
+    circuit = graph.build_circuit(
+        input_factory=COIN,
+        sum_factory=total,
+        prod_factory=product,
+        sum_weight_factory=weights,
+        nary_sum_weight_factory=mixing,
+        num_input_units=2,
+        num_sum_units=3,
+        num_classes=4,
+    )
+    single = [layer for layer in circuit.sum_layers if layer.arity == 1]
+    assert [(layer.num_input_units, layer.num_output_units) for layer in single] == asked
+    several = [layer for layer in circuit.sum_layers if layer.arity > 1]
+    assert all(layer.mixing == (mixing is MIXING) for layer in several)
+    assert len(several) == sum(len(graph.region_inputs(region)) > 1 for region in graph.region_nodes)
+    assert {type(layer) for layer in circuit.product_layers} <= {product, HadamardLayer}  # inputs of several variables
+    rows = torch.full((1, max(circuit.scope) + 1), float("nan"), dtype=torch.float64)
+    totals = plica.compile(circuit, dtype=torch.float64)(rows)
+    torch.testing.assert_close(totals, torch.zeros(1, 1, 4, dtype=torch.float64), atol=1e-9, rtol=0)
+
+
+def test_a_sum_of_ones_own_class_is_one_of_the_circuit() -> None:
+    circuit = FullyFactorized(3).build_circuit(
+        input_factory=COIN,
+        sum_factory=lambda inputs, outputs: CPTLayer(inputs, outputs, 1),
+        prod_factory=HadamardLayer,
+        num_input_units=2,
+        num_classes=2,
+    )
+    assert isinstance(circuit.outputs[0], CPTLayer)
+    compiled = plica.compile(circuit, dtype=torch.float64)
+    assert compiled(torch.full((1, 3), float("nan"))).abs().max().item() < 1e-9
+
+
+def test_what_the_caller_passes_is_never_changed() -> None:
+    order, factories = [2, 0, 1], {Scope([variable]): COIN for variable in range(3)}
+    graph = LinearTree(3, ordering=order, num_repetitions=2)
+    nodes, outputs = list(graph.nodes), list(graph.outputs)
+    inputs: dict[Any, Any] = {region: list(graph.region_inputs(region)) for region in graph.region_nodes}
+    inputs |= {partition: list(graph.partition_inputs(partition)) for partition in graph.partition_nodes}
+    before = (list(nodes), {node: list(parts) for node, parts in inputs.items()}, list(outputs))
+    for _ in range(2):
+        RegionGraph(nodes, inputs, outputs).build_circuit(input_factory=factories, sum_product="cp", num_sum_units=2)
+    assert (nodes, inputs, outputs) == before
+    assert order == [2, 0, 1]
+    assert factories == {Scope([variable]): COIN for variable in range(3)}
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import io
 import json
 from typing import Any
 
@@ -15,6 +16,7 @@ from plica.templates.region_graph import (
     RegionGraph,
     RegionNode,
 )
+from tests.harness.region_graphs import described
 
 A, B, AB, ABC = RegionNode([0]), RegionNode([1]), RegionNode([0, 1]), RegionNode([0, 1, 2])
 SPLIT, WIDE = PartitionNode([0, 1]), PartitionNode([0, 1, 2])
@@ -65,22 +67,39 @@ def test_compatibility() -> None:
     assert not LinearTree(3).is_compatible(LinearTree(3, ordering=[2, 1, 0]))
 
 
-@pytest.mark.parametrize("graph", [QuadGraph((2, 3, 3)), RandomBinaryTree(5, num_repetitions=2), FullyFactorized(1)])
-def test_files_round_trip(graph: RegionGraph, tmp_path) -> None:
-    path = tmp_path / "graph.json"
-    graph.dump(path)
-    loaded = RegionGraph.load(str(path))
-
-    def described(one: RegionGraph):
-        index = {node: i for i, node in enumerate(one.nodes)}
-        inputs = [
-            one.region_inputs(node) if isinstance(node, RegionNode) else one.partition_inputs(node)
-            for node in one.nodes
-        ]
-        edges = [[index[child] for child in children] for children in inputs]
-        return [(type(node), node.scope) for node in one.nodes], edges, [index[node] for node in one.outputs]
-
+@pytest.mark.parametrize(
+    "kind", ["path", "text of a path", "file of text", "file of bytes", "text in memory", "bytes in memory"]
+)
+def test_files_are_paths_or_open_files(kind: str, tmp_path) -> None:
+    graph, path = QuadGraph((2, 3, 3)), tmp_path / "graph.json"
+    if kind in ("path", "text of a path"):
+        file: Any = path if kind == "path" else str(path)
+        graph.dump(file)
+        loaded = RegionGraph.load(file)
+    elif kind.startswith("file"):
+        mode = "b" if kind.endswith("bytes") else ""
+        with path.open("w" + mode) as file:
+            graph.dump(file)
+        with path.open("r" + mode) as file:
+            loaded = RegionGraph.load(file)
+    else:
+        file = io.BytesIO() if kind.startswith("bytes") else io.StringIO()
+        graph.dump(file)
+        file.seek(0)
+        loaded = RegionGraph.load(file)
     assert described(loaded) == described(graph)
+
+
+def test_any_order_of_nodes_may_be_loaded(tmp_path) -> None:
+    """A file that another program wrote need not list inputs first."""
+    nodes = [
+        {"kind": "region", "scope": [0, 1], "inputs": [1]},
+        {"kind": "partition", "scope": [0, 1], "inputs": [2, 3]},
+        {"kind": "region", "scope": [0], "inputs": []},
+        {"kind": "region", "scope": [1], "inputs": []},
+    ]
+    (tmp_path / "graph.json").write_text(json.dumps({**GOOD, "nodes": nodes}))
+    assert described(RegionGraph.load(tmp_path / "graph.json")) == described(FullyFactorized(2))
 
 
 NODE = {"kind": "region", "scope": [0], "inputs": []}
@@ -102,6 +121,14 @@ GOOD = {"format": "plica-region-graph", "version": 1, "nodes": [NODE], "outputs"
         (json.dumps({**GOOD, "nodes": [{**NODE, "scope": ["x"]}]}), "node 0 is damaged"),
         (json.dumps({**GOOD, "nodes": [{**NODE, "inputs": [5]}]}), "node 0 is damaged"),
         (json.dumps({**GOOD, "nodes": [{**NODE, "kind": "leaf"}]}), "node 0 is damaged"),
+        (json.dumps({**GOOD, "nodes": [{**NODE, "scope": [True]}]}), "node 0 is damaged"),
+        (json.dumps({**GOOD, "nodes": ["region"]}), "node 0 is damaged"),
+        (json.dumps({**GOOD, "nodes": [{**NODE, "scope": []}]}), r"graph.json: the file is damaged, .* scope is empty"),
+        (json.dumps({**GOOD, "nodes": [{**NODE, "scope": [10**12]}]}), "the file is damaged, .* at most 134217727"),
+        (json.dumps({**GOOD, "nodes": [{**NODE, "inputs": [0]}]}), "the file is damaged, .* cycle"),
+        (json.dumps({**GOOD, "nodes": [NODE, {**NODE, "kind": "partition", "inputs": [0, 0]}]}), "damaged, .* overlap"),
+        (json.dumps({**GOOD, "nodes": [{**NODE, "kind": "partition"}]}), "the file is damaged"),
+        (json.dumps({**GOOD, "outputs": []}), "the file is damaged, .* there are no outputs"),
     ],
 )
 def test_damaged_files_are_refused(text: str | None, message: str, tmp_path) -> None:
@@ -110,6 +137,14 @@ def test_damaged_files_are_refused(text: str | None, message: str, tmp_path) -> 
         path.write_text(text)
     with pytest.raises(FileFormatError, match=message):
         RegionGraph.load(path)
+    if text is not None:
+        with path.open() as file, pytest.raises(FileFormatError, match=message):
+            RegionGraph.load(file)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(FileFormatError, match=r"the open file: the file cannot be read .*utf-8"):
+        RegionGraph.load(io.BytesIO(b"\xff\xfe"))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, final
 from weakref import ReferenceType, ref
 
 import torch
@@ -13,6 +13,7 @@ from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.explain import explain, explain_layer
+from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenTensors, split_rows
 from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.record import record_call
@@ -23,6 +24,7 @@ from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.given import Given
 from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
 from plica.lower.optimize import Report
@@ -35,10 +37,7 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
 from plica.tracing.tracer import Tracer
 
-if TYPE_CHECKING:
-    from plica.backend.torch.queries import TorchQuery
-
-Key = tuple[str, torch.dtype, torch.dtype]  # semiring, data, parameters
+Key = tuple[str, torch.dtype, torch.dtype, GivenNames]  # semiring, data, parameters, which of them are given
 _SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
 _BOUNDED_FROM = 2**14  # the same of numbers whose bounds depend on weights alone, which are tried before these
 _PART = 2**24
@@ -81,15 +80,17 @@ class TorchCircuit(nn.Module):
         self.layer_map = layer_map
         self._drawing = drawing
         self._data = DataCheck(folded, semiring)
-        self._weights: WeightCheck | None = None  # made where the Program is known
+        self._weights: dict[GivenNames, WeightCheck] = {}  # made where the Program is known
+        self._givable = Givable(leaf_keys(folded.described))
+        self._needs = bool(self._givable.needed)
         activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
-        self._num_activations, self._widest = sum(activations), max(activations)
+        self.num_activations, self._widest = sum(activations), max(activations)
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
         # By dtypes of data and of what is no leaf: what was asked whether weights prove all rows right, and its answer
         self._verdicts: dict[tuple[torch.dtype, torch.dtype], tuple[ReferenceType[Ready], bool]] = {}
-        self.queries: dict[tuple[str, torch.dtype | None, torch.dtype], TorchQuery] = {}  # filled by queries.py
+        self.queries: dict[Hashable, Any] = {}  # by key, what answers a question: filled by `queries`
         unfold_states(self)
 
     backend = "torch"  # whose arrays it takes and gives; by it `plica.queries` finds what answers
@@ -152,70 +153,93 @@ class TorchCircuit(nn.Module):
         """The generated Python of `program`."""
         return source(self.program)
 
-    def forward(self, x: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor | None = None, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
         """The circuit's value for each row of data, computed in its own dtype: under autocast too.
 
         Args:
             x: `(B, D)`, column v is variable v. Integers, or floats where NaN means missing (the variable is summed
                 out). Nothing for a circuit without variables.
+            parameters: Tensors that stand for leaves in this call alone, by the keys of the state dict: of the shape
+                of the leaf, or `(B, *shape)` with numbers for each row.
 
         Shapes: (B, outputs, units).
         Values: In the semiring: logarithms under `lse-sum`, ordinary numbers under `sum-product`.
 
         Raises:
             InputError: The width is wrong or, on the CPU, an entry is no category of its variable. On other devices
-                such a row is NaN (see `check`).
+                such a row is NaN (see `check`). Or `parameters` are none of the circuit's, or of other shapes.
+            UnsupportedError: On the CPU, a weight is negative and the semiring carries no such numbers. On other
+                devices the logarithm of one that is given is NaN.
         """
         if isinstance(x, Tracer):
-            return record_call(self, x)
+            return record_call(self, x, parameters)
         if self.leaves.is_autocast:  # what weights prove holds in the circuit's own dtype
             with torch.autocast(self.leaves.device.type, enabled=False):
-                return self.forward(x)
+                return self.forward(x, parameters)
+        given = NOTHING_GIVEN if parameters is None and not self._needs else self.take_parameters(parameters)
         if x is None or self._data.width == 0:
-            return self._constant(x)
+            return self._constant(x, given)
         x = self._data.take(x)
-        watch = None if is_abstract(x) else self.constants.watching(self.leaves, training=self.training)
-        if not x.is_cpu or is_abstract(x):
-            return self._score(x, watch)
-        self._check_weights(watch)
-        parts = [self._score(part, watch) for part in self._parts(x)]
+        if given.names:
+            given.check_rows(len(x))
+        unknown = is_abstract(x) or given.is_abstract
+        watch = None if unknown else self.constants.watching(self.leaves, training=self.training)
+        if not x.is_cpu or unknown:
+            return self._score(x, watch, given)
+        self._check_weights(watch, given)
+        parts = [self._score(part, watch, some) for part, some in self._parts(x, given)]
         result = parts[0] if len(parts) == 1 else torch.cat(parts)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if (watch is not None or not is_abstract(result)) and _may_have_nan(result.detach()):
             self._check_states(x)
         return result
 
-    def _parts(self, x: Tensor) -> Sequence[Tensor]:
+    def take_parameters(self, parameters: Mapping[str, Tensor] | None) -> GivenTensors:
+        """What a call gives for leaves, checked: for this circuit's Programs and for those of its queries.
+
+        Raises:
+            InputError: There is no such leaf, one without a value of its own is not given, tensors are for different
+                numbers of rows, or one is on another device.
+            ShapeError: A tensor has another shape than its leaf.
+            DTypeError: A tensor has numbers of another kind, or of more digits than the circuit.
+        """
+        return self._givable.take({} if parameters is None else parameters, self.dtype, self.leaves.device)
+
+    def given_leaves(self, names: GivenNames) -> Given:
+        """The symbolic tensors behind the names of what is given, for lowering."""
+        return self._givable.leaves(names)
+
+    def _parts(self, x: Tensor, given: GivenTensors) -> Sequence[tuple[Tensor, GivenTensors]]:
         """Rows on the CPU that are computed together; all of them where gradients are enabled."""
         if len(x) <= _LEAST_ROWS or torch.is_grad_enabled():
-            return (x,)
+            return ((x, given),)
         rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
         count = -(-len(x) // rows)
-        return torch.split(x, -(-len(x) // count)) if count > 1 else (x,)
+        return split_rows(x, given, -(-len(x) // count)) if count > 1 else ((x, given),)
 
-    def _score(self, x: Tensor, watch: Watch | None) -> Tensor:
+    def _score(self, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
         attempt = self._semiring.attempt
         if attempt is None or is_abstract(x) or x.device.type not in attempt.devices:
-            return self._exact(x, watch=watch)
-        work = len(x) * self._num_activations
-        if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM:
+            return self._exact(x, watch=watch, given=given)
+        work = len(x) * self.num_activations
+        if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM and not given.names:
             ready = self._bounded(attempt.of_constants, x, watch)
             if ready is not None:
                 return ready.first(x)
         if work < _SCALED_FROM:
-            return self._exact(x, watch=watch)
+            return self._exact(x, watch=watch, given=given)
         result: Tensor
-        result, trusted = self._run(attempt.carrier, x, watch=watch)
+        result, trusted = self._run(attempt.carrier, x, watch=watch, given=given)
         if is_abstract(trusted):
-            return self._exact(x, watch=watch)
+            return self._exact(x, watch=watch, given=given)
         if bool(trusted.all()):
             return result
         rows = trusted.logical_not().nonzero().squeeze(1)
         if not bool((result.detach()[rows] < torch.inf).all()):
             # what has overflowed, or is NaN, would send NaN to the gradients of all rows
-            return self._exact(x, watch=watch)
-        return result.index_copy(0, rows, self._exact(x[rows], watch=watch))
+            return self._exact(x, watch=watch, given=given)
+        return result.index_copy(0, rows, self._exact(x[rows], watch=watch, given=given.rows(rows)))
 
     def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
         """What computes numbers that constant weights prove right for all rows; None where they do not."""
@@ -225,7 +249,7 @@ class TorchCircuit(nn.Module):
         if seen is not None and ready is not None and ready.watch is watch:
             return ready if seen[1] else None
         del ready  # what it keeps goes before the new is made
-        key = (carrier.name, x.dtype, self.dtype)
+        key = (carrier.name, x.dtype, self.dtype, ())
         if key not in self._lowered:
             self._keep_constants(self._lower(key))
         if self._lowered[key].program.results[1].type.shape != (1,):
@@ -237,31 +261,41 @@ class TorchCircuit(nn.Module):
         self._verdicts[kind] = ref(ready), is_proven
         return ready if is_proven else None
 
-    def _exact(self, *x: Tensor, watch: Watch | None) -> Tensor:
+    def _exact(self, *x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The result of `program`."""
-        result: Tensor = self._run(self._semiring, *x, watch=watch)
+        result: Tensor = self._run(self._semiring, *x, watch=watch, given=given)
         return result
 
-    def _run(self, semiring: Semiring, *x: Tensor, watch: Watch | None = None) -> Any:
-        key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype)
+    def _run(self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors = NOTHING_GIVEN) -> Any:
+        key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype, given.names)
         self._specialize(key)
         if watch is None:
-            return self._runs[key](self.leaves, *x)
-        return self.constants.of(key, self._lowered[key], self.leaves, watch)(*x)
+            return self._runs[key](self.leaves, *given.tensors, *x)
+        return self.constants.of(key, self._lowered[key], self.leaves, watch)(*given.tensors, *x)
 
-    def check(self, x: Tensor) -> None:
+    def check(self, x: Tensor, parameters: Mapping[str, Tensor] | None = None) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
+
+        Args:
+            x: `(B, D)`.
+            parameters: Tensors that stand for leaves, as in `forward`.
 
         Raises:
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
             UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
-        self.readable(x)
-        self._check_weights(None)
+        x = self.readable(x)
+        given = self.take_parameters(parameters)
+        given.check_rows(len(x))
+        self._check_weights(None, given)
+
+    def taken(self, x: Tensor) -> Tensor:
+        """`x` in a dtype that Programs have, of a shape that fits the circuit."""
+        return self._data.take(x)
 
     def readable(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have; raises as `check` does."""
-        x = self._data.take(x)
+        x = self.taken(x)
         self._check_states(x)
         return x
 
@@ -302,7 +336,8 @@ class TorchCircuit(nn.Module):
 
     def constant_report(self) -> FoldReport:
         """What becomes of each value of `program` that depends on tensors alone, in eval mode, and why."""
-        return self.constants.report((self._semiring.name, self.usual_input(), self.dtype), self.program)
+        key = (self._semiring.name, self.usual_input(), self.dtype, self._givable.usual)
+        return self.constants.report(key, self.program)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""
@@ -313,7 +348,7 @@ class TorchCircuit(nn.Module):
             **self.__dict__,
             "_runs": {},
             "_lowered": {},
-            "_weights": None,
+            "_weights": {},
             "queries": {},
             "_verdicts": {},
         }  # generated functions are made again where they are needed
@@ -329,24 +364,24 @@ class TorchCircuit(nn.Module):
             input_dtype: The dtype of the data.
             owners: Leaves that exist already; the circuit's own by default.
         """
-        return self._lower((self._semiring.name, input_dtype, self.dtype), owners)
+        return self._lower((self._semiring.name, input_dtype, self.dtype, self._givable.usual), owners)
 
     def prepared(self, input_dtype: torch.dtype) -> Lowered:
         """`lowered`, with its constants among the leaves."""
-        key = (self._semiring.name, input_dtype, self.dtype)
+        key = (self._semiring.name, input_dtype, self.dtype, ())
         self._specialize(key)
         return self._lower(key)
 
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
         if key not in self._lowered:
-            name, kind, real = key[0], as_dtype(key[1]), as_dtype(key[2])
+            name, kind, real, given = key[0], as_dtype(key[1]), as_dtype(key[2]), self.given_leaves(key[3])
             if kind.kind not in _INPUTS:
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
             found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
             attempt = self._semiring.attempt
             carriers = (self._semiring, *(() if attempt is None else attempt.carriers))
             semiring = next(one for one in carriers if one.name == name)
-            self._lowered[key] = lower_score(self._folded, semiring, real, kind, found)
+            self._lowered[key] = lower_score(self._folded, semiring, real, kind, found, given)
         return self._lowered[key]
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -364,23 +399,28 @@ class TorchCircuit(nn.Module):
             if isinstance(captured, Constant):
                 self.leaves.keep(var.name, captured)
 
-    def _constant(self, x: Tensor | None) -> Tensor:
+    def _constant(self, x: Tensor | None, given: GivenTensors) -> Tensor:
         if x is not None:
             raise InputError("the circuit has no variables left; call it without an argument.")
         if self._data.width:
             raise InputError(
                 f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._data.width})."
             )
-        return self._exact(watch=self.constants.watching(self.leaves, training=self.training))
+        watch = None if given.is_abstract else self.constants.watching(self.leaves, training=self.training)
+        result = self._exact(watch=watch, given=given)
+        rows = given.num_rows  # of leaves that no output depends on, maybe
+        return result if rows is None else result.expand(rows, *result.shape[1:])
 
     def _check_states(self, x: Tensor) -> None:
         self._data.check(x, self.dtype)
 
-    def _check_weights(self, watch: Watch | None) -> None:
-        if self._weights is None:
-            weights = self.lowered(self.usual_input()).weights
-            self._weights = WeightCheck(self._folded, self._semiring, weights)
-        self._weights.check(self.leaves, watch)
+    def _check_weights(self, watch: Watch | None, given: GivenTensors) -> None:
+        check = self._weights.get(given.names)
+        if check is None:
+            lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, given.names))
+            check = WeightCheck(self._folded, self._semiring, lowered.weights, self.given_leaves(given.names))
+            self._weights[given.names] = check
+        check.check(self.leaves, watch, given.tensors)
 
 
 def _may_have_nan(x: Tensor) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor
@@ -29,13 +29,23 @@ from plica.kept.cache import SHARED
 from plica.kept.components import Component, Components, Parts
 from plica.kept.flights import Flights
 from plica.lower.leaves import Constant, Leaf
-from plica.lower.queries.query import LoweredQuery
-from plica.lower.queries.score import Lowered
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.passes.constants.report import FoldReport
 from plica.passes.constants.split import escaping
+
+
+class LoweredProgram(Protocol):
+    """A Program of a circuit, and what stands behind each of its captured variables."""
+
+    @property
+    def program(self) -> Program:
+        """The Program."""
+
+    @property
+    def captured(self) -> Sequence[Leaf | Constant]:
+        """What stands behind each of its captured variables."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -244,7 +254,7 @@ class CircuitConstants:
         return CircuitConstants, (self.policy,)  # those of a copy of the circuit keep nothing yet
 
     def of_call(
-        self, key: Hashable, lowered: Lowered, leaves: Leaves, x: Sequence[Tensor], *, training: bool
+        self, key: Hashable, lowered: LoweredProgram, leaves: Leaves, x: Sequence[Tensor], *, training: bool
     ) -> Ready | None:
         """What runs a call with data; None where the Program has to run unfolded.
 
@@ -280,7 +290,7 @@ class CircuitConstants:
     def of(
         self,
         key: Hashable,
-        lowered: Lowered | LoweredQuery,
+        lowered: LoweredProgram,
         leaves: Leaves,
         watch: Watch,
         reads: Callable[[], Any] | None = None,

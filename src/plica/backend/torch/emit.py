@@ -97,11 +97,11 @@ def number_arguments(program: Program, numbers: frozenset[int] = frozenset()) ->
     return frozenset(place for place, var in enumerate(plan.program.arguments) if var in plan.sizes)
 
 
-def load(code: str, name: str) -> Callable[..., Any]:
-    """The function called `name` of `code`, which sees `torch` and `kernels`."""
+def load(code: str, name: str, **names: Any) -> Callable[..., Any]:
+    """The function called `name` of `code`, which sees `torch`, `kernels` and what else is named."""
     filename = f"<plica {name} {next(_NUMBERS)}>"
     linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
-    scope: dict[str, Any] = {"torch": torch, "kernels": kernels, "inf": float("inf"), "nan": float("nan")}
+    scope: dict[str, Any] = {"torch": torch, "kernels": kernels, "inf": float("inf"), "nan": float("nan"), **names}
     exec(compile(code, filename, "exec"), scope)  # the text above is all that is run
     function: Callable[..., Any] = scope[name]
     return function

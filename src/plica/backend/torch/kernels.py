@@ -11,6 +11,7 @@ from torch import Tensor
 from plica.backend.torch import linalg, random
 from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.densities import log_normal
+from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
@@ -37,6 +38,7 @@ __all__ = [
     "betainc",
     "betaincc",
     "betaincinv",
+    "directed_matmul",
     "gammainc",
     "gammaincc",
     "gammaincinv",

@@ -47,7 +47,7 @@ class Leaves(nn.Module):
         return {**self.__dict__, "_store": None}  # a copy has tensors of its own
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Leaves:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(partial(_keeping_kind, fn), recurse)  # type: ignore[no-untyped-call]
         self._go(fn(torch.empty(0, device=self.device)).device)
         _publish(self)
         return self
@@ -199,6 +199,26 @@ class LeafStore:
                 holder.follow(self.tensors)
 
 
+def _keeping_kind(fn: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+    """`fn` applied to a tensor whose numbers stay real or complex: `.to(torch.float64)` makes complex64 complex128.
+
+    Raises:
+        DTypeError: There are no complex numbers as narrow.
+    """
+    if not tensor.is_complex():
+        changed = fn(tensor)
+        return changed.real if changed.is_complex() else changed
+    parts = torch.view_as_real(tensor.detach().resolve_conj())
+    changed = fn(parts)
+    changed = changed.real if changed.is_complex() else changed
+    if changed.dtype not in (torch.float32, torch.float64):
+        raise DTypeError(
+            f"the circuit has complex parameters, which are complex64 or complex128, and none are as narrow as "
+            f"{changed.dtype}; take torch.float32 or torch.float64."
+        )
+    return tensor if changed is parts else torch.view_as_complex(changed)
+
+
 def _publish(leaves: Leaves, _: object = None) -> None:
     leaves.settle()
     if leaves._store is not None:
@@ -220,7 +240,7 @@ _TAKEN = frozenset({*kwlist, "__debug__", *dir(Leaves())})
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """What is wrong with a state dict: keys that it lacks, and sentences on those of another shape."""
+    """What is wrong with a state dict: keys that it lacks, and sentences on those of another shape or kind."""
 
     missing: list[str]
     shapes: list[str]
@@ -238,6 +258,9 @@ def _fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problem
         problems.shapes.append(
             f"size mismatch for {key}: expected shape {tuple(own.shape)}, found {tuple(given.shape)}."
         )
+        return own
+    if given.is_complex() and not own.is_complex():
+        problems.shapes.append(f"kind mismatch for {key}: expected real numbers, found {given.dtype}.")
         return own
     return given
 
@@ -304,6 +327,7 @@ def initialize(
 
 
 def _fill_member(fold: Tensor, member: TensorParameter, seed: list[int], drawing: Drawing) -> None:
+    assert member.initializer is not None, "a leaf without a value of its own has no tensor"
     _fill(fold, member.initializer, np.random.default_rng(seed), drawing)
 
 

@@ -17,6 +17,7 @@ from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.dtypes import as_dtype
 from plica.lower.checks import lower_least, refuse_weight
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.given import Given
 from plica.lower.leaves import Constant, owners_of
 from plica.symbolic.semirings import Semiring
 
@@ -29,13 +30,21 @@ class WeightCheck:
         folded: The folded circuit.
         semiring: What carries its numbers.
         weights: The weights, by group and name.
+        given: The leaves that calls give values to.
     """
 
-    def __init__(self, folded: FoldedCircuit, semiring: Semiring, weights: Sequence[tuple[FoldedLayer, str]]) -> None:
+    def __init__(
+        self,
+        folded: FoldedCircuit,
+        semiring: Semiring,
+        weights: Sequence[tuple[FoldedLayer, str]],
+        given: Given | None = None,
+    ) -> None:
         self._folded = folded
         self._semiring = semiring
         self._weights = tuple(weights)
-        self._run: Callable[[SimpleNamespace], Tensor] | None = None
+        self._given: Given = given or {}
+        self._run: Callable[..., Tensor] | None = None
         self._dtype: torch.dtype | None = None  # of the tensors that it reads
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
         self._constants: tuple[str, ...] = ()
@@ -45,39 +54,45 @@ class WeightCheck:
     def __deepcopy__(self, memo: dict[int, Any]) -> WeightCheck:
         """One for copied tensors: what it was made of is immutable, and what was seen belongs to the original."""
         del memo
-        return WeightCheck(self._folded, self._semiring, self._weights)
+        return WeightCheck(self._folded, self._semiring, self._weights, self._given)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return WeightCheck, (self._folded, self._semiring, self._weights)  # what is generated is made again
+        return WeightCheck, (
+            self._folded,
+            self._semiring,
+            self._weights,
+            self._given,
+        )  # what is generated is made again
 
-    def check(self, leaves: Leaves, watch: Watch | None = None) -> None:
+    def check(self, leaves: Leaves, watch: Watch | None = None, given: Sequence[Tensor] = ()) -> None:
         """Raise where a weight is negative. This waits for the device.
 
         Args:
             leaves: The tensors.
             watch: What is known to watch all of them as they are now.
+            given: The values of the leaves that this call gives; nobody watches them.
 
         Raises:
             UnsupportedError: A weight is negative; its layer is named.
         """
         if not self._weights or (watch is not None and self._under is not None and self._under() is watch):
             return
-        self._look(leaves)
-        if watch is not None:
+        self._look(leaves, given)
+        if watch is not None and not given:
             self._under = ref(watch)
 
-    def _look(self, leaves: Leaves) -> None:
+    def _look(self, leaves: Leaves, given: Sequence[Tensor]) -> None:
         if self._seen is not None and self._seen.is_current(self._tensors(leaves)):
             return
-        run = self._function(leaves)
+        run = self._function(leaves, given)
         tensors = self._tensors(leaves)
-        if any(is_abstract(tensor) or tensor.is_meta for tensor in tensors):
+        if any(is_abstract(tensor) or tensor.is_meta for tensor in (*tensors, *given)):
             return
-        seen = Watch(tensors) if all(map(can_watch, tensors)) else None
+        seen = Watch(tensors) if not given and all(map(can_watch, tensors)) else None
         with torch.no_grad():
             constants = {name: getattr(leaves, name) for name in self._constants}
             named = dict(zip(self._read, tensors, strict=True))
-            least = run(SimpleNamespace(device=leaves.device, **constants, **named))
+            least = run(SimpleNamespace(device=leaves.device, **constants, **named), *given)
         wrong = (least < 0).nonzero()
         if len(wrong):
             self._refuse(int(wrong[0]), float(least[wrong[0]]))
@@ -86,13 +101,15 @@ class WeightCheck:
     def _tensors(self, leaves: Leaves) -> list[Tensor]:
         return [getattr(leaves, name) for name in self._read.values()]
 
-    def _function(self, leaves: Leaves) -> Callable[[SimpleNamespace], Tensor]:
-        kinds = (tensor.dtype for leaf, tensor in leaves.items() if leaf.kind.name == "REAL")
-        real = next(kinds, torch.float64)  # of constants alone
+    def _function(self, leaves: Leaves, given: Sequence[Tensor]) -> Callable[..., Tensor]:
+        tensors = (*(tensor for _, tensor in leaves.items()), *given)
+        real = next((one.dtype for one in tensors if one.is_floating_point()), torch.float64)  # of constants alone
         if self._run is None or self._dtype != real:
             self._dtype, self._read, self._constants = real, {}, ()
             owners = owners_of(leaf for leaf, _ in leaves.items())
-            program, captured = lower_least(self._folded, self._semiring, as_dtype(real), self._weights, owners)
+            program, captured = lower_least(
+                self._folded, self._semiring, as_dtype(real), self._weights, owners, self._given
+            )
             held = {leaf: name for name, leaf in leaves.attributes()}
             for var, one in zip(program.consts, captured, strict=True):
                 if isinstance(one, Constant):

@@ -10,7 +10,7 @@
 (((0, 0), (0, 1)),)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -138,10 +138,24 @@ class FoldedCircuit:
         return self.described.scope
 
 
-def fold_circuit(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
-    """The circuit with layers of equal `fold_settings` computed together where their inputs allow it."""
+def fold_circuit(
+    circuit: Circuit,
+    described: Circuit | None = None,
+    rows: Rows | None = None,
+    apart: Callable[[Layer], Hashable] | None = None,
+) -> FoldedCircuit:
+    """The circuit with layers of equal `fold_settings` computed together where their inputs allow it.
+
+    Args:
+        circuit: What to fold.
+        described: The circuit as it was described, before rules were applied.
+        rows: The rows of layers that are not Plica's own.
+        apart: What else layers of one group have in common.
+    """
     layers = circuit.live.layers
-    settings = fold_settings_of(layers, rows or {})
+    settings: Mapping[Layer, Hashable] = fold_settings_of(layers, rows or {})
+    if apart is not None:
+        settings = {layer: (key, apart(layer)) for layer, key in settings.items()}
     groups = schedule(layers, circuit.layer_inputs, settings.__getitem__)
     ordering = order_folds(groups, circuit.outputs, circuit.layer_inputs)
     return _folded(circuit, described, rows, ordering, settings, folds=True)

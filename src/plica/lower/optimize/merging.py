@@ -75,7 +75,7 @@ def inner_may_not_merge(match: Match) -> str | None:
             f"inputs of one sum have one width: the inner sum has inputs of {inner.num_input_units} units, the outer "
             f"one others of {outer.num_input_units}"
         )
-    return _overflows(match) or _costs_more(match, merged_inner(match))
+    return _leaves_the_range(match) or _costs_more(match, merged_inner(match))
 
 
 def all_may_not_merge(match: Match) -> str | None:
@@ -91,19 +91,22 @@ def all_may_not_merge(match: Match) -> str | None:
     widths = dict.fromkeys(one.num_input_units for one in inner)
     if len(widths) > 1:
         return f"inputs of one sum have one width: the inner sums have inputs of {' and '.join(map(str, widths))} units"
-    return _overflows(match) or _costs_more(match, merged_all(match))
+    return _leaves_the_range(match) or _costs_more(match, merged_all(match))
 
 
-def _overflows(match: Match) -> str | None:
+def _leaves_the_range(match: Match) -> str | None:
     """Weights in log space are linear numbers, whose product must not overflow where logarithms would not.
 
-    That it may underflow is no reason: its logarithms are computed from those of both weights where it does.
+    That it may underflow is no reason: its logarithms are computed from those of both weights where it does, unless
+    one has signs or phases.
     """
-    if match.context.semiring.negative:
+    if match.context.semiring.negative and not match.context.semiring.logarithmic:
         return None
     for layer in match.fused:
         weight = layer.evaluated_params["weight"]
-        _, most = known_range(weight.output, weight.node_inputs)
+        least, most = known_range(weight.output, weight.node_inputs)
+        if least < 0 and match.context.semiring.negative:
+            return "the product with a weight that may be negative or complex might underflow where log space does not"
         if most > _LARGEST_WEIGHT:
             return f"the product with a weight of up to {most:g} might overflow where log space does not"
     return None

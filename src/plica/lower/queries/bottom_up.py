@@ -1,20 +1,27 @@
 """The bottom-up walk: the value of every group of layers, inputs first."""
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from plica.errors import ShapeError
 from plica.ir.program import Equation, Program
-from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow
-from plica.symbolic.semirings import Value
+from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 
-def layer_values(scope: LoweringScope, data: InputData | None) -> list[Value]:
+class Inputs(Protocol):
+    """What is known of variables."""
+
+    def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
+        """The value of a group of input layers, `(F, B, K)`."""
+
+
+def layer_values(scope: LoweringScope, data: Inputs | None) -> list[Value]:
     """The value of every group, in order: `(F, B, K)`, or `(F, 1, K)` without data, where no variable is known.
 
     Args:
@@ -67,20 +74,25 @@ def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value
     layer = group.representative
     row = scope.folded.row(layer)
     assert not isinstance(row, InputRow), "input rows belong to input layers"
-    value = _checked(scope, group, row.body(xp, scope.semiring, layer, scope.parameters(group), inputs))
-    return scope.semiring.normalize(xp, value) if is_due else value
+    rows, semiring = scope.by_row(group), scope.semiring
+    if rows is not None:
+        inputs = [semiring.map(xp, lambda one: rows.value(one, group.num_folds), value) for value in inputs]
+    value = _checked(scope, group, row.body(xp, semiring, layer, scope.parameters(group), inputs))
+    return semiring.normalize(xp, value) if is_due else value
 
 
 def _checked(scope: LoweringScope, group: FoldedLayer, value: Value) -> Value:
-    """What a row has returned, which is a value of the semiring with the units of the layer.
+    """What a row has returned, which is a value of the semiring with the units of the layer, as `(F, B, K)`.
 
     Raises:
         ShapeError: It is not.
     """
     folds, units = group.num_folds, group.representative.num_output_units
+    rows = scope.by_row(group)
+    axis = folds if rows is None else folds * rows.count
     first = value[0] if isinstance(value, tuple) and value else None
-    if isinstance(first, Tracer) and first.ndim == 3 and (first.dims[0], first.dims[2]) == (folds, units):
-        return value
+    if isinstance(first, Tracer) and first.ndim == 3 and (first.dims[0], first.dims[2]) == (axis, units):
+        return value if rows is None else scope.semiring.map(xp, lambda one: rows.value_apart(one, folds), value)
     found = f"a value of {first.aval}" if isinstance(first, Tracer) else f"{type(value).__name__} {value!r}"
     raise ShapeError(
         f"{scope.builder.source}: the {type(scope.folded.row(group.representative)).__name__} of "
@@ -101,7 +113,7 @@ def equations_of(program: Program, number: int) -> Iterator[Equation]:
 
 
 def _value(
-    scope: LoweringScope, data: InputData | None, group: FoldedLayer, values: list[Value], *, is_due: bool
+    scope: LoweringScope, data: Inputs | None, group: FoldedLayer, values: list[Value], *, is_due: bool
 ) -> Value:
     layer, semiring = group.representative, scope.semiring
     row = scope.folded.row(layer)

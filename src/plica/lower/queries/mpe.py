@@ -28,4 +28,4 @@ def _fill(mode: Any, layer: Layer, params: Params, units: Tracer, uniforms: Trac
 
 
 LARGEST = Chooser(_term, _fill, column="mode", draws=False)
-MPE = Query("the most probable explanation", MAX_SUM, LARGEST)
+MPE = Query("mpe", "the most probable explanation", MAX_SUM, LARGEST)

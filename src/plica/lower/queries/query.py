@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plica.errors import ShapeError, UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.op import Unsupported
 from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width, samples_dtype
@@ -16,9 +14,9 @@ from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.choose import Choices, Chooser
 from plica.lower.queries.filled import FilledRows
+from plica.lower.queries.needs import Needs
 from plica.lower.queries.top_down import walk_down
-from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import FusedRow, InputLayer, InputRow, ProductRow, SumRow
+from plica.symbolic.layers import InputLayer
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -29,14 +27,22 @@ class Query:
     """What is asked of a circuit.
 
     Args:
+        function: The function of `plica.queries` by which users ask it.
         name: What messages call it.
         semiring: What a sum and a product are on the way up, and what stands for variables that are not known.
         chooser: How one is chosen of several, on the way down.
     """
 
+    function: str
     name: str
     semiring: Semiring
     chooser: Chooser
+
+    @property
+    def needs(self) -> Needs:
+        """What it needs of a circuit."""
+        inputs = (self.semiring.algebra.reduction.value, self.chooser.column)
+        return Needs(self.function, self.name, inputs, sums=("choose",), products=("route",), semiring=self.semiring)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +91,7 @@ def lower_query(
         ShapeError: More than one output or unit.
         UnsupportedError: A layer does not say what the query needs.
     """
-    check_query(query, folded)
+    query.needs.check(folded.circuit, folded.row)
     scope = LoweringScope(folded, query.semiring, dtype, owners or {})
     floating = input_dtype is not None and input_dtype.kind == "float"
     reals = real_dtype or (input_dtype if floating and input_dtype else dtype)
@@ -144,33 +150,3 @@ def _completed(x: Tracer | None, rows: Tracer) -> Tracer:
         return xp.astype(x, rows.dtype)
     missing = xp.isnan(x)
     return xp.where(missing, rows, xp.astype(xp.where(missing, 0.0, x), rows.dtype))
-
-
-def check_query(query: Query, folded: FoldedCircuit) -> None:
-    """Raise where a query cannot be answered on a circuit."""
-    circuit = folded.circuit
-    columns = {
-        InputRow: (query.semiring.algebra.reduction.value, query.chooser.column),
-        SumRow: ("choose",),
-        ProductRow: ("route",),
-        FusedRow: ("route",),
-    }
-    for layer in circuit.live.layers:
-        row = folded.row(layer)
-        for name in columns[type(row)]:
-            found = getattr(row, name)
-            if isinstance(found, Unsupported):
-                raise UnsupportedError(
-                    f"{query.name} does not know what to do with {circuit.layer_name(layer)}: {found.why}."
-                )
-    circuit.check_smooth_and_decomposable(query.name)
-    _check_output(query, circuit)
-
-
-def _check_output(query: Query, circuit: Circuit) -> None:
-    (output, *others) = circuit.outputs
-    if others or output.num_output_units != 1:
-        raise ShapeError(
-            f"{query.name} needs one output of one unit, found {len(circuit.outputs)} of {output.num_output_units}; "
-            "choose one with circuit.subgraph(...) and a SumLayer of one unit."
-        )

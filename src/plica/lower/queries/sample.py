@@ -30,4 +30,4 @@ def _fill(sample: Any, layer: Layer, params: Params, units: Tracer, uniforms: Tr
 
 
 DRAW = Chooser(_term, _fill, column="sample", draws=True)
-SAMPLING = Query("sampling", LSE_SUM, DRAW)
+SAMPLING = Query("sample", "sampling", LSE_SUM, DRAW)

@@ -13,6 +13,7 @@ from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.given import Given
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
@@ -42,13 +43,19 @@ class Lowered:
 
 
 def lower_score(
-    folded: FoldedCircuit, semiring: Semiring, dtype: DType, input_dtype: DType, owners: Owners | None = None
+    folded: FoldedCircuit,
+    semiring: Semiring,
+    dtype: DType,
+    input_dtype: DType,
+    owners: Owners | None = None,
+    given: Given | None = None,
 ) -> Lowered:
     """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already.
 
-    Where the semiring's results have to be proven it has a second result, `(B,)`: whether the row is proven right.
+    Its arguments are the values of leaves that are `given`, and the data. Where the semiring's results have to be
+    proven it has a second result, `(B,)`: whether the row is proven right.
     """
-    scope = LoweringScope(folded, semiring, dtype, owners or {})
+    scope = LoweringScope(folded, semiring, dtype, owners or {}, given or {})
     with scope.trace.active():
         results = _score(scope, input_dtype)
     weights = doubtful_weights(scope)

@@ -305,12 +305,10 @@ class _Folder:
 
     def _is_nearly(self, equation: Equation, var: Var) -> bool:
         """Whether a value would be constant, were it not for its own operation."""
+        if self.origins.of[var].is_constant or equation not in self.origins.impure:
+            return self.origins.of[var].is_constant
         read = needed_by((equation,), ())
-        if self.origins.of[var].is_constant:
-            return True
-        return equation in self.origins.impure and all(
-            one in equation.outputs or self.origins.of[one].is_constant for one in read
-        )
+        return all(one in equation.outputs or self.origins.of[one].is_constant for one in read)
 
     def _why_not(self, equation: Equation) -> str:
         if equation in self.origins.impure:

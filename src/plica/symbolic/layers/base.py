@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 from plica.errors import DTypeError, GraphError, InputError, ShapeError
 from plica.graph.kinds import Form, NodeKind, constructor_arguments
 from plica.symbolic.domains import Domain
+from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape, setting_key
 from plica.symbolic.scope import Scope
 
@@ -229,12 +230,14 @@ def layer_details(layer: Layer) -> str:
 
 
 def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
-    """The config and the shapes of the evaluated parameters, without the scope and what layers of a fold differ in."""
+    """Config, shapes and kinds of the evaluated parameters, without the scope and what layers of a fold differ in."""
     padded = layer.padded
     but_for = ("scope", *padded.values(), *(name.partition(".")[0] for name in layer.sub_layers))
     config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name not in but_for)
     shapes = {name: parameter.shapes for name, parameter in layer.evaluated_params.items()}
-    return config, tuple((name, found[0][:-1] if name in padded else found) for name, found in shapes.items())
+    are_complex = [one.dtype == DataType.COMPLEX for one in layer.evaluated_params.values()]
+    sizes = tuple((name, found[0][:-1] if name in padded else found) for name, found in shapes.items())
+    return config, (sizes, tuple(are_complex)) if any(are_complex) else sizes
 
 
 def held_layers(layer: Layer, start: str = "") -> Iterator[tuple[str, Layer]]:

@@ -10,9 +10,13 @@ A layer that has a name gives one `Distribution` in its row; `plica.symbolic.lay
 Domain('real numbers')
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from plica.errors import GraphError
 from plica.symbolic.domains import Domain
@@ -36,6 +40,21 @@ class Column:
     spread: float
     least: float
     most: float
+
+    @staticmethod
+    def of(values: NDArray[Any]) -> "Column":
+        """What is known of a column of numbers, NaN where one is missing; squares neither overflow nor vanish.
+
+        >>> Column.of(np.array([1e200, 3e200, np.nan]))
+        Column(mean=2e+200, spread=1e+200, least=1e+200, most=3e+200)
+        """
+        known = values[np.isfinite(values)].astype(np.float64)
+        low, most = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+        width = most - low
+        if not 0.0 < width < math.inf:
+            return Column(low, 1.0, low, most)
+        scaled = (known - low) / width
+        return Column(low + width * float(scaled.mean()), width * float(scaled.std()), low, most)
 
 
 @dataclass(frozen=True, slots=True)

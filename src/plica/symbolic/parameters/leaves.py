@@ -26,14 +26,14 @@ class TensorParameter(ParameterInput):
 
     Args:
         shape: The sizes.
-        initializer: What fills it at first.
+        initializer: What fills it at first; None for a leaf without a value of its own, which each call gives.
         learnable: Whether training changes it.
         dtype: The kind of its numbers.
         name: Its key in a `state_dict`; without one, the layer's index and the parameter's name.
     """
 
     shape: Shape
-    initializer: Initializer
+    initializer: Initializer | None
     learnable: bool
     dtype: DataType
     name: str | None
@@ -41,13 +41,13 @@ class TensorParameter(ParameterInput):
     def __init__(
         self,
         *shape: int,
-        initializer: Initializer,
+        initializer: Initializer | None,
         learnable: bool = True,
         dtype: DataType = DataType.REAL,
         name: str | None = None,
     ) -> None:
         sizes = as_shape(shape, self)
-        if not initializer.allows_shape(sizes):
+        if initializer is not None and not initializer.allows_shape(sizes):
             raise ShapeError(
                 f"TensorParameter: {type(initializer).__name__} with {initializer.config} cannot fill shape {sizes}; "
                 "change the shape, or the value, axis or number of concentrations of the initializer"
@@ -63,8 +63,8 @@ class TensorParameter(ParameterInput):
         return {name: getattr(self, name) for name in names}
 
     def fold_settings(self) -> Hashable:
-        """Shape, kind of numbers, and whether training changes it."""
-        return self.shape, self.dtype, self.learnable
+        """Shape, kind of numbers, whether training changes it, and whether it has a value of its own."""
+        return self.shape, self.dtype, self.learnable, self.initializer is None
 
 
 @final

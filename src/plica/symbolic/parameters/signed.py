@@ -18,6 +18,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from plica.errors import ShapeError
+from plica.ir.dtypes import as_dtype
 from plica.ir.ranges import ANYTHING, Range
 from plica.symbolic.parameters.elementwise import EntrywiseOp
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis, fold_axis, range_as
@@ -25,7 +26,7 @@ from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, c
 
 def log_size(xp: Namespace, x: Array) -> Array:
     """The logarithm of |x| as a constant; 0 where x is 0, so that exp(-log|x|) is finite."""
-    limits = np.finfo(str(x.dtype))
+    limits = np.finfo(as_dtype(x.dtype).value)
     size = xp.stop_gradient(xp.abs(x))
     kept = xp.clip(size, float(limits.tiny), float(limits.max))
     return xp.where(xp.greater(size, 0.0), xp.log(kept), 0.0)
@@ -36,7 +37,7 @@ def sign(xp: Namespace, x: Array) -> Array:
 
     Where the quotient of a sum of some derivatives would overflow, as with `safe_log`, there is none.
     """
-    size, least = xp.stop_gradient(xp.abs(x)), float(np.finfo(str(x.dtype)).tiny) * 2**10
+    size, least = xp.stop_gradient(xp.abs(x)), float(np.finfo(as_dtype(x.dtype).value).tiny) * 2**10
     small = xp.logical_and(xp.greater(size, 0.0), xp.less(size, least))
     return xp.where(small, xp.stop_gradient(x), x) * xp.exp(-log_size(xp, x))
 

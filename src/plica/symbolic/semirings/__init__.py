@@ -7,19 +7,24 @@ A further algebra or carrier is a row: in the table here, or given to `PipelineC
 """
 
 from plica.symbolic.semirings.algebra import LAWS_OF_SEMIRINGS, Algebra, Law, Reduction
+from plica.symbolic.semirings.directed import COMPLEX_LSE_SUM, SIGNED_LSE_SUM
 from plica.symbolic.semirings.real import LSE_SUM, SUM_PRODUCT
 from plica.symbolic.semirings.scaled import SCALED
 from plica.symbolic.semirings.selective import BOOLEAN, MAX_PRODUCT, MAX_SUM, MIN_PLUS, selective
 from plica.symbolic.semirings.semiring import SEMIRINGS, Array, Attempt, Namespace, Semiring, Value, are_one_number
 from plica.symbolic.semirings.weights import Logs, Params, Weight
 
-SEMIRINGS.update((row.name, row) for row in (SUM_PRODUCT, LSE_SUM, MAX_PRODUCT, MAX_SUM, MIN_PLUS, BOOLEAN))
+SEMIRINGS.update(
+    (row.name, row)
+    for row in (SUM_PRODUCT, LSE_SUM, SIGNED_LSE_SUM, COMPLEX_LSE_SUM, MAX_PRODUCT, MAX_SUM, MIN_PLUS, BOOLEAN)
+)
 
 ALGEBRAS = {row.algebra.name: row.algebra for row in SEMIRINGS.values()}
 
 __all__ = [
     "ALGEBRAS",
     "BOOLEAN",
+    "COMPLEX_LSE_SUM",
     "LAWS_OF_SEMIRINGS",
     "LSE_SUM",
     "MAX_PRODUCT",
@@ -27,6 +32,7 @@ __all__ = [
     "MIN_PLUS",
     "SCALED",
     "SEMIRINGS",
+    "SIGNED_LSE_SUM",
     "SUM_PRODUCT",
     "Algebra",
     "Array",

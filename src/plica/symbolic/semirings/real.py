@@ -27,6 +27,7 @@ SUM_PRODUCT = Semiring(
     algebra=REAL,
     logarithmic=False,
     negative=True,
+    carries_complex=True,
     from_linear=lambda _, x: (x,),
     from_log=lambda xp, x: (xp.exp(x),),
     from_weight=lambda _, weight: (weight.linear,),

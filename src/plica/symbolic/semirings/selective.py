@@ -23,6 +23,7 @@ from plica.symbolic.semirings.semiring import (
     Value,
     accumulate,
     outer_of,
+    spread,
     unchanged,
 )
 from plica.symbolic.semirings.weights import Weight
@@ -72,7 +73,7 @@ def selective(
         names = left.split(",")
         summed = "".join(dict.fromkeys(letter for term in names for letter in term if letter not in result))
         arrays = [value[0] for value in [*values, from_weight(xp, Weight.of(weight))]]
-        factors = [(_spread(xp, x, term, result + summed),) for term, x in zip(names, arrays, strict=True)]
+        factors = [(spread(xp, x, term, result + summed),) for term, x in zip(names, arrays, strict=True)]
         (terms,) = accumulate(partial(product, xp), factors)
         return (chosen(xp, terms, tuple(range(len(result), len(result + summed)))),)
 
@@ -90,16 +91,6 @@ def selective(
         normalize=unchanged,
         **columns,
     )
-
-
-def _spread(xp: Namespace, x: Array, term: str, letters: str) -> Array:
-    """`x` with its axes in the order of `letters`, and axes of size 1 for those that it lacks."""
-    order = sorted(range(len(term)), key=lambda axis: letters.index(term[axis]))
-    x = xp.permute_dims(x, tuple(order))
-    for place, letter in enumerate(letters):
-        if letter not in term:
-            x = xp.expand_dims(x, axis=place)
-    return x
 
 
 def _truth(xp: Namespace, possible: Array, like: Array) -> Value:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from plica.eager import namespace
 from plica.errors import ShapeError, UnsupportedError
+from plica.ir.dtypes import as_dtype
 from plica.symbolic.semirings.algebra import Algebra
 from plica.symbolic.semirings.weights import Weight
 
@@ -64,12 +65,14 @@ class Semiring:
         algebra: What + and x mean.
         logarithmic: Whether the carrier is made of logarithms.
         negative: Whether negative numbers can be carried.
+        carries_complex: Whether complex numbers can.
         from_linear: `(xp, array)` of ordinary numbers as a value.
         from_log: `(xp, array)` of logarithms as a value.
         from_weight: `(xp, weight)`: the numbers of a parameter as a value.
         to_log: `(xp, value)` as logarithms of ordinary numbers.
         to_linear: `(xp, value)` as ordinary numbers.
         result: `(xp, value)` as the one array that a compiled circuit returns.
+        from_result: `(xp, array)`, such an array as a value.
         product: `(xp, a, b)`, the product, entry by entry.
         outer: `(xp, a, b)`: products of all units of `a (F, B, I)` and `b (F, B, J)`, as `(F, B, I*J)`, J fastest.
         total: `(xp, values)`, the sum, entry by entry.
@@ -105,6 +108,8 @@ class Semiring:
     normalize: Callable[[Namespace, Value], Value]
     zero: Callable[[Namespace, Any, Any], Value]
     one: Callable[[Namespace, Any, Any], Value]
+    carries_complex: bool = False
+    from_result: Callable[[Namespace, Array], Value] = lambda _, array: (array,)
     proven: Callable[[Namespace, Value], Array] | None = None
     attempt: Attempt | None = None
     choose: Callable[[Namespace, Array, Value, Value], Value] = choose_each
@@ -125,13 +130,13 @@ class Semiring:
     def add(self, *arrays: Array) -> Array:
         """The sum of arrays in this semiring, entry by entry; they broadcast."""
         xp = self._namespace()
-        return self.total(xp, [(array,) for array in xp.broadcast_arrays(*arrays)])[0]
+        return self.result(xp, self.total(xp, [self.from_result(xp, one) for one in xp.broadcast_arrays(*arrays)]))
 
     def mul(self, *arrays: Array) -> Array:
         """The product of arrays in this semiring, entry by entry; they broadcast."""
         xp = self._namespace()
-        values = [(array,) for array in xp.broadcast_arrays(*arrays)]
-        return accumulate(partial(self.product, xp), values)[0]
+        values = [self.from_result(xp, one) for one in xp.broadcast_arrays(*arrays)]
+        return self.result(xp, accumulate(partial(self.product, xp), values))
 
     def sum(self, x: Array, axis: int = -1, keepdims: bool = False) -> Array:
         """The sum of `x` in this semiring along an axis; the neutral element where the axis is empty."""
@@ -142,13 +147,33 @@ class Semiring:
         return self._along(self.product, self.one, x, axis, keepdims)
 
     def map_from(self, x: Array, other: Semiring) -> Array:
-        """Numbers of another semiring in this one: `Semiring.from_name("lse-sum").map_from(0.5, linear)` is log 0.5."""
+        """Numbers of another semiring in this one: `Semiring.from_name("lse-sum").map_from(0.5, linear)` is log 0.5.
+
+        Raises:
+            UnsupportedError: The numbers are complex, which this semiring does not carry.
+        """
         if other is self:
             return x
         xp = self._namespace()
-        if self.logarithmic or other.logarithmic:
-            return self.from_log(xp, other.to_log(xp, (x,)))[0]
-        return self.from_linear(xp, other.to_linear(xp, (x,)))[0]
+        return self.result(xp, self._converted(xp, other.from_result(xp, x), other))
+
+    def _converted(self, xp: Namespace, value: Value, other: Semiring) -> Value:
+        """A value of another semiring in this one: by logarithms, where these keep what there is to know."""
+        if self.negative and other.negative:  # whose logarithms are complex
+            if self.logarithmic and other.logarithmic:
+                return self.from_result(xp, other.result(xp, value))
+        elif self.logarithmic or other.logarithmic:
+            return self.from_log(xp, self._carried(other.to_log(xp, value), other))
+        return self.from_linear(xp, self._carried(other.to_linear(xp, value), other))
+
+    def _carried(self, x: Array, other: Semiring) -> Array:
+        """`x`, if its numbers are of a kind that is carried here."""
+        if as_dtype(x.dtype).kind == "complex" and not self.carries_complex:
+            raise UnsupportedError(
+                f"numbers of {other.name} are complex here, and {self.name} carries real ones; take the real parts of "
+                "ordinary numbers, or another semiring."
+            )
+        return x
 
     def _along(
         self, join: Callable[..., Value], neutral: Callable[..., Value], x: Array, axis: int, keep: bool
@@ -157,14 +182,15 @@ class Semiring:
         xp = self._namespace()
         if not -x.ndim <= axis < x.ndim:
             raise ShapeError(f"axis {axis} is outside an array of shape {tuple(x.shape)}.")
-        rest = xp.moveaxis(x, axis, 0)
-        if rest.shape[0] == 0:
-            rest = neutral(xp, (1, *rest.shape[1:]), x.dtype)[0]
-        while (size := rest.shape[0]) > 1:
+        moved = xp.moveaxis(x, axis, 0)
+        rest = self.from_result(xp, moved) if moved.shape[0] else neutral(xp, (1, *moved.shape[1:]), x.dtype)
+        while (size := rest[0].shape[0]) > 1:
             half = size // 2
-            joined = join(xp, (rest[:half],), (rest[half : 2 * half],))[0]
-            rest = xp.concat([joined, rest[2 * half :]], axis=0) if size % 2 else joined
-        return xp.moveaxis(rest, 0, axis) if keep else rest[0]
+            joined = join(xp, tuple(one[:half] for one in rest), tuple(one[half : 2 * half] for one in rest))
+            last = tuple(one[2 * half :] for one in rest)
+            rest = tuple(map(partial(_behind, xp), joined, last)) if size % 2 else joined
+        found = self.result(xp, rest)
+        return xp.moveaxis(found, 0, axis) if keep else found[0]
 
     def _namespace(self) -> Any:
         """The array namespace over arrays of any library."""
@@ -204,6 +230,21 @@ def accumulate(operation: Callable[[Part, Part], Part], values: Sequence[Part]) 
     for value in values[1:]:
         result = operation(result, value)
     return result
+
+
+def _behind(xp: Namespace, first: Array, last: Array) -> Array:
+    """One array behind another."""
+    return xp.concat([first, last], axis=0)
+
+
+def spread(xp: Namespace, x: Array, term: Sequence[str], letters: Sequence[str]) -> Array:
+    """`x` with its axes in the order of `letters`, and axes of size 1 for those that it lacks."""
+    order = sorted(range(len(term)), key=lambda axis: letters.index(term[axis]))
+    x = xp.permute_dims(x, tuple(order))
+    for place, letter in enumerate(letters):
+        if letter not in term:
+            x = xp.expand_dims(x, axis=place)
+    return x
 
 
 def are_one_number(parts: Sequence[Array | float]) -> bool:

@@ -17,6 +17,8 @@ from functools import cached_property
 from math import inf
 from typing import Any, TypeAlias, final
 
+from plica.ir.dtypes import as_dtype
+
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 
@@ -48,6 +50,7 @@ class Weight:
         exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
             the ordinary numbers.
         most: No number is larger.
+        least: None is smaller; infinite where numbers may be complex.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
         row_sum: No sum of the numbers' sizes over all axes but the first two is larger, where that is known beforehand.
         whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
@@ -58,6 +61,7 @@ class Weight:
     in_logs: Callable[[], Array] | None = None
     exact: Callable[[], Logs] | None = None
     most: float = inf
+    least: float = -inf
     lost: float = 1.0
     row_sum: float = inf
     whole: Callable[[], Array] | None = None
@@ -98,6 +102,22 @@ class Weight:
             whole=None,
         )
 
+    def each(self, fn: Callable[[Array], Array]) -> Weight:
+        """The same numbers with folds repeated, each for several rows: `(F, O, N)` as `(F*B, O, N)`."""
+        logs, exact = self.in_logs, self.exact
+
+        def in_full() -> Logs:
+            assert exact is not None, "asked for where there are some"
+            found = exact()
+            return replace(found, array=fn(found.array))
+
+        return replace(
+            self,
+            in_linear=lambda: fn(self.linear),
+            in_logs=None if logs is None else lambda: fn(self._logs),
+            exact=None if exact is None else in_full,
+        )
+
     def looked_up(self, fn: Callable[[Array], Array]) -> Weight:
         """Rows `(F, B, K)` of a table `(F, K, ...)`: each is that of some state, for numbers and logarithms alike."""
         return replace(self.map(fn), whole=lambda: self.linear)
@@ -105,6 +125,8 @@ class Weight:
     def total(self, xp: Namespace) -> Weight:
         """The sums over the last axis, which is dropped."""
         terms, logs = self, self.in_logs
+        if logs is not None and as_dtype(self._logs.dtype).kind == "complex":
+            logs = None
         return replace(
             self,
             in_linear=lambda: xp.sum(terms.linear, axis=-1),
@@ -112,6 +134,7 @@ class Weight:
             exact=None,
             whole=None,
             most=inf,  # how many terms there are is known where they are computed
+            least=0.0 if self.least >= 0 else -inf,
             row_sum=inf,
         )
 
@@ -152,7 +175,13 @@ class Params(Mapping[str, Array]):
 
         def weight(name: str, logs: bool, checked: bool) -> Weight:  # noqa: ARG001
             array = arrays[name]
-            return Weight(lambda: xp.exp(array), lambda: array) if logs else Weight.of(array)
+            return (
+                Weight(
+                    lambda: xp.exp(array), lambda: array, least=-inf if as_dtype(array.dtype).kind == "complex" else 0.0
+                )
+                if logs
+                else Weight.of(array)
+            )
 
         return Params(tuple(arrays), arrays.__getitem__, weight)
 

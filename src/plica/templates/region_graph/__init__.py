@@ -4,15 +4,19 @@
 (4, True)
 """
 
+from plica.templates.region_graph.chow_liu import ChowLiuTree
 from plica.templates.region_graph.graph import PartitionNode, RegionGraph, RegionNode
 from plica.templates.region_graph.linear import FullyFactorized, LinearTree
+from plica.templates.region_graph.poon_domingos import PoonDomingos
 from plica.templates.region_graph.quad import QuadGraph, QuadTree
 from plica.templates.region_graph.random_binary import RandomBinaryTree
 
 __all__ = [
+    "ChowLiuTree",
     "FullyFactorized",
     "LinearTree",
     "PartitionNode",
+    "PoonDomingos",
     "QuadGraph",
     "QuadTree",
     "RandomBinaryTree",

@@ -5,10 +5,13 @@
 """
 
 import json
+import os
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import IO, Any, Literal, TypeAlias, TypedDict
 
 from plica.errors import FileFormatError
+
+File: TypeAlias = str | os.PathLike[str] | IO[Any]  # a path, or an open file of text or bytes
 
 FORMAT = "plica-region-graph"
 VERSION = 1
@@ -22,19 +25,32 @@ class NodeRecord(TypedDict):
     inputs: list[int]
 
 
-def write(path: Path, records: list[NodeRecord], outputs: list[int]) -> None:
+def write(file: File, records: list[NodeRecord], outputs: list[int]) -> None:
     """Write the nodes and the positions of the outputs."""
     document = {"format": FORMAT, "version": VERSION, "nodes": records, "outputs": outputs}
-    path.write_text(json.dumps(document) + "\n", encoding="utf-8")
+    text = json.dumps(document) + "\n"
+    if isinstance(file, str | os.PathLike):
+        Path(file).write_text(text, encoding="utf-8")
+        return
+    try:
+        file.write(text)
+    except TypeError:  # a file of bytes
+        file.write(text.encode())
 
 
-def read(path: Path) -> tuple[list[NodeRecord], list[int]]:
+def named(file: File) -> str:
+    """What messages call a file."""
+    return str(file if isinstance(file, str | os.PathLike) else getattr(file, "name", "the open file"))
+
+
+def read(file: File) -> tuple[list[NodeRecord], list[int]]:
     """The nodes and the positions of the outputs.
 
     Raises:
         FileFormatError: The file is missing, empty, damaged, or not a region graph of this version.
     """
-    document = _json(path)
+    path = named(file)
+    document = _json(file, path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(f"{path}: expected a file of format {FORMAT!r}; write one with RegionGraph.dump")
     if document.get("version") != VERSION:
@@ -54,9 +70,10 @@ def read(path: Path) -> tuple[list[NodeRecord], list[int]]:
     return nodes, list(outputs)
 
 
-def _json(path: Path) -> Any:
+def _json(file: File, path: str) -> Any:
     try:
-        text = path.read_text(encoding="utf-8")
+        read = Path(file).read_bytes() if isinstance(file, str | os.PathLike) else file.read()
+        text = read.decode() if isinstance(read, bytes) else read
     except (OSError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: the file cannot be read ({error}); check the path") from error
     if not text.strip():

@@ -9,10 +9,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias, final
 
-from plica.errors import DTypeError, GraphError
+from plica.errors import DTypeError, FileFormatError, GraphError, InputError
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, topological_order
 from plica.symbolic.circuit import Circuit
@@ -184,8 +183,8 @@ class RegionGraph:
                 splits.setdefault(node.scope & variables, {})[split] = None
         return splits
 
-    def dump(self, file: str | Path) -> None:
-        """Write the graph as JSON."""
+    def dump(self, file: files.File) -> None:
+        """Write the graph as JSON, to a path or an open file."""
         index = {node: number for number, node in enumerate(self._nodes)}
         records = [
             files.NodeRecord(
@@ -195,23 +194,25 @@ class RegionGraph:
             )
             for node in self._nodes
         ]
-        files.write(Path(file), records, [index[output] for output in self._outputs])
+        files.write(file, records, [index[output] for output in self._outputs])
 
     @staticmethod
-    def load(file: str | Path) -> "RegionGraph":
-        """Read a graph that `dump` wrote.
+    def load(file: files.File) -> "RegionGraph":
+        """Read a graph that `dump` wrote, from a path or an open file.
 
         Raises:
             FileFormatError: The file is missing, empty, damaged, or not a region graph of this version.
-            GraphError: What it describes is not a region graph.
         """
-        records, outputs = files.read(Path(file))
-        nodes: list[Any] = [
-            RegionNode(record["scope"]) if record["kind"] == "region" else PartitionNode(record["scope"])
-            for record in records
-        ]
-        in_nodes = {node: [nodes[i] for i in record["inputs"]] for node, record in zip(nodes, records, strict=True)}
-        return RegionGraph(nodes, in_nodes, [nodes[i] for i in outputs])
+        records, outputs = files.read(file)
+        try:
+            nodes: list[Any] = [
+                RegionNode(record["scope"]) if record["kind"] == "region" else PartitionNode(record["scope"])
+                for record in records
+            ]
+            in_nodes = {node: [nodes[i] for i in record["inputs"]] for node, record in zip(nodes, records, strict=True)}
+            return RegionGraph(nodes, in_nodes, [nodes[i] for i in outputs])
+        except (GraphError, InputError) as error:
+            raise FileFormatError(f"{files.named(file)}: the file is damaged, write it again. {error}") from error
 
     def build_circuit(
         self,
@@ -234,7 +235,8 @@ class RegionGraph:
                 For an input layer of a region of several variables, that of the layer's own scope or of the region.
             sum_product: "cp" (a sum for each part, then a Hadamard product), "cp-t" (a Hadamard product, then a sum) or
                 "tucker" (a Kronecker product, then a sum).
-            sum_weight_factory: Makes the weight of sums; softmax of normal draws by default.
+            sum_weight_factory: Makes the weight of sums; softmax of normal draws by default. A `sum_factory` makes its
+                own, and leaves those of sums over a region's partitions to this one.
             nary_sum_weight_factory: Makes the weight of the sum over a region's partitions; by default the same.
             sum_factory: Instead of `sum_product`: makes a sum layer from its numbers of input and output units.
             prod_factory: With `sum_factory`: makes a product layer from the number of input units and the arity.

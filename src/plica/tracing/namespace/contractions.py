@@ -11,7 +11,7 @@ from plica.tracing.namespace.elementwise import conj
 from plica.tracing.namespace.operands import Array, as_count, as_tracer, promoted
 from plica.tracing.namespace.shapes import expand_dims, moveaxis, squeeze
 from plica.tracing.places import user_line
-from plica.tracing.scope import record
+from plica.tracing.scope import record, record_all
 from plica.tracing.tracer import Tracer
 
 
@@ -154,6 +154,29 @@ def log_einsum_exp(
     if logs is None:
         return record("log_einsum_exp", *values, weight, equation=equation)
     return record("log_einsum_exp", *values, weight, logs, equation=equation, logs=form, **_losses(lost))
+
+
+def directed_matmul(
+    direction: Tracer, size: Tracer, weight: Tracer, logs: Tracer | None = None, form: str = "log"
+) -> tuple[Tracer, Tracer]:
+    """The directions and sizes of `(direction * exp(size)) @ weight.T`: of sums that underflow nowhere.
+
+    A direction is a real or complex number of size 1 to a rounding, or 0; a size is a finite number. Differentiation
+    takes sizes for constants, so that a number that is 0 has the derivative that it has in ordinary arithmetic.
+
+    Args:
+        direction: The directions.
+        size: Their sizes.
+        weight: Ordinary numbers, real or complex.
+        logs: What the logarithms of a weight that is not negative are computed from, where it may underflow.
+        form: `"log"` where `logs` are the logarithms, `"log_softmax"` where the log-softmax of their last axis is.
+
+    Shapes: direction and size (F, B, I), weight and logs (F, O, I), results (F, B, O).
+    """
+    turned, weight = promoted("directed_matmul", [direction, weight])
+    given, params = ([], {}) if logs is None else ([logs], {"logs": form})
+    found = record_all("directed_matmul", turned, size, weight, *given, **params)
+    return found[0], found[1]
 
 
 def _losses(lost: float) -> dict[str, float]:

@@ -1,0 +1,63 @@
+"""Probabilities of boxes: see `plica.queries.cdf` and `plica.queries.probability`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.queries.rows import device_of, floating
+from plica.backend.torch.queries.values import carried, check_needs, in_parts, log_total
+from plica.errors import InputError
+from plica.ir.dtypes import DType, as_dtype
+from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.leaves import Owners
+from plica.lower.queries.boxes import CDF, INSIDE, PROBABILITY, LoweredBoxes, lower_boxes
+from plica.lower.queries.needs import Needs
+from plica.symbolic.semirings import Semiring
+
+
+def cdf(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """See `plica.queries.cdf`."""
+    high = floating(circuit.taken(x))
+    return _inside(circuit, CDF, torch.full_like(high, -math.inf), high)
+
+
+def probability(circuit: TorchCircuit, low: Tensor, high: Tensor) -> Tensor:
+    """See `plica.queries.probability`."""
+    low, high = (floating(circuit.taken(one)) for one in (low, high))
+    if len(low) != len(high):
+        raise InputError(
+            f"low has {len(low)} rows and high has {len(high)}; give each row of one a row of the other: "
+            "low.expand(high.shape), for instance."
+        )
+    dtype = torch.promote_types(low.dtype, high.dtype)
+    return _inside(circuit, PROBABILITY, low.to(dtype), high.to(dtype))
+
+
+@torch.no_grad()
+def _inside(circuit: TorchCircuit, needs: Needs, low: Tensor, high: Tensor) -> Tensor:
+    """The probabilities of boxes, `(B,)`."""
+    device_of(circuit, needs.name)
+    check_needs(circuit, INSIDE)
+    _check_bounded(circuit, needs, low, high)
+
+    def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> LoweredBoxes:
+        return lower_boxes(folded, semiring, dtype, as_dtype(low.dtype), leaves)
+
+    asked = carried(circuit, ("boxes", low.dtype), lower)
+    logs = in_parts(lambda *ends: asked(circuit, *ends), asked.rows_at_once, low, high)[:, 0, 0]
+    return (logs - log_total(circuit)).exp().clamp(max=1)  # where the box holds everything it is 1 but for rounding
+
+
+def _check_bounded(circuit: TorchCircuit, needs: Needs, low: Tensor, high: Tensor) -> None:
+    """Raise where a variable has an end whose layer does not say what lies in an interval."""
+    folded = circuit.folded
+    live = folded.described.live
+    lacking = [layer for layer in live.input_layers if needs.lacking(folded.row(layer)) is not None]
+    if lacking:
+        bounded = ((low > -math.inf) | (high < math.inf)).any(0).tolist()  # NaN is none
+        layers = [layer for layer in lacking if any(bounded[variable] for variable in layer.scope)]
+        needs.check_layers(folded.described, folded.row, layers)

@@ -1,0 +1,146 @@
+"""What is to be expected of variables and of choices, given rows: see `plica.queries.posterior` and its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
+from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
+from plica.errors import StructuralPropertyError
+from plica.ir.dtypes import as_dtype
+from plica.lower.leaves import owners_of
+from plica.lower.queries.answers import Posterior
+from plica.lower.queries.expect import LATENTS, MEAN, POSTERIOR, VARIANCE, FlowQuery, LoweredFlows, lower_flows
+from plica.symbolic.semirings import LSE_SUM, Semiring
+
+_SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
+
+
+@final
+class FlowProgram:
+    """A query of the flows of one circuit, for data of one dtype, lowered and emitted.
+
+    Args:
+        circuit: The circuit.
+        query: What is asked.
+        input_dtype: The dtype of the data, which is floating.
+        semiring: How numbers are carried.
+    """
+
+    def __init__(self, circuit: TorchCircuit, query: FlowQuery, input_dtype: torch.dtype, semiring: Semiring) -> None:
+        self.query, self._semiring = query, semiring
+        self.lowered: LoweredFlows = lower_flows(
+            query,
+            as_described(circuit),
+            query_dtype(circuit),
+            as_dtype(input_dtype),
+            owners_of(leaf for leaf, _ in circuit.leaves.items()),
+            semiring,
+        )
+        self.run = QueryProgram((query.name, semiring.name, input_dtype, circuit.dtype), self.lowered, "flows")
+
+    def __call__(self, circuit: TorchCircuit, x: Tensor) -> tuple[list[Tensor], Tensor, Tensor | None]:
+        """What the query reads off for some rows, the logarithms of their values, and which rows are proven right.
+
+        Raises:
+            StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
+        """
+        results = list(self.run(circuit, x))
+        proven = results.pop() if self._semiring.proven is not None else None
+        *results, log_value, invalid = results
+        if bool(invalid):
+            raise StructuralPropertyError(
+                f"{self.query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
+                "square the circuit or keep its weights positive (softmax, for instance)."
+            )
+        return results, log_value, proven
+
+
+def _program(circuit: TorchCircuit, query: FlowQuery, dtype: torch.dtype, semiring: Semiring) -> FlowProgram:
+    """The Program of a query, made once for each dtype of the circuit."""
+    key = (query.name, semiring.name, dtype, circuit.dtype)
+    if key not in circuit.queries:
+        circuit.queries[key] = FlowProgram(circuit, query, dtype, semiring)
+    found: FlowProgram = circuit.queries[key]
+    return found
+
+
+@torch.no_grad()
+def read_flows(
+    circuit: TorchCircuit,
+    query: FlowQuery,
+    x: Tensor,
+    keep: Callable[[list[Tensor]], list[Tensor]] = list,
+    otherwise: str = "nothing to be expected of the rest",
+) -> tuple[LoweredFlows, list[Tensor]]:
+    """What a query reads off for rows that are checked, in parts that the memory is enough for.
+
+    On the CPU from scaled numbers first, where there are enough of them, and from logarithms for rows that these do not
+    prove.
+
+    Args:
+        circuit: The circuit.
+        query: What is asked.
+        x: The rows.
+        keep: What is kept of what is read off a part; the axis of rows stays where the query has it.
+        otherwise: What there is where a row has no probability, for the message.
+    """
+    x = floating(x)
+    attempt, first = LSE_SUM.attempt, LSE_SUM
+    if attempt is not None and x.device.type in attempt.devices and len(x) * circuit.num_activations >= _SCALED_FROM:
+        first = attempt.carrier
+    asked = _program(circuit, query, x.dtype, first)
+    found = []
+    for start, stop in parts(len(x), asked.run.rows_at_once()):
+        part = x[start:stop]
+        results, log_value, proven = asked(circuit, part)
+        if proven is not None and not bool(proven.all()):
+            rows = proven.logical_not().nonzero().squeeze(1)
+            others, log_others, _ = _program(circuit, query, x.dtype, LSE_SUM)(circuit, part[rows])
+            results = [one.index_copy(query.rows, rows, other) for one, other in zip(results, others, strict=True)]
+            log_value = log_value.index_copy(0, rows, log_others)
+        found.append((keep(results), log_value))
+    check_known(torch.cat([log_value for _, log_value in found]), 1, otherwise)
+    if len(found) == 1:
+        return asked.lowered, found[0][0]
+    return asked.lowered, [torch.cat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
+
+
+def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
+    """See `plica.queries.posterior`."""
+    device_of(circuit, POSTERIOR.name)
+    _, results = read_flows(circuit, POSTERIOR, whole_layers(circuit, POSTERIOR.name, x))
+    return Posterior(*results)
+
+
+def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """See `plica.queries.mean`."""
+    device_of(circuit, MEAN.name)
+    return read_flows(circuit, MEAN, whole_layers(circuit, MEAN.name, x))[1][0]
+
+
+def variance(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """See `plica.queries.variance`."""
+    device_of(circuit, VARIANCE.name)
+    return read_flows(circuit, VARIANCE, whole_layers(circuit, VARIANCE.name, x))[1][0]
+
+
+def latent_posterior(circuit: TorchCircuit, x: Tensor) -> dict[int, Tensor]:
+    """See `plica.queries.latent_posterior`."""
+    device_of(circuit, LATENTS.name)
+    lowered, results = read_flows(circuit, LATENTS, circuit.readable(x))
+    found = {
+        index: terms
+        for indices, group in zip(lowered.sums, results, strict=True)
+        for index, terms in zip(indices, group, strict=True)
+    }
+    for index, count in lowered.unread:
+        found[index] = torch.zeros(
+            (len(x), count), dtype=results[0].dtype if results else circuit.dtype, device=x.device
+        )
+    return dict(sorted(found.items()))

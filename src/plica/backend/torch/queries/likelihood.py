@@ -1,0 +1,32 @@
+"""Log-likelihoods of rows with anything missing: see `plica.queries.log_likelihood` and its conditional neighbour."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.queries.rows import device_of, floating, mask_of
+from plica.backend.torch.queries.values import check_needs, log_total, log_values
+from plica.lower.queries.likelihood import CONDITIONAL, LOG_LIKELIHOOD
+
+
+def log_likelihood(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """See `plica.queries.log_likelihood`."""
+    device_of(circuit, LOG_LIKELIHOOD.name)
+    check_needs(circuit, LOG_LIKELIHOOD)
+    return log_values(circuit, circuit.taken(x)) - log_total(circuit)
+
+
+def conditional_log_likelihood(circuit: TorchCircuit, x: Tensor, given: Tensor) -> Tensor:
+    """See `plica.queries.conditional_log_likelihood`."""
+    device_of(circuit, CONDITIONAL.name)
+    check_needs(circuit, CONDITIONAL)
+    rows = floating(circuit.taken(x))
+    evidence = torch.where(mask_of("given", given, rows), rows, torch.nan)
+    if any(layer.num_variables > 1 for layer in circuit.symbolic.live.input_layers):
+        circuit.readable(evidence)  # here, where a message counts the rows as the caller does
+    if not torch.is_grad_enabled():
+        return log_values(circuit, rows) - log_values(circuit, evidence)
+    found = log_values(circuit, torch.cat([rows, evidence]))  # what depends on weights alone is computed once
+    return found[: len(rows)] - found[len(rows) :]

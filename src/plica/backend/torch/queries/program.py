@@ -1,0 +1,112 @@
+"""A Program that answers a question to a circuit, run on the circuit's tensors as they are at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.constants import LoweredProgram, Ready
+from plica.backend.torch.emit import emit
+from plica.backend.torch.leaves import attribute_of
+from plica.ir.dtypes import DType, as_dtype
+from plica.ir.program import Program
+from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
+from plica.lower.leaves import Constant
+from plica.passes.memory import plan_memory
+
+BYTES_AT_ONCE = 2**27
+"""The memory budget: bytes of intermediate results of one part; more rows are computed in parts."""
+_PLANNED_ROWS = 64
+
+
+@final
+class QueryProgram:
+    """What runs a Program that was lowered for a circuit.
+
+    Where the circuit is in eval mode and nobody asks for gradients of its tensors, what depends on these alone is
+    computed once.
+
+    Args:
+        key: What tells the Program from the others of the circuit.
+        lowered: The Program.
+        name: What the generated function is called.
+    """
+
+    def __init__(self, key: Hashable, lowered: LoweredProgram, name: str) -> None:
+        self.program, self._lowered, self._key = lowered.program, lowered, key
+        self.run = emit(lowered.program, name, reuses=True)
+        self._rows: int | None = None
+        self._constants: dict[tuple[str, torch.device], Tensor] = {}
+
+    def rows_at_once(self) -> int:
+        """How many rows the memory budget is enough for."""
+        if self._rows is None:
+            self._rows = rows_within_budget(self.program)
+        return self._rows
+
+    def __call__(self, circuit: TorchCircuit, *arguments: Tensor) -> Any:
+        """The results of the Program, computed in its own dtypes: under autocast too."""
+        if circuit.leaves.is_autocast:
+            with torch.autocast(circuit.leaves.device.type, enabled=False):
+                return self(circuit, *arguments)
+        ready = None if circuit.training else self._ready(circuit)
+        return self.run(self.leaves(circuit), *arguments) if ready is None else ready(*arguments)
+
+    def _ready(self, circuit: TorchCircuit) -> Ready | None:
+        """What runs once the circuit's tensors are folded, where they may be."""
+        constants, leaves = circuit.constants, circuit.leaves
+        watch = constants.watching(leaves, training=False)
+        if watch is None:
+            return None
+        return constants.of(self._key, self._lowered, leaves, watch, partial(self.leaves, circuit))
+
+    def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
+        """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""
+        own, device = dict(circuit.leaves.items()), circuit.leaves.device
+        found = SimpleNamespace(device=device)
+        for var, captured in zip(self.program.consts, self._lowered.captured, strict=True):
+            if isinstance(captured, Constant):
+                tensor = self._constant(captured, device)
+            else:
+                tensor = own[captured].to(getattr(torch, var.type.dtype.value)).to(device)
+            setattr(found, attribute_of(var.name), tensor)
+        return found
+
+    def _constant(self, constant: Constant, device: torch.device) -> Tensor:
+        """An array that nobody changes, brought to a device once."""
+        key = (constant.digest, device)
+        if key not in self._constants:
+            with torch.inference_mode(False):
+                self._constants[key] = torch.from_numpy(constant.value).to(device)
+        return self._constants[key]
+
+
+def rows_within_budget(program: Program) -> int:
+    """For how many rows the intermediate results of a Program fit the memory budget; one at least."""
+    more, less = (plan_memory(program, rows).peak for rows in (2 * _PLANNED_ROWS, _PLANNED_ROWS))
+    return max(1, BYTES_AT_ONCE * _PLANNED_ROWS // max(1, more - less))
+
+
+def as_described(circuit: TorchCircuit) -> FoldedCircuit:
+    """The circuit as it was described, folded like the compiled one: what goes top-down knows no fused layers."""
+    folded = circuit.folded
+    described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
+    return replace(described, rewriting=folded.rewriting)
+
+
+def query_dtype(circuit: TorchCircuit) -> DType:
+    """What queries compute in: float32 at least, as logarithms of float16 do not tell apart what a sum chooses."""
+    real = as_dtype(circuit.dtype)
+    return DType.FLOAT32 if real == DType.FLOAT16 else real
+
+
+def parts(size: int, at_once: int) -> Iterator[tuple[int, int]]:
+    """The ends of runs of at most `at_once` of `size` rows; of one without rows where there are none."""
+    yield from ((start, min(start + at_once, size)) for start in range(0, max(size, 1), at_once))

@@ -1,0 +1,107 @@
+"""What users give to queries, checked: rows that a circuit can read, counts, tensors with numbers."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.errors import DTypeError, InputError, UnsupportedError
+
+
+def device_of(circuit: TorchCircuit, query: str) -> torch.device:
+    """Where a circuit's tensors are, if there are numbers.
+
+    Raises:
+        UnsupportedError: The circuit is on the meta device.
+    """
+    device = circuit.leaves.device
+    if device.type == "meta":
+        raise UnsupportedError(
+            f"{query}: the circuit is on the device meta, where tensors have no numbers; give it some, as "
+            "circuit.to_empty(device='cpu') and load_state_dict do."
+        )
+    return device
+
+
+def whole_layers(circuit: TorchCircuit, query: str, x: Tensor) -> Tensor:
+    """Rows in a dtype that Programs have, checked: an input layer knows all its variables or none.
+
+    Raises:
+        InputError: A row does not fit the circuit, or a layer of several variables has some of them.
+    """
+    x = circuit.readable(x)
+    several = [layer for layer in circuit.symbolic.live.input_layers if layer.num_variables > 1]
+    for layer in several if x.is_floating_point() else ():
+        missing = x[:, list(layer.scope)].isnan()
+        some = (missing.any(1) & missing.logical_not().any(1)).nonzero()
+        if len(some):
+            raise InputError(
+                f"row {int(some[0])}: {query} fills in all variables {layer.scope!s} of "
+                f"{circuit.symbolic.layer_name(layer)} or none, and the row has some of them; give all of them, or "
+                "make all of them missing."
+            )
+    return x
+
+
+def floating(x: Tensor) -> Tensor:
+    """Rows in a dtype that has NaN, and all numbers that states and counts come to."""
+    return x if x.is_floating_point() else x.to(torch.float32 if x.itemsize < 3 else torch.float64)
+
+
+def mask_of(name: str, mask: Any, x: Tensor) -> Tensor:
+    """A mask `(B, D)` for rows, from one of that shape or one `(D,)` for all of them.
+
+    Raises:
+        DTypeError: It is no mask of booleans.
+        InputError: It has another shape.
+    """
+    found = mask if isinstance(mask, Tensor) else torch.as_tensor(mask)
+    if found.dtype != torch.bool:
+        raise DTypeError(
+            f"{name} is a mask of booleans, found {found.dtype}; say where: {name}=mask > 0, for instance."
+        )
+    if found.shape not in (x.shape, x.shape[1:], (1, x.shape[1])):
+        raise InputError(
+            f"{name} has shape {tuple(found.shape)}, expected {tuple(x.shape)}, one entry for each of the data, or "
+            f"{tuple(x.shape[1:])} for all rows alike."
+        )
+    return found.to(x.device).expand(x.shape)
+
+
+def count(name: str, value: int) -> int:
+    """A number that is no less than 0.
+
+    Raises:
+        InputError: It is no integer, or negative.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} is {value!r}, expected an integer.") from None
+    if number < 0:
+        raise InputError(f"{name} is {number}, expected at least 0.")
+    return number
+
+
+def check_total(log_value: Tensor) -> None:
+    """Raise where the circuit's total is zero or not finite."""
+    if not bool(torch.isfinite(log_value).all()):
+        raise InputError(
+            f"the logarithm of the circuit's total is {float(log_value)}, so there is nothing to sample from; "
+            "check the weights for zeros or NaN."
+        )
+
+
+def check_known(log_value: Tensor, times: int, so: str = "nothing to sample from") -> None:
+    """Raise where what is known of a row, which stands for `times` rows, has probability zero."""
+    wrong = torch.isfinite(log_value).logical_not().nonzero()
+    if len(wrong):
+        place = int(wrong[0])
+        raise InputError(
+            f"row {place // times}: the logarithm of the probability of what is given is {float(log_value[place])}, so "
+            f"there is {so}; give values that the circuit can have."
+        )

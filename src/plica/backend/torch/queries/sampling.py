@@ -1,0 +1,75 @@
+"""Samples and completions: see `plica.queries.sample`."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.queries.choosing import answer, query_of
+from plica.backend.torch.queries.rows import check_known, check_total, count, device_of, whole_layers
+from plica.ir.program import Program
+from plica.lower.queries.sample import SAMPLING
+
+
+def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None) -> Tensor:
+    """See `plica.queries.sample`."""
+    number = count("n", n)
+    device = device_of(circuit, SAMPLING.name)
+    generator = None if seed is None else torch.Generator(device).manual_seed(seed)
+    if given is None:
+        found = answer(circuit, SAMPLING, number, generator=generator)
+        check_total(found.log_value)
+        return found.rows
+    x = whole_layers(circuit, SAMPLING.name, given)
+    found = answer(circuit, SAMPLING, len(x) * number, x, times=number, generator=generator)
+    check_known(found.log_value, number)
+    return found.rows
+
+
+@final
+class SamplingQuery:
+    """Draws exact, independent samples from the distribution that a circuit describes (normalized or not).
+
+    Args:
+        circuit: Smooth and decomposable, with one output of one unit.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable.
+        ShapeError: More than one output or unit.
+        UnsupportedError: A layer does not say how it is sampled.
+    """
+
+    def __init__(self, circuit: TorchCircuit) -> None:
+        self._circuit = circuit
+        query_of(circuit, SAMPLING, None)
+
+    @property
+    def program(self) -> Program:
+        """The Program: uniform numbers `(U, N)` in; samples, choices, log-partition and a flag out."""
+        return query_of(self._circuit, SAMPLING, None).lowered.program
+
+    def __call__(
+        self, num_samples: int = 1, *, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """Samples and the choices that led to them.
+
+        Args:
+            num_samples: N, at least 0.
+            generator: Where the random numbers come from; torch's own for the device by default.
+
+        Returns:
+            Samples `(N, D)`, column v is variable v (int64 if every variable has states), and for each sum layer, by
+            topological index, the column of its weight that was picked (`(N,)`; the input for a mixing layer), or -1
+            where the sample did not come by.
+
+        Raises:
+            InputError: `num_samples` is negative, or the circuit's total is zero or not finite.
+            StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
+        """
+        found = answer(self._circuit, SAMPLING, count("num_samples", num_samples), generator=generator)
+        check_total(found.log_value)
+        sums = query_of(self._circuit, SAMPLING, None).lowered.sums
+        return found.rows, dict(zip(sums, found.terms, strict=True))

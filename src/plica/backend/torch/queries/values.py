@@ -1,0 +1,183 @@
+"""Logarithms of a circuit's values and of its total, whatever semiring it was compiled in.
+
+Probabilities are added and multiplied in log space; where a weight is negative, in the circuit's own carrier, if that
+has negative numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeAlias, TypeVar, final
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.constants import LoweredProgram
+from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype, rows_within_budget
+from plica.backend.torch.weights import WeightCheck
+from plica.errors import InputError, UnsupportedError
+from plica.ir.dtypes import DType, as_dtype
+from plica.lower.checks import check_semiring
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import Owners, owners_of
+from plica.lower.queries.likelihood import LOG_LIKELIHOOD
+from plica.lower.queries.needs import Needs
+from plica.lower.queries.score import Lowered, lower_score
+from plica.lower.queries.total import lower_total
+from plica.symbolic.semirings import LSE_SUM, Semiring
+
+Found = TypeVar("Found")
+
+
+def once(circuit: TorchCircuit, key: tuple[Any, ...], make: Callable[[], Found]) -> Found:
+    """What is made once for a circuit and the dtype of its tensors."""
+    key = (*key, circuit.dtype)
+    if key not in circuit.queries:
+        circuit.queries[key] = make()
+    found: Found = circuit.queries[key]
+    return found
+
+
+def check_needs(circuit: TorchCircuit, needs: Needs) -> None:
+    """Raise where a circuit cannot be asked; looked at once."""
+
+    def check() -> bool:
+        folded = circuit.folded
+        needs.check(folded.described, folded.row)
+        return True
+
+    once(circuit, ("needs", needs.name), check)
+
+
+def carrier_of(circuit: TorchCircuit) -> Semiring:
+    """The carrier in which the probabilities of a circuit are added and multiplied."""
+    own = circuit.semiring
+    negative = own.negative and once(circuit, ("signs",), lambda: _Signs(circuit)).is_negative(circuit)
+    return LOG_LIKELIHOOD.carrier(own, negative=negative)
+
+
+@final
+class _Signs:
+    """Whether a weight of a circuit is negative, or complex, where its carrier has such numbers."""
+
+    def __init__(self, circuit: TorchCircuit) -> None:
+        self._weights: WeightCheck | None = None
+        folded = circuit.folded
+        try:
+            check_semiring(folded.described, LSE_SUM, folded.rows)
+        except UnsupportedError:
+            return
+        self._weights = WeightCheck(folded, LSE_SUM, lower_total(folded, LSE_SUM, query_dtype(circuit)).weights)
+
+    def is_negative(self, circuit: TorchCircuit) -> bool:
+        """Whether one is, as the tensors are now. This waits for the device."""
+        if self._weights is None:
+            return True
+        try:
+            self._weights.check(circuit.leaves)
+        except UnsupportedError:
+            return True
+        return False
+
+
+class _Lowered(LoweredProgram, Protocol):
+    """A Program in a carrier, and the weights that may be negative though it carries no such numbers."""
+
+    @property
+    def weights(self) -> tuple[tuple[FoldedLayer, str], ...]:
+        """The weights, by group and name."""
+
+
+@final
+class CarriedProgram:
+    """A Program of a circuit in a carrier that need not be the circuit's own.
+
+    Args:
+        circuit: The circuit.
+        carrier: What its numbers are carried in.
+        key: What tells the Program from the others.
+        lower: Lowers it: of the folded circuit, the carrier, the dtype that it computes in, and the leaves.
+    """
+
+    def __init__(self, circuit: TorchCircuit, carrier: Semiring, key: tuple[Hashable, ...], lower: Lower) -> None:
+        own = circuit.semiring.algebra == carrier.algebra
+        folded = circuit.folded if own else as_described(circuit)
+        leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
+        lowered = lower(folded, carrier, query_dtype(circuit), leaves)
+        self._carrier = carrier
+        self._weights = WeightCheck(folded, carrier, lowered.weights)
+        self._run = QueryProgram((*key, circuit.dtype), lowered, str(key[0]).replace(" ", "_"))
+        self.rows_at_once = self._run.rows_at_once
+
+    def __call__(self, circuit: TorchCircuit, *arguments: Tensor) -> Tensor:
+        """The result of the Program.
+
+        Raises:
+            UnsupportedError: A weight has become negative, and the carrier has no such numbers.
+        """
+        self._weights.check(circuit.leaves)
+        found: Tensor = self._run(circuit, *arguments)
+        return found
+
+
+Lower: TypeAlias = Callable[[FoldedCircuit, Semiring, DType, Owners], _Lowered]
+
+
+def carried(circuit: TorchCircuit, key: tuple[Hashable, ...], lower: Lower) -> CarriedProgram:
+    """A Program of a circuit in the carrier in which its probabilities are added and multiplied, made once."""
+    carrier = carrier_of(circuit)
+    key = (*key, carrier.name)
+    return once(circuit, key, lambda: CarriedProgram(circuit, carrier, key, lower))
+
+
+def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """The logarithms of the values of rows, with what is NaN summed out: `(B,)`, of one output of one unit.
+
+    Computed in parts that the memory budget is enough for, where no gradients are asked for.
+    """
+    carrier = carrier_of(circuit)
+    if carrier is circuit.semiring and query_dtype(circuit) == as_dtype(circuit.dtype):
+        return values(circuit, x)[:, 0, 0]
+
+    def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> Lowered:
+        return lower_score(folded, semiring, dtype, as_dtype(x.dtype), leaves)
+
+    asked = carried(circuit, ("log values", x.dtype), lower)
+    found = in_parts(lambda part: asked(circuit, part), asked.rows_at_once, x)[:, 0, 0]
+    if x.is_cpu and not is_abstract(found) and bool(found.detach().isnan().any()):
+        circuit.readable(x)
+    return found if carrier.logarithmic else LSE_SUM.map_from(found, carrier)
+
+
+def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """What a circuit returns for rows, `(B, outputs, units)`, in parts as `log_values` computes them."""
+
+    def plan() -> int:
+        return rows_within_budget(circuit.lowered(x.dtype).program)
+
+    return in_parts(circuit, lambda: once(circuit, ("rows", x.dtype), plan), x)
+
+
+def in_parts(ask: Callable[..., Tensor], rows_at_once: Callable[[], int], *arrays: Tensor) -> Tensor:
+    """What is asked of the rows of arrays: in parts, unless gradients are asked for, which would keep them all."""
+    count = len(arrays[0])
+    rows = max(1, count) if torch.is_grad_enabled() or any(map(is_abstract, arrays)) else rows_at_once()
+    found = [ask(*(one[start:stop] for one in arrays)) for start, stop in parts(count, rows)]
+    return found[0] if len(found) == 1 else torch.cat(found)
+
+
+def log_total(circuit: TorchCircuit) -> Tensor:
+    """The logarithm of the total of a circuit of one output of one unit, `()`; kept in eval mode.
+
+    Raises:
+        InputError: It is no number, or infinite: the circuit describes no distribution.
+    """
+    total = carried(circuit, ("log total",), lower_total)(circuit)
+    if not is_abstract(total) and not bool(torch.isfinite(total.detach()).all()):
+        raise InputError(
+            f"the logarithm of the circuit's total is {float(total)}, so it describes no distribution; check the "
+            "weights for zeros, negative numbers or NaN."
+        )
+    return total[0, 0]

@@ -1,0 +1,103 @@
+"""What the commands that ask a trained model have in common: options, and rows read in batches beside a bar."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from plica.cli.signals import leaving_at_once
+from plica.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+    from plica.cli.model import Model
+    from plica.files.rows import Batch
+    from plica.files.rows.batch import Array
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+
+DATA_OPTIONS = (
+    click.option("--key", help="Array of a .npz file to read. Default: the only one, else images, else train."),
+    click.option(
+        "--unknown",
+        type=click.Choice(("error", "missing")),
+        default="error",
+        show_default=True,
+        help="What a category is that the model has never seen: an error, or a missing value.",
+    ),
+)
+MODEL_OPTIONS = (
+    click.option(
+        "--batch", type=click.IntRange(1), default=256, show_default=True, help="Rows that are computed at once."
+    ),
+    click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda."),
+    click.option("--quiet", is_flag=True, help="Show no progress bar."),
+)
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """A command with some options, in their order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def output_option(required: bool = True) -> Callable[[Any], Any]:
+    """The file for the results."""
+    return click.option(
+        "-o", "--out", type=PATH, required=required, help="File for the results: .csv, .npy, .npz or .parquet."
+    )
+
+
+def load(path: Path, device: str) -> "Model":
+    """The model of a file; loads torch."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded: threads wait asleep
+    with leaving_at_once():
+        from plica.cli.model import open_model
+    return open_model(path, device)
+
+
+@contextmanager
+def reading(
+    model: "Model", data: Path, *, key: str | None, unknown: str, batch: int, quiet: bool
+) -> Iterator[tuple[Any, Iterator[tuple["Batch", "torch.Tensor"]]]]:
+    """The open file of rows, and its batches with their rows as a tensor on the model's device."""
+    import torch
+
+    with model.reading(data, key) as rows:
+        read = model.reader(rows, unknown=unknown == "missing")
+
+        def batches() -> Iterator[tuple["Batch", "torch.Tensor"]]:
+            with bar(rows.num_rows, quiet=quiet) as progress:
+                for part in rows.batches(batch):
+                    x = torch.from_numpy(read(part)).to(model.circuit.leaves.device)
+                    try:
+                        yield part, x
+                    except InputError as error:
+                        raise InputError(f"from {part.places[0]} on, {error}") from error
+                    progress.update(len(part))
+
+        yield rows, batches()
+
+
+def bar(total: int | None, *, quiet: bool) -> Any:
+    """A bar of rows on a terminal; nothing elsewhere."""
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    return tqdm(total=total, unit="row", disable=quiet or not sys.stderr.isatty(), dynamic_ncols=True)
+
+
+def as_array(tensor: "torch.Tensor") -> "Array":
+    """A tensor as an array of numpy."""
+    found: Array = tensor.detach().cpu().numpy()
+    return found

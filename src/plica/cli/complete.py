@@ -1,0 +1,116 @@
+"""`plica complete`: a table with its missing cells filled in."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, as_array, load, output_option, reading, with_options
+from plica.cli.errors import one_line_errors
+from plica.files.rows.write import check_can_write, writing_rows
+from plica.lower.data import column_domains
+
+if TYPE_CHECKING:
+    import torch
+
+    from plica.cli.model import Model
+    from plica.files.rows import Batch, RowFile
+    from plica.files.rows.batch import Array, CellType
+
+
+@click.command(short_help="Fill in what is missing in a table.")
+@click.argument("model", type=PATH)
+@click.argument("data", type=PATH)
+@click.option(
+    "--method",
+    type=click.Choice(("sample", "mpe", "mean")),
+    default="sample",
+    show_default=True,
+    help="sample: drawn from the exact conditional. mpe: the most probable explanation. mean: of numbers the "
+    "conditional mean, of categories the most probable one, each cell by itself.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of what is drawn.")
+@with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
+@one_line_errors
+def complete(model: Path, data: Path, out: Path, method: str, seed: int, device: str, **options: Any) -> None:
+    """Write DATA with what is missing (an empty cell, NaN) filled in by MODEL, given the rest of its row.
+
+    Cells that are there stay as they are, columns that the model ignores too.
+    """
+    check_can_write(out)
+    loaded = load(model, device)
+    fill = FILLERS[method]
+    with (
+        reading(loaded, data, **options) as (rows, batches),
+        writing_rows(out, rows.names or loaded.names, rows.row_shape, _types(loaded, rows)) as write,
+    ):
+        verbatim = data.suffix.lower() == out.suffix.lower()
+        for number, (batch, x) in enumerate(batches):
+            write(_completed(loaded, rows, batch, as_array(x), as_array(fill(loaded, x, (seed, number))), verbatim))
+
+
+def _types(model: "Model", rows: "RowFile") -> tuple["CellType", ...]:
+    """What the cells of each column are once it is filled in."""
+    types = list(rows.types)
+    for place, one in zip(model.places(rows), model.types, strict=True):
+        types[place] = one
+    return tuple(types)
+
+
+def _completed(model: "Model", rows: "RowFile", batch: "Batch", x: "Array", filled: "Array", verbatim: bool) -> Any:
+    """The cells of a batch, those that are missing from what is filled in, the others as they are, or in its form."""
+    if x.dtype.kind != "f":
+        return batch.cells  # whole numbers have no NaN: nothing is missing
+    missing = np.isnan(x)
+    if batch.cells.dtype != object and model.encoding is None:
+        return np.where(missing, filled, batch.cells).astype(batch.cells.dtype)
+    from plica.cli.model import widened
+
+    cells = batch.cells.astype(object)
+    found = model.cells(np.where(missing, widened(filled), x))
+    for variable, place in enumerate(model.places(rows)):
+        for row in np.flatnonzero(missing[:, variable] | (not verbatim)).tolist():
+            cells[row, place] = found[row][variable]
+    return cells
+
+
+def _sample(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":
+    from plica.queries import sample
+
+    found: torch.Tensor = sample(model.circuit, 1, given=x, seed=batch_seed(seed))
+    return found
+
+
+def _mpe(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":  # noqa: ARG001
+    from plica.queries import mpe
+
+    rows: torch.Tensor = mpe(model.circuit, x)[0]
+    return rows
+
+
+def _mean(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":  # noqa: ARG001
+    """Of reals the mean, of counts the whole number next to it, of categories the most probable."""
+    from plica.queries import posterior
+
+    found = posterior(model.circuit, x)
+    filled: torch.Tensor = found.mean.clone()
+    domains = column_domains(model.circuit.symbolic)
+    states = [place for place, domain in enumerate(domains) if domain.num_states is not None]
+    whole = [place for place, domain in enumerate(domains) if domain.whole and domain.num_states is None]
+    filled[:, whole] = filled[:, whole].round()
+    filled[:, states] = found.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
+    return filled
+
+
+FILLERS: Mapping[str, Callable[["Model", "torch.Tensor", tuple[int, int]], "torch.Tensor"]] = {
+    "sample": _sample,
+    "mpe": _mpe,
+    "mean": _mean,
+}
+
+
+def batch_seed(seed: tuple[int, int]) -> int:
+    """A seed for one batch of a file."""
+    return int(np.random.SeedSequence(seed).generate_state(1)[0])

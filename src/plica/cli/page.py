@@ -1,0 +1,115 @@
+"""`report.html` of a training run: figures, curves, pictures, the circuit, its Program and where its time goes."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plica.draw.curves import draw_curves
+from plica.draw.page import Page
+from plica.files.datasets import Dataset
+
+if TYPE_CHECKING:
+    from plica.backend.torch.circuits import TorchCircuit
+
+_ROWS = 128  # that are timed
+_MOST_LINES = 2000  # of the Program and of what was fused and folded
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the page says of the compiled circuit.
+
+    Attributes:
+        program: Its Program as text.
+        explained: What was fused and folded.
+        times: Each part of the Program with the seconds that it takes for some rows.
+        rows: How many rows these are.
+    """
+
+    program: str
+    explained: str
+    times: tuple[tuple[str, float], ...]
+    rows: int
+
+
+def describe_compiled(model: "TorchCircuit", data: Dataset) -> Compiled:
+    """The texts and times of a trained circuit."""
+    import torch
+
+    from plica.backend.torch.profile import profile
+
+    rows = np.resize(data.test, (_ROWS, data.num_variables))
+    times = profile(model, torch.from_numpy(rows).to(model.leaves.device))
+    return Compiled(str(model.program), model.explain(), tuple((one.name, one.seconds) for one in times), _ROWS)
+
+
+def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Compiled) -> str:
+    """The page, from the report and the pictures that lie in a folder.
+
+    Args:
+        folder: Has `samples.png`, `circuit.svg` and, of images, `inpainting.png`.
+        report: What `report.json` says.
+        data: The data set.
+        compiled: What is said of the compiled circuit.
+    """
+    page = Page(f"{data.name}: {report['model']['region_graph']}")
+    model, bits = report["model"], report["bits_per_dimension"]
+    page.paragraph(
+        f"{model['layers']:,} layers over {model['variables']:,} variables, {model['parameters']:,} parameters; "
+        f"{report['epochs_run']} epochs in {report['seconds']:.1f} s, of which the model of epoch "
+        f"{report['best_epoch']} was kept."
+    )
+    page.table(
+        ("rows", "number", "bits per dimension"),
+        [(part, f"{report['data'][part]:,}", _figure(bits[part])) for part in ("train", "valid", "test")],
+    )
+    page.section("Training")
+    with tempfile.TemporaryDirectory() as drawn:
+        path = Path(drawn) / "curves.svg"
+        curves = {
+            part: [(one["epoch"], one[part]) for one in report["history"] if one[part] is not None]
+            for part in ("train", "valid")
+        }
+        draw_curves(curves, path, best=report["best_epoch"])
+        page.drawing(path)
+    page.section("Samples")
+    page.picture(folder / "samples.png", "samples beside real rows")
+    if (folder / "inpainting.png").exists():
+        page.section("Inpainting")
+        page.paragraph("The lower half of test images is hidden and filled in from the upper half.")
+        page.picture(folder / "inpainting.png", "images filled in")
+    page.section("The circuit")
+    page.drawing(folder / "circuit.svg", zoom=True)
+    page.section("Where the time goes")
+    total = sum(seconds for _, seconds in compiled.times)
+    page.paragraph(
+        f"{compiled.rows} rows through the Program below, {1e3 * total:.2f} ms in all, each part the least of several "
+        "calls. In eval mode parameters are computed once and kept, and faster carriers of numbers are tried first."
+    )
+    shares = [seconds / max(total, 1e-12) for _, seconds in compiled.times]
+    rows = [
+        (name, f"{1e6 * seconds:,.0f} us", f"{100 * share:.1f} %")
+        for (name, seconds), share in zip(compiled.times, shares, strict=True)
+    ]
+    page.table(("part", "time", "share"), rows, bars=[share / max(max(shares), 1e-12) for share in shares])
+    page.section("What was fused and folded")
+    page.text_block(_shortened(compiled.explained))
+    page.section("The Program")
+    page.text_block(_shortened(compiled.program), "equations")
+    page.section("Settings")
+    page.table(("setting", "value"), [(name, str(value)) for name, value in report["settings"].items()])
+    page.table(("package", "version"), [(name, str(value)) for name, value in report["versions"].items()])
+    return page.text()
+
+
+def _figure(bits: float | None) -> str:
+    return "not finite" if bits is None else f"{bits:.4f}"
+
+
+def _shortened(text: str) -> str:
+    lines = text.splitlines()
+    more = len(lines) - _MOST_LINES
+    return text if more <= 0 else "\n".join([*lines[:_MOST_LINES], f"... and {more:,} more lines"])

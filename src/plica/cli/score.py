@@ -1,0 +1,67 @@
+"""`plica score` and `plica marginal`: the log-likelihood of each row, or of some of its columns."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, as_array, load, output_option, reading, with_options
+from plica.cli.errors import one_line_errors
+from plica.errors import InputError
+from plica.files.rows.write import check_can_write, writing_rows
+
+if TYPE_CHECKING:
+    from plica.cli.model import Model
+
+_NAME = "log_likelihood"
+
+
+@click.command(short_help="Write the log-likelihood of each row.")
+@click.argument("model", type=PATH)
+@click.argument("data", type=PATH)
+@with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
+@one_line_errors
+def score(model: Path, data: Path, out: Path, device: str, **options: Any) -> None:
+    """Write the log-likelihood of each row of DATA under MODEL, in natural logarithms.
+
+    What is missing (an empty cell, NaN) is summed out. A row that the model cannot have gets -inf.
+    """
+    check_can_write(out)
+    loaded = load(model, device)
+    _write(loaded, data, out, set(), **options)
+
+
+@click.command(short_help="Write the log-likelihood of some columns of each row.")
+@click.argument("model", type=PATH)
+@click.argument("data", type=PATH)
+@click.option("--of", "columns", required=True, multiple=True, metavar="COLUMN", help="A column by name or number.")
+@with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
+@one_line_errors
+def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, device: str, **options: Any) -> None:
+    """Write the log-likelihood of some columns of each row of DATA under MODEL; all others are summed out.
+
+    Columns are named as in the table, or by their numbers, counted from 0, where it has no names.
+    """
+    check_can_write(out)
+    loaded = load(model, device)
+    unknown = [name for name in columns if name not in loaded.names]
+    if unknown:
+        shown = ", ".join(loaded.names[:20]) + (", ..." if len(loaded.names) > 20 else "")
+        raise InputError(f"--of {unknown[0]}: the model has no such column; it has {shown}")
+    hidden = {place for place, name in enumerate(loaded.names) if name not in columns}
+    _write(loaded, data, out, hidden, **options)
+
+
+def _write(model: "Model", data: Path, out: Path, hidden: set[int], **options: Any) -> None:
+    """Scores of rows some of whose columns are hidden."""
+    import torch
+
+    from plica.queries import log_likelihood
+
+    places = sorted(hidden)
+    with torch.no_grad(), reading(model, data, **options) as (_, batches), writing_rows(out, (_NAME,), ()) as write:
+        for _batch, x in batches:
+            if places:
+                x = x.to(torch.float64) if not x.is_floating_point() else x.clone()
+                x[:, places] = float("nan")
+            write(as_array(log_likelihood(model.circuit, x))[:, None])

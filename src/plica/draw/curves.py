@@ -1,0 +1,43 @@
+"""A picture of a training run: bits per dimension by epoch.
+
+>>> import tempfile, pathlib
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "curves.svg"
+>>> draw_curves({"train": [(1, 3.0), (2, 2.5)], "valid": [(0, 4.0), (1, 3.1), (2, 2.8)]}, path, best=2)
+>>> "svg" in path.read_text()
+True
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from plica.draw.canvas import FAINT, INK, MUTED, new_figure, save_figure
+
+_COLOURS = ("#2f6f9f", "#c4572e", "#5b8c3a")
+
+
+def draw_curves(
+    curves: Mapping[str, Sequence[tuple[int, float]]], path: str | os.PathLike[str], *, best: int | None = None
+) -> None:
+    """Draw figures by epoch, each curve with its last figure.
+
+    Args:
+        curves: (epoch, bits per dimension) by name; figures that are not finite are left out by the caller.
+        path: Where to write; the ending chooses the format.
+        best: The epoch of the model that was kept.
+    """
+    figure = new_figure(7.2, 3.4)
+    axes = figure.add_axes((0.09, 0.14, 0.88, 0.8))
+    for (name, points), colour in zip(curves.items(), _COLOURS, strict=False):
+        if points:
+            epochs, values = zip(*points, strict=True)
+            axes.plot(epochs, values, color=colour, linewidth=1.6, label=f"{name} {values[-1]:.3f}")
+    if best is not None:
+        axes.axvline(best, color=FAINT, linewidth=1, zorder=0)
+        axes.text(best, axes.get_ylim()[1], "kept ", color=MUTED, fontsize=8, va="top", ha="right")
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+    axes.set_xlabel("epoch", color=MUTED, fontsize=9)
+    axes.set_ylabel("bits per dimension", color=MUTED, fontsize=9)
+    axes.tick_params(colors=INK, labelsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    save_figure(figure, path)

@@ -1,0 +1,117 @@
+"""A page of HTML that needs nothing but itself: pictures lie in it, and no script or style is loaded from elsewhere.
+
+>>> page = Page("A run")
+>>> page.section("Figures")
+>>> page.table(("part", "bits"), [("test", "2.06")])
+>>> "<td>2.06</td>" in page.text() and "http" not in page.text()
+True
+"""
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #22272e; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; font-size: 14px; }
+td, th { padding: 2px 14px 2px 0; text-align: left; vertical-align: top; }
+th { color: #6b7480; font-weight: 500; border-bottom: 1px solid #d5dae0; }
+td.bar { width: 14rem; } td.bar div { background: #2f6f9f; height: 10px; margin-top: 6px; }
+pre { background: #f5f6f8; padding: .8rem; overflow: auto; max-height: 30rem; font-size: 12.5px; }
+img { max-width: 100%; max-height: 46rem; }
+.zoom { border: 1px solid #d5dae0; overflow: hidden; height: 34rem; cursor: grab; }
+.zoom svg { width: 100%; height: 100%; } .hint { color: #6b7480; font-size: 13px; }
+"""
+
+# The wheel zooms around the pointer, dragging moves, a double click shows all.
+_SCRIPT = """
+for (const svg of document.querySelectorAll('.zoom svg')) {
+  const all = svg.viewBox.baseVal, home = [all.x, all.y, all.width, all.height];
+  const at = (event) => {
+    const point = new DOMPoint(event.clientX, event.clientY);
+    return point.matrixTransform(svg.getScreenCTM().inverse());
+  };
+  svg.addEventListener('wheel', (event) => {
+    event.preventDefault();
+    const point = at(event), factor = event.deltaY < 0 ? 0.8 : 1.25, box = svg.viewBox.baseVal;
+    svg.setAttribute('viewBox', [point.x + (box.x - point.x) * factor, point.y + (box.y - point.y) * factor,
+      box.width * factor, box.height * factor].join(' '));
+  }, {passive: false});
+  let held = null;
+  svg.addEventListener('pointerdown', (event) => { held = at(event); svg.setPointerCapture(event.pointerId); });
+  svg.addEventListener('pointerup', () => { held = null; });
+  svg.addEventListener('pointermove', (event) => {
+    if (!held) return;
+    const point = at(event), box = svg.viewBox.baseVal;
+    svg.setAttribute('viewBox', [box.x + held.x - point.x, box.y + held.y - point.y, box.width, box.height].join(' '));
+  });
+  svg.addEventListener('dblclick', () => svg.setAttribute('viewBox', home.join(' ')));
+}
+"""
+
+
+class Page:
+    """Parts of a page, in order.
+
+    Args:
+        title: The heading.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._parts: list[str] = []
+
+    def section(self, title: str) -> None:
+        """A heading."""
+        self._parts.append(f"<h2>{escape(title)}</h2>")
+
+    def paragraph(self, text: str) -> None:
+        """A line of text."""
+        self._parts.append(f"<p>{escape(text)}</p>")
+
+    def table(self, names: Sequence[str], rows: Iterable[Sequence[str]], *, bars: Sequence[float] = ()) -> None:
+        """Rows of text; with `bars`, shares between 0 and 1, a bar at the end of each row."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in (*names, *[""] * bool(bars)))
+        lines = []
+        for place, row in enumerate(rows):
+            cells = "".join(f"<td>{escape(cell)}</td>" for cell in row)
+            if bars:
+                cells += f'<td class="bar"><div style="width:{100 * bars[place]:.1f}%"></div></td>'
+            lines.append(f"<tr>{cells}</tr>")
+        self._parts.append(f"<table><tr>{head}</tr>{''.join(lines)}</table>")
+
+    def text_block(self, text: str, summary: str | None = None) -> None:
+        """Lines as they are; folded away behind a summary if there is one."""
+        block = f"<pre>{escape(text)}</pre>"
+        folded = f"<details><summary>{escape(summary or '')}</summary>{block}</details>"
+        self._parts.append(block if summary is None else folded)
+
+    def picture(self, path: Path, description: str) -> None:
+        """A PNG file."""
+        data = base64.b64encode(path.read_bytes()).decode("ascii")
+        self._parts.append(f'<img alt="{escape(description)}" src="data:image/png;base64,{data}">')
+
+    def drawing(self, path: Path, *, zoom: bool = False) -> None:
+        """An SVG file, within which one may move if `zoom`."""
+        text = path.read_text(encoding="utf-8")
+        text = text[text.index("<svg") :]
+        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+        text = re.sub(r'\s(xmlns(:\w+)?|version)="[^"]*"', "", text)  # names of parts of XML, which HTML does not need
+        text = text.replace("xlink:href", "href")
+        if zoom:
+            hint = '<p class="hint">The wheel zooms, dragging moves, a double click shows all.</p>'
+            text = f'<div class="zoom">{text}</div>{hint}'
+        self._parts.append(text)
+
+    def text(self) -> str:
+        """The page."""
+        title = escape(self._title)
+        return (
+            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>\n"
+            + "\n".join(self._parts)
+            + f"\n<script>{_SCRIPT}</script></body></html>\n"
+        )

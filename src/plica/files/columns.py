@@ -1,0 +1,202 @@
+"""What the columns of a table mean: cells become numbers that a circuit reads, and numbers become cells again.
+
+A column is categorical (one of known categories: text, whole numbers or truth values), a count, real, or ignored: then
+no variable stands for it. A cell that is empty, or one of the words that were said to mean it, is missing.
+
+>>> pet = TableColumn("pet", "categorical", ("cat", "dog"))
+>>> encode(pet, np.array(["dog", None, "cat"], dtype=object), ["row 0", "row 1", "row 2"])
+array([ 1., nan,  0.])
+>>> decode(pet, np.array([0.0, 1.0]))
+['cat', 'dog']
+>>> encode(pet, np.array(["bird"], dtype=object), ["pets.csv, line 2"])
+Traceback (most recent call last):
+plica.errors.InputError: pets.csv, line 2, column 'pet': 'bird' is none of the categories cat, dog; ...
+"""
+
+import math
+import reprlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from plica.errors import InputError
+from plica.files.rows.batch import Array, CellType
+
+Category: TypeAlias = str | int | bool
+Cell: TypeAlias = str | int | float | bool | None
+KindName: TypeAlias = Literal["categorical", "count", "real", "ignored"]
+
+_SHOWN = 8  # categories that a message lists
+_LARGEST = 2.0**53  # whole numbers up to here are floats
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column of a table.
+
+    Args:
+        name: What the table calls it; its number, counted from 0, where columns have no names.
+        kind: What its cells are.
+        categories: Of a categorical column, in the order of the states that stand for them.
+        input: The distribution of its input layers, by name; empty for that of its kind.
+    """
+
+    name: str
+    kind: KindName
+    categories: tuple[Category, ...] = ()
+    input: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKind:
+    """How cells of one kind are read and written.
+
+    Args:
+        number: The number of a cell that is not missing; None where it is none of the column's.
+        cell: The cell of a number.
+        type: What the cells of a column are, where they need not be text.
+        expected: What a cell must be, in words.
+        input_layer: The distribution of a column of this kind, by name, where none is asked for.
+    """
+
+    number: Callable[[TableColumn], Callable[[Any], float | None]]
+    cell: Callable[[TableColumn, float], Cell]
+    type: Callable[[TableColumn], CellType]
+    expected: Callable[[TableColumn], str]
+    input_layer: str
+
+
+def category_of(cell: Any) -> Category:
+    """A cell as a category: text without spaces around it, whole numbers as integers."""
+    if isinstance(cell, bool | np.bool_):
+        return bool(cell)
+    if isinstance(cell, str):
+        return cell.strip()
+    return int(cell) if float(cell).is_integer() else str(float(cell))
+
+
+def number_of(cell: Any) -> float | None:
+    """A cell as a finite number; None where it is none."""
+    try:
+        found = float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def is_missing(cells: Array, words: Collection[str] = ()) -> Array:
+    """Which cells are missing: None, NaN, and text that is empty or one of some words."""
+    if cells.dtype.kind == "f":
+        return np.isnan(cells)
+    if cells.dtype != object:
+        return np.zeros(cells.shape, dtype=bool)
+    found = [
+        one is None or (one.strip() in ("", *words) if isinstance(one, str) else one != one) for one in cells.ravel()
+    ]
+    return np.asarray(found, dtype=bool).reshape(cells.shape)
+
+
+def encode(
+    column: TableColumn, cells: Array, places: Sequence[str], *, words: Collection[str] = (), unknown: bool = False
+) -> Array:
+    """The numbers of some cells of a column, NaN where one is missing.
+
+    Args:
+        column: The column.
+        cells: (B,).
+        places: What each row is called in messages.
+        words: Text that means that a cell is missing.
+        unknown: Whether categories that the column does not have are taken for missing.
+
+    Raises:
+        InputError: A cell is none of the column's.
+    """
+    kind, missing = KINDS[column.kind], is_missing(cells, words)
+    number = kind.number(column)
+    numbers = np.full(len(cells), np.nan)
+    for place in np.flatnonzero(~missing).tolist():
+        found = number(cells[place])
+        if found is not None:
+            numbers[place] = found
+        elif not (unknown and column.kind == "categorical"):
+            raise InputError(
+                f"{places[place]}, column {column.name!r}: {reprlib.repr(cells[place])} is {kind.expected(column)}"
+            )
+    return numbers
+
+
+def decode(column: TableColumn, numbers: Array) -> list[Cell]:
+    """The cells of numbers, none of which is NaN."""
+    cell = KINDS[column.kind].cell
+    return [cell(column, float(number)) for number in numbers]
+
+
+def type_of(column: TableColumn) -> CellType:
+    """What the cells of a column are."""
+    return KINDS[column.kind].type(column)
+
+
+def _state(column: TableColumn) -> Callable[[Any], float | None]:
+    """States of categories; where all categories are truth values or whole numbers, text is read as such."""
+    states = {_key(category): float(state) for state, category in enumerate(column.categories)}
+    by_text = any(isinstance(category, str) for category in column.categories)
+
+    def state(cell: Any) -> float | None:
+        if isinstance(cell, str) and not by_text:
+            number = number_of(cell)
+            cell = _TRUTH.get(cell.strip().lower()) if number is None else number
+            if cell is None:
+                return None
+        found = category_of(cell)
+        return states.get(_key(str(found) if by_text else found))
+
+    return state
+
+
+def _type(column: TableColumn) -> CellType:
+    """Truth values beside whole numbers are whole numbers, and all beside text is text."""
+    found = {type(category) for category in column.categories}
+    return next((one for one in (str, int, bool) if one in found), str)
+
+
+def _key(category: Category) -> str | int:
+    """Truth values are the numbers 0 and 1 here, as in arrays."""
+    return category if isinstance(category, str) else int(category)
+
+
+def _count(_column: TableColumn) -> Callable[[Any], float | None]:
+    def count(cell: Any) -> float | None:
+        number = number_of(cell)
+        return number if number is not None and number.is_integer() and 0 <= number <= _LARGEST else None
+
+    return count
+
+
+def _categories(column: TableColumn) -> str:
+    shown = ", ".join(map(str, column.categories[:_SHOWN])) + (", ..." if len(column.categories) > _SHOWN else "")
+    return (
+        f"none of the categories {shown}; correct the cell, leave it empty where the value is not known, or have such "
+        "cells taken for missing (--unknown missing)"
+    )
+
+
+_TRUTH = {"true": True, "false": False}
+_MEND = "correct the cell, or leave it empty where the value is not known"
+
+KINDS: dict[str, ColumnKind] = {
+    "categorical": ColumnKind(
+        _state, lambda column, state: column.categories[int(state)], _type, _categories, "categorical"
+    ),
+    "count": ColumnKind(
+        _count, lambda _, number: int(number), lambda _: int, lambda _: f"no count (0, 1, 2, ...); {_MEND}", "poisson"
+    ),
+    "real": ColumnKind(
+        lambda _: number_of,
+        lambda _, number: number,
+        lambda _: float,
+        lambda _: f"no finite number; {_MEND}",
+        "gaussian",
+    ),
+}

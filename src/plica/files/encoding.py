@@ -1,0 +1,135 @@
+"""How the rows of a table become rows of a circuit, and back: the columns, and the words for a missing cell.
+
+A model that was trained on a table with typed columns keeps this in its file; what it completes is the user's own
+table again. Rows of a model that has none are numbers as they are.
+
+>>> import pathlib, tempfile
+>>> from plica.files.rows import open_rows
+>>> encoding = Encoding((TableColumn("pet", "categorical", ("cat", "dog")), TableColumn("age", "real")))
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "pets.csv"
+>>> _ = path.write_text(chr(10).join(["age,name,pet", "2.5,Tom,cat", ",Rex,dog"]))
+>>> with open_rows(path, named=True) as rows:
+...     read = encoding.reader(rows)
+...     (batch,) = rows.batches(10)
+>>> read(batch)
+array([[0. , 2.5],
+       [1. , nan]])
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypedDict
+
+import numpy as np
+
+from plica.errors import InputError
+from plica.files.columns import TableColumn, encode, is_missing, number_of
+from plica.files.rows.batch import Array, Batch, RowFile
+
+
+class KeptColumn(TypedDict):
+    """A column in a model file."""
+
+    name: str
+    kind: Literal["categorical", "count", "real", "ignored"]
+    categories: list[str | int | bool]
+
+
+class KeptEncoding(TypedDict):
+    """An encoding in a model file."""
+
+    columns: list[KeptColumn]
+    missing: list[str]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The typed columns of a table.
+
+    Args:
+        columns: In the order of the table that the model learned from.
+        words: Text that means that a cell is missing, beside none at all.
+    """
+
+    columns: tuple[TableColumn, ...]
+    words: tuple[str, ...] = ()
+
+    @cached_property
+    def modelled(self) -> tuple[TableColumn, ...]:
+        """The columns that variables stand for: variable v is that of number v."""
+        return tuple(column for column in self.columns if column.kind != "ignored")
+
+    def places(self, rows: RowFile) -> tuple[int, ...]:
+        """Where each modelled column stands in a file: by name, or by position where a file has no names.
+
+        Raises:
+            InputError: A column is not there.
+        """
+        if rows.names is None:
+            for wanted in (self.columns, self.modelled):
+                if len(wanted) == rows.width:
+                    return tuple(place for place, one in enumerate(wanted) if one.kind != "ignored")
+            raise InputError(
+                f"{rows.source}: found {rows.width} columns without names, expected {len(self.columns)}: "
+                f"{', '.join(one.name for one in self.columns)}"
+            )
+        lacking = [one.name for one in self.modelled if one.name not in rows.names]
+        if lacking:
+            raise InputError(
+                f"{rows.source}: there is no column {lacking[0]!r}, which the model knows; the columns are "
+                f"{', '.join(rows.names)}; add it, with empty cells where nothing is known"
+            )
+        return tuple(rows.names.index(one.name) for one in self.modelled)
+
+    def reader(self, rows: RowFile, *, unknown: bool = False) -> Callable[[Batch], Array]:
+        """What makes a circuit's rows `(B, V)`, NaN where a cell is missing, of batches of a file.
+
+        Args:
+            rows: The file.
+            unknown: Whether categories that a column does not have are taken for missing.
+        """
+        places = self.places(rows)
+
+        def read(batch: Batch) -> Array:
+            found = [
+                encode(column, batch.cells[:, place], batch.places, words=self.words, unknown=unknown)
+                for column, place in zip(self.modelled, places, strict=True)
+            ]
+            return np.stack(found, axis=1)
+
+        return read
+
+    def as_json(self) -> KeptEncoding:
+        """As a model file keeps it."""
+        columns: list[KeptColumn] = [
+            {"name": one.name, "kind": one.kind, "categories": list(one.categories)} for one in self.columns
+        ]
+        return {"columns": columns, "missing": list(self.words)}
+
+    @staticmethod
+    def of_json(kept: KeptEncoding) -> "Encoding":
+        """What a model file keeps."""
+        columns = (TableColumn(one["name"], one["kind"], tuple(one["categories"])) for one in kept["columns"])
+        return Encoding(tuple(columns), tuple(kept["missing"]))
+
+
+def read_numbers(batch: Batch) -> Array:
+    """Rows of numbers `(B, D)` as they are: integers stay integers; NaN where a cell is missing.
+
+    Raises:
+        InputError: A cell is no number.
+    """
+    cells = batch.cells
+    if cells.dtype != object:
+        return cells
+    numbers = np.full(cells.shape, np.nan)
+    for row, column in np.argwhere(~is_missing(cells, ("nan", "NaN"))).tolist():
+        number = number_of(cells[row, column])
+        if number is None:
+            raise InputError(
+                f"{batch.places[row]}, column {column + 1}: {str(cells[row, column])!r} is not a finite number; "
+                "correct the cell, or leave it empty where the value is not known"
+            )
+        numbers[row, column] = number
+    return numbers

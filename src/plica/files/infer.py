@@ -1,0 +1,134 @@
+"""The columns of a table as its cells suggest, or as a file says.
+
+>>> cells = np.array([["cat", "4", "1.5"], ["bird", "2", None], ["cat", "4", "-2"]], dtype=object)
+>>> for column in infer_columns(("pet", "legs", "weight"), cells):
+...     print(column)
+TableColumn(name='pet', kind='categorical', categories=('bird', 'cat'), input='')
+TableColumn(name='legs', kind='categorical', categories=(2, 4), input='')
+TableColumn(name='weight', kind='real', categories=(), input='')
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict
+
+import numpy as np
+
+from plica.errors import FileFormatError, InputError
+from plica.files.columns import Category, KindName, TableColumn, category_of, is_missing, number_of
+from plica.files.paths import check_is_file
+from plica.files.rows.batch import Array
+from plica.files.schema import check
+from plica.files.tables import one_line
+
+MOST_CODES = 20  # whole numbers of a column that are taken for categories; of more, for counts or reals
+MOST_CATEGORIES = 1000  # of text: beyond it, texts are likely names or remarks
+
+
+class ColumnRecord(TypedDict):
+    """What a file says of a column, and what a model file keeps."""
+
+    kind: Literal["auto", "categorical", "count", "real", "ignored"]
+    categories: NotRequired[list[str | int | bool]]
+    input: NotRequired[str]
+
+
+def infer_columns(
+    names: Sequence[str],
+    cells: Array,
+    *,
+    said: Mapping[str, ColumnRecord] | None = None,
+    words: Collection[str] = (),
+    source: str = "table",
+) -> tuple[TableColumn, ...]:
+    """The columns of a table of N rows.
+
+    Text and truth values are categories; whole numbers are categories where they are at most `MOST_CODES`, else counts
+    if none is negative; other numbers are real. Where a column has both, its numbers are text.
+
+    Args:
+        names: Of the D columns.
+        cells: (N, D).
+        said: What is known of some columns, by name.
+        words: Text that means that a cell is missing.
+        source: What messages call the table.
+
+    Raises:
+        InputError: A column has no cell, too many categories, or what is said of it does not fit.
+    """
+    said = said or {}
+    unknown = [name for name in said if name not in names]
+    if unknown:
+        raise InputError(f"{source}: there is no column {unknown[0]!r}; its columns are {', '.join(names)}")
+    return tuple(
+        _column(f"{source}, column {name!r}", name, cells[:, place], said.get(name, {"kind": "auto"}), words)
+        for place, name in enumerate(names)
+    )
+
+
+def _column(where: str, name: str, cells: Array, said: ColumnRecord, words: Collection[str]) -> TableColumn:
+    present = list(cells[~is_missing(cells, words)])
+    numbers = [None if isinstance(one, bool | np.bool_) else number_of(one) for one in present]
+    kind = _kind(where, present, numbers) if said["kind"] == "auto" else said["kind"]
+    categories: tuple[Category, ...] = ()
+    if kind == "categorical":
+        categories = tuple(said.get("categories", ())) or _categories(where, present, numbers)
+    return TableColumn(name, kind, categories, said.get("input", ""))
+
+
+def _kind(where: str, present: list[Any], numbers: list[float | None]) -> KindName:
+    if not present:
+        raise InputError(f'{where}: every cell is missing; leave the column out: {{"kind": "ignored"}}')
+    known = {one for one in numbers if one is not None}
+    if None in numbers:
+        return "categorical"
+    if all(one.is_integer() for one in known):
+        if len(known) <= MOST_CODES:
+            return "categorical"
+        return "count" if min(known) >= 0 else "real"
+    return "real"
+
+
+def _categories(where: str, present: list[Any], numbers: list[float | None]) -> tuple[Category, ...]:
+    whole = all(one is not None and one.is_integer() for one in numbers)
+    found = {category_of(number) if whole else category_of(one) for one, number in zip(present, numbers, strict=True)}
+    if any(isinstance(one, str) for one in found):
+        found = {str(one) for one in found}
+    if not found:
+        raise InputError(f"{where}: every cell is missing, so that there are no categories; list them")
+    if len(found) > MOST_CATEGORIES:
+        raise InputError(
+            f"{where}: {len(found)} different texts, more than {MOST_CATEGORIES}, are likely names or remarks; say "
+            '{"kind": "ignored"} in the file of --columns, or list its categories'
+        )
+    return tuple(sorted(found, key=lambda one: (isinstance(one, str), one)))
+
+
+def read_columns(path: Path) -> dict[str, ColumnRecord]:
+    """What a JSON file says of columns: `{"age": "real", "pet": {"kind": "categorical", "categories": ["cat"]}}`.
+
+    Raises:
+        FileFormatError: It is missing, or says something else.
+    """
+    check_is_file(path)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path}: no JSON ({one_line(error)})") from error
+    check(found, dict[str, Any], str(path))
+    records: dict[str, Any] = {name: {"kind": said} if isinstance(said, str) else said for name, said in found.items()}
+    for name, said in records.items():
+        check(said, ColumnRecord, f"{path}: column {name!r}")
+        _check_categories(f"{path}: column {name!r}", said)
+    return records
+
+
+def _check_categories(where: str, said: ColumnRecord) -> None:
+    if "categories" not in said:
+        return
+    listed = said["categories"]
+    if said["kind"] != "categorical":
+        raise FileFormatError(f'{where}: only a column of the kind "categorical" has categories')
+    if not listed or len({str(one) for one in listed}) < len(listed):
+        raise FileFormatError(f"{where}: expected different categories, at least one; found {listed}")

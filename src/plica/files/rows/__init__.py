@@ -1,0 +1,53 @@
+r"""Files of rows, read and written a batch at a time: `.npy`, `.npz`, `.csv` and `.parquet`.
+
+A cell is a number, a text or a truth value; one that is missing is None, or NaN among numbers. What cells mean is for
+`plica.files.columns`.
+
+>>> import pathlib, tempfile
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "pets.csv"
+>>> _ = path.write_text("name,legs\ncat,4\nbird,2\nfish,\n")
+>>> with open_rows(path, named=True) as rows:
+...     [batch.cells.tolist() for batch in rows.batches(2)]
+[[['cat', '4'], ['bird', '2']], [['fish', None]]]
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from plica.errors import FileFormatError
+from plica.files.paths import check_is_file
+from plica.files.rows import arrays, parquet, text
+from plica.files.rows.batch import Batch, RowFile
+
+__all__ = ["Batch", "RowFile", "open_rows"]
+
+# (path, key, named) -> the open file
+_READERS: dict[str, Callable[[Path, str | None, bool], RowFile]] = {
+    ".npy": arrays.open_npy,
+    ".npz": arrays.open_npz,
+    ".csv": text.open_csv,
+    ".parquet": parquet.open_parquet,
+}
+
+
+def open_rows(path: Path, *, key: str | None = None, named: bool = False) -> RowFile:
+    """A file of rows, to be used as a context.
+
+    Args:
+        path: The file; its ending decides how it is read.
+        key: Which array of a `.npz`; by default the only one, else `images`, else `train`.
+        named: Whether the first line of a text holds names; else it does if none of its cells is a number.
+
+    Raises:
+        FileFormatError: The file is missing, empty, damaged, or of another kind.
+    """
+    reader = _READERS.get(path.suffix.lower())
+    check_is_file(path)
+    if reader is None:
+        raise FileFormatError(
+            f"{path}: cannot tell what kind of table this is from its ending {path.suffix or '(none)'!r}; "
+            f"expected one of {', '.join(_READERS)}"
+        )
+    if key is not None and path.suffix.lower() != ".npz":
+        raise FileFormatError(f"{path}: holds one table, so there is no array {key!r} to choose; leave the key out")
+    return reader(path, key, named)

@@ -1,0 +1,54 @@
+"""Rows of arrays: `.npy`, which is mapped and not read at once, and `.npz`."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from plica.errors import FileFormatError
+from plica.files.rows.batch import Array, Batch, CellType, RowFile
+from plica.files.tables import map_npy, read_array
+
+_TYPES: dict[str, CellType] = {"b": bool, "i": int, "u": int, "f": float}
+
+
+class ArrayRows(RowFile):
+    """Rows of an array of numbers, flattened.
+
+    Args:
+        values: (N, ...).
+        source: What messages call it.
+    """
+
+    def __init__(self, values: Array, source: str) -> None:
+        if values.dtype.kind not in "biuf":
+            raise FileFormatError(
+                f"{source}: expected booleans, integers or floats, found {values.dtype}; tables with text are read "
+                "from .csv and .parquet"
+            )
+        if values.ndim < 2:
+            raise FileFormatError(f"{source}: expected rows (N, D) or images, found shape {values.shape}; reshape it")
+        self._values = values
+        self.source, self.names, self.num_rows = source, None, len(values)
+        self.row_shape = values.shape[1:]
+        self.width = math.prod(self.row_shape)
+        self.types = (_TYPES[values.dtype.kind],) * self.width
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """See `RowFile.batches`."""
+        for start in range(0, len(self._values), size):
+            part = np.array(self._values[start : start + size])
+            cells = part.reshape(len(part), self.width)
+            yield Batch(cells, [f"{self.source}, row {start + place}" for place in range(len(cells))])
+
+
+def open_npy(path: Path, _key: str | None, _named: bool) -> ArrayRows:
+    """The rows of a `.npy` file."""
+    return ArrayRows(map_npy(path), str(path))
+
+
+def open_npz(path: Path, key: str | None, _named: bool) -> ArrayRows:
+    """The rows of one array of a `.npz` file."""
+    found = read_array(path, key)
+    return ArrayRows(found.values, found.source)

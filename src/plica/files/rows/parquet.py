@@ -1,0 +1,85 @@
+"""Rows of `.parquet` files, by pyarrow, which the extra `parquet` brings; nulls are missing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plica.errors import FileFormatError, UnsupportedError
+from plica.files.rows.batch import Batch, CellType, RowFile
+from plica.files.tables import one_line
+
+
+def require_pyarrow() -> Any:
+    """The module pyarrow, with its part for the format.
+
+    Raises:
+        UnsupportedError: It is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise UnsupportedError(
+            ".parquet files need pyarrow, which is not installed; try: pip install 'plica[parquet]'"
+        ) from error
+    return pyarrow
+
+
+class ParquetRows(RowFile):
+    """Rows of a `.parquet` file whose columns hold numbers, text or truth values.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        arrow = require_pyarrow()
+        self.source = str(path)
+        try:
+            self._file = arrow.parquet.ParquetFile(path)
+        except (arrow.ArrowException, OSError) as error:
+            raise FileFormatError(f"{path}: not a readable .parquet file ({one_line(error)})") from error
+        schema = self._file.schema_arrow
+        self.names = tuple(schema.names)
+        self.width, self.row_shape = len(self.names), (len(self.names),)
+        self.num_rows = self._file.metadata.num_rows
+        self.types = tuple(self._type(arrow.types, field) for field in schema)
+        if len(set(self.names)) < len(self.names):
+            self._file.close()
+            raise FileFormatError(f"{path}: two columns have one name; names tell columns apart")
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """See `RowFile.batches`."""
+        arrow, first = require_pyarrow(), 0
+        try:
+            for part in self._file.iter_batches(batch_size=size):
+                cells = np.empty((part.num_rows, self.width), dtype=object)
+                for place, column in enumerate(part.columns):
+                    cells[:, place] = column.to_pylist()
+                yield Batch(cells, [f"{self.source}, row {first + row}" for row in range(len(cells))])
+                first += len(cells)
+        except (arrow.ArrowException, OSError) as error:
+            raise FileFormatError(f"{self.source}: cannot be read ({one_line(error)}); cut short?") from error
+
+    def _type(self, types: Any, field: Any) -> CellType:
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        tests: dict[CellType, Any] = {int: types.is_integer, float: types.is_floating, bool: types.is_boolean}
+        tests[str] = lambda one: types.is_string(one) or types.is_large_string(one)
+        found = next((cell for cell, test in tests.items() if test(kind)), None)
+        if found is None:
+            self._file.close()
+            raise FileFormatError(
+                f"{self.source}: column {field.name!r} holds {field.type}; expected numbers, text or truth values"
+            )
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def open_parquet(path: Path, _key: str | None, _named: bool) -> ParquetRows:
+    """The rows of a `.parquet` file."""
+    return ParquetRows(path)

@@ -1,0 +1,96 @@
+"""Rows of text: `.csv` in UTF-8, cells separated by commas and quoted where they hold one; an empty cell is missing."""
+
+import csv
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from plica.errors import FileFormatError
+from plica.files.rows.batch import Batch, RowFile
+from plica.files.tables import is_header, one_line
+
+_Line = tuple[int, list[str]]  # its number, counted from 1, and its cells
+
+
+class TextRows(RowFile):
+    """Rows of a `.csv` file.
+
+    Args:
+        path: The file.
+        named: Whether its first line holds names; else it does if none of its cells is a number or empty.
+    """
+
+    def __init__(self, path: Path, named: bool) -> None:
+        self.source, self.num_rows = str(path), None
+        self._file = path.open(encoding="utf-8-sig", newline="")
+        try:
+            self._lines = self._read()
+            first = next(self._lines, None)
+            if first is None:
+                raise FileFormatError(f"{path}: the file holds no rows")
+            number, cells = first
+            self.names = tuple(cell.strip() for cell in cells) if named or is_header(cells) else None
+            if self.names is None:
+                self._lines = chain([first], self._lines)
+            self.width, self._first = len(cells), number
+            self._check_names()
+        except BaseException:
+            self._file.close()
+            raise
+        self.row_shape, self.types = (self.width,), (str,) * self.width
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """See `RowFile.batches`."""
+        while rows := list(islice(self._lines, size)):
+            cells = np.empty((len(rows), self.width), dtype=object)
+            for place, (number, row) in enumerate(rows):
+                if len(row) != self.width:
+                    raise FileFormatError(
+                        f"{self.source}, line {number}: found {len(row)} columns, expected {self.width} as in line "
+                        f"{self._first}; quote cells that hold a comma"
+                    )
+                cells[place] = [cell if cell.strip() else None for cell in row]
+            yield Batch(cells, [f"{self.source}, line {number}" for number, _ in rows])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _read(self) -> Iterator[_Line]:
+        """The lines with the numbers at which they end; empty ones at the end of the file are left out."""
+        lines, empty = csv.reader(self._file), 0
+        try:
+            for row in lines:
+                if row and empty:
+                    raise FileFormatError(f"{self.source}, line {empty}: the line is empty; remove it")
+                if row:
+                    yield lines.line_num, row
+                else:
+                    empty = empty or lines.line_num
+        except (csv.Error, UnicodeDecodeError) as error:
+            where = f"{self.source}, line {lines.line_num + 1}"
+            raise FileFormatError(f"{where}: no row of cells ({one_line(error)}); save it as UTF-8 text") from error
+
+    def _check_names(self) -> None:
+        seen: set[str] = set()
+        for name in self.names or ():
+            if not name or name in seen:
+                found = f"two columns are called {name!r}" if name else "a column has no name"
+                raise FileFormatError(f"{self.source}, line {self._first}: {found}; names tell columns apart")
+            seen.add(name)
+
+
+def open_csv(path: Path, _key: str | None, named: bool) -> TextRows:
+    """The rows of a `.csv` file."""
+    return TextRows(path, named)
+
+
+def text_of(cell: object) -> str:
+    """A cell as it is written: nothing where it is missing, numbers so that they are read as they were."""
+    if cell is None or (isinstance(cell, float) and cell != cell):
+        return ""
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    return repr(float(cell)) if isinstance(cell, float | np.floating) else str(cell)

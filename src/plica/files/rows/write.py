@@ -1,0 +1,144 @@
+"""Rows written a batch at a time, whole files or none: `.npy`, `.npz`, `.csv` and `.parquet`.
+
+>>> import pathlib, tempfile
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "pets.csv"
+>>> with writing_rows(path, ("name", "legs")) as write:
+...     write([["cat", 4], ["bird", None]])
+>>> path.read_text().split()
+['name,legs', 'cat,4', 'bird,']
+"""
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from plica.errors import FileFormatError, InputError
+from plica.files.paths import replacing
+from plica.files.rows.batch import Array, CellType
+from plica.files.rows.parquet import require_pyarrow
+from plica.files.rows.text import text_of
+
+# Takes (B, D) cells: an array of numbers, or lists of cells.
+Write = Callable[[Any], None]
+Shape = tuple[int, ...]
+Types = tuple[CellType, ...]
+
+
+@contextmanager
+def writing_rows(
+    path: Path, names: Sequence[str], row_shape: Shape | None = None, types: Sequence[CellType] | None = None
+) -> Iterator[Write]:
+    """A function that adds rows to a file, which is there once the block ends without an error.
+
+    Args:
+        path: The file; its ending decides how it is written.
+        names: Of the columns, for files that keep names.
+        row_shape: The shape of a row in an array, such as `()` for single numbers; by default `(D,)`.
+        types: What the cells of each column are, for files that keep it; by default floats.
+
+    Raises:
+        FileFormatError: The ending is not known, or there is no folder to write to.
+        InputError: An array cannot hold the cells.
+    """
+    check_can_write(path)
+    shape = (len(names),) if row_shape is None else row_shape
+    kinds = (float,) * len(names) if types is None else tuple(types)
+    with replacing(path) as temporary, _WRITERS[path.suffix.lower()](temporary, tuple(names), shape, kinds) as write:
+        yield write
+
+
+def check_can_write(path: Path) -> None:
+    """Raise unless rows can be written to a file of that ending."""
+    if path.suffix.lower() not in _WRITERS:
+        raise FileFormatError(
+            f"{path}: cannot tell how to write a table from its ending {path.suffix or '(none)'!r}; expected one of "
+            f"{', '.join(_WRITERS)}"
+        )
+    if path.suffix.lower() == ".parquet":
+        require_pyarrow()
+
+
+@contextmanager
+def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types) -> Iterator[Write]:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+
+        def write(rows: Any) -> None:
+            cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
+            writer.writerows([text_of(cell) for cell in row] for row in cells)
+
+        yield write
+
+
+@contextmanager
+def _npy(path: Path, _names: tuple[str, ...], shape: Shape, _types: Types) -> Iterator[Write]:
+    """The header is written twice: it leaves room for the number of rows, which is known at the end."""
+    with path.open("w+b") as file:
+        state: dict[str, Any] = {"rows": 0, "dtype": np.dtype(np.float64)}
+
+        def write(rows: Any) -> None:
+            values = _numbers(rows)
+            if not state["rows"]:
+                state["dtype"] = values.dtype
+                _header(file, shape, 0, values.dtype)
+            if values.dtype != state["dtype"]:
+                values = values.astype(state["dtype"])
+            file.write(np.ascontiguousarray(values).tobytes())
+            state["rows"] += len(values)
+
+        yield write
+        start = file.tell()
+        file.seek(0)
+        _header(file, shape, state["rows"], state["dtype"])
+        assert not start or file.tell() <= start, "headers leave room for any number of rows"
+
+
+def _header(file: IO[bytes], shape: Shape, rows: int, dtype: Any) -> None:
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (rows, *shape)}
+    np.lib.format.write_array_header_1_0(file, described)
+
+
+@contextmanager
+def _npz(path: Path, names: tuple[str, ...], shape: Shape, _types: Types) -> Iterator[Write]:
+    parts: list[Array] = []
+    yield lambda rows: parts.append(_numbers(rows))
+    joined = np.concatenate(parts) if parts else np.zeros((0, len(names)))
+    with path.open("wb") as file:
+        np.savez(file, rows=joined.reshape(len(joined), *shape))
+
+
+def _numbers(rows: Any) -> Array:
+    if isinstance(rows, np.ndarray) and rows.dtype != object:
+        return rows
+    try:
+        return np.asarray([[np.nan if cell is None else cell for cell in row] for row in rows], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "arrays hold numbers alone, and these rows hold text; write them as .csv or .parquet"
+        ) from error
+
+
+@contextmanager
+def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) -> Iterator[Write]:
+    arrow = require_pyarrow()
+    of_type = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+    schema = arrow.schema([(name, of_type[one]) for name, one in zip(names, types, strict=True)])
+
+    def write(rows: Any) -> None:
+        cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
+        columns = zip(*cells, strict=True) if len(cells) else ([] for _ in names)
+        try:
+            writer.write_table(arrow.table([list(column) for column in columns], schema=schema))
+        except (arrow.ArrowException, TypeError) as error:
+            raise InputError(f"a column holds cells of several kinds ({error}); write the rows as .csv") from error
+
+    with arrow.parquet.ParquetWriter(path, schema) as writer:
+        yield write
+
+
+_WRITERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}

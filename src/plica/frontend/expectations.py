@@ -1,0 +1,93 @@
+"""Questions about what is missing in rows: its distribution, its mean and variance, and which terms sums would choose.
+
+>>> import torch
+>>> import plica
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> from plica.symbolic.parameters import ConstantParameter
+>>> layer = CategoricalLayer([0], 1, num_categories=3, probs=ConstantParameter(1, 3, value=[[0.5, 0.25, 0.25]]))
+>>> circuit = plica.compile(plica.Circuit([layer], {}, [layer]))
+>>> x = torch.tensor([[torch.nan], [2.0]])
+>>> posterior(circuit, x).probabilities.squeeze(1).tolist()
+[[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]
+>>> mean(circuit, x).squeeze(1).tolist(), variance(circuit, x).squeeze(1).tolist()
+([0.75, 2.0], [0.6875, 0.0])
+
+Each takes rows `(R, D)` with NaN in place of what is missing, any of it in each row, and answers for all variables in
+one pass up and one pass down. Means and variances of variables with states are those of the numbers of their states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plica.frontend.queries import room
+from plica.lower.queries.answers import Posterior
+
+__all__ = ["Posterior", "latent_posterior", "mean", "posterior", "variance"]
+
+
+def posterior(circuit: Any, x: Any) -> Posterior:
+    """The distribution of each missing variable, given the rest of its row.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(R, D)`; NaN is what is missing.
+
+    Returns:
+        Probabilities of states `(R, D, C)`, and mean and standard deviation `(R, D)` of variables without states: see
+        `Posterior`.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
+        ShapeError: More than one output or unit.
+        InputError: A row does not fit the circuit, has some of the variables of a layer but not all, or has a
+            probability that is zero or not finite.
+        UnsupportedError: A layer without states does not say its mean or its variance.
+    """
+    found: Posterior = room("posterior", circuit).posterior(circuit, x)
+    return found
+
+
+def latent_posterior(circuit: Any, x: Any) -> dict[int, Any]:
+    """For each sum layer the probability of each of its terms, given what is known of a row.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(R, D)`; NaN is what is missing.
+
+    Returns:
+        By topological index of the layer, `(R, N)`: the probability that a sample of the row, completed, comes by the
+        layer and takes term n, whatever the unit that takes it. Terms are columns of the weight (inputs for a mixing
+        layer), as in the choices of `SamplingQuery`. They add up to 1 where every sample comes by the layer, else to
+        the probability that it does.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
+        ShapeError: More than one output or unit.
+        InputError: A row does not fit the circuit, or has a probability that is zero or not finite.
+    """
+    found: dict[int, Any] = room("latent_posterior", circuit).latent_posterior(circuit, x)
+    return found
+
+
+def mean(circuit: Any, x: Any) -> Any:
+    """The mean of each variable, given what is known of its row: `(R, D)`.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(R, D)`; NaN is what is missing. What is known is its own mean. A row of NaN asks for the means of the
+            distribution itself.
+
+    Raises:
+        StructuralPropertyError, ShapeError, InputError: As for `posterior`.
+        UnsupportedError: A layer without states does not say its mean.
+    """
+    return room("mean", circuit).mean(circuit, x)
+
+
+def variance(circuit: Any, x: Any) -> Any:
+    """The variance of each variable, given what is known of its row: `(R, D)`, 0 for what is known.
+
+    Args and errors are those of `mean`; layers without states say their variance too.
+    """
+    return room("variance", circuit).variance(circuit, x)

@@ -1,0 +1,98 @@
+"""The probability of boxes as a Program: the ends of an interval for each variable in, logarithms of probabilities out.
+
+On the way up an input layer has the value that lies between its ends. The value of a smooth and decomposable circuit,
+being linear in that of every variable's layers, is then what lies in the box.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from plica.ir.dtypes import DType
+from plica.ir.op import Unsupported
+from plica.ir.program import Program
+from plica.lower.data import columns_of, input_width
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.lowering import LoweringScope
+from plica.lower.queries.bottom_up import layer_values
+from plica.lower.queries.needs import Needs
+from plica.lower.queries.score import doubtful_weights
+from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.semirings import Params, Semiring, Value
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+CDF = Needs("cdf", "the distribution function", inputs=("interval",), signed=True)
+PROBABILITY = Needs("probability", "the probability of a box", inputs=("interval",), signed=True)
+INSIDE = replace(PROBABILITY, inputs=("marginal",))  # of layers whose variables have no ends
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredBoxes:
+    """The Program `low (B, D), high (B, D) -> logarithms (B, outputs, units)`, and what stands behind its variables.
+
+    Args:
+        program: The Program.
+        captured: What stands behind each captured variable.
+        weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
+    """
+
+    program: Program
+    captured: tuple[Leaf | Constant, ...]
+    weights: tuple[tuple[FoldedLayer, str], ...]
+
+
+def lower_boxes(
+    folded: FoldedCircuit, semiring: Semiring, dtype: DType, ends_dtype: DType, owners: Owners | None = None
+) -> LoweredBoxes:
+    """The Program of boxes whose ends are of `ends_dtype`, floats; NaN and infinities where there is no end.
+
+    Input layers whose row has no `interval` are summed or integrated over all numbers.
+    """
+    scope = LoweringScope(folded, semiring, dtype, owners or {})
+    with scope.trace.active():
+        low, high = (scope.argument(name, ("b", input_width(folded.described)), ends_dtype) for name in ("low", "high"))
+        outputs = scope.read(layer_values(scope, Boxes(scope, low, high)), list(folded.out_fold_idx))
+        logs = xp.permute_dims(semiring.to_log(xp, outputs), (1, 0, 2))
+    return LoweredBoxes(scope.build([logs]), tuple(scope.captured), doubtful_weights(scope))
+
+
+class Boxes:
+    """An interval for each variable of each row.
+
+    Args:
+        scope: The Program under construction.
+        low: `(B, D)`, the lower ends, which are inside; NaN where there is none.
+        high: The upper ends.
+    """
+
+    def __init__(self, scope: LoweringScope, low: Tracer, high: Tracer) -> None:
+        self._scope = scope
+        low, high = (xp.permute_dims(one, (1, 0)) for one in (low, high))  # (D, B)
+        self._low = xp.where(xp.isnan(low), -math.inf, low)
+        self._high = xp.where(xp.isnan(high), math.inf, high)
+
+    def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
+        """The value of a group of input layers between their ends, `(F, B, K)`."""
+        layer, scope, semiring = group.representative, self._scope, self._scope.semiring
+        assert isinstance(layer, InputLayer), "input rows belong to input layers"
+        reduced = row.reduced(xp, semiring, layer, params)
+        if isinstance(row.interval, Unsupported) or not layer.num_variables:
+            rows = self._low.dims[1]
+            return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])), reduced)
+        low, high = (columns_of(scope, one, group) for one in (self._low, self._high))  # (F, B, num_variables)
+        domain = layer.domain
+        is_free = xp.logical_and(xp.equal(low, -math.inf), xp.equal(high, math.inf))
+        if domain.whole:
+            low, high = xp.ceil(low), xp.floor(high)
+        low = xp.maximum(low, float(domain.least))
+        free = xp.all(is_free, axis=-1, keepdims=True)
+        empty = xp.any(xp.greater(low, high), axis=-1, keepdims=True)
+        # a layer is asked for no box that is empty or has no ends: a number in their place keeps it from trouble
+        spared = xp.logical_or(free, empty)
+        ends = [xp.astype(xp.where(spared, float(domain.inside), one), scope.dtype) for one in (low, high)]
+        found = semiring.choose(xp, free, row.interval(xp, semiring, layer, params, *ends), reduced)
+        nothing = semiring.zero(xp, (group.num_folds, 1, layer.num_output_units), scope.dtype)
+        return semiring.choose(xp, empty, found, nothing)

@@ -1,0 +1,150 @@
+"""Queries that ask for probabilities on the way down: each a row of a name, what it reads off the flows and of rows.
+
+Their Programs take data `(B, D)` of floats, NaN where it is missing, and return what the query reads off, then the
+logarithm of the circuit's value `(B,)`, whether a weight has no logarithm `()` and, in a semiring whose results have to
+be proven, whether all of a row is proven right `(B,)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from plica.ir.dtypes import DType
+from plica.ir.program import Program
+from plica.lower.checks import is_never_negative
+from plica.lower.data import InputData, input_width
+from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.lowering import LoweringScope
+from plica.lower.queries.bottom_up import layer_values
+from plica.lower.queries.flows import Flows, routes_of
+from plica.lower.queries.needs import Needs
+from plica.lower.queries.posterior import Known, Reading, num_states, with_states
+from plica.lower.queries.shares import LOGARITHMS, SCALED_NUMBERS
+from plica.lower.queries.top_down import walk_down
+from plica.symbolic.layers import Choice, InputLayer, Layer, SumRow
+from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class FlowQuery:
+    """What is asked of the flows of a circuit.
+
+    Args:
+        function: The function of `plica.queries` by which users ask it.
+        name: What messages call it.
+        read: What the Program returns.
+        moments: The columns that it takes from the rows of input layers whose variables have no states.
+        rows: The axis of the results that counts rows of data.
+    """
+
+    function: str
+    name: str
+    read: Callable[[Reading], list[Tracer]]
+    moments: tuple[str, ...] = ()
+    rows: int = 0
+
+    @property
+    def needs(self) -> Needs:
+        """What it needs of a circuit."""
+        return Needs(self.function, self.name, self.moments, sums=("choose",), products=("route",), spared=_has_states)
+
+
+def _has_states(layer: InputLayer) -> bool:
+    return not layer.num_variables or num_states(layer) is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredFlows:
+    """The Program of a query, and what stands behind its variables.
+
+    Args:
+        program: The Program.
+        captured: What stands behind each of its captured variables.
+        sums: The sum layers of each result of `LATENTS`, by topological index.
+        unread: The sum layers that no output depends on, by topological index, with their numbers of terms.
+    """
+
+    program: Program
+    captured: tuple[Leaf | Constant, ...]
+    sums: tuple[tuple[int, ...], ...]
+    unread: tuple[tuple[int, int], ...]
+
+
+def _posterior(found: Reading) -> list[Tracer]:
+    states = with_states(found.scope.folded)
+    reals = [variable for variable in found.scope.folded.described.scope if variable not in states]
+    return [found.probabilities(), found.mean(reals), xp.sqrt(found.variance(reals))]
+
+
+def _latents(found: Reading) -> list[Tracer]:
+    return [terms for _, terms in found.flows.terms]
+
+
+POSTERIOR = FlowQuery("posterior", "the posterior", _posterior, ("mean", "variance"))
+MEAN = FlowQuery("mean", "the mean", lambda found: [found.mean()], ("mean",))
+VARIANCE = FlowQuery("variance", "the variance", lambda found: [found.variance()], ("mean", "variance"))
+LATENTS = FlowQuery("latent_posterior", "the posterior of latent variables", _latents, rows=1)
+
+
+def lower_flows(
+    query: FlowQuery,
+    folded: FoldedCircuit,
+    dtype: DType,
+    input_dtype: DType,
+    owners: Owners | None = None,
+    semiring: Semiring = LSE_SUM,
+) -> LoweredFlows:
+    """The Program that answers a query on a circuit as it was described, its numbers carried as a semiring says.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable.
+        ShapeError: More than one output or unit.
+        UnsupportedError: A layer does not say what the query needs.
+    """
+    query.needs.check(folded.circuit, folded.row)
+    scope, routes = LoweringScope(folded, semiring, dtype, owners or {}), routes_of(folded)
+    with scope.trace.active():
+        x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
+        up = layer_values(scope, InputData(scope, x))
+        shares = LOGARITHMS if semiring.logarithmic else SCALED_NUMBERS
+        flows = Flows(scope, up, x.dims[0], routes, shares)
+        walk_down(scope, flows)
+        ((group, fold),) = folded.out_fold_idx
+        log_value = semiring.to_log(xp, up[group])[fold, :, 0]
+        reading = Reading(scope, flows, Known.of(x))
+        results = [*query.read(reading), log_value, _invalid(scope, flows)]
+        if semiring.proven is not None:
+            results.append(xp.logical_and(semiring.proven(xp, up[group])[fold, :, 0], reading.is_whole()))
+    circuit = folded.circuit
+    return LoweredFlows(
+        scope.build(results),
+        tuple(scope.captured),
+        tuple(tuple(circuit.layer_index(layer) for layer in group.members) for group, _ in flows.terms),
+        tuple((circuit.layer_index(layer), _num_terms(folded, layer)) for layer in _unread(folded)),
+    )
+
+
+def _unread(folded: FoldedCircuit) -> list[Layer]:
+    live = dict.fromkeys(folded.circuit.live.layers)
+    return [layer for layer in folded.circuit.layers if layer not in live and isinstance(folded.row(layer), SumRow)]
+
+
+def _num_terms(folded: FoldedCircuit, layer: Layer) -> int:
+    row = folded.row(layer)
+    known = isinstance(row, SumRow) and isinstance(row.choose, Choice)
+    return int(np.asarray(row.choose.reads(layer)).shape[1]) if known else 0  # type: ignore[union-attr]
+
+
+def _invalid(scope: LoweringScope, flows: Flows) -> Tracer:
+    """`()`, whether a weight is negative, or NaN."""
+    found = list(flows.invalid)
+    for group, name in scope.weights:
+        if isinstance(group.representative, InputLayer) and not is_never_negative(group, name):
+            found.append(xp.any(xp.less(scope.parameters(group)[name], 0.0)))
+    return xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)

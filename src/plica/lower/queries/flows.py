@@ -1,0 +1,197 @@
+"""The policy that passes probability down: how probable it is, given a row, that a unit takes part in it.
+
+Were a row drawn from the circuit given what is known of it, some units would be chosen on the way; the flow of a unit
+is the probability that it is among them. The flow of the output is 1. A sum hands its flow to its terms in the shares
+that they have in its value, `weight * unit / sum`; a product hands its flow to every unit that it multiplies. The flow
+of a unit is its value times the derivative of the circuit's logarithm with respect to it. All units of the layers of
+one variable have flows that add up to 1.
+
+Flows are ordinary numbers: one that underflows is a probability below the smallest number. How the shares are computed,
+so that values may be as small as they like, is said in `shares.py`.
+
+Source: Darwiche, "A differential approach to inference in Bayesian networks", 2003; Poon and Domingos, "Sum-product
+networks: a new deep architecture", 2011; Peharz et al., "On the latent variable interpretation in sum-product
+networks", 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.eager import namespace
+from plica.ir.op import Unsupported
+from plica.ir.sizes import Dim
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.lowering import LoweringScope
+from plica.lower.queries.shares import LOGARITHMS, Shares, Sums
+from plica.lower.queries.top_down import Message
+from plica.symbolic.layers import Choice, InputRow, Layer, ProductRow, SumRow
+from plica.symbolic.semirings import Value
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+
+@dataclass(slots=True)
+class Flows:
+    """The policy for one Program, and the flows that it found.
+
+    Args:
+        scope: The Program under construction.
+        up: The value of every group, `(F, B, K)`.
+        count: B, the number of rows.
+        routes: What `routes_of` says of the circuit.
+        shares: How sums share their flow, in the form in which the semiring carries values.
+
+    Attributes:
+        inputs: Of each group of input layers, the flow of each unit, `(F, B, K)`.
+        terms: Of each group of sum layers, the flow of each of its N terms, of all output units together: `(F, B, N)`.
+        invalid: For each group of sums, `()`, whether a weight has no logarithm.
+    """
+
+    scope: LoweringScope
+    up: Sequence[Value]
+    count: Dim
+    routes: Mapping[FoldedLayer, Sequence[NDArray[np.int64]]]
+    shares: Shares = LOGARITHMS
+    inputs: list[tuple[FoldedLayer, Tracer]] = field(default_factory=list)
+    terms: list[tuple[FoldedLayer, Tracer]] = field(default_factory=list)
+    invalid: list[Tracer] = field(default_factory=list)
+
+    def start(self) -> Tracer:
+        """1 for the one unit of the output, 0 in rows that cannot be."""
+        value = self.scope.read(list(self.up), list(self.scope.folded.out_fold_idx))
+        return xp.astype(self.shares.positive(value), self.scope.dtype)
+
+    def nothing(self, group: FoldedLayer) -> Tracer:
+        """No flow."""
+        return xp.zeros((1, self.count, group.representative.num_output_units), dtype=self.scope.dtype)
+
+    def merge(self, one: Tracer, other: Tracer) -> Tracer:
+        """Whatever reads a unit adds to its flow."""
+        return one + other
+
+    def visit(self, group: FoldedLayer, message: Message) -> Sequence[Message]:
+        """Share the flow of a group among what it reads."""
+        layer, flow = group.representative, message.content
+        row = self.scope.folded.row(layer)
+        if isinstance(row, InputRow):
+            self.inputs.append((group, flow))
+            return ()
+        if isinstance(row, ProductRow):
+            told = [self._gathered(flow, route, layer.num_input_units) for route in self.routes[group]]
+        else:
+            assert isinstance(row, SumRow), "a query checks its rows first"
+            assert isinstance(row.choose, Choice), "a query checks its rows first"
+            told = self._shared(group, row.choose, flow)
+        return [Message(one, always=True) for one in told]
+
+    def _shared(self, group: FoldedLayer, choice: Choice, flow: Tracer) -> list[Tracer]:
+        """What each of the H inputs of sums is told, `(F, B, I)`."""
+        layer, number = group.representative, self.scope.folded.groups.index(group)
+        log_weights = choice.log_weights(xp, layer, self.scope.parameters(group))  # (F, O, N)
+        self.invalid.append(xp.any(xp.isnan(log_weights)))
+        reads = np.asarray(choice.reads(layer))
+        inputs = [
+            self.scope.read(list(self.up), [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)
+        ]
+        sums = self.shares.sums(flow, self.up[number], inputs)
+        units, width = layer.num_input_units, layer.arity * layer.num_input_units
+        own = _own_terms(reads, layer)
+        if len(reads) == 1 and np.array_equal(reads[0], np.arange(width)):
+            told = [
+                self.shares.all_units(sums.slope, read, log_weights[:, :, place * units : (place + 1) * units])
+                for place, read in enumerate(sums.inputs)
+            ]
+            self.terms.append((group, xp.concat(told, axis=2)))
+        elif own is not None:
+            weights = self._columns(_in_a_row(log_weights), own)
+            told = [
+                self.shares.each_unit(sums.slope, read, weights[:, :, place * units : (place + 1) * units])
+                for place, read in enumerate(sums.inputs)
+            ]
+            self.terms.append((group, self._gathered(xp.concat(told, axis=2), own % reads.shape[1])))
+        else:
+            found = self._terms(group, sums, log_weights, reads)
+            told = [found[:, :, place * units : (place + 1) * units] for place in range(layer.arity)]
+        return told
+
+    def _terms(self, group: FoldedLayer, sums: Sums, log_weights: Tracer, reads: NDArray[np.int64]) -> Tracer:
+        """What sums tell their inputs `(F, B, H*I)`, whatever their terms read."""
+        layer, columns = group.representative, reads.ravel()
+        read = self._columns(xp.concat(sums.inputs, axis=2), columns)
+        if len(reads) == 1:
+            terms = self.shares.all_units(sums.slope, read, log_weights)
+            self.terms.append((group, terms))
+        else:
+            outputs, number = reads.shape
+            slope = self._columns(sums.slope, np.repeat(np.arange(outputs), number))
+            terms = self.shares.each_unit(slope, read, _in_a_row(log_weights))
+            self.terms.append((group, self._gathered(terms, np.tile(np.arange(number), outputs))))
+        return self._gathered(terms, columns, layer.arity * layer.num_input_units)
+
+    def _columns(self, array: Tracer, columns: NDArray[np.int64]) -> Tracer:
+        """Some columns of `(F, B, K)`, a view or a repetition where their order allows it."""
+        count = int(array.dims[2])
+        if np.array_equal(columns, np.arange(count)):
+            return array
+        index = self.scope.constant(columns.astype(np.int64), "columns")
+        return xp.take(array, index, axis=2, nonnegative=True)
+
+    def _gathered(self, array: Tracer, receivers: NDArray[np.int64], width: int | None = None) -> Tracer:
+        """`(F, B, M)` added up where `receivers (M,)` are the same: `(F, B, width)`."""
+        width = int(receivers.max()) + 1 if width is None else width
+        folds, size = array.dims[0], len(receivers)
+        inner = max(1, int(np.argmax(receivers != receivers[0])))  # so many of one receiver follow each other
+        outer = size // (width * inner)
+        if np.array_equal(receivers, np.tile(np.repeat(np.arange(width), inner), max(outer, 1))):
+            if outer == inner == 1:
+                return array
+            return xp.sum(xp.reshape(array, (folds, self.count, outer, width, inner)), axis=(2, 4))
+        counts = np.bincount(receivers, minlength=width)
+        most = int(counts.max())
+        places = np.full((width, most), size)  # a column of zeros fills the rows of those that receive less
+        order = np.argsort(receivers, kind="stable")
+        places[receivers[order], np.arange(size) - np.repeat(np.cumsum(counts) - counts, counts)] = order
+        if (counts < most).any():
+            array = xp.concat([array, xp.zeros((folds, self.count, 1), dtype=array.dtype)], axis=2)
+        found = self._columns(array, places.ravel())
+        return found if most == 1 else xp.sum(xp.reshape(found, (folds, self.count, width, most)), axis=3)
+
+
+def routes_of(folded: FoldedCircuit) -> dict[FoldedLayer, list[NDArray[np.int64]]]:
+    """For each group of products and each of its inputs, the unit that each output unit multiplies, `(K,)`.
+
+    To be asked while nothing is traced: the rows compute it with numbers at hand.
+    """
+    found = {}
+    for group in folded.groups:
+        layer, row = group.representative, folded.row(group.representative)
+        if isinstance(row, ProductRow):
+            assert not isinstance(row.route, Unsupported), "a query checks its rows first"
+            units = np.arange(layer.num_output_units)[None]
+            found[group] = [np.asarray(one)[0] for one in row.route(namespace, layer, units)]
+    return found
+
+
+def _own_terms(reads: NDArray[np.int64], layer: Layer) -> NDArray[np.int64] | None:
+    """Where output unit k alone reads unit k of each input, as in mixing layers: for each unit of all inputs its term.
+
+    Terms are counted as `o * N + n`. None where sums read otherwise.
+    """
+    outputs, number = reads.shape
+    order = np.argsort(reads, axis=None, kind="stable")
+    if outputs != layer.num_input_units or not np.array_equal(
+        reads.ravel()[order], np.arange(layer.arity * layer.num_input_units)
+    ):
+        return None
+    return order if np.array_equal(order // number, np.tile(np.arange(outputs), layer.arity)) else None
+
+
+def _in_a_row(log_weights: Tracer) -> Tracer:
+    """`(F, O, N)` as `(F, 1, O*N)`."""
+    folds, outputs, number = log_weights.dims
+    return xp.reshape(log_weights, (folds, 1, int(outputs) * int(number)))

@@ -1,0 +1,87 @@
+"""What a query needs of a circuit, said once: what is refused, and the table of the documentation, follow from it.
+
+>>> from plica.symbolic.layers import LAYER_ROWS, CPTLayer
+>>> sampling = Needs("sample", "sampling", inputs=("marginal", "sample"), sums=("choose",), products=("route",))
+>>> print(sampling.lacking(LAYER_ROWS[CPTLayer]).why.split(";")[0])
+a query goes through sums and products, and this layer is both at once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from plica.errors import ShapeError, UnsupportedError
+from plica.ir.op import Unsupported
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import InputLayer, InputRow, Layer, LayerRow, SumRow
+from plica.symbolic.semirings import LSE_SUM, Semiring
+
+RowOf = Callable[[Layer], LayerRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a query needs of a circuit, which must be smooth and decomposable.
+
+    Args:
+        function: The function of `plica.queries`, or the class, by which users ask it.
+        name: What messages call it.
+        inputs: The columns that it takes from the rows of input layers.
+        sums: The columns that it takes from the rows of sum layers.
+        products: The columns that it takes from the rows of products, and of layers that are both at once.
+        one_unit: Whether the circuit must have one output of one unit.
+        spared: Which input layers are asked for none of the columns; None for none.
+        semiring: What it computes in, whatever the circuit was compiled in; None for the circuit's own.
+        signed: Whether weights may be negative, or complex, where the circuit's own semiring carries such numbers: then
+            it computes in that.
+    """
+
+    function: str
+    name: str
+    inputs: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    products: tuple[str, ...] = ()
+    one_unit: bool = True
+    spared: Callable[[InputLayer], bool] | None = None
+    semiring: Semiring | None = LSE_SUM
+    signed: bool = False
+
+    def carrier(self, own: Semiring, *, negative: bool) -> Semiring:
+        """What it computes in on a circuit compiled in `own`, some of whose weights may be negative."""
+        if self.semiring is None or (self.signed and negative and own.negative):
+            return own
+        return self.semiring
+
+    def lacking(self, row: LayerRow, layer: Layer | None = None) -> Unsupported | None:
+        """Why a layer of this row cannot be asked; None where it can."""
+        columns = self.inputs if isinstance(row, InputRow) else self.sums if isinstance(row, SumRow) else self.products
+        if self.spared is not None and isinstance(layer, InputLayer) and self.spared(layer):
+            return None
+        return next((one for one in (getattr(row, name) for name in columns) if isinstance(one, Unsupported)), None)
+
+    def check(self, circuit: Circuit, row_of: RowOf) -> None:
+        """Raise where a circuit cannot be asked.
+
+        Raises:
+            UnsupportedError: A layer does not say what the query needs.
+            StructuralPropertyError: The circuit is not smooth and decomposable.
+            ShapeError: More than one output or unit, where the query needs one.
+        """
+        self.check_layers(circuit, row_of, circuit.live.layers)
+        circuit.check_smooth_and_decomposable(self.name)
+        (output, *others) = circuit.outputs
+        if self.one_unit and (others or output.num_output_units != 1):
+            raise ShapeError(
+                f"{self.name} needs one output of one unit, found {len(circuit.outputs)} of "
+                f"{output.num_output_units}; choose one with circuit.subgraph(...) and a SumLayer of one unit."
+            )
+
+    def check_layers(self, circuit: Circuit, row_of: RowOf, layers: Iterable[Layer]) -> None:
+        """Raise where one of some layers does not say what the query needs."""
+        for layer in layers:
+            found = self.lacking(row_of(layer), layer)
+            if found is not None:
+                raise UnsupportedError(
+                    f"{self.name} does not know what to do with {circuit.layer_name(layer)}: {found.why}."
+                )

@@ -1,0 +1,275 @@
+"""What is known of each variable, given the rest of its row: probabilities of states, means and variances.
+
+The flows of the units of a variable are the probabilities with which each unit speaks for it (`flows.py`), so that its
+distribution is the mixture of theirs: tables of states and means are weighted by flows, one matrix product for each
+group of input layers. A variance is what units have within them and what their means are apart from the mean of all;
+both are sums of squares, so that nothing cancels however far from zero the means are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from plica.ir.dtypes import DType
+from plica.ir.op import Unsupported
+from plica.lower.data import input_width
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.fold.read import read_folds
+from plica.lower.lowering import LoweringScope
+from plica.lower.queries.by_variable import ByVariable
+from plica.lower.queries.flows import Flows
+from plica.symbolic.layers import InputLayer, InputRow
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+_ROUNDING = 256.0  # units in the last place
+
+
+def num_states(layer: InputLayer) -> int | None:
+    """How many states its variable has, where it is one variable of a known number of states."""
+    return layer.domain.num_states if layer.num_variables == 1 else None
+
+
+def with_states(folded: FoldedCircuit) -> dict[int, int]:
+    """The variables all of whose layers have states, with the largest number of them."""
+    found: dict[int, int] = {}
+    others: set[int] = set()
+    for layer in folded.circuit.live.input_layers:
+        count = num_states(layer)
+        for variable in layer.scope:
+            if count is None:
+                others.add(variable)
+            else:
+                found[variable] = max(found.get(variable, 0), count)
+    return {variable: count for variable, count in found.items() if variable not in others}
+
+
+class Known(NamedTuple):
+    """What rows say of their variables.
+
+    Args:
+        values: `(D, B)`, 0 where they are missing.
+        missing: `(D, B)`, which are.
+    """
+
+    values: Tracer
+    missing: Tracer
+
+    @staticmethod
+    def of(x: Tracer) -> Known:
+        """Of data `(B, D)` of floats."""
+        columns = xp.permute_dims(x, (1, 0))
+        missing = xp.isnan(columns)
+        return Known(xp.where(missing, 0.0, columns), missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the flows of one Program say of variables.
+
+    Args:
+        scope: The Program under construction.
+        flows: The flows of its input layers.
+        known: What is known of the variables.
+    """
+
+    scope: LoweringScope
+    flows: Flows
+    known: Known
+
+    @property
+    def _width(self) -> int:
+        return input_width(self.scope.folded.described)
+
+    def is_whole(self) -> Tracer:
+        """Which rows have flows that add up to 1 for every variable, `(B,)`: what had underflowed would be missing.
+
+        Rounding moves a flow by a unit in the last place for each term of the sums and each layer on its way, and the
+        units of one sum by the same: a few hundred of them are allowed for, and more that are lost are not.
+        """
+        totals = ByVariable(self.scope)
+        for group, flow in self.flows.inputs:
+            total = xp.sum(flow, axis=2, keepdims=True)
+            if group.scope_idx[0]:
+                totals.add(*_by_variable(group, xp.broadcast_to(total, (*flow.dims[:2], len(group.scope_idx[0])))))
+        lost = xp.abs(totals.total() - 1.0)
+        return xp.all(xp.less_equal(lost, _ROUNDING * float(np.finfo(self.scope.dtype.value).eps)), axis=0)
+
+    def probabilities(self) -> Tracer:
+        """Of each state of each variable that has states: `(B, D, C)`, zeros for all others and for further states.
+
+        A variable that is known has the one state that it is in.
+        """
+        states = with_states(self.scope.folded)
+        most = max(states.values(), default=0)
+        dtype = self.scope.dtype
+        if not states:
+            return xp.zeros((self.flows.count, self._width, 0), dtype=dtype)
+        tables = ByVariable(self.scope)
+        for group, flow in self.flows.inputs:
+            # the folds in the order of their variables, so that the tables, which are large, need not be moved
+            named = sorted((fold[0], place) for place, fold in enumerate(group.scope_idx) if len(fold) == 1)
+            ordered = [variable for variable, _ in named if variable in states]
+            places = [(0, place) for variable, place in named if variable in states]
+            if not places:
+                continue
+            flow, shares = (read_folds([one], places, self.scope.constant) for one in (flow, self._shares(group, most)))
+            flow = xp.where(xp.expand_dims(self._rows(self.known.missing, ordered), axis=2), flow, 0.0)
+            tables.add(ordered, xp.matmul(flow, shares))  # (F, B, C)
+        variables = tables.variables
+        total = tables.total()
+        is_known = xp.astype(xp.logical_not(self._rows(self.known.missing, variables)), dtype)
+        state = xp.clip(xp.astype(self._rows(self.known.values, variables), DType.INT64), 0, most - 1)
+        rows = xp.expand_dims(xp.arange(self.flows.count), axis=0)
+        total = total.at[xp.expand_dims(xp.arange(len(variables)), axis=1), rows, state].add(is_known)
+        return xp.permute_dims(self._of_all(variables, total, 0.0), (1, 0, 2))
+
+    def mean(self, variables: Iterable[int] | None = None) -> Tracer:
+        """The mean of each variable, `(B, D)`; those that are known are known exactly.
+
+        Args:
+            variables: Those that are asked about; NaN stands for others. All by default.
+        """
+        means = _Means.of(self, variables)
+        if means is None:
+            return self._nothing()
+        mean = self._of_all(means.variables, means.reference + means.distance, float("nan"), variables)
+        return xp.permute_dims(xp.where(self.known.missing, mean, xp.astype(self.known.values, mean.dtype)), (1, 0))
+
+    def variance(self, variables: Iterable[int] | None = None) -> Tracer:
+        """The variance of each variable, in the same way; 0 for those that are known."""
+        means = _Means.of(self, variables)
+        if means is None:
+            return self._nothing()
+        spreads = ByVariable(self.scope)
+        for group, flow in means.groups:
+            apart = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
+            within = xp.matmul(flow, self.moment(group, "variance"))
+            between = []
+            for place in range(len(group.scope_idx[0])):
+                centre = xp.matrix_transpose(means.centred[group][:, :, place : place + 1])  # (F, 1, K)
+                away = centre - apart[:, :, place : place + 1]
+                between.append(xp.sum(flow * away * away, axis=2, keepdims=True))
+            spreads.add(*_by_variable(group, within + xp.concat(between, axis=2)))
+        variance = self._of_all(means.variables, spreads.total(), float("nan"), variables)
+        return xp.permute_dims(xp.where(self.known.missing, variance, 0.0), (1, 0))
+
+    def _nothing(self) -> Tracer:
+        return xp.full((self.flows.count, self._width), float("nan"), dtype=self.scope.dtype)
+
+    def select(self, array: Tracer, variables: Sequence[int], group: FoldedLayer) -> Tracer:
+        """Of rows of `variables`, those of the layers of a group: `(F * V, ...)`."""
+        place = {variable: number for number, variable in enumerate(variables)}
+        rows = [(0, place[variable]) for fold in group.scope_idx for variable in fold]
+        return read_folds([array], rows, self.scope.constant)
+
+    def _rows(self, array: Tracer, variables: Sequence[int]) -> Tracer:
+        return read_folds([array], [(0, variable) for variable in variables], self.scope.constant)
+
+    def _of_all(
+        self, variables: Sequence[int], array: Tracer, other: float, asked: Iterable[int] | None = None
+    ) -> Tracer:
+        """Rows of some variables, but for those that nobody asked about, as rows of all, `(D, ...)`."""
+        kept = set(variables if asked is None else asked)
+        place = {variable: (0, number) for number, variable in enumerate(variables) if variable in kept}
+        if list(place) == list(range(self._width)):
+            return array
+        rest = xp.full((1, *array.dims[1:]), other, dtype=array.dtype)
+        return read_folds(
+            [array, rest], [place.get(variable, (1, 0)) for variable in range(self._width)], self.scope.constant
+        )
+
+    def moment(self, group: FoldedLayer, name: str) -> Tracer:
+        """The mean or the variance of each variable under each unit, `(F, K, V)`: the row's own, or of its states."""
+        layer = group.representative
+        assert isinstance(layer, InputLayer), "flows lead to input layers"
+        rule = getattr(self.scope.folded.row(layer), name)
+        if not isinstance(rule, Unsupported):
+            found: Tracer = xp.astype(rule(xp, layer, self.scope.parameters(group)), self.scope.dtype)
+            return found
+        shares = self._shares(group, num_states(layer) or 0)
+        states = xp.astype(xp.arange(shares.shape[2]), shares.dtype)
+        mean = xp.sum(shares * states, axis=2, keepdims=True)
+        if name == "mean":
+            return mean
+        away = states - mean
+        return xp.sum(shares * away * away, axis=2, keepdims=True)
+
+    def _shares(self, group: FoldedLayer, width: int) -> Tracer:
+        """The probability of each state under each unit, `(F, K, width)`: zeros for further states."""
+        layer, semiring = group.representative, self.scope.semiring
+        row = self.scope.folded.row(layer)
+        assert isinstance(layer, InputLayer), "flows lead to input layers"
+        assert isinstance(row, InputRow), "input rows belong to input layers"
+        params, count = self.scope.parameters(group), num_states(layer) or 0
+        states = xp.reshape(xp.arange(count), (1, count, 1))
+        x = xp.broadcast_to(xp.astype(states, layer.domain.dtype(self.scope.dtype)), (group.num_folds, count, 1))
+        value = row.body(xp, semiring, layer, params, x)  # (F, C, K)
+        shares = xp.matrix_transpose(self.flows.shares.ratio(value, row.marginal(xp, semiring, layer, params)))
+        if count == width:
+            return shares
+        rest = xp.zeros((*shares.dims[:2], width - count), dtype=shares.dtype)
+        return xp.concat([shares, rest], axis=2)
+
+
+def _by_variable(group: FoldedLayer, array: Tracer) -> tuple[list[int], Tracer]:
+    """The variables of a group, and `array (F, B, V)` by variable: `(F * V, B)`."""
+    variables = [variable for fold in group.scope_idx for variable in fold]
+    width = len(group.scope_idx[0])
+    if width == 1:
+        return variables, xp.squeeze(array, axis=2)
+    turned = xp.permute_dims(array, (0, 2, 1))
+    return variables, xp.reshape(turned, (group.num_folds * width, turned.dims[2]))
+
+
+def _by_layer(group: FoldedLayer, array: Tracer) -> Tracer:
+    """The other way: `(F * V, B)` as `(F, B, V)`."""
+    shape = (group.num_folds, len(group.scope_idx[0]), array.dims[1])
+    return xp.permute_dims(xp.reshape(array, shape), (0, 2, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """The mean of each variable, as its distance from a number of its own, so that means far from zero are exact too.
+
+    Args:
+        groups: The layers of the variables that are asked about, with their flows.
+        variables: The D variables of these layers.
+        reference: `(D, 1)`, the numbers.
+        centred: The mean of each unit of each group as a distance, `(F, K, V)`.
+        distance: `(D, B)`, that of each variable.
+    """
+
+    groups: list[tuple[FoldedLayer, Tracer]]
+    variables: list[int]
+    reference: Tracer
+    centred: dict[FoldedLayer, Tracer]
+    distance: Tracer
+
+    @staticmethod
+    def of(found: Reading, variables: Iterable[int] | None) -> _Means | None:
+        """Of all variables or some; None where there are none."""
+        asked = None if variables is None else set(variables)
+        groups = [
+            (group, flow)
+            for group, flow in found.flows.inputs
+            if group.scope_idx[0] and (asked is None or any(v in asked for fold in group.scope_idx for v in fold))
+        ]
+        if not groups:
+            return None
+        means = {group: found.moment(group, "mean") for group, _ in groups}
+        references = ByVariable(found.scope)
+        for group, _ in groups:
+            references.add(*_by_variable(group, means[group][:, 0:1]))
+        reference, known = references.first(), references.variables
+        centred = {
+            group: mean - _by_layer(group, found.select(reference, known, group)) for group, mean in means.items()
+        }
+        distances = ByVariable(found.scope)
+        for group, flow in groups:
+            distances.add(*_by_variable(group, xp.matmul(flow, centred[group])))
+        return _Means(groups, known, reference, centred, distances.total())

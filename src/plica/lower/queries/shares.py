@@ -1,0 +1,103 @@
+"""How a sum's flow is shared among its terms, in each form in which values are carried.
+
+Term n of unit o has the share `w[o, n] * x[n] / y[o]` of the flow of o. What all units together give to a term is a
+matrix product with what each has to give, `flow[o] / y[o]`, which is called its slope: the derivative of the circuit's
+logarithm with respect to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from plica.symbolic.semirings import Value
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+
+class Sums(NamedTuple):
+    """What a group of sums shares its flow by.
+
+    Args:
+        slope: What each output unit has to give, `(F, B, O)`.
+        inputs: The units of each of H inputs, `(F, B, I)`, at the scale of the slope.
+    """
+
+    slope: Tracer
+    inputs: list[Tracer]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The rules for one form of values.
+
+    Args:
+        positive: `(value)`: which of its numbers are above zero and finite.
+        sums: `(flow, value, inputs)`: what sums have to give, from their flow, their value and those of their inputs.
+        all_units: `(slope, units, log_weights)`: the flow that all output units give to each unit:
+            `(F, B, O)`, `(F, B, N)` and `(F, O, N)` give `(F, B, N)`.
+        each_unit: `(slope, units, log_weights)`, entry by entry: the flow that one output unit gives to one unit.
+        ratio: `(value, total)`: parts of totals, as ordinary numbers; 0 where the total is zero.
+    """
+
+    positive: Callable[[Value], Tracer]
+    sums: Callable[[Tracer, Value, Sequence[Value]], Sums]
+    all_units: Callable[[Tracer, Tracer, Tracer], Tracer]
+    each_unit: Callable[[Tracer, Tracer, Tracer], Tracer]
+    ratio: Callable[[Value, Value], Tracer]
+
+
+def _log_sums(flow: Tracer, value: Value, inputs: Sequence[Value]) -> Sums:
+    flows = xp.greater(flow, 0.0)  # where nothing flows, the logarithm of a value may be -inf as well
+    slope = xp.where(flows, xp.log(xp.where(flows, flow, 1.0)) - xp.where(flows, value[0], 0.0), -np.inf)
+    return Sums(slope, [one[0] for one in inputs])
+
+
+def _log_all_units(slope: Tracer, units: Tracer, log_weights: Tracer) -> Tracer:
+    logs = xp.matrix_transpose(log_weights)
+    flow: Tracer = xp.exp(units + xp.log_matmul_exp(slope, xp.exp(logs), logs, "log"))
+    return flow
+
+
+LOGARITHMS = Shares(
+    positive=lambda value: xp.isfinite(value[0]),
+    sums=_log_sums,
+    all_units=_log_all_units,
+    each_unit=lambda slope, units, log_weights: xp.exp(units + log_weights + slope),
+    ratio=lambda value, total: xp.exp(value[0] - xp.where(xp.isfinite(total[0]), total[0], 0.0)),
+)
+"""Values as logarithms: exact however small they are."""
+
+
+def _scaled_sums(flow: Tracer, value: Value, inputs: Sequence[Value]) -> Sums:
+    mantissa, scale = value[:2]
+    return Sums(flow / _not_zero(mantissa), [_at_scale(one, scale) for one in inputs])
+
+
+def _not_zero(mantissa: Tracer) -> Tracer:
+    """Divisors: what is divided by a zero among them is zero itself."""
+    divisor: Tracer = xp.maximum(mantissa, float(np.finfo(mantissa.dtype.value).tiny))
+    return divisor
+
+
+def _at_scale(value: Value, scale: Tracer | float) -> Tracer:
+    """Mantissas at another scale."""
+    if isinstance(value[1], float) and isinstance(scale, float):
+        mantissa: Tracer = value[0] if value[1] == scale else value[0] * 2.0 ** (value[1] - scale)
+    else:
+        mantissa = value[0] * xp.exp2(value[1] - scale)
+    return mantissa
+
+
+SCALED_NUMBERS = Shares(
+    positive=lambda value: xp.logical_and(xp.greater(value[0], 0.0), xp.isfinite(value[0])),
+    sums=_scaled_sums,
+    all_units=lambda slope, units, log_weights: units * xp.matmul(slope, xp.exp(log_weights)),
+    each_unit=lambda slope, units, log_weights: units * xp.exp(log_weights) * slope,
+    ratio=lambda value, total: _at_scale(value, total[1]) / _not_zero(total[0]),
+)
+"""Values as mantissas and a power of two for each row. What underflows lacks in the flows of input layers, which then
+add up to less than 1."""

@@ -1,0 +1,80 @@
+"""All queries, and the tables of which of them works for which layer and semiring: `python -m plica.lower.queries`.
+
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> [needs.function for needs in QUERIES if needs.lacking(LAYER_ROWS[CategoricalLayer]) is not None]
+[]
+"""
+
+from plica.ir.op import Unsupported
+from plica.lower.queries.boxes import CDF, PROBABILITY
+from plica.lower.queries.expect import LATENTS, MEAN, POSTERIOR, VARIANCE
+from plica.lower.queries.likelihood import CONDITIONAL, LOG_LIKELIHOOD, integration
+from plica.lower.queries.mixture import QUANTILE
+from plica.lower.queries.mpe import MPE
+from plica.lower.queries.needs import Needs
+from plica.lower.queries.sample import SAMPLING
+from plica.symbolic.layers import LAYER_ROWS, FusedRow, InputRow, ProductRow, SumRow
+from plica.symbolic.semirings import MAX_SUM, SEMIRINGS, Semiring
+
+QUERIES: tuple[Needs, ...] = (
+    LOG_LIKELIHOOD,
+    CONDITIONAL,
+    CDF,
+    PROBABILITY,
+    QUANTILE,
+    SAMPLING.needs,
+    MPE.needs,
+    POSTERIOR.needs,
+    LATENTS.needs,
+    MEAN.needs,
+    VARIANCE.needs,
+    integration(),
+)
+_COLUMNS = (*QUERIES, integration(MAX_SUM))
+_KINDS = {InputRow: "input", SumRow: "sum", ProductRow: "product", FusedRow: "both at once"}
+
+
+def layers_table() -> str:
+    """Markdown: a row for each kind of layer, a column for each query."""
+    names = [f"`{needs.function}`" for needs in QUERIES]
+    lines = [_line(["layer", "kind", *names, "`IntegrateQuery` that maximizes"]), _line(["---"] * (len(names) + 3))]
+    kinds, reasons = list(_KINDS), _reasons()
+    for row in sorted(LAYER_ROWS.values(), key=lambda row: (kinds.index(type(row)), row.layer.__name__)):
+        found = [_why(needs.lacking(row)) for needs in _COLUMNS]
+        cells = ["yes" if why is None else f"no ({reasons.index(why) + 1})" for why in found]
+        lines.append(_line([f"`{row.layer.__name__}`", _KINDS[type(row)], *cells]))
+    return "\n".join(lines)
+
+
+def reasons_list() -> str:
+    """Markdown: why some layers cannot be asked, by the numbers of `layers_table`."""
+    return "\n".join(f"{number}. {why}" for number, why in enumerate(_reasons(), start=1))
+
+
+def _reasons() -> list[str]:
+    found = (_why(needs.lacking(row)) for row in LAYER_ROWS.values() for needs in _COLUMNS)
+    return [why for why in dict.fromkeys(found) if why is not None]
+
+
+def _why(lacking: Unsupported | None) -> str | None:
+    return None if lacking is None else lacking.why.split(";")[0]
+
+
+def semirings_table() -> str:
+    """Markdown: a row for each query, a column for each semiring in which a circuit is compiled."""
+    lines = [_line(["query", *(f"`{name}`" for name in SEMIRINGS)]), _line(["---"] * (len(SEMIRINGS) + 1))]
+    for needs in QUERIES:
+        lines.append(_line([f"`{needs.function}`", *(_computed(needs, one) for one in SEMIRINGS.values())]))
+    return "\n".join(lines)
+
+
+def _computed(needs: Needs, own: Semiring) -> str:
+    """In what a query computes, and what becomes of negative weights."""
+    usual, other = (needs.carrier(own, negative=negative) for negative in (False, True))
+    if usual is not other:
+        return f"`{usual.name}`; of negative weights `{other.name}`"
+    return f"`{usual.name}`" if usual.negative or not own.negative else f"`{usual.name}`; no negative weights"
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,97 @@
+"""Matrix products of numbers that are kept as a direction and a size: `direction * exp(size)`.
+
+A size is a finite real number, a direction a real or complex one of size 1 to a rounding, or 0. Such numbers have any
+sign or phase and underflow nowhere.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from plica.errors import ShapeError
+from plica.ir.op import ALWAYS, Array, Derivative, Op, Sample, sample
+from plica.ir.types import ArrayType, array_type
+from plica.ops.rules import real_dtype, require_equal_sizes, require_kind, require_operands, require_same_dtype
+
+
+def _directed_matmul_type(*types: ArrayType, logs: str | None = None) -> tuple[ArrayType, ArrayType]:
+    require_operands(types, 3 if logs is None else 4, 3 if logs is None else 4)
+    direction, size, weight, *given = types
+    require_kind([direction, weight], ("float", "complex"))
+    dtype = require_same_dtype(direction, weight)
+    require_same_dtype(array_type((), real_dtype(dtype)), size, *given)
+    message = (
+        "directed_matmul takes directions and sizes (F, B, I) and a weight (F, O, I), "
+        f"found {', '.join(map(str, types))}."
+    )
+    if logs not in (None, "log", "log_softmax") or any(len(one.shape) != 3 for one in types):
+        raise ShapeError(message)
+    pairs = [(direction, size), *((weight, one) for one in given)]
+    for one, other in [pair for a, b in pairs for pair in zip(a.shape, b.shape, strict=True)]:
+        require_equal_sizes(one, other, message)
+    require_equal_sizes(direction.shape[0], weight.shape[0], message)
+    require_equal_sizes(direction.shape[2], weight.shape[2], message)
+    shape = (*direction.shape[:2], weight.shape[1])
+    return array_type(shape, dtype), array_type(shape, real_dtype(dtype))
+
+
+def _directed_matmul(
+    direction: Array, size: Array, weight: Array, *given: Array, logs: str | None = None
+) -> tuple[Any, Any]:
+    """Every term on an axis of its own, divided by the largest of its sum."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_weight = _logarithms(*given, form=logs) if given else np.log(np.abs(weight))
+        turn = np.exp(0 * given[0]) if given else np.where(weight == 0, 0, weight * np.exp(-log_weight))
+        phases = direction[:, :, None, :] * turn[:, None]
+        sizes = size[:, :, None, :] + log_weight[:, None]
+        counted = np.where((phases != 0) & (sizes > -np.inf), sizes, -np.inf)
+        largest = np.max(counted, axis=-1, keepdims=True, initial=-np.inf)
+        shift = np.where(largest > -np.inf, largest, _of_row(direction, size)[:, :, None])
+        total = np.sum(np.where(counted > -np.inf, phases * np.exp(counted - shift), 0), axis=-1)
+        length = np.abs(total)
+        found = np.where(length > 0, np.log(length), 0)
+        shift = np.where(length > 0, shift[..., 0], _of_row(direction, size))
+        return np.where(length > 0, total * np.exp(-found), 0), found + shift
+
+
+def _of_row(direction: Array, size: Array) -> Any:
+    """The largest size of a row's numbers that are not 0, or of all if they are; that of its zeros: `(F, B, 1)`."""
+    counted = np.max(np.where(direction != 0, size, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
+    return np.where(counted > -np.inf, counted, np.max(size, axis=-1, keepdims=True, initial=0.0))
+
+
+def _logarithms(given: Array, form: str | None) -> Array:
+    if form == "log":
+        return given
+    largest = np.max(given, axis=-1, keepdims=True)
+    return given - largest - np.log(np.sum(np.exp(given - largest), axis=-1, keepdims=True))
+
+
+def _samples() -> list[Sample]:
+    direction = np.asarray([[[1.0, -1.0, 1.0], [1.0, 0.0, -1.0], [0.0, 0.0, 0.0], [1.0, 1.0, -1.0]]])
+    size = np.asarray([[[-1.0, 0.5, -1e3], [-5e3, 0.0, -5e3 + 1], [1.0, -2.0, 0.0], [900.0, 0.0, 0.5]]])
+    weight = np.asarray([[[0.2, -0.3, 0.5], [0.0, 1.0, 1.0]]])
+    logits = np.asarray([[[-900.0, 0.0, -800.0], [0.0, 1.0, 2.0]]])
+    softmax = np.exp(logits - logits.max(-1, keepdims=True))
+    softmax = softmax / softmax.sum(-1, keepdims=True)
+    turned = direction * np.exp(1j * np.arange(3))
+    return [
+        sample(direction, size, weight),
+        sample(*(one.astype("float32") for one in (direction, size / 10, weight))),
+        sample(turned, size, weight * np.exp(0.5j)),
+        sample(direction, size, softmax, logits, logs="log_softmax"),
+        sample(turned, size, np.exp(logits) + 0j, logits, logs="log"),
+    ]
+
+
+DIRECTED = (
+    Op(
+        "directed_matmul",
+        _directed_matmul_type,
+        _directed_matmul,
+        _samples,
+        never_raises=ALWAYS,
+        tolerance=1e4,
+        derivative=Derivative.ITS_OWN,
+    ),
+)

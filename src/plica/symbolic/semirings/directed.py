@@ -1,0 +1,195 @@
+"""Numbers of any sign, and complex ones, in log space: a direction times the exponential of a size.
+
+    z = direction * exp(size),  direction = z / |z|,  size = log |z|
+
+A size is finite: zero is a direction of 0, and -inf is never subtracted from -inf. Sizes are constants of every
+derivative, which goes through the directions; so a number that is 0 has the derivative that it has in ordinary
+arithmetic, and a product of many numbers has one branch: that of the one logarithm that is taken at the end.
+
+Products multiply directions and add sizes. Sums add terms divided by the largest of them.
+
+    result = log|z| + i arg z,  -pi < arg z <= pi;  of zero -inf + 0i
+
+What rounds to an argument of -pi is given pi, so that negative numbers have one logarithm.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.ir.dtypes import as_dtype
+from plica.symbolic.parameters.signed import log_size, sign
+from plica.symbolic.semirings.algebra import REAL
+from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, accumulate, spread, unchanged
+from plica.symbolic.semirings.weights import Weight
+
+_ROUNDING = 2.0**-18
+"""By which share of pi an argument may differ from one of a real number, and be taken for a rounding of it."""
+
+
+def _from_linear(xp: Namespace, x: Array) -> Value:
+    return sign(xp, x), log_size(xp, x)
+
+
+def _from_log(xp: Namespace, x: Array) -> Value:
+    """Numbers of given logarithms, real or complex; -inf is zero, whatever its imaginary part is."""
+    real = xp.stop_gradient(xp.real(x))
+    limits = np.finfo(as_dtype(real.dtype).value)
+    size = xp.clip(xp.where(xp.equal(real, -math.inf), 0.0, real), float(limits.min), float(limits.max))
+    if _is_complex(x):  # the exponential of -inf and an argument that is no number would be none
+        x = xp.where(xp.equal(real, -math.inf), -math.inf, x)
+    return xp.exp(x - size), size
+
+
+def _from_weight(xp: Namespace, weight: Weight) -> Value:
+    """Numbers of a parameter: from logarithms, if it has some that tell the sign."""
+    if weight.in_logs is not None and (weight.least >= 0 or _is_complex(weight.log(xp))):
+        return _from_log(xp, weight.log(xp))
+    return _from_linear(xp, weight.linear)
+
+
+def _to_linear(xp: Namespace, value: Value) -> Array:
+    return value[0] * xp.exp(value[1])
+
+
+def _real_logs(xp: Namespace, value: Value) -> Array:
+    """Logarithms of real numbers, NaN where they are negative."""
+    return xp.safe_log(value[0]) + value[1]
+
+
+def _result(xp: Namespace, value: Value) -> Array:
+    direction, size = value
+    if not _is_complex(direction):
+        direction = xp.astype(direction, f"complex{2 * as_dtype(direction.dtype).bits}")
+    is_zero = xp.equal(direction, 0.0)
+    logs = xp.log(xp.where(is_zero, 1.0, direction)) + size
+    turned = xp.where(xp.less_equal(xp.imag(logs), (_ROUNDING - 1.0) * math.pi), logs + 2j * math.pi, logs)
+    return xp.where(is_zero, complex(-math.inf, 0.0), turned)
+
+
+def _product(xp: Namespace, a: Value, b: Value) -> Value:  # noqa: ARG001
+    return a[0] * b[0], a[1] + b[1]
+
+
+def _outer(xp: Namespace, a: Value, b: Value) -> Value:
+    """All units of `a` against all of `b`."""
+    pairs = _product(
+        xp, tuple(xp.expand_dims(one, axis=3) for one in a), tuple(xp.expand_dims(one, axis=2) for one in b)
+    )
+    return tuple(xp.reshape(one, (*one.shape[:2], one.shape[2] * one.shape[3])) for one in pairs)
+
+
+def _total(xp: Namespace, values: Sequence[Value]) -> Value:
+    """The sum, of terms divided by the largest; a sum that is zero keeps the size that its terms have."""
+    if len(values) == 1:
+        return values[0]
+    counted = accumulate(xp.maximum, [_counted(xp, *value) for value in values])
+    shift = xp.where(xp.greater(counted, -math.inf), counted, accumulate(xp.maximum, [size for _, size in values]))
+    most = math.log(float(np.finfo(as_dtype(shift.dtype).value).max)) / 2  # only zeros have sizes above the shift
+    terms = [direction * xp.exp(xp.clip(size - shift, max=most)) for direction, size in values]
+    found = accumulate(xp.add, terms)
+    return sign(xp, found), log_size(xp, found) + shift
+
+
+def _counted(xp: Namespace, direction: Array, size: Array) -> Array:
+    """The sizes, and -inf of zeros."""
+    return xp.where(xp.equal(direction, 0.0), -math.inf, size)
+
+
+def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
+    joined = [list(parts) for parts in zip(*values, strict=True)]
+    direction, size = (parts[0] if len(parts) == 1 else xp.concat(parts, axis=2) for parts in joined)
+    return _times_matrix(xp, direction, size, Weight.of(weight))
+
+
+def _times_matrix(xp: Namespace, direction: Array, size: Array, weight: Weight) -> Value:
+    """Shapes: direction and size (F, B, I), weight (F, O, I) or, where its logarithms are not read, (F, O, ...)."""
+    numbers = weight.linear
+    if len(numbers.shape) > 3:
+        numbers = xp.reshape(numbers, (*numbers.shape[:2], math.prod(numbers.shape[2:])))
+    if weight.logs is None or weight.least < 0:
+        return xp.directed_matmul(direction, size, numbers)
+    return xp.directed_matmul(direction, size, numbers, weight.logs.array, weight.logs.form)
+
+
+def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
+    """Values as one of all their letters, whose rows are multiplied by the weight as a matrix.
+
+    Any other sum, where a value has a letter of the result that the weight has too, multiplies everything first.
+    """
+    terms, _, result = equation.partition("->")
+    *names, weighted = terms.split(",")
+    numbers, given = list(values), Weight.of(weight)
+    summed = [letter for letter in weighted if letter not in result]
+    sums = [letter for letter in weighted[1:] if letter in result]
+    is_matrix = (
+        len(sums) == 1
+        and list(weighted) == [weighted[0], *sums, *summed]
+        and not any(sums[0] in name for name in names)
+    )
+    if not is_matrix:
+        names, numbers, sums = [*names, weighted], [*numbers, _from_weight(xp, given)], []
+        summed = list(dict.fromkeys(letter for name in names for letter in name if letter not in result))
+    rows = [letter for letter in result[1:] if letter not in sums]
+    letters = [result[0], *rows, *summed]
+    factors = [
+        tuple(spread(xp, one, name, letters) for one in value) for name, value in zip(names, numbers, strict=True)
+    ]
+    direction, size = accumulate(lambda a, b: _product(xp, a, b), factors)
+    shape, axes = direction.shape, len(rows) + 1
+    matrix = (shape[0], math.prod(shape[1:axes]), math.prod(shape[axes:]))
+    if not is_matrix:
+        given = Weight.of(xp.ones((shape[0], 1, matrix[2]), dtype=size.dtype))
+    found = _times_matrix(xp, xp.reshape(direction, matrix), xp.reshape(size, matrix), given)
+    order = tuple([result[0], *rows, *sums].index(letter) for letter in result)
+    ends = found[0].shape[2:] if sums else ()
+    return tuple(xp.permute_dims(xp.reshape(one, (*shape[:axes], *ends)), order) for one in found)
+
+
+def _is_complex(x: Array) -> bool:
+    return as_dtype(x.dtype).kind == "complex"
+
+
+def _directed(name: str, *, carries_complex: bool, from_result: Any, to_log: Any) -> Semiring:
+    """The row of one name."""
+    return Semiring(
+        name=name,
+        algebra=REAL,
+        logarithmic=True,
+        negative=True,
+        carries_complex=carries_complex,
+        from_linear=_from_linear,
+        from_log=_from_log,
+        from_weight=_from_weight,
+        from_result=from_result,
+        to_log=to_log,
+        to_linear=_to_linear,
+        result=_result,
+        product=_product,
+        outer=_outer,
+        total=_total,
+        contract=_contract,
+        einsum=_einsum,
+        normalize=unchanged,
+        zero=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype), _no_size(xp, shape, dtype)),
+        one=lambda xp, shape, dtype: (xp.ones(shape, dtype=dtype), _no_size(xp, shape, dtype)),
+    )
+
+
+def _no_size(xp: Namespace, shape: Any, dtype: Any) -> Array:
+    return xp.real(xp.zeros(shape, dtype=dtype))
+
+
+def _from_signed_result(xp: Namespace, x: Array) -> Value:
+    """Numbers of logarithms whose imaginary parts are multiples of pi, to a rounding; NaN where one is not."""
+    real, turns = xp.real(x), xp.imag(x) / math.pi
+    direction, size = _from_log(xp, real)
+    nearest = xp.round(turns)
+    is_real = xp.logical_or(xp.less(xp.abs(turns - nearest), _ROUNDING), xp.equal(real, -math.inf))
+    return xp.where(is_real, direction * (1.0 - 2.0 * xp.remainder(nearest, 2.0)), math.nan), size
+
+
+COMPLEX_LSE_SUM = _directed("complex-lse-sum", carries_complex=True, from_result=_from_log, to_log=_result)
+SIGNED_LSE_SUM = _directed("signed-lse-sum", carries_complex=False, from_result=_from_signed_result, to_log=_real_logs)

@@ -1,0 +1,199 @@
+"""Hidden Chow-Liu trees: a hidden state for each variable, which depends on that of its predecessor in a tree.
+
+>>> import numpy as np
+>>> flips = np.random.default_rng(0).integers(2, size=(100, 5))
+>>> circuit = hclt(flips, num_latents=4)
+>>> circuit.num_variables, circuit.is_structured_decomposable, len(circuit.sum_layers)
+(5, True, 5)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import outside
+from plica.symbolic.layers import DISTRIBUTIONS, Column, HadamardLayer, InputLayer, Layer, SumLayer
+from plica.symbolic.parameters import ParameterFactory
+from plica.symbolic.scope import Scope
+from plica.templates.mutual_information import Codes, discrete_mutual_information, table
+from plica.templates.parameterization import (
+    Parameterization,
+    name_to_input_layer_factory,
+    named_parameterizations_to_factories,
+    parameterization_to_factory,
+)
+from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_tree, order_from_root
+
+Array: TypeAlias = NDArray[Any]
+
+_MOST_STATES = 4096  # of a variable that is counted value by value; beyond it values share bins, as real numbers do
+
+
+def hclt(
+    data: Any,
+    num_latents: int,
+    *,
+    input_layer: str | Sequence[str] = "categorical",
+    input_params: Mapping[str, Parameterization] | Sequence[Mapping[str, Parameterization]] | None = None,
+    input_layer_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    weight_param: Parameterization | None = None,
+    num_classes: int = 1,
+    root: int | None = None,
+    pseudocount: float = 1.0,
+    num_bins: int = 16,
+    chunk_size: int | None = None,
+) -> Circuit:
+    """A hidden Chow-Liu tree over the variables of data.
+
+    Each variable x_v has a hidden state z_v of `num_latents` values, and the z form the tree of the largest mutual
+    information between the x: p(x) is the sum over all z of the product of p(x_v | z_v) and p(z_v | z_predecessor).
+
+    Args:
+        data: `(N, D)` rows, from which the tree and the numbers of values are taken; NaN is missing.
+        num_latents: The number of hidden states of each variable.
+        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`, or a list that names one for each column.
+        input_params: How to make parameters of the input layers, by name, such as `{"logits": Parameterization()}`; or
+            a list with such a mapping for each column. Left out, they start where the data lies if the layer can.
+        input_layer_kwargs: Settings of the input layers, such as `{"num_categories": 256}`, or a list of them. What is
+            left out follows from the data: the largest value of a column, or of all where one name stands for all.
+        weight_param: How to make the transitions, a row for each state of the predecessor; by default the softmax of
+            normal draws.
+        num_classes: The number of units of the output.
+        root: The variable at the root; by default the centre of the tree.
+        pseudocount: A number of imaginary rows, spread evenly over the joint values of a pair where it is measured how
+            much its variables say of each other.
+        num_bins: Real numbers are measured in at most so many bins.
+        chunk_size: How many pairs of variables are counted at once.
+
+    Raises:
+        InputError: A name that is not known, or a value that its distribution does not take.
+        ShapeError: A list of another length than there are columns; no latent state.
+
+    Source: Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits", NeurIPS 2021, section 5;
+        Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
+    """
+    rows = table("hclt", data)
+    if num_latents < 1 or num_classes < 1:
+        raise ShapeError(
+            f"hclt: expected at least one latent state and one class, found num_latents={num_latents} and "
+            f"num_classes={num_classes}"
+        )
+    inputs = _input_layers(rows, num_latents, input_layer, input_params or {}, input_layer_kwargs or {})
+    _check_data(rows, inputs)
+    codes = _codes(rows, inputs, num_bins)
+    information = discrete_mutual_information(codes, pseudocount=pseudocount, chunk_size=chunk_size)
+    tree = maximum_spanning_tree("hclt", information, root)
+    weights = parameterization_to_factory(weight_param or Parameterization("normal", "softmax"))
+    return hidden_tree(tree, inputs, num_classes=num_classes, weight_factory=weights)
+
+
+def hidden_tree(
+    tree: Array, inputs: Sequence[InputLayer], *, num_classes: int = 1, weight_factory: ParameterFactory | None = None
+) -> Circuit:
+    """The circuit of hidden states that form a tree.
+
+    Args:
+        tree: `(D,)` the predecessor of each variable, and -1 for the root.
+        inputs: For each variable, its layer; a unit for each hidden state.
+        num_classes: The number of units of the output.
+        weight_factory: Makes the transitions; softmax of normal draws by default.
+    """
+    children, order = children_of(tree), order_from_root(tree)
+    layers: dict[Layer, list[Layer]] = {}
+    messages: dict[int, Layer] = {}
+    for variable in reversed(order):
+        state: Layer = inputs[variable]
+        layers[state] = []
+        if children[variable]:
+            product = HadamardLayer(state.num_output_units, 1 + len(children[variable]))
+            layers[product] = [state, *(messages[child] for child in children[variable])]
+            state = product
+        before = int(tree[variable])
+        units = num_classes if before < 0 else inputs[before].num_output_units
+        messages[variable] = SumLayer(state.num_output_units, units, weight_factory=weight_factory)
+        layers[messages[variable]] = [state]
+    return Circuit(layers, layers, [messages[order[0]]])
+
+
+def _input_layers(rows: Array, units: int, names: Any, params: Any, settings: Any) -> list[InputLayer]:
+    """The input layer of each column."""
+    columns = range(rows.shape[1])
+    shared = isinstance(names, str)
+    each = zip(
+        columns,
+        _for_each("input_layer", names, len(columns)),
+        _for_each("input_params", params, len(columns)),
+        _for_each("input_layer_kwargs", settings, len(columns)),
+        strict=True,
+    )
+    layers = []
+    for v, name, parameters, given in each:
+        keywords = {**_from_data(name, rows if shared else rows[:, [v]], rows[:, v], v), **given}
+        keywords.update(named_parameterizations_to_factories(parameters))
+        layers.append(name_to_input_layer_factory(name, **keywords)(Scope([v]), units))
+    return layers
+
+
+def _for_each(what: str, given: Any, count: int) -> list[Any]:
+    """What is given for each column, or once for all."""
+    if isinstance(given, str | Mapping):
+        return [given] * count
+    if len(given) != count:
+        raise ShapeError(
+            f"hclt: {what} has {len(given)} entries, but the data has {count} columns; give one for each column, or "
+            "one for all"
+        )
+    return list(given)
+
+
+def _from_data(name: str, alike: Array, column: Array, variable: int) -> dict[str, Any]:
+    """The keywords of a column's layer that follow from data: of all columns that are `alike`, and of the column."""
+    distribution = DISTRIBUTIONS.get(name)
+    if distribution is None:
+        return {}  # refused, with its reason, where the layer is looked up
+    keywords: dict[str, Any] = {}
+    if distribution.settings is not None:
+        if not _counted(column):
+            raise InputError(
+                f"hclt: input layer {name!r} counts values, but column {variable} (counted from 0) holds others than "
+                "integers from 0 on; encode them, or choose another input layer for the column"
+            )
+        keywords.update(distribution.settings_for(int(np.nanmax(alike, initial=0)) + 1))
+    if distribution.fitted is not None:
+        keywords.update(distribution.fitted(Column.of(column)))
+    return keywords
+
+
+def _counted(column: Array) -> bool:
+    known = column[~np.isnan(column)]
+    return bool(((known >= 0) & (known == np.floor(known)) & (known < 2**53)).all())
+
+
+def _check_data(rows: Array, inputs: Sequence[InputLayer]) -> None:
+    """Raise where a value is none that its layer's variable takes."""
+    wrong = outside(np, rows.T, [layer.domain for layer in inputs])
+    if wrong is None or not wrong.any():
+        return
+    variable, row = (int(place[0]) for place in np.nonzero(wrong))
+    domain = inputs[variable].domain
+    raise InputError(
+        f"hclt: row {row}, column {variable} (counted from 0) holds {rows[row, variable]:g}, which is "
+        f"{domain.refusal}; {domain.advice}, or choose another input layer"
+    )
+
+
+def _codes(rows: Array, inputs: Sequence[InputLayer], num_bins: int) -> Codes:
+    """The columns as integers to be counted: states as they are, other numbers in bins."""
+    parts = [_column_codes(column[:, None], layer, num_bins) for column, layer in zip(rows.T, inputs, strict=True)]
+    return Codes(np.concatenate([part.values for part in parts]), np.concatenate([part.num_states for part in parts]))
+
+
+def _column_codes(column: Array, layer: InputLayer, num_bins: int) -> Codes:
+    states = layer.domain.num_states
+    if states is not None and states <= _MOST_STATES:
+        return Codes.of_states("hclt", column, states)
+    return Codes.of_bins("hclt", column, num_bins)

@@ -1,0 +1,34 @@
+"""Logical circuits: formulas in negation normal form as graphs, and the circuits that count their models.
+
+>>> x, not_x, y = LiteralNode(0), NegatedLiteralNode(0), LiteralNode(1)
+>>> both, either = ConjunctionNode(), DisjunctionNode()
+>>> formula = LogicalCircuit([x, not_x, y, both, either], {both: [x, y], either: [both, not_x]}, [either])
+>>> formula, formula.is_deterministic, formula.is_smooth
+(LogicalCircuit(5 nodes, 2 variables), True, False)
+>>> formula.build_circuit()
+Circuit(7 layers, 2 variables, 1 output(s) of 1 unit(s))
+"""
+
+from plica.templates.logic.graph import LogicalCircuit
+from plica.templates.logic.nodes import (
+    BottomNode,
+    ConjunctionNode,
+    DisjunctionNode,
+    LiteralNode,
+    LogicalNode,
+    NegatedLiteralNode,
+    TopNode,
+)
+from plica.templates.logic.sdd import SDD
+
+__all__ = [
+    "SDD",
+    "BottomNode",
+    "ConjunctionNode",
+    "DisjunctionNode",
+    "LiteralNode",
+    "LogicalCircuit",
+    "LogicalNode",
+    "NegatedLiteralNode",
+    "TopNode",
+]

@@ -1,0 +1,149 @@
+"""From logical circuits to circuits: conjunctions become products, disjunctions sums with weights of one.
+
+A literal is a categorical layer of one unit that is zero at the other value of its variable; `v or not v` is one layer
+that is zero nowhere.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, SumLayer
+from plica.symbolic.parameters import ConstantParameter, HadamardParameter, Parameter, ParameterFactory, ParameterLike
+from plica.symbolic.scope import Scope
+from plica.templates.logic.nodes import (
+    BottomNode,
+    ConjunctionNode,
+    DisjunctionNode,
+    LiteralNode,
+    LogicalNode,
+    NegatedLiteralNode,
+    TopNode,
+)
+
+if TYPE_CHECKING:
+    from plica.templates.logic.graph import LogicalCircuit
+
+LiteralWeights: TypeAlias = Mapping[int, Sequence[float]] | ParameterFactory
+Mask: TypeAlias = tuple[int, int]  # whether a layer is not zero where its variable is false, and where it is true
+
+_FALSE, _TRUE, _EITHER, _NEITHER = (1, 0), (0, 1), (1, 1), (0, 0)
+_SHAPE = (1, 2)  # of the weights of a variable: one unit, two values
+
+
+def build_circuit(
+    logical: "LogicalCircuit", *, scope: Iterable[int] | None, literal_weights: LiteralWeights | None
+) -> Circuit:
+    """The circuit of a logical circuit, as `LogicalCircuit.build_circuit` describes it."""
+    wanted = logical.scope if scope is None else Scope(scope)
+    if not wanted:
+        raise InputError("build_circuit: the formula has no variables; pass scope, the variables of the circuit")
+    if not logical.scope <= wanted:
+        raise InputError(
+            f"build_circuit: the scope {wanted!s} lacks variables of the formula: {logical.scope - wanted!s}; add them"
+        )
+    if isinstance(literal_weights, Mapping) and not Scope(literal_weights) <= wanted:
+        raise InputError(
+            f"build_circuit: literal_weights names variables outside the scope {wanted!s}: "
+            f"{Scope(literal_weights) - wanted!s}; add them to the scope"
+        )
+    simple = logical.prune().smooth()
+    stack = _Stack(literal_weights or {}, wanted)
+    for node in simple.nodes:
+        stack.push(node, simple.node_inputs(node))
+    outputs = [stack.output(node, simple.node_scope(node)) for node in simple.outputs]
+    return Circuit(stack.in_layers, stack.in_layers, outputs)
+
+
+@dataclass(slots=True)
+class _Stack:
+    """The layers made so far, with their inputs.
+
+    Args:
+        weights: What literals weigh.
+        scope: The variables of the circuit.
+    """
+
+    weights: LiteralWeights
+    scope: Scope
+    in_layers: dict[Layer, tuple[Layer, ...]] = field(default_factory=dict)
+    _gates: dict[LogicalNode, Layer] = field(default_factory=dict)
+    _inputs: dict[tuple[int, Mask], Layer] = field(default_factory=dict)
+    _parameters: dict[int, Parameter] = field(default_factory=dict)
+
+    def push(self, node: LogicalNode, inputs: Sequence[LogicalNode]) -> None:
+        """The layer of a gate; those of literals are made where they are read."""
+        match node:
+            case ConjunctionNode():
+                self._gates[node] = self._product([self._layer(one) for one in inputs])
+            case DisjunctionNode():
+                either = _either(inputs)
+                self._gates[node] = self._sum(inputs) if either is None else self._input(either, _EITHER)
+
+    def output(self, node: LogicalNode, scope: Scope) -> Layer:
+        """The layer of an output, with the variables that it does not mention; constants mention none."""
+        known = [] if isinstance(node, TopNode | BottomNode) else [self._layer(node)]
+        first = _NEITHER if isinstance(node, BottomNode) else _EITHER
+        return self._product([*known, *map(self._input, self.scope - scope, chain([first], repeat(_EITHER)))])
+
+    def _layer(self, node: LogicalNode) -> Layer:
+        match node:
+            case LiteralNode(variable):
+                return self._input(variable, _TRUE)
+            case NegatedLiteralNode(variable):
+                return self._input(variable, _FALSE)
+            case _:
+                return self._gates[node]
+
+    def _product(self, factors: Sequence[Layer]) -> Layer:
+        if len(factors) == 1:
+            return factors[0]
+        layer = HadamardLayer(1, len(factors))
+        self.in_layers[layer] = tuple(factors)
+        return layer
+
+    def _sum(self, nodes: Sequence[LogicalNode]) -> Layer:
+        terms = [self._layer(node) for node in nodes]
+        layer = SumLayer(1, 1, len(terms), weight=ConstantParameter(1, len(terms), value=1.0))
+        self.in_layers[layer] = tuple(terms)
+        return layer
+
+    def _input(self, variable: int, mask: Mask) -> Layer:
+        """The input layer of a variable that is zero outside a mask; one for all nodes."""
+        if (variable, mask) not in self._inputs:
+            layer = CategoricalLayer([variable], 1, num_categories=2, probs=self._masked(variable, mask))
+            self.in_layers[layer] = ()
+            self._inputs[variable, mask] = layer
+        return self._inputs[variable, mask]
+
+    def _masked(self, variable: int, mask: Mask) -> ParameterLike:
+        if isinstance(self.weights, Mapping):
+            given = np.asarray(self.weights.get(variable, (1.0, 1.0)), dtype=np.float64)
+            if given.shape != _SHAPE[1:]:
+                raise ShapeError(
+                    f"build_circuit: expected two weights of variable {variable}, of its negative and its positive "
+                    f"literal, found {self.weights[variable]!r}"
+                )
+            return ConstantParameter(*_SHAPE, value=[given * mask])
+        known = self._parameters.get(variable)
+        weight = Parameter.from_input(self.weights(_SHAPE)) if known is None else known.ref()
+        self._parameters.setdefault(variable, weight)
+        if mask == _EITHER:
+            return weight
+        return Parameter.from_binary(
+            HadamardParameter(_SHAPE, _SHAPE), weight, ConstantParameter(*_SHAPE, value=[mask])
+        )
+
+
+def _either(inputs: Sequence[LogicalNode]) -> int | None:
+    """The variable v where a disjunction is `v or not v`."""
+    match inputs:
+        case [LiteralNode(first), NegatedLiteralNode(second)] | [NegatedLiteralNode(first), LiteralNode(second)]:
+            return first if first == second else None
+        case _:
+            return None

@@ -1,0 +1,212 @@
+"""Logical circuits: constants, literals, conjunctions and disjunctions as a directed acyclic graph.
+
+>>> from plica.templates.logic.nodes import DisjunctionNode, LiteralNode, NegatedLiteralNode
+>>> x, not_x, either = LiteralNode(0), NegatedLiteralNode(0), DisjunctionNode()
+>>> formula = LogicalCircuit([x, not_x, either], {either: [x, not_x]}, [either])
+>>> formula.node_scope(either), formula.is_smooth, formula.is_deterministic
+(Scope({0}), True, True)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, reduce
+from itertools import combinations
+from operator import and_
+from typing import final, get_args
+
+from plica.errors import DTypeError, GraphError
+from plica.graph.listing import Listing
+from plica.graph.order import topological_order
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.scope import Scope
+from plica.templates.logic import build, simplify
+from plica.templates.logic.nodes import (
+    ConjunctionNode,
+    DisjunctionNode,
+    Gate,
+    LiteralNode,
+    LogicalNode,
+    NegatedLiteralNode,
+)
+
+
+@final
+class LogicalCircuit:
+    """A formula in negation normal form as a graph, checked when it is made and compared by identity.
+
+    Args:
+        nodes: Every node, in any order.
+        in_nodes: The inputs of each conjunction and disjunction, at least one; other nodes may be left out.
+        outputs: The nodes that the formula is about.
+        is_deterministic: Whether whoever makes it knows that no two inputs of a disjunction are true at once. Where it
+            is not known, it is looked for: inputs that imply opposite literals exclude each other.
+
+    Raises:
+        GraphError: A cycle, a node that is not listed, a gate without inputs, or inputs of a constant or a literal.
+        DTypeError: What is no node.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[LogicalNode],
+        in_nodes: Mapping[LogicalNode, Sequence[LogicalNode]],
+        outputs: Iterable[LogicalNode],
+        *,
+        is_deterministic: bool = False,
+    ) -> None:
+        listed = dict.fromkeys(nodes)
+        self._outputs = tuple(outputs)
+        self._in_nodes = {node: tuple(in_nodes.get(node, ())) for node in listed}
+        self._is_known_deterministic = is_deterministic
+        _check(listed, in_nodes, self._outputs)
+        self._nodes: tuple[LogicalNode, ...] = topological_order(listed, self._in_nodes.__getitem__)
+        self._scopes = _scopes(self._nodes, self._in_nodes)
+
+    @property
+    def nodes(self) -> Listing[LogicalNode]:
+        """Every node, each after its inputs."""
+        return Listing(self._nodes)
+
+    @property
+    def outputs(self) -> Listing[LogicalNode]:
+        """The output nodes."""
+        return Listing(self._outputs)
+
+    def node_inputs(self, node: LogicalNode) -> tuple[LogicalNode, ...]:
+        """The inputs of a node, in order."""
+        return self._in_nodes[node]
+
+    def node_scope(self, node: LogicalNode) -> Scope:
+        """The variables that a node depends on."""
+        return self._scopes[node]
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The variables of the outputs."""
+        return Scope.union(*(self._scopes[node] for node in self._outputs))
+
+    @property
+    def num_variables(self) -> int:
+        """The number of variables of the outputs."""
+        return len(self.scope)
+
+    @cached_property
+    def is_smooth(self) -> bool:
+        """Whether the inputs of every disjunction have one scope."""
+        return all(
+            self._scopes[one] == self._scopes[node]
+            for node in self._of(DisjunctionNode)
+            for one in self._in_nodes[node]
+        )
+
+    @cached_property
+    def is_decomposable(self) -> bool:
+        """Whether the inputs of every conjunction have no variable in common."""
+        return all(
+            sum(len(self._scopes[one]) for one in self._in_nodes[node]) == len(self._scopes[node])
+            for node in self._of(ConjunctionNode)
+        )
+
+    @cached_property
+    def is_deterministic(self) -> bool:
+        """Whether no two inputs of a disjunction are true at once, as far as is known or seen from literals."""
+        return self._is_known_deterministic or self._excludes()
+
+    def _excludes(self) -> bool:
+        """Whether any two inputs of every disjunction imply opposite literals."""
+        implied: dict[LogicalNode, tuple[Scope, Scope]] = {}  # the variables that must be true, and false
+        for node in self._nodes:
+            true, false = ([implied[one][value] for one in self._in_nodes[node]] for value in range(2))
+            match node:
+                case LiteralNode():
+                    implied[node] = (self._scopes[node], Scope())
+                case NegatedLiteralNode():
+                    implied[node] = (Scope(), self._scopes[node])
+                case DisjunctionNode():
+                    pairs = combinations(range(len(true)), 2)
+                    if not all(true[one] & false[other] or false[one] & true[other] for one, other in pairs):
+                        return False
+                    implied[node] = (reduce(and_, true), reduce(and_, false))
+                case _:
+                    implied[node] = (Scope.union(*true), Scope.union(*false))
+        return True
+
+    def _of(self, kind: type[Gate]) -> list[LogicalNode]:
+        return [node for node in self._nodes if isinstance(node, kind)]
+
+    def prune(self) -> "LogicalCircuit":
+        """The same formula without what does not matter.
+
+        Constants are gone, but for outputs that are constant; so are gates of one input, and nodes that no output
+        depends on.
+        """
+        return self._rebuilt(simplify.pruned(self._nodes, self._in_nodes, self._outputs))
+
+    def smooth(self) -> "LogicalCircuit":
+        """The same formula with `v or not v` beside the inputs of disjunctions that lack a variable v of the others."""
+        return self._rebuilt(simplify.smoothed(self._nodes, self._in_nodes, self._outputs, self._scopes))
+
+    def _rebuilt(self, parts: simplify.Parts) -> "LogicalCircuit":
+        in_nodes, outputs = parts
+        return LogicalCircuit(in_nodes, in_nodes, outputs, is_deterministic=self.is_deterministic)
+
+    def build_circuit(
+        self, *, scope: Iterable[int] | None = None, literal_weights: build.LiteralWeights | None = None
+    ) -> Circuit:
+        """The circuit whose value is 1 at a model and 0 elsewhere, and whose sum over all states counts the models.
+
+        That is so where the formula is deterministic; elsewhere a model counts as often as there are ways to derive it,
+        and the semiring `boolean` alone says whether a row is a model. Data is 0 or 1; queries that sum a variable out
+        need a decomposable formula. With weights the value of a model is the product of those of its literals, and the
+        sum over all states the weighted model count.
+
+        Args:
+            scope: The variables of the circuit, with those that the formula does not mention; by default the formula's.
+            literal_weights: For some variables, the weights of its negative and its positive literal, such as
+                `{0: (0.3, 0.7)}`; or a parameter factory, which is asked for a `(1, 2)` parameter of each variable. By
+                default all are one.
+
+        Raises:
+            InputError: There is no variable, or the scope lacks one of the formula.
+        """
+        return build.build_circuit(self, scope=scope, literal_weights=literal_weights)
+
+    def __repr__(self) -> str:
+        return f"LogicalCircuit({len(self._nodes)} nodes, {self.num_variables} variables)"
+
+
+def _scopes(
+    nodes: Iterable[LogicalNode], in_nodes: Mapping[LogicalNode, Sequence[LogicalNode]]
+) -> dict[LogicalNode, Scope]:
+    scopes: dict[LogicalNode, Scope] = {}
+    for node in nodes:
+        if isinstance(node, LiteralNode | NegatedLiteralNode):
+            scopes[node] = Scope([node.variable])
+        else:
+            scopes[node] = Scope.union(*(scopes[one] for one in in_nodes[node]))
+    return scopes
+
+
+def _check(
+    listed: Mapping[LogicalNode, None],
+    in_nodes: Mapping[LogicalNode, Sequence[LogicalNode]],
+    outputs: tuple[LogicalNode, ...],
+) -> None:
+    for node in listed:
+        if not isinstance(node, get_args(LogicalNode)):
+            raise DTypeError(f"LogicalCircuit: expected nodes such as LiteralNode(0), found {node!r}")
+        if isinstance(node, Gate) and not in_nodes.get(node):
+            raise GraphError(
+                f"LogicalCircuit: a {type(node).__name__} has no inputs; name them in in_nodes, or use a TopNode or a "
+                "BottomNode"
+            )
+    for node, inputs in in_nodes.items():
+        if inputs and not isinstance(node, Gate):
+            raise GraphError(f"LogicalCircuit: {node} has inputs; put a ConjunctionNode or a DisjunctionNode there")
+        for unknown in (node, *inputs):
+            if unknown not in listed:
+                raise GraphError(f"LogicalCircuit: in_nodes names {unknown}, which is not listed; add it to `nodes`")
+    if not outputs:
+        raise GraphError("LogicalCircuit: there are no outputs; pass the root")
+    for node in outputs:
+        if node not in listed:
+            raise GraphError(f"LogicalCircuit: the output {node} is not listed; add it to `nodes`")

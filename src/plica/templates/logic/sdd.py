@@ -1,0 +1,143 @@
+"""Sentential decision diagrams, as the SDD package writes them.
+
+    c lines of comments
+    sdd 5                   the number of nodes
+    F 0                     false
+    T 1                     true
+    L 2 0 1                 a literal: id, node of the vtree, the variable from 1 on, negative where negated
+    L 3 0 -1
+    D 4 1 2 2 1 3 0         a decomposition: id, node of the vtree, number of elements, a prime and a sub for each
+
+A decomposition is the disjunction of the conjunctions of each prime with its sub. Primes exclude each other, so every
+diagram is deterministic. Nodes come after those that they name; the last one is the root.
+
+Source: Darwiche, "SDD: a new canonical representation of propositional knowledge bases", 2011.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from plica.errors import FileFormatError
+from plica.symbolic.scope import MAX_VARIABLE
+from plica.templates.logic.graph import LogicalCircuit
+from plica.templates.logic.nodes import (
+    BottomNode,
+    ConjunctionNode,
+    DisjunctionNode,
+    LiteralNode,
+    LogicalNode,
+    NegatedLiteralNode,
+    TopNode,
+)
+
+
+@final
+class SDD:
+    """Sentential decision diagrams in files."""
+
+    @staticmethod
+    def load(file: str | Path) -> LogicalCircuit:
+        """The logical circuit of a file; variable v is the file's variable v + 1.
+
+        Raises:
+            FileFormatError: The file is missing, empty, damaged, or of another format.
+        """
+        try:
+            lines = Path(file).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileFormatError(f"{file}: the file cannot be read ({error}); check the path") from error
+        reader = _Reader()
+        for number, line in enumerate(lines, 1):
+            words = line.split()
+            if words and words[0] != "c":
+                try:
+                    reader.read(words)
+                except _DamageError as error:
+                    raise FileFormatError(f"{file}, line {number}: {error}; write the file again") from None
+        try:
+            return reader.result()
+        except _DamageError as error:
+            raise FileFormatError(f"{file}: {error}; write the file again") from None
+
+
+class _DamageError(Exception):
+    """What is wrong with a line."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The nodes read so far."""
+
+    count: int | None = None
+    nodes: dict[int, LogicalNode] = field(default_factory=dict)
+    in_nodes: dict[LogicalNode, Sequence[LogicalNode]] = field(default_factory=dict)
+
+    def read(self, words: list[str]) -> None:
+        kind, numbers = words[0], [_integer(word) for word in words[1:]]
+        if (kind == "sdd") != (self.count is None):
+            raise _DamageError(
+                f"expected {'sdd and the number of nodes' if self.count is None else 'a node'}, found {kind!r}"
+            )
+        if kind not in _LINES:
+            raise _DamageError(f"expected a line of F, T, L or D, found {kind!r}")
+        least, make = _LINES[kind]
+        if len(numbers) < least or (kind != "D" and len(numbers) > least):
+            raise _DamageError(f"expected {least} numbers after {kind}, found {len(numbers)}")
+        make(self, numbers)
+
+    def result(self) -> LogicalCircuit:
+        if self.count is None:
+            raise _DamageError("expected a line 'sdd' with the number of nodes, found none")
+        if len(self.nodes) != self.count or not self.nodes:
+            raise _DamageError(f"expected {self.count} nodes, at least one, found {len(self.nodes)}")
+        *_, root = self.nodes.values()
+        return LogicalCircuit(self.in_nodes, self.in_nodes, [root], is_deterministic=True)
+
+    def header(self, numbers: list[int]) -> None:
+        (self.count,) = numbers
+
+    def add(self, number: int, node: LogicalNode, *inputs: LogicalNode) -> None:
+        if number in self.nodes:
+            raise _DamageError(f"node {number} is there twice")
+        self.nodes[number] = node
+        self.in_nodes[node] = inputs
+
+    def literal(self, numbers: list[int]) -> None:
+        number, _, literal = numbers
+        variable = abs(literal) - 1
+        if not 0 <= variable <= MAX_VARIABLE:
+            raise _DamageError(
+                f"{literal} is no literal; variables are 1 to {MAX_VARIABLE + 1}, negative where negated"
+            )
+        self.add(number, LiteralNode(variable) if literal > 0 else NegatedLiteralNode(variable))
+
+    def decomposition(self, numbers: list[int]) -> None:
+        number, _, count, *named = numbers
+        if count < 1 or len(named) != 2 * count:
+            raise _DamageError(f"expected {count} elements of a prime and a sub, found {len(named)} numbers")
+        unknown = [one for one in named if one not in self.nodes]
+        if unknown:
+            raise _DamageError(f"node {unknown[0]} is not among the lines before")
+        elements = []
+        for prime, sub in zip(named[::2], named[1::2], strict=True):
+            elements.append(ConjunctionNode())
+            self.in_nodes[elements[-1]] = (self.nodes[prime], self.nodes[sub])
+        self.add(number, DisjunctionNode(), *elements)
+
+
+# what a line begins with: how many numbers follow at least, and what is made of them
+_LINES: dict[str, tuple[int, Callable[[_Reader, list[int]], None]]] = {
+    "sdd": (1, _Reader.header),
+    "F": (1, lambda reader, numbers: reader.add(numbers[0], BottomNode())),
+    "T": (1, lambda reader, numbers: reader.add(numbers[0], TopNode())),
+    "L": (3, _Reader.literal),
+    "D": (3, _Reader.decomposition),
+}
+
+
+def _integer(word: str) -> int:
+    if not word.removeprefix("-").isdecimal() or len(word) > 18:
+        raise _DamageError(f"expected a number, found {word[:40]!r}")
+    return int(word)

@@ -1,0 +1,274 @@
+"""How much the columns of data say of each other: mutual information of all pairs of columns, in nats.
+
+The joint counts of a pair are never kept: memory is that of the data, of the result `(D, D)` and of a few pairs.
+Missing values (NaN) leave their row out of the pairs that they touch.
+
+>>> import numpy as np
+>>> rows = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]])
+>>> discrete_mutual_information(Codes.of_states("example", rows)).round(3)
+array([[0.693, 0.693, 0.   ],
+       [0.693, 0.693, 0.   ],
+       [0.   , 0.   , 0.693]])
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import InputError, ShapeError
+
+Array: TypeAlias = NDArray[Any]
+
+_DENSE_STATES = 16  # up to here, products of matrices of zeros and ones count faster than a walk through the rows
+_CELLS_AT_ONCE = 2**18  # of joint counts, and numbers of a table that fit into a processor's cache
+_ROWS_AT_ONCE = 4096
+_DECIMALS = 12  # beyond them is what rounding left: pairs that say equally much are equal, in whatever order one adds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """Columns of integers.
+
+    Args:
+        values: `(D, N)`, a row for each variable: 0 to below `num_codes`, or -1 where a value is missing.
+        num_states: `(D,)` how many values each variable has, of which the data may lack some.
+    """
+
+    values: Array
+    num_states: Array
+
+    @staticmethod
+    def of_states(name: str, data: Any, num_states: int | None = None) -> "Codes":
+        """Columns that hold states from 0 on.
+
+        Args:
+            name: Who asks, for messages.
+            data: `(N, D)` whole numbers; NaN is missing.
+            num_states: How many each column has; by default as many as the data shows.
+
+        Raises:
+            InputError: A value is no state.
+        """
+        columns = table(name, data).T
+        missing = np.isnan(columns)
+        known = np.where(missing, 0.0, columns)
+        wrong = (known != np.floor(known)) | (known < 0) | (known >= (2**31 if num_states is None else num_states))
+        if wrong.any():
+            variable, row = (int(place[0]) for place in np.nonzero(wrong))
+            expected = "integers from 0 on" if num_states is None else f"the states 0 to {num_states - 1}"
+            raise InputError(
+                f"{name}: row {row}, column {variable} holds {columns[variable, row]:g}, expected {expected}; "
+                "encode the data as such integers, or put real numbers into bins with num_bins"
+            )
+        most = int(known.max()) + 1 if num_states is None else num_states
+        return Codes(np.where(missing, -1, known).astype(np.int64), np.full(len(columns), most))
+
+    @staticmethod
+    def of_bins(name: str, data: Any, num_bins: int) -> "Codes":
+        """Real numbers in bins that hold about as many rows each; equal values share a bin.
+
+        Args:
+            name: Who asks, for messages.
+            data: `(N, D)` numbers; NaN is missing.
+            num_bins: The largest number of bins of a column.
+
+        Raises:
+            InputError: Fewer than one bin.
+        """
+        if num_bins < 1:
+            raise InputError(f"{name}: num_bins must be at least 1, found {num_bins}")
+        columns = table(name, data).T
+        values = np.full(columns.shape, -1, dtype=np.int64)
+        for column, codes in zip(columns, values, strict=True):
+            known = ~np.isnan(column)
+            _, places, counts = np.unique(column[known], return_inverse=True, return_counts=True)
+            middles = 2 * np.cumsum(counts) - counts  # twice the rank of the middle row of each value
+            codes[known] = (middles * num_bins // (2 * max(known.sum(), 1)))[places]
+        return Codes(values, np.full(len(columns), num_bins))
+
+
+def table(name: str, data: Any) -> Array:
+    """Data as float64 `(N, D)`.
+
+    Raises:
+        ShapeError: It has another shape, or no rows or columns.
+        InputError: It holds other things than numbers.
+    """
+    try:
+        rows = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: the data is no table of numbers ({error}); encode other values first") from error
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ShapeError(f"{name}: expected data of shape (rows, variables), at least one of each; found {rows.shape}")
+    return rows
+
+
+def discrete_mutual_information(codes: Codes, *, pseudocount: float = 0.0, chunk_size: int | None = None) -> Array:
+    """The mutual information of all pairs of columns; the diagonal holds that of a column and a copy of it.
+
+    Args:
+        codes: The columns.
+        pseudocount: A number of imaginary rows, spread evenly over the joint states of a pair: they keep pairs that few
+            rows tell of from looking alike.
+        chunk_size: How many pairs are counted at once; memory grows with it. By default as many as a cache holds.
+
+    Returns:
+        `(D, D)`, symmetric, at least 0.
+
+    Source: Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
+    """
+    if pseudocount < 0:
+        raise InputError(f"pseudocount must be at least 0, found {pseudocount}")
+    if chunk_size is not None and chunk_size < 1:
+        raise InputError(f"chunk_size must be at least 1, found {chunk_size}")
+    compact, width = _compact(codes.values)
+    measure = _dense if width <= _DENSE_STATES else _sparse
+    found = measure(compact, width, codes.num_states.astype(np.float64), float(pseudocount), chunk_size)
+    return np.maximum(np.maximum(found, found.T).round(_DECIMALS), 0.0)
+
+
+def gaussian_mutual_information(name: str, data: Any) -> Array:
+    """The mutual information of all pairs of columns if they were jointly normal: -log(1 - r^2) / 2, r the correlation.
+
+    Args:
+        name: Who asks, for messages.
+        data: `(N, D)` numbers; NaN is missing.
+
+    Returns:
+        `(D, D)`, symmetric, at least 0 and infinite on the diagonal; a constant column says nothing of others.
+    """
+    rows = table(name, data)
+    known = np.isfinite(rows)
+    if not (known | np.isnan(rows)).all():
+        raise InputError(f"{name}: the data holds infinite values; replace them by NaN, which is left out")
+    # Shifted and scaled first, so that squares neither overflow nor cancel.
+    counts = np.maximum(known.sum(axis=0), 1)
+    x = np.where(known, rows / _scale(np.where(known, np.abs(rows), 0.0)), 0.0)
+    x = np.where(known, x - x.sum(axis=0) / counts, 0.0)
+    x = x / _scale(np.abs(x))
+    ones = known.astype(np.float64)
+    pairs = np.maximum(ones.T @ ones, 1.0)
+    sums, squares, products = x.T @ ones, (x * x).T @ ones, x.T @ x  # of the first, over rows that know the second
+    variances = squares - sums**2 / pairs
+    covariances = products - sums * sums.T / pairs
+    both = variances * variances.T
+    tiny = 1e-24 * np.maximum(squares * squares.T, 1e-300)  # what is left of a constant after rounding
+    correlations = np.where(both > tiny, covariances**2 / np.where(both > tiny, both, 1.0), 0.0)
+    with np.errstate(divide="ignore"):
+        result: Array = -0.5 * np.log1p(-np.minimum(correlations, 1.0))
+    np.fill_diagonal(result, np.inf)
+    return np.maximum(result, result.T)
+
+
+def _scale(magnitudes: Array) -> Array:
+    largest = magnitudes.max(axis=0)
+    return np.where(largest > 0, largest, 1.0)
+
+
+def _compact(values: Array) -> tuple[Array, int]:
+    """The codes renumbered without those that a column lacks, and the largest number of codes of a column."""
+    compact = np.full(values.shape, -1, dtype=np.int64)
+    width = 1
+    for column, codes in zip(values, compact, strict=True):
+        present, places = np.unique(column[column >= 0], return_inverse=True)
+        codes[column >= 0] = places
+        width = max(width, len(present))
+    return compact, width
+
+
+def _x_log_x(x: Array) -> Array:
+    return x * np.log(np.where(x > 0, x, 1.0))
+
+
+def _information(joint: Array, first: Array, second: Array, total: Array) -> Array:
+    """I = (sum m_ab log m_ab - sum m_a log m_a - sum m_b log m_b) / T + log T, from these three sums and T."""
+    size = np.where(total > 0, total, 1.0)
+    return np.where(total > 0, (joint - first - second) / size + np.log(size), 0.0)
+
+
+def _dense(values: Array, width: int, num_states: Array, pseudocount: float, chunk_size: int | None) -> Array:
+    """For few states: joint counts of blocks of columns are products of matrices of zeros and ones."""
+    variables = len(values)
+    pairs = chunk_size or max(_CELLS_AT_ONCE // width**2, 1)
+    size = max(int(pairs**0.5), 1)
+    result = np.zeros((variables, variables))
+    for i in range(0, variables, size):
+        for j in range(i, variables, size):
+            here, there = slice(i, i + size), slice(j, j + size)
+            counts = _joint_counts(values[here], values[there], width)
+            result[here, there] = _of_counts(counts, num_states[here, None], num_states[None, there], pseudocount)
+    return result
+
+
+def _joint_counts(first: Array, second: Array, width: int) -> Array:
+    """`(I, J, C, C)`: how many rows hold each pair of codes."""
+    states = np.arange(width)[:, None]
+    counts = np.zeros((len(first) * width, len(second) * width))
+    for start in range(0, first.shape[1], _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        one, other = ((part[:, None, rows] == states).astype(np.float32) for part in (first, second))
+        size = one.shape[-1]  # few enough that float32 counts exactly
+        counts += one.reshape(-1, size) @ other.reshape(-1, size).T
+    return counts.reshape(len(first), width, len(second), width).transpose(0, 2, 1, 3)
+
+
+def _of_counts(counts: Array, first: Array, second: Array, pseudocount: float) -> Array:
+    """The information of pairs `(I, J)` from their joint counts and their numbers of states."""
+    cells, sums = first * second, []
+    for n, states in ((counts, cells), (counts.sum(axis=3), first), (counts.sum(axis=2), second)):
+        cell = pseudocount / states  # what each cell holds beside its count
+        axes = tuple(range(2, n.ndim))
+        full = _x_log_x(n + np.expand_dims(cell, axes)) - np.expand_dims(_x_log_x(cell), axes)
+        sums.append(full.sum(axis=axes) + states * _x_log_x(cell))
+    joint, one, other = sums
+    return _information(joint, one, other, counts.sum(axis=(2, 3)) + pseudocount)
+
+
+def _sparse(values: Array, width: int, num_states: Array, pseudocount: float, chunk_size: int | None) -> Array:
+    """For many states: each row looks up how many rows share its cell, so that empty cells cost nothing."""
+    variables, rows = values.shape
+    size = chunk_size or max(min(_CELLS_AT_ONCE // width**2, _CELLS_AT_ONCE // rows), 1)
+    anywhere_missing = bool((values < 0).any())
+    result = np.zeros((variables, variables))
+    alone = _sums(values, width, num_states, pseudocount)
+    total = np.array(rows + pseudocount)
+    for i in range(variables):
+        for j in range(i, variables, size):
+            there = slice(j, min(j + size, variables))
+            first, second = values[i], values[there]
+            one, other = alone[i], alone[there]
+            joint = first * width + second
+            if anywhere_missing:
+                lost = (first < 0) | (second < 0)
+                joint = np.where(lost, -1, joint)
+                one = _sums(np.where(lost, -1, first), width, num_states[i], pseudocount)
+                other = _sums(np.where(lost, -1, second), width, num_states[there], pseudocount)
+                total = (~lost).sum(axis=1) + pseudocount
+            both = _sums(joint, width**2, num_states[i] * num_states[there], pseudocount)
+            result[i, there] = _information(both, one, other, total)
+    return result
+
+
+def _sums(cells: Array, width: int, num_states: Array, pseudocount: float) -> Array:
+    """For each row of `cells`, the sum of m log m over all states, m the number of entries there plus its pseudocount.
+
+    The sum over states that occur is one over entries, each with its share: a state of n entries is met n times. Those
+    that do not occur are alike.
+
+    Args:
+        cells: `(P, N)` states below `width`, or -1, which is not counted.
+        width: The number of states that may occur.
+        num_states: How many there are, occurring or not.
+        pseudocount: Spread evenly over them.
+    """
+    missing = cells < 0
+    places = np.where(missing, width, cells) + np.arange(len(cells))[:, None] * (width + 1)
+    counts = np.bincount(places.ravel(), minlength=len(cells) * (width + 1))
+    n = counts[places]
+    cell = np.broadcast_to(pseudocount / num_states, len(cells))[:, None]
+    empty = _x_log_x(cell)
+    shares = np.where(missing, 0.0, (_x_log_x(n + cell) - empty) / n)
+    result: Array = shares.sum(axis=1) + (num_states * empty.T)[0]
+    return result

@@ -1,0 +1,127 @@
+"""Probabilistic graphical models as circuits: independent variables, and hidden Markov models.
+
+>>> coin = {"num_categories": 2}
+>>> fully_factorized(3, input_layer_kwargs=coin)
+Circuit(4 layers, 3 variables, 1 output(s) of 1 unit(s))
+>>> hmm(range(100), num_latent_states=4, input_layer_kwargs=coin, homogeneous=True)
+Circuit(299 layers, 100 variables, 1 output(s) of 1 unit(s))
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import HadamardLayer, InputLayer, Layer, SumLayer
+from plica.symbolic.scope import Scope
+from plica.templates.inputs import input_factory
+from plica.templates.parameterization import InputFactory, Parameterization, sum_weight_factories
+
+Inner: TypeAlias = dict[Layer, Sequence[Layer]]
+
+
+def fully_factorized(
+    num_variables: int,
+    input_layer: str = "categorical",
+    input_params: Mapping[str, Parameterization] | None = None,
+    input_layer_kwargs: Mapping[str, Any] | None = None,
+) -> Circuit:
+    """Independent variables: one input layer of one unit for each, and their product.
+
+    Args:
+        num_variables: The number of variables.
+        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`.
+        input_params: How to make the parameters of the input layers, by name.
+        input_layer_kwargs: Keywords of the input layers, such as `{"num_categories": 3}`.
+
+    Raises:
+        ShapeError: No variable.
+        InputError: A name or a setting that is not known.
+    """
+    if num_variables < 1:
+        raise ShapeError(f"fully_factorized: expected at least one variable, found num_variables={num_variables}")
+    factory = input_factory(input_layer, input_layer_kwargs, input_params)
+    inputs = [factory(Scope([variable]), 1) for variable in range(num_variables)]
+    product = HadamardLayer(1, num_variables)
+    return Circuit([*inputs, product], {product: inputs}, [product])
+
+
+def hmm(
+    ordering: Iterable[int],
+    input_layer: str = "categorical",
+    num_latent_states: int = 1,
+    input_params: Mapping[str, Parameterization] | None = None,
+    input_layer_kwargs: Mapping[str, Any] | None = None,
+    weight_param: Parameterization | None = None,
+    *,
+    homogeneous: bool = False,
+) -> Circuit:
+    """A hidden Markov model: a chain of latent states, each of which emits one variable.
+
+    The circuit follows the chain from its end: `b_t[i] = e_t[i] * sum over j of A_t[i, j] b_{t+1}[j]`. Unit i of the
+    input layer `e_t` is the distribution of the variable of step t in state i; row i of `A_t` says how probable each
+    next state is after i. The last sum layer weighs `b_0` with the probabilities of the first state.
+
+    Args:
+        ordering: The variables in the order of the steps: a permutation of 0..n-1.
+        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`.
+        num_latent_states: The number of states.
+        input_params: How to make the parameters of the input layers, by name.
+        input_layer_kwargs: Keywords of the input layers, such as `{"num_categories": 3}`.
+        weight_param: How to make the transitions `(K, K)` and the first probabilities `(1, K)`; softmax of normal draws
+            by default.
+        homogeneous: Whether all steps share one transition and one emission.
+
+    Raises:
+        InputError: `ordering` is no permutation, or a name or a setting is not known.
+
+    Source: Rabiner, "A tutorial on hidden Markov models", 1989, equations 24 and 25 (the backward procedure).
+    """
+    steps = list(ordering)
+    if not steps or set(steps) != set(range(len(steps))):
+        raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {_shown(steps)}")
+    emit = input_factory(input_layer, input_layer_kwargs, input_params)
+    weights, _ = sum_weight_factories(weight_param, use_mixing_weights=False)
+    units = num_latent_states
+
+    def move() -> SumLayer:
+        return SumLayer(units, units, weight_factory=weights)
+
+    if homogeneous:
+        emit, move = _shared_emission(emit(Scope([steps[-1]]), units)), _shared_transition(move)
+    state: Layer = emit(Scope([steps[-1]]), units)
+    layers, inner = [state], Inner()
+    for variable in reversed(steps[:-1]):
+        emission, moved, both = emit(Scope([variable]), units), move(), HadamardLayer(units, 2)
+        inner |= {moved: [state], both: [emission, moved]}
+        layers += [emission, moved, both]
+        state = both
+    start = SumLayer(units, 1, weight_factory=weights)
+    return Circuit([*layers, start], inner | {start: [state]}, [start])
+
+
+def _shared_emission(first: InputLayer) -> InputFactory:
+    """Layers like the first, with references to its parameters; itself for its own scope."""
+
+    def factory(scope: Scope, units: int) -> InputLayer:  # noqa: ARG001 (as many as the first)
+        if scope == first.scope:
+            return first
+        make: Callable[..., InputLayer] = type(first)
+        return make(**first.config | {"scope": scope}, **{name: one.ref() for name, one in first.params.items()})
+
+    return factory
+
+
+def _shared_transition(make: Callable[[], SumLayer]) -> Callable[[], SumLayer]:
+    """The first layer, then others with references to its weight."""
+    made: list[SumLayer] = []
+
+    def factory() -> SumLayer:
+        made.append(made[0].copyref() if made else make())
+        return made[-1]
+
+    return factory
+
+
+def _shown(steps: list[int]) -> str:
+    return str(steps) if len(steps) < 9 else f"{str(steps[:8])[:-1]}, ...] of {len(steps)}"

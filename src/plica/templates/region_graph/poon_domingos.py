@@ -1,0 +1,111 @@
+"""The region graph of Poon and Domingos: every sub-rectangle, split at every cut.
+
+>>> PoonDomingos((1, 4, 4), delta=2)
+RegionGraph(9 regions, 6 partitions, 16 variables)
+>>> PoonDomingos((1, 4, 4), delta=1), PoonDomingos((1, 4, 4), delta=[2, 1])
+(RegionGraph(100 regions, 200 partitions, 16 variables), RegionGraph(41 regions, 30 partitions, 16 variables))
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from plica.errors import InputError, ShapeError
+from plica.templates.region_graph.assemble import Assembly
+from plica.templates.region_graph.graph import RegionGraph, RegionNode
+
+Cuts: TypeAlias = tuple[tuple[int, ...], ...]  # for each axis, where it may be cut
+Box: TypeAlias = tuple[tuple[int, int], ...]  # for each axis, the first place and the one after the last
+Delta: TypeAlias = float | Sequence[float | Sequence[float]]
+
+
+def PoonDomingos(  # noqa: N802 (a constructor to its users)
+    shape: Sequence[int], *, delta: Delta, max_depth: int | None = None
+) -> RegionGraph:
+    """Sub-rectangles of a grid, each split in two at every multiple of `delta` within it, along each axis.
+
+    A rectangle is one region whatever ways lead to it: an axis of n pieces has n (n + 1) / 2 intervals, and there is a
+    region for each choice of one interval per axis. A rectangle without a cut is an input region.
+
+    Args:
+        shape: (height, width) or (channels, height, width), or a grid of any other number of axes; of three axes or
+            more, the first one holds the channels, which stay together.
+        delta: How far apart cuts are. A list goes from coarse to fine: a rectangle without a cut at one entry is cut
+            at the next; an entry is a number, or a sequence with one for each axis (without channels), such as
+            `[(4, 2)]`. Multiples that are not whole are rounded down.
+        max_depth: After how many splits to stop: what takes more to get to is left out.
+
+    Raises:
+        ShapeError: A shape without axes, or an axis without places.
+        InputError: A delta below 1 or of another number of axes, or a depth below 1.
+
+    Source: Poon and Domingos, "Sum-Product Networks: A New Deep Architecture", UAI 2011, section 4.
+    """
+    sizes = tuple(shape)
+    if not sizes or any(size < 1 for size in sizes):
+        raise ShapeError(f"PoonDomingos: expected a shape such as (channels, height, width), found {sizes}")
+    if max_depth is not None and max_depth < 1:
+        raise InputError(
+            f"PoonDomingos: max_depth must be at least 1, found {max_depth}; leave it out to split to the end"
+        )
+    channels, grid = (sizes[0], sizes[1:]) if len(sizes) > 2 else (1, sizes)
+    resolutions = [_cuts(entry, grid) for entry in (delta if isinstance(delta, Sequence) else [delta])]
+    if not resolutions:
+        raise InputError("PoonDomingos: delta is an empty list; give at least one distance between cuts")
+    parts = Assembly()
+    whole: Box = tuple((0, size) for size in grid)
+    regions: dict[Box, RegionNode] = {whole: parts.region(_variables(whole, channels, grid))}
+    level = [whole]
+    for _ in itertools.count() if max_depth is None else range(max_depth):
+        following: list[Box] = []
+        for box in level:
+            for halves in _splits(box, resolutions):
+                for half in halves:
+                    if half not in regions:
+                        regions[half] = parts.region(_variables(half, channels, grid))
+                        following.append(half)
+                parts.add_partition(regions[box], [regions[half] for half in halves])
+        level = following
+        if not level:
+            break
+    return parts.graph(regions[whole])
+
+
+def _cuts(entry: float | Sequence[float], grid: tuple[int, ...]) -> Cuts:
+    """Where each axis is cut at one resolution."""
+    deltas = tuple(entry) if isinstance(entry, Sequence) else (entry,) * len(grid)
+    if len(deltas) != len(grid):
+        raise InputError(
+            f"PoonDomingos: delta {deltas} has {len(deltas)} numbers, expected {len(grid)}, one for each axis of {grid}"
+        )
+    if any(not 1 <= delta < math.inf for delta in deltas):
+        raise InputError(f"PoonDomingos: expected numbers of at least 1 as delta, found {entry}")
+    return tuple(
+        tuple(math.floor(delta * multiple) for multiple in range(1, math.ceil(size / delta)))
+        for delta, size in zip(deltas, grid, strict=True)
+    )
+
+
+def _splits(box: Box, resolutions: Sequence[Cuts]) -> Iterator[tuple[Box, Box]]:
+    """The two parts of a box at each cut of the coarsest resolution that has one within it."""
+    for resolution in resolutions:
+        found = False
+        for axis, ((first, end), cuts) in enumerate(zip(box, resolution, strict=True)):
+            for cut in cuts:
+                if first < cut < end:
+                    found = True
+                    before, after = (*box[:axis], (first, cut)), ((cut, end), *box[axis + 1 :])
+                    yield (*before, *box[axis + 1 :]), (*box[:axis], *after)
+        if found:
+            return
+
+
+def _variables(box: Box, channels: int, grid: tuple[int, ...]) -> Iterator[int]:
+    """The variables of the pixels of a box, of all channels."""
+    places = math.prod(grid)
+    for pixel in itertools.product(*(range(*interval) for interval in box)):
+        place = 0
+        for index, size in zip(pixel, grid, strict=True):
+            place = place * size + index
+        yield from range(place, channels * places, places)

@@ -1,0 +1,176 @@
+"""Circuits over the columns of tables, which may hold values of several kinds.
+
+>>> coin, real = {"name": "categorical", "args": {"num_categories": 2}}, {"name": "gaussian"}
+>>> circuit = tabular_data(num_features=3, input_layers=[coin, real, coin], num_input_units=4, sum_product_layer="cp",
+...                        num_sum_units=4)
+>>> [circuit.domains[column] for column in range(3)]
+[Domain('2 states'), Domain('real numbers'), Domain('2 states')]
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import Domain
+from plica.symbolic.layers import InputLayer
+from plica.symbolic.scope import Scope
+from plica.templates.inputs import input_factory
+from plica.templates.parameterization import (
+    InputFactory,
+    Parameterization,
+    sum_weight_factories,
+)
+from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
+
+InputSetting: TypeAlias = Mapping[str, Any]
+
+_BINS = 8  # of a column, where columns of several kinds are compared
+
+TABULAR_REGION_GRAPHS: dict[str, Callable[["Table"], RegionGraph]] = {
+    "random-binary-tree": lambda table: RandomBinaryTree(len(table.domains)),
+    "linear-tree": lambda table: LinearTree(len(table.domains)),
+    "fully-factorized": lambda table: FullyFactorized(len(table.domains)),
+    "chow-liu-tree": lambda table: _chow_liu_tree(table),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What region graphs follow from.
+
+    Args:
+        domains: The values of each column.
+        rows: `(N, D)`, where there are any.
+    """
+
+    domains: Sequence[Domain]
+    rows: NDArray[Any] | None
+
+
+def _chow_liu_tree(table: Table) -> RegionGraph:
+    """The tree of the columns' mutual information, of whole numbers, of real ones, or of all in bins."""
+    if table.rows is None:
+        raise InputError("tabular_data: a chow-liu-tree is made from data; pass data, or choose another region graph")
+    if all(domain.num_states is not None for domain in table.domains):
+        return ChowLiuTree(table.rows, "categorical")
+    if not any(domain.whole for domain in table.domains):
+        return ChowLiuTree(table.rows, "gaussian")
+    return ChowLiuTree(table.rows, "categorical", num_bins=_BINS)
+
+
+def tabular_data(
+    region_graph: str = "random-binary-tree",
+    *,
+    num_features: int | None = None,
+    data: Any = None,
+    input_layers: InputSetting | Sequence[InputSetting],
+    num_input_units: int,
+    sum_product_layer: str,
+    num_sum_units: int,
+    num_classes: int = 1,
+    sum_weight_param: Parameterization | None = None,
+    use_mixing_weights: bool = True,
+) -> Circuit:
+    """A circuit over the columns of a table; variable `v` is column `v`.
+
+    Args:
+        region_graph: random-binary-tree, linear-tree, fully-factorized, or chow-liu-tree, which needs data: by the
+            columns' mutual information where all are counted, by their correlations where all are real, else by the
+            mutual information of at most 8 bins of each.
+        num_features: The number of columns; left out where `data` is given.
+        data: Rows `(N, D)`, NaN where a value is missing. What an input layer is not told follows from its column: the
+            number of its values (from 0 to the largest), and where its densities start.
+        input_layers: `{"name": ..., "args": {...}}`, or a list of one for each column. The name is one of
+            `plica.symbolic.layers.DISTRIBUTIONS`; the args are keywords of the layer, such as `num_categories`, or a
+            `Parameterization` for each of its parameters, such as `logits`.
+        num_input_units: The units of each input layer.
+        sum_product_layer: cp, cp-t or tucker.
+        num_sum_units: The units of each sum layer but the last.
+        num_classes: The units of the output.
+        sum_weight_param: How to make the weights of sums; softmax of normal draws by default.
+        use_mixing_weights: Sum the partitions of a region unit by unit instead of all with all.
+
+    Raises:
+        InputError: A name or a setting that is not known, neither `num_features` nor `data`.
+        ShapeError: Data that is no table, or not as many input layers as columns.
+        UnsupportedError: An input layer that is known but not available yet.
+    """
+    if region_graph not in TABULAR_REGION_GRAPHS:
+        raise InputError(f"unknown region graph {region_graph!r}; expected one of {', '.join(TABULAR_REGION_GRAPHS)}")
+    rows = None if data is None else _rows(data)
+    columns = _num_columns(num_features, rows)
+    factories = [
+        _input_factory(f"input_layers[{column}]", one, None if rows is None else rows[:, column])
+        for column, one in enumerate(_one_for_each(input_layers, columns))
+    ]
+
+    def of_column(scope: Scope, units: int) -> InputLayer:
+        (column,) = scope
+        return factories[column](scope, units)
+
+    weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
+    domains = [factory(Scope([column]), 1).domain for column, factory in enumerate(factories)]
+    return TABULAR_REGION_GRAPHS[region_graph](Table(domains, rows)).build_circuit(
+        input_factory=of_column,
+        sum_product=sum_product_layer,
+        sum_weight_factory=weights,
+        nary_sum_weight_factory=mixing,
+        num_input_units=num_input_units,
+        num_sum_units=num_sum_units,
+        num_classes=num_classes,
+    )
+
+
+def _rows(data: Any) -> NDArray[Any]:
+    """The data as numbers `(N, D)`."""
+    rows = np.asarray(data)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ShapeError(f"tabular_data: expected data of shape (rows, columns), found {rows.shape}; give a table")
+    try:
+        return rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"tabular_data: expected data of numbers, found {error}; encode other values first") from error
+
+
+def _num_columns(num_features: int | None, rows: NDArray[Any] | None) -> int:
+    if rows is None:
+        if num_features is None:
+            raise InputError("tabular_data: pass num_features, the number of columns, or data")
+        return num_features
+    if num_features not in (None, rows.shape[1]):
+        raise ShapeError(
+            f"tabular_data: expected {num_features} columns (num_features), found {rows.shape[1]} in the data; "
+            "pass one of them"
+        )
+    return int(rows.shape[1])
+
+
+def _one_for_each(input_layers: InputSetting | Sequence[InputSetting], columns: int) -> list[InputSetting]:
+    if isinstance(input_layers, Mapping):
+        return [input_layers] * columns
+    if len(input_layers) != columns:
+        raise ShapeError(
+            f"tabular_data: expected input_layers for {columns} columns, found {len(input_layers)}; "
+            "give one for each column, or one for all that is no list"
+        )
+    return list(input_layers)
+
+
+def _input_factory(where: str, setting: InputSetting, values: NDArray[Any] | None) -> InputFactory:
+    """What makes the layer of a column."""
+    if not isinstance(setting, Mapping) or "name" not in setting or not set(setting) <= {"name", "args"}:
+        raise InputError(
+            f'tabular_data: {where} is {setting!r}; expected {{"name": ..., "args": {{...}}}}: the name of an input '
+            "layer and its settings"
+        )
+    args = dict(setting.get("args") or {})
+    described = {key: args.pop(key) for key in tuple(args) if isinstance(args[key], Parameterization)}
+    try:
+        return input_factory(setting["name"], args, described, values=values)
+    except InputError as error:
+        raise InputError(f"tabular_data: {where}: {error}") from error

@@ -1,0 +1,54 @@
+"""Tensors for the leaves of circuits around layers of conformance cases, and what the oracle makes of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.compiler import TorchCompiler
+from plica.symbolic.layers import LAYER_ROWS
+from tests.harness.case_circuits import circuit_of, data_of
+from tests.harness.layer_cases import LAYER_CASES, LayerCase, references
+from tests.harness.oracle import Oracle, numbers
+
+ROWS = 3
+
+
+def compiled_case(case: LayerCase, semiring: str, fold: bool, optimize: bool) -> tuple[TorchCircuit, Tensor]:
+    """A circuit around a case in float64, and rows of data for it, some of whose entries are missing."""
+    own = [] if case.row.layer in LAYER_ROWS else [case]
+    compiler = TorchCompiler(semiring, fold, optimize, dtype="float64")
+    for one in own:
+        compiler.add_layer_rule(one.row)
+    compiled = compiler.compile(circuit_of(case))
+    return compiled, torch.from_numpy(data_of(compiled.symbolic, [*LAYER_CASES, *own], ROWS, 0.2))
+
+
+def other_values(compiled: TorchCircuit, seed: int) -> dict[str, Tensor]:
+    """Numbers near those of a circuit, of their signs, for each row: `(ROWS, *shape)`."""
+    generator = torch.Generator().manual_seed(seed)
+    state = {key: value.detach() for key, value in compiled.state_dict().items()}
+
+    def near(value: Tensor) -> Tensor:
+        return value * (0.5 + torch.rand((ROWS, *value.shape), dtype=value.dtype, generator=generator))
+
+    return {key: near(value) for key, value in state.items() if value.is_floating_point()}
+
+
+def of_row(parameters: Mapping[str, Tensor], by_row: Sequence[str], row: int) -> dict[str, Tensor]:
+    """What is given for one row, of its own shape."""
+    return {name: tensor[row] if name in by_row else tensor for name, tensor in parameters.items()}
+
+
+def expected(case: LayerCase, compiled: TorchCircuit, x: Tensor, parameters: Mapping[str, Tensor]) -> Any:
+    """The oracle's logarithms for rows of data, with numbers of their own for all of them."""
+    values = {**numbers(compiled), **{name: one.detach().numpy() for name, one in parameters.items()}}
+    return Oracle(compiled.symbolic, values, references([case])).log(x.numpy()).astype(float)
+
+
+def close(found: Tensor, wanted: Any) -> bool:
+    """Whether numbers are near to 1e-9."""
+    return np.allclose(found.detach().numpy(), np.asarray(wanted), rtol=1e-9, atol=1e-9, equal_nan=True)
