@@ -1,7 +1,7 @@
 """Hidden Chow-Liu trees: how likely are rows of zeros and ones that the model has not seen?
 
     python examples/hidden_trees.py
-    PLICA_DATA=folder python examples/hidden_trees.py
+    python examples/hidden_trees.py FOLDER
 
 Variables that say most of each other are neighbours in a tree, and each has a hidden state. The circuit sums over the
 states of all variables at once. Adam makes the training rows more likely; the validation rows choose the epoch. The
@@ -9,7 +9,7 @@ rows are handwritten digits in black and white or, with a folder, those of its f
 field compares models on, each with arrays `train`, `valid` and `test` of bits packed along axis 1.
 """
 
-import os
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -44,9 +44,8 @@ def black_and_white():
     return replace(data, **{part: (getattr(data, part) > 7).astype(int) for part in ("train", "valid", "test")})
 
 
-def main():
+def main(folder=None):
     """Train a tree for each data set and print how likely the test rows are."""
-    folder = os.environ.get("PLICA_DATA")
     if folder:
         paths = [Path(folder) / f"debd_{name}.npz" for name in NAMES]
         sets, settings = [from_path(path) for path in paths if path.exists()], {}
@@ -64,4 +63,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -343,11 +343,10 @@ def test_hidden_trees_of_a_folder_of_binary_sets(
     parts = dict(zip(("train", "valid", "test"), np.split(rows.astype("uint8"), (300, 400)), strict=True))
     packed: dict[str, Any] = {name: np.packbits(part, axis=1) for name, part in parts.items()}
     np.savez(tmp_path / "debd_dna.npz", num_variables=6, **packed)
-    monkeypatch.setenv("PLICA_DATA", str(tmp_path))
     example = load("hidden_trees")
     train = partial(example.train, latents=4, epochs=20, batch=50)
     monkeypatch.setattr(example, "train", train)
-    example.main()
+    example.main(tmp_path)
     name, variables, alone, tree, _ = capsys.readouterr().out.splitlines()[2].split()
     assert (name, variables) == ("debd_dna", "6")
     assert float(alone) == pytest.approx(6 * np.log(0.5), abs=0.05)

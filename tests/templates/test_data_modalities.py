@@ -90,13 +90,8 @@ def test_random_binary_trees_are_deterministic() -> None:
     [
         ({"image_shape": (28,)}, ShapeError, r"image_data: expected an image shape .* found \(28,\)"),
         ({"region_graph": "quad"}, InputError, "unknown region graph 'quad'; expected one of quad-tree-2"),
-        (
-            {"input_layer": "binomial"},
-            UnsupportedError,
-            "'binomial' is not available yet; use one of categorical, gaussian",
-        ),
-        ({"input_layer": "embedding"}, UnsupportedError, "'embedding' is not available yet"),
-        ({"input_layer": "normal"}, InputError, "unknown input layer 'normal'; expected one of categorical, gaussian"),
+        ({"input_layer": "embedding"}, UnsupportedError, "'embedding' is not available yet; use one of .*gaussian"),
+        ({"input_layer": "normal"}, InputError, "unknown input layer 'normal'; expected one of .*gaussian"),
         (
             {"sum_product_layer": "cp-s"},
             InputError,
@@ -105,7 +100,7 @@ def test_random_binary_trees_are_deterministic() -> None:
         (
             {"input_params": {"mean": Parameterization()}},
             InputError,
-            "input layer 'categorical' has no parameter 'mean'; input_params may name logits, probs",
+            "input layer 'categorical' has no parameter 'mean'; .* logits, probs",
         ),
         (
             {"input_params": {"probs": Parameterization(), "logits": Parameterization()}},

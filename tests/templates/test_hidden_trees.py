@@ -10,7 +10,7 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, ShapeError
 from plica.learn.fit import fit
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer
+from plica.symbolic.layers import DISTRIBUTIONS, CategoricalLayer, GaussianLayer
 from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter
 from plica.templates import hclt
 from plica.templates.hidden_trees import hidden_tree
@@ -144,6 +144,19 @@ def test_mixed_columns() -> None:
     assert float(compiled(torch.as_tensor(rows)).mean().detach()) > -30  # means start where the columns lie
 
 
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_by_name(name: str) -> None:
+    domain = DISTRIBUTIONS[name].domain(4)
+    least, most = max(domain.least, 0.0), min(domain.most, 3.0)
+    reals = np.random.default_rng(0).uniform(least + 0.01, most, size=(50, 3))
+    rows = np.round(reals) if domain.whole else reals
+    circuit = hclt(rows, 2, input_layer=name)
+    assert [layer.domain for layer in circuit.input_layers] == [domain] * 3
+    torch.manual_seed(0)
+    compiled = plica.compile(circuit, dtype=torch.float64)
+    assert compiled(torch.as_tensor(rows)).isfinite().all()
+
+
 def test_real_columns_join_those_that_move_together() -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 4))
@@ -191,7 +204,7 @@ def test_the_same_data_gives_the_same_circuit() -> None:
         ([0, 1], {}, ShapeError, r"hclt: expected data of shape \(rows, variables\)"),
         ([[0, 0.5]], {}, InputError, "'categorical' counts values, but column 1 .* integers from 0 on; encode them"),
         ([[0, -1]], {}, InputError, "column 1 .counted from 0. holds others than integers from 0 on"),
-        ([[0, 1]], {"input_layer": "cat"}, InputError, "unknown input layer 'cat'; expected one of categorical"),
+        ([[0, 1]], {"input_layer": "cat"}, InputError, "unknown input layer 'cat'; expected one of .*categorical"),
         (
             [[0, 1]],
             {"input_layer": ["categorical"]},
@@ -200,7 +213,7 @@ def test_the_same_data_gives_the_same_circuit() -> None:
         ),
         ([[0, 1]], {"input_layer_kwargs": [{}]}, ShapeError, "input_layer_kwargs has 1 entries"),
         ([[0, 1]], {"input_layer_kwargs": {"states": 2}}, InputError, "does not take the settings"),
-        ([[0, 1]], {"input_params": {"mean": Parameterization()}}, InputError, "does not take the settings"),
+        ([[0, 1]], {"input_params": {"mean": Parameterization()}}, InputError, "has no parameter 'mean'"),
         (
             [[0, 3]],
             {"input_layer_kwargs": {"num_categories": 3}},

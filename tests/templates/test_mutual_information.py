@@ -31,10 +31,12 @@ def off_diagonal(matrix: np.ndarray) -> np.ndarray:
     return matrix * (1 - np.eye(len(matrix)))
 
 
-@pytest.fixture(params=["products of matrices", "walks through the rows"])
+@pytest.fixture(params=["products of matrices", "walks through the rows", "sorted rows"])
 def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 16 if request.param == "products of matrices" else 0
     monkeypatch.setattr(mutual_information, "_DENSE_STATES", most)
+    if request.param == "sorted rows":
+        monkeypatch.setattr(mutual_information, "_LARGEST_TABLE", 0)
 
 
 @pytest.mark.usefixtures("method")
@@ -79,6 +81,17 @@ def test_memory_is_not_that_of_all_joint_counts() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 20e6
+
+
+def test_columns_that_never_repeat_a_value_need_little_memory() -> None:
+    rows = np.stack([np.arange(5000), np.arange(5000)[::-1], np.arange(5000) % 50], axis=1)  # 25 million joint states
+    codes = Codes.of_states("test", rows)
+    tracemalloc.start()
+    found = discrete_mutual_information(codes)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20e6
+    np.testing.assert_allclose(found[[0, 0, 1], [1, 2, 2]], np.log([5000, 50, 50]))
 
 
 def test_many_rows_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

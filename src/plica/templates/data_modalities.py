@@ -9,17 +9,11 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from plica.errors import InputError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import DISTRIBUTIONS
-from plica.templates.parameterization import (
-    Parameterization,
-    name_to_input_layer_factory,
-    named_parameterizations_to_factories,
-    sum_weight_factories,
-)
+from plica.templates.inputs import input_factory
+from plica.templates.parameterization import Parameterization, sum_weight_factories
 from plica.templates.region_graph import PoonDomingos, QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
 from plica.templates.region_graph.build import FAMILIES
 from plica.templates.region_graph.quad import image_shape as checked_image_shape
@@ -63,7 +57,7 @@ def image_data(
     Args:
         image_shape: (channels, height, width).
         region_graph: quad-tree-2, quad-tree-4, quad-graph, random-binary-tree or poon-domingos.
-        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`: categorical or gaussian.
+        input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`, such as categorical, binomial or gaussian.
         num_input_units: The units of each input layer.
         sum_product_layer: cp, cp-t or tucker.
         num_sum_units: The units of each sum layer but the last.
@@ -83,9 +77,7 @@ def image_data(
         raise InputError(f"unknown sum_product_layer {sum_product_layer!r}; expected one of {', '.join(FAMILIES)}")
     weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
     return graph.build_circuit(
-        input_factory=name_to_input_layer_factory(
-            input_layer, **_input_settings(input_layer, num_values, input_params or {})
-        ),
+        input_factory=input_factory(input_layer, None, input_params, num_values=num_values),
         sum_product=sum_product_layer,
         sum_weight_factory=weights,
         nary_sum_weight_factory=mixing,
@@ -99,16 +91,3 @@ def _region_graph(name: str) -> Callable[[tuple[int, int, int]], RegionGraph]:
     if name not in IMAGE_REGION_GRAPHS:
         raise InputError(f"unknown region graph {name!r}; expected one of {', '.join(IMAGE_REGION_GRAPHS)}")
     return IMAGE_REGION_GRAPHS[name]
-
-
-def _input_settings(name: str, num_values: int, params: Mapping[str, Parameterization]) -> dict[str, Any]:
-    distribution = DISTRIBUTIONS.get(name)
-    if distribution is None:
-        return {}  # refused, with its reason, where the layer is looked up
-    unknown = [key for key in params if key not in distribution.parameters]
-    if unknown:
-        raise InputError(
-            f"input layer {name!r} has no parameter {unknown[0]!r}; input_params may name "
-            f"{', '.join(distribution.parameters)}"
-        )
-    return {**distribution.settings_for(num_values), **named_parameterizations_to_factories(params)}

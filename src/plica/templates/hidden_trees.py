@@ -16,16 +16,12 @@ from numpy.typing import NDArray
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import outside
-from plica.symbolic.layers import DISTRIBUTIONS, Column, HadamardLayer, InputLayer, Layer, SumLayer
+from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer, InputLayer, Layer, SumLayer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
+from plica.templates.inputs import input_factory
 from plica.templates.mutual_information import Codes, discrete_mutual_information, table
-from plica.templates.parameterization import (
-    Parameterization,
-    name_to_input_layer_factory,
-    named_parameterizations_to_factories,
-    parameterization_to_factory,
-)
+from plica.templates.parameterization import Parameterization, parameterization_to_factory
 from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_tree, order_from_root
 
 Array: TypeAlias = NDArray[Any]
@@ -73,7 +69,7 @@ def hclt(
         InputError: A name that is not known, or a value that its distribution does not take.
         ShapeError: A list of another length than there are columns; no latent state.
 
-    Source: Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits", NeurIPS 2021, section 5;
+    Source: Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits", NeurIPS 2021;
         Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
     rows = table("hclt", data)
@@ -121,21 +117,39 @@ def hidden_tree(
 
 def _input_layers(rows: Array, units: int, names: Any, params: Any, settings: Any) -> list[InputLayer]:
     """The input layer of each column."""
-    columns = range(rows.shape[1])
-    shared = isinstance(names, str)
+    count = rows.shape[1]
     each = zip(
-        columns,
-        _for_each("input_layer", names, len(columns)),
-        _for_each("input_params", params, len(columns)),
-        _for_each("input_layer_kwargs", settings, len(columns)),
+        _for_each("input_layer", names, count),
+        _for_each("input_params", params, count),
+        _for_each("input_layer_kwargs", settings, count),
         strict=True,
     )
+    shared = _num_values(names, rows, 0) if isinstance(names, str) else None
     layers = []
-    for v, name, parameters, given in each:
-        keywords = {**_from_data(name, rows if shared else rows[:, [v]], rows[:, v], v), **given}
-        keywords.update(named_parameterizations_to_factories(parameters))
-        layers.append(name_to_input_layer_factory(name, **keywords)(Scope([v]), units))
+    for v, (name, described, given) in enumerate(each):
+        counted = _num_values(name, rows[:, [v]], v) if shared is None else shared
+        factory = input_factory(name, given, described, num_values=counted, values=rows[:, v])
+        layers.append(factory(Scope([v]), units))
     return layers
+
+
+def _num_values(name: str, columns: Array, first: int) -> int | None:
+    """How many values a distribution has in some columns, the first of that number; None where they are not counted.
+
+    Raises:
+        InputError: They are counted, and a column holds others than integers from 0 on.
+    """
+    distribution = DISTRIBUTIONS.get(name)
+    if distribution is None or distribution.settings is None:
+        return None
+    known = np.where(np.isnan(columns), 0.0, columns)
+    wrong = ((known < 0) | (known != np.floor(known)) | (known == np.inf)).any(axis=0)
+    if wrong.any():
+        raise InputError(
+            f"hclt: input layer {name!r} counts values, but column {first + int(wrong.argmax())} (counted from 0) "
+            "holds others than integers from 0 on; encode them, or choose another input layer for the column"
+        )
+    return int(known.max()) + 1
 
 
 def _for_each(what: str, given: Any, count: int) -> list[Any]:
@@ -148,29 +162,6 @@ def _for_each(what: str, given: Any, count: int) -> list[Any]:
             "one for all"
         )
     return list(given)
-
-
-def _from_data(name: str, alike: Array, column: Array, variable: int) -> dict[str, Any]:
-    """The keywords of a column's layer that follow from data: of all columns that are `alike`, and of the column."""
-    distribution = DISTRIBUTIONS.get(name)
-    if distribution is None:
-        return {}  # refused, with its reason, where the layer is looked up
-    keywords: dict[str, Any] = {}
-    if distribution.settings is not None:
-        if not _counted(column):
-            raise InputError(
-                f"hclt: input layer {name!r} counts values, but column {variable} (counted from 0) holds others than "
-                "integers from 0 on; encode them, or choose another input layer for the column"
-            )
-        keywords.update(distribution.settings_for(int(np.nanmax(alike, initial=0)) + 1))
-    if distribution.fitted is not None:
-        keywords.update(distribution.fitted(Column.of(column)))
-    return keywords
-
-
-def _counted(column: Array) -> bool:
-    known = column[~np.isnan(column)]
-    return bool(((known >= 0) & (known == np.floor(known)) & (known < 2**53)).all())
 
 
 def _check_data(rows: Array, inputs: Sequence[InputLayer]) -> None:

@@ -23,6 +23,7 @@ Array: TypeAlias = NDArray[Any]
 
 _DENSE_STATES = 16  # up to here, products of matrices of zeros and ones count faster than a walk through the rows
 _CELLS_AT_ONCE = 2**18  # of joint counts, and numbers of a table that fit into a processor's cache
+_LARGEST_TABLE = 2**22
 _ROWS_AT_ONCE = 4096
 _DECIMALS = 12  # beyond them is what rounding left: pairs that say equally much are equal, in whatever order one adds
 
@@ -265,8 +266,11 @@ def _sums(cells: Array, width: int, num_states: Array, pseudocount: float) -> Ar
     """
     missing = cells < 0
     places = np.where(missing, width, cells) + np.arange(len(cells))[:, None] * (width + 1)
-    counts = np.bincount(places.ravel(), minlength=len(cells) * (width + 1))
-    n = counts[places]
+    if len(cells) * (width + 1) <= _LARGEST_TABLE:
+        n = np.bincount(places.ravel(), minlength=len(cells) * (width + 1))[places]
+    else:  # columns of numbers that hardly repeat: sorting them is cheaper than a table of all pairs of these
+        _, where, counts = np.unique(places, return_inverse=True, return_counts=True)
+        n = counts[where].reshape(places.shape)
     cell = np.broadcast_to(pseudocount / num_states, len(cells))[:, None]
     empty = _x_log_x(cell)
     shares = np.where(missing, 0.0, (_x_log_x(n + cell) - empty) / n)

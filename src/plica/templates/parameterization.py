@@ -54,7 +54,7 @@ ACTIVATIONS: dict[str, Callable[..., ParameterOp] | None] = {
 
 DTYPES: dict[str, DataType] = {"integer": DataType.INTEGER, "real": DataType.REAL, "complex": DataType.COMPLEX}
 
-UNSUPPORTED_INPUT_LAYERS = ("binomial", "embedding")
+UNSUPPORTED_INPUT_LAYERS = ("embedding",)
 
 
 @final

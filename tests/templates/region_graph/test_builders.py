@@ -1,3 +1,6 @@
+import itertools
+from functools import partial
+
 import pytest
 
 from plica.errors import InputError, ShapeError
@@ -43,6 +46,57 @@ def test_any_image_shape(make, shape) -> None:
     assert graph.scope == Scope(range(channels * height * width))
     pixels = [Scope(p + c * height * width for c in range(channels)) for p in range(height * width)]
     assert sorted(map(list, (region.scope for region in graph.inputs))) == sorted(map(list, pixels))
+
+
+# of a block of four smaller ones: (regions beside these, partitions)
+OF_FOUR = {
+    "2": (partial(QuadTree, num_patch_splits=2), 3, 3),
+    "4": (partial(QuadTree, num_patch_splits=4), 1, 1),
+    "both ways": (QuadGraph, 5, 6),
+}
+
+
+@pytest.mark.parametrize(("make", "regions_of_four", "partitions_of_four"), OF_FOUR.values(), ids=OF_FOUR)
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 6), (9, 1), (3, 5), (7, 7), (8, 4), (2, 13)])
+def test_nodes_are_those_of_the_blocks_of_each_size(
+    make, regions_of_four: int, partitions_of_four: int, height: int, width: int
+) -> None:
+    regions, partitions, side = height * width, 0, 1
+    while side < max(height, width):
+        for top, left in itertools.product(range(0, height, 2 * side), range(0, width, 2 * side)):
+            smaller = (1 + (top + side < height)) * (1 + (left + side < width))
+            regions += {1: 0, 2: 1, 4: regions_of_four}[smaller]
+            partitions += {1: 0, 2: 1, 4: partitions_of_four}[smaller]
+        side *= 2
+    graph = make((2, height, width))
+    assert (len(graph.region_nodes), len(graph.partition_nodes)) == (regions, partitions)
+
+
+@pytest.mark.parametrize("num_variables", [1, 2, 3, 8, 13])
+@pytest.mark.parametrize("depth", [1, 2, 3, 20, None])
+@pytest.mark.parametrize("num_repetitions", [1, 3])
+def test_nodes_of_random_binary_trees(num_variables: int, depth: int | None, num_repetitions: int) -> None:
+    sizes, partitions, inputs = [num_variables], 0, 0
+    for _ in range(20 if depth is None else depth):
+        partitions += sum(size > 1 for size in sizes)
+        inputs += sum(size == 1 for size in sizes)
+        sizes = [half for size in sizes if size > 1 for half in (size - size // 2, size // 2)]
+    graph = RandomBinaryTree(num_variables, depth=depth, num_repetitions=num_repetitions)
+    once = num_variables == 1
+    assert len(graph.partition_nodes) == partitions * num_repetitions
+    assert len(graph.inputs) == (1 if once else (inputs + len(sizes)) * num_repetitions)
+    assert len(graph.region_nodes) == 1 + 2 * partitions * num_repetitions
+
+
+@pytest.mark.parametrize("num_variables", [1, 2, 5])
+@pytest.mark.parametrize("num_repetitions", [1, 4])
+def test_nodes_of_chains_and_of_independent_variables(num_variables: int, num_repetitions: int) -> None:
+    times = 0 if num_variables == 1 else num_repetitions
+    chain = LinearTree(num_variables, num_repetitions=num_repetitions)
+    assert len(chain.partition_nodes) == (num_variables - 1) * times
+    assert len(chain.region_nodes) == 1 + (2 * num_variables - 2) * times
+    flat = FullyFactorized(num_variables, num_repetitions=num_repetitions)
+    assert (len(flat.partition_nodes), len(flat.region_nodes)) == (times, 1 + num_variables * times)
 
 
 @pytest.mark.parametrize(("make", "partitions"), [(QuadTree, 783), (QuadGraph, 1560)])
