@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from plica.lower.optimize.__main__ import rules_table
+from plica.lower.queries.table import layers_table, reasons_list, semirings_table
 from plica.ops.__main__ import operations_table
+from plica.symbolic.layers.__main__ import input_layers_table
 
 ROOT = Path(__file__).parents[1]
 
@@ -22,7 +24,16 @@ def test_examples_of_a_page_run(page: Path) -> None:
     assert failures == 0
 
 
-@pytest.mark.parametrize(("table", "page"), [(operations_table, "ir.md"), (rules_table, "optimize.md")])
+TABLES = [
+    (operations_table, "ir.md"),
+    (rules_table, "optimize.md"),
+    (input_layers_table, "layers.md"),
+    (layers_table, "queries.md"),
+    (semirings_table, "queries.md"),
+]
+
+
+@pytest.mark.parametrize(("table", "page"), TABLES)
 def test_generated_tables_are_up_to_date(table: Callable[[], str], page: str) -> None:
     """Every line of the table, and no further line in it."""
     expected = table().splitlines()
@@ -30,6 +41,10 @@ def test_generated_tables_are_up_to_date(table: Callable[[], str], page: str) ->
     start = lines.index(expected[0])
     end = next((place for place in range(start, len(lines)) if not lines[place].startswith("|")), len(lines))
     assert lines[start:end] == expected
+
+
+def test_the_reasons_below_the_table_of_queries_are_up_to_date() -> None:
+    assert f"\n\n{reasons_list()}\n\n" in (ROOT / "docs/queries.md").read_text()
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:

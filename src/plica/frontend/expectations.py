@@ -18,12 +18,13 @@ one pass up and one pass down. Means and variances of variables with states are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from plica.frontend.queries import room
 from plica.lower.queries.answers import Posterior
 
-__all__ = ["Posterior", "latent_posterior", "mean", "posterior", "variance"]
+__all__ = ["Posterior", "covariance", "latent_posterior", "mean", "posterior", "variance"]
 
 
 def posterior(circuit: Any, x: Any) -> Posterior:
@@ -91,3 +92,25 @@ def variance(circuit: Any, x: Any) -> Any:
     Args and errors are those of `mean`; layers without states say their variance too.
     """
     return room("variance", circuit).variance(circuit, x)
+
+
+def covariance(circuit: Any, variables: Iterable[int], x: Any = None) -> Any:
+    """The covariance matrix of some variables.
+
+    It costs a walk up for each pair of variables (and for each), computed in float64, many at once.
+
+    Args:
+        circuit: A compiled circuit.
+        variables: The variables, in the order of the matrix.
+        x: Rows `(R, D)` with NaN in place of what is missing, to ask for covariances given the rest of each row; those
+            with what is known are 0. By default nothing is known.
+
+    Returns:
+        The matrix `(n, n)`, or one for each row, `(R, n, n)`. That of variables with states is of their numbers.
+
+    Raises:
+        StructuralPropertyError, ShapeError, InputError: As for `posterior`; a variable is none of the circuit's.
+        UnsupportedError: A layer of the variables, but for layers with states, does not say its mean or its variance;
+            or a layer of several of them not their covariance.
+    """
+    return room("covariance", circuit).covariance(circuit, variables, x)

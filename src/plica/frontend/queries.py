@@ -17,8 +17,9 @@ import importlib
 from typing import Any
 
 from plica.errors import UnsupportedError
+from plica.lower.queries.answers import Explanations
 
-__all__ = ["mpe", "sample"]
+__all__ = ["Explanations", "mpe", "mpe_bounds", "sample"]
 
 _BACKENDS = {"torch": "plica.backend.torch.queries"}
 
@@ -52,7 +53,8 @@ def mpe(circuit: Any, x: Any) -> tuple[Any, Any]:
     Every sum of a circuit stands for a latent variable, whose value is the term that it chooses. The answer is the
     completion that is the most probable *together with the terms that are chosen for it*. In a deterministic circuit a
     row has one choice of terms, so that it is the most probable completion. In others another completion may have a
-    larger probability, shared by several choices; finding that one is NP-hard.
+    larger probability, shared by several choices; finding that one is NP-hard. `mpe_bounds` says which it is, and how
+    far from the largest probability the answer may be.
 
     Args:
         circuit: A compiled circuit.
@@ -70,6 +72,23 @@ def mpe(circuit: Any, x: Any) -> tuple[Any, Any]:
         UnsupportedError: A layer does not say where it is largest.
     """
     found: tuple[Any, Any] = room("mpe", circuit).mpe(circuit, x)
+    return found
+
+
+def mpe_bounds(circuit: Any, x: Any) -> Explanations:
+    """What `mpe` finds, and how far from the most probable completions it may be.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(R, D)`; NaN is what is missing.
+
+    Returns:
+        The completions, the values found and an upper bound of the largest: see `Explanations`.
+
+    Raises:
+        StructuralPropertyError, ShapeError, InputError, UnsupportedError: As for `mpe`.
+    """
+    found: Explanations = room("mpe_bounds", circuit).mpe_bounds(circuit, x)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import InputError, ShapeError, TraceError
+from plica.errors import InputError, ShapeError, TraceError, UnsupportedError
 from plica.graph.fold import FoldIndex, FoldIndexInfo
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
@@ -40,6 +40,7 @@ from plica.ops import OPS
 from plica.passes.algebra import Fired
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
+from plica.symbolic.dtypes import DataType
 from plica.symbolic.layers import InputRow, Layer, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter, exponential
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight, are_one_number
@@ -183,6 +184,7 @@ class LoweringScope:
             return laid_out(name, self._padded(parameters, padding.get(name), others))
 
         def weight(name: str, logs: bool, checked: bool) -> Weight:
+            self._check_kind(group, name)
             if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
             form = with_right_logs_within
@@ -194,6 +196,19 @@ class LoweringScope:
 
         params = Params(tuple(group.representative.all_evaluated_params), array, weight)
         return with_sub_layers(params, group.representative, self.folded.row)
+
+    def _check_kind(self, group: FoldedLayer, name: str) -> None:
+        """Refuse a complex weight where real numbers are added and multiplied: in a query of such a circuit.
+
+        Raises:
+            UnsupportedError: It is complex.
+        """
+        complex_ = any(one.all_evaluated_params[name].dtype == DataType.COMPLEX for one in group.members)
+        if complex_ and not self.semiring.carries_complex:
+            raise UnsupportedError(
+                f"{self.builder.source}: its {name} is made of complex numbers, which {self.semiring.name} does not "
+                "carry; complex numbers are no probabilities, so such a circuit is scored and no more."
+            )
 
     def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
         """The values of a parameter, `(1, *shape)` for each of its outputs."""
@@ -252,7 +267,7 @@ class LoweringScope:
 
         if not better:
             return Weight(in_linear, most=most, least=least, lost=lost, row_sum=row_sum)
-        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs), most, least, lost, row_sum)
+        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs, fills[1]), most, least, lost, row_sum)
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
@@ -263,15 +278,16 @@ class LoweringScope:
             known[key] = form(parameter)
         return known[key]
 
-    def _logs(self, logs: list[Parameter], others: Others) -> Logs:
-        """Logarithms of weights, or the arrays of which they are the log-softmax."""
+    def _logs(self, logs: list[Parameter], others: Others, fill: float | None) -> Logs:
+        """Logarithms of weights, or the arrays of which they are the log-softmax; shorter ones padded."""
         outputs = [one.output for one in logs]
-        if all(
+        alike = len({one.shape for one in logs}) == 1
+        if (alike or fill == -inf) and all(
             isinstance(output, LogSoftmaxParameter) and output.axis in (-1, len(output.shape) - 1) for output in outputs
         ):
             sources = [one.subgraph(one.node_inputs(one.output)[0]) for one in logs]
-            return Logs("log_softmax", self._values.evaluate(sources))
-        return Logs("log", self._values.evaluate(logs, others))
+            return Logs("log_softmax", self._padded(sources, fill, list))
+        return Logs("log", self._padded(logs, fill, others))
 
     def _padded(self, parameters: list[Parameter], fill: float | None, others: Others) -> Tracer:
         """Parameters whose last axes differ, padded with `fill` to the longest: `(F, ..., C)`."""

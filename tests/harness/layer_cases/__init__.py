@@ -6,10 +6,12 @@ A new layer brings a file here and its line below; `tests/symbolic/layers/test_c
 from tests.harness.layer_cases import (
     bernoulli,
     beta,
+    binomial,
     categorical,
     cpt,
     cut_poisson,
     discretized_logistic,
+    embedding,
     exponential,
     gamma,
     gaussian,
@@ -22,12 +24,16 @@ from tests.harness.layer_cases import (
     kronecker,
     laplace,
     log_normal,
+    negative_binomial,
     neighbours,
+    poisson,
+    polynomial,
     student_t,
     tensordot,
     tucker,
     unequal,
     uniform,
+    variable_free,
     von_mises,
 )
 from tests.harness.layer_cases import sum as sum_
@@ -35,7 +41,10 @@ from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refu
 
 LAYER_CASES: tuple[LayerCase, ...] = (
     *categorical.CASES,
+    *embedding.CASES,
     *gaussian.CASES,
+    *polynomial.CASES,
+    *variable_free.CASES,
     *gaussians.CASES,
     *hadamard.CASES,
     *kronecker.CASES,
@@ -55,6 +64,9 @@ LAYER_CASES: tuple[LayerCase, ...] = (
     *discretized_logistic.CASES,
     *uniform.CASES,
     *histogram.CASES,
+    *negative_binomial.CASES,
+    *binomial.CASES,
+    *poisson.CASES,
 )
 
 # Layers of a user's own, as a context is given them: of several variables, of other distributions, sums, and layers

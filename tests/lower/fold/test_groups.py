@@ -23,11 +23,31 @@ from plica.lower.leaves import Leaf, leaf_keys
 from plica.lower.optimize import optimize_circuit
 from plica.lower.queries.score import lower_score
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, ProductLayer, SumLayer, TuckerLayer
-from plica.symbolic.parameters import softmax_normal
+from plica.symbolic.layers import (
+    BernoulliLayer,
+    CategoricalLayer,
+    HadamardLayer,
+    KroneckerLayer,
+    ProductLayer,
+    SumLayer,
+    TuckerLayer,
+)
+from plica.symbolic.parameters import Parameter, SigmoidParameter, normal, softmax_normal
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, product_then_sum, tensor
 from tests.harness.oracle import Oracle, all_states, gradients, numbers
+
+
+def test_layers_fold_that_read_the_same_parameters_whatever_they_were_described_by() -> None:
+    """Probabilities that are a sigmoid are read as logits."""
+    first = BernoulliLayer([0], 2)
+    second = BernoulliLayer([1], 2, probs=Parameter.from_unary(SigmoidParameter((2,)), normal((2,))))
+    circuit = product_then_sum(HadamardLayer(2, 2), [first, second])
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    assert fold_circuit(circuit).groups[0].num_folds == 2
+    x = all_states(circuit)
+    expected = Oracle(circuit, numbers(compiled)).log(x).astype(float)
+    np.testing.assert_allclose(compiled(torch.from_numpy(x)).detach(), expected, rtol=1e-9)
 
 
 @cache

@@ -232,7 +232,7 @@ def _facts(layer: Layer) -> dict[str, Any]:
     return {
         "types": type(layer).__name__,
         "numbers of inputs and units": units,
-        "parameters": tuple(layer.params),
+        "parameters": tuple(layer.evaluated_params),
         "sub-layers": tuple(layer.sub_layers),
     }
 

@@ -17,13 +17,14 @@ from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.filled import FilledRows
+from plica.lower.queries.shares import at_one_scale
 from plica.lower.queries.top_down import Message
 from plica.symbolic.layers import Choice, InputRow, Layer, LayerRow, ProductRow, SumRow
 from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
-# table: (F, K, N) logarithms, rows: (F, B) of K, uniforms: (F, B) in [0, 1) -> (F, B), one of N
+# table: (F, K, N), rows: (F, B) of K, uniforms: (F, B) in [0, 1) -> (F, B), one of N
 Term: TypeAlias = Callable[[Tracer, Tracer, Tracer | None], Tracer]
 # the row's column, layer, parameters, units: (F, B), uniforms: (F, B, num_variables) -> (F, B, num_variables)
 Fill: TypeAlias = Callable[[Any, Layer, Params, Tracer, Tracer | None], Tracer]
@@ -35,12 +36,14 @@ class Chooser:
 
     Args:
         term: A term of a sum, from the logarithms of what its terms amount to.
+        term_of_numbers: The same from ordinary numbers, which stand for all they are proportional to.
         fill: Values of an input layer's variables.
         column: The column of input rows that `fill` takes.
         draws: Whether chance plays a part: then sum layers take a uniform number, input layers one for each variable.
     """
 
     term: Term
+    term_of_numbers: Term
     fill: Fill
     column: Literal["sample", "mode"]
     draws: bool
@@ -59,8 +62,8 @@ class Choices:
     Args:
         scope: The Program under construction.
         chooser: How it chooses.
-        up: The value of every group, `(F, B, K)`, or `(F, 1, K)` where nothing is known of any variable.
-        knows: Whether something is known of variables.
+        up: The value of every group, `(F, B, K)`, or `(F, 1, K)` where all rows know the same.
+        knows: Whether something is known of variables, in each row by itself.
         uniforms: `(U, B)`, in the order of the circuit's layers; None where chance plays no part.
         filled: Takes what is chosen for variables.
     """
@@ -134,9 +137,14 @@ class Choices:
         chance = self._chance(group)
         chance = None if chance is None else chance[:, :, 0]
         if self.knows:
-            weights = xp.lookup(xp.matrix_transpose(log_weights), units)  # (F, B, N)
             rows = xp.broadcast_to(xp.arange(self.filled.count), units.dims)
-            term = self.chooser.term(weights + reads.of_units(inputs, units), rows, chance)
+            weights = log_weights if self.scope.semiring.logarithmic else xp.exp(log_weights)
+            chosen = xp.lookup(xp.matrix_transpose(weights), units)  # (F, B, N)
+            read = reads.of_units(inputs, units)
+            if self.scope.semiring.logarithmic:
+                term = self.chooser.term(chosen + read, rows, chance)
+            else:
+                term = self.chooser.term_of_numbers(chosen * read, rows, chance)
         else:
             term = self.chooser.term(log_weights + reads.of_all(inputs), units, chance)
         self.sums.extend(group.members)
@@ -149,12 +157,14 @@ class Choices:
         return [Message(_only(comes_by, one), always=False) for one in told]
 
     def _inputs(self, group: FoldedLayer) -> Tracer:
-        """The logarithms of the units of all inputs, `(F, B, H*I)`."""
+        """The units of all inputs, `(F, B, H*I)`: their logarithms, or mantissas of one scale."""
         values = [
             self.scope.read(list(self.up), [fold[place] for fold in group.in_fold_idx])
             for place in range(group.representative.arity)
         ]
-        return xp.concat([self.scope.semiring.to_log(xp, value) for value in values], axis=2)
+        if self.scope.semiring.logarithmic:
+            return xp.concat([self.scope.semiring.to_log(xp, value) for value in values], axis=2)
+        return xp.concat(at_one_scale(values), axis=2)
 
     def _chance(self, group: FoldedLayer) -> Tracer | None:
         """The uniform numbers of a group, `(F, B, V)`."""

@@ -22,9 +22,10 @@ from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.flows import Flows, routes_of
 from plica.lower.queries.needs import Needs
-from plica.lower.queries.posterior import Known, Reading, num_states, with_states
+from plica.lower.queries.posterior import Known, Reading, with_states
 from plica.lower.queries.shares import LOGARITHMS, SCALED_NUMBERS
 from plica.lower.queries.top_down import walk_down
+from plica.lower.queries.units import num_states
 from plica.symbolic.layers import Choice, InputLayer, Layer, SumRow
 from plica.symbolic.semirings import LSE_SUM, Semiring
 from plica.tracing import namespace as xp

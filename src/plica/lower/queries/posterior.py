@@ -15,23 +15,17 @@ from typing import NamedTuple
 import numpy as np
 
 from plica.ir.dtypes import DType
-from plica.ir.op import Unsupported
 from plica.lower.data import input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.read import read_folds
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.by_variable import ByVariable
 from plica.lower.queries.flows import Flows
-from plica.symbolic.layers import InputLayer, InputRow
+from plica.lower.queries.units import num_states, unit_moment, unit_tables
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 _ROUNDING = 256.0  # units in the last place
-
-
-def num_states(layer: InputLayer) -> int | None:
-    """How many states its variable has, where it is one variable of a known number of states."""
-    return layer.domain.num_states if layer.num_variables == 1 else None
 
 
 def with_states(folded: FoldedCircuit) -> dict[int, int]:
@@ -117,7 +111,10 @@ class Reading:
             places = [(0, place) for variable, place in named if variable in states]
             if not places:
                 continue
-            flow, shares = (read_folds([one], places, self.scope.constant) for one in (flow, self._shares(group, most)))
+            flow, shares = (
+                read_folds([one], places, self.scope.constant)
+                for one in (flow, unit_tables(self.scope, group, most, self.flows.shares.ratio))
+            )
             flow = xp.where(xp.expand_dims(self._rows(self.known.missing, ordered), axis=2), flow, 0.0)
             tables.add(ordered, xp.matmul(flow, shares))  # (F, B, C)
         variables = tables.variables
@@ -148,7 +145,7 @@ class Reading:
         spreads = ByVariable(self.scope)
         for group, flow in means.groups:
             apart = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
-            within = xp.matmul(flow, self.moment(group, "variance"))
+            within = xp.matmul(flow, unit_moment(self.scope, group, "variance", self.flows.shares.ratio))
             between = []
             for place in range(len(group.scope_idx[0])):
                 centre = xp.matrix_transpose(means.centred[group][:, :, place : place + 1])  # (F, 1, K)
@@ -182,38 +179,6 @@ class Reading:
         return read_folds(
             [array, rest], [place.get(variable, (1, 0)) for variable in range(self._width)], self.scope.constant
         )
-
-    def moment(self, group: FoldedLayer, name: str) -> Tracer:
-        """The mean or the variance of each variable under each unit, `(F, K, V)`: the row's own, or of its states."""
-        layer = group.representative
-        assert isinstance(layer, InputLayer), "flows lead to input layers"
-        rule = getattr(self.scope.folded.row(layer), name)
-        if not isinstance(rule, Unsupported):
-            found: Tracer = xp.astype(rule(xp, layer, self.scope.parameters(group)), self.scope.dtype)
-            return found
-        shares = self._shares(group, num_states(layer) or 0)
-        states = xp.astype(xp.arange(shares.shape[2]), shares.dtype)
-        mean = xp.sum(shares * states, axis=2, keepdims=True)
-        if name == "mean":
-            return mean
-        away = states - mean
-        return xp.sum(shares * away * away, axis=2, keepdims=True)
-
-    def _shares(self, group: FoldedLayer, width: int) -> Tracer:
-        """The probability of each state under each unit, `(F, K, width)`: zeros for further states."""
-        layer, semiring = group.representative, self.scope.semiring
-        row = self.scope.folded.row(layer)
-        assert isinstance(layer, InputLayer), "flows lead to input layers"
-        assert isinstance(row, InputRow), "input rows belong to input layers"
-        params, count = self.scope.parameters(group), num_states(layer) or 0
-        states = xp.reshape(xp.arange(count), (1, count, 1))
-        x = xp.broadcast_to(xp.astype(states, layer.domain.dtype(self.scope.dtype)), (group.num_folds, count, 1))
-        value = row.body(xp, semiring, layer, params, x)  # (F, C, K)
-        shares = xp.matrix_transpose(self.flows.shares.ratio(value, row.marginal(xp, semiring, layer, params)))
-        if count == width:
-            return shares
-        rest = xp.zeros((*shares.dims[:2], width - count), dtype=shares.dtype)
-        return xp.concat([shares, rest], axis=2)
 
 
 def _by_variable(group: FoldedLayer, array: Tracer) -> tuple[list[int], Tracer]:
@@ -261,7 +226,7 @@ class _Means:
         ]
         if not groups:
             return None
-        means = {group: found.moment(group, "mean") for group, _ in groups}
+        means = {group: unit_moment(found.scope, group, "mean", found.flows.shares.ratio) for group, _ in groups}
         references = ByVariable(found.scope)
         for group, _ in groups:
             references.add(*_by_variable(group, means[group][:, 0:1]))

@@ -51,7 +51,8 @@ class LoweredQuery:
 
     It takes uniform numbers `(U, B)` where the query draws, then data `(B, D)` if it was lowered for some. Its results:
     rows of data `(B, D)`, the chosen terms `(S, B)`, the logarithm of the circuit's value `(B,)` (or `(1,)` without
-    data), and whether a weight has no logarithm `()`.
+    data), whether a weight has no logarithm `()` and, in a semiring whose results have to be proven, which rows are
+    `(B,)`.
 
     Args:
         program: The Program.
@@ -74,6 +75,8 @@ def lower_query(
     input_dtype: DType | None = None,
     real_dtype: DType | None = None,
     owners: Owners | None = None,
+    semiring: Semiring | None = None,
+    one_row: bool = False,
 ) -> LoweredQuery:
     """The Program that answers a query on a circuit as it was described.
 
@@ -85,6 +88,8 @@ def lower_query(
         real_dtype: The dtype of real variables in the rows that are made up; by default that of the data if it is
             floating, else `dtype`. Rows of nothing but states are int64.
         owners: The leaves that exist already.
+        semiring: How numbers are carried, if not as the query says: in the same algebra.
+        one_row: Whether data is one row, `(1, D)`, that all rows that are made up complete.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
@@ -92,11 +97,11 @@ def lower_query(
         UnsupportedError: A layer does not say what the query needs.
     """
     query.needs.check(folded.circuit, folded.row)
-    scope = LoweringScope(folded, query.semiring, dtype, owners or {})
+    scope = LoweringScope(folded, semiring or query.semiring, dtype, owners or {})
     floating = input_dtype is not None and input_dtype.kind == "float"
     reals = real_dtype or (input_dtype if floating and input_dtype else dtype)
     with scope.trace.active():
-        results, choices = _lowered(scope, query, input_dtype, samples_dtype(folded.circuit, reals))
+        results, choices = _lowered(scope, query, input_dtype, samples_dtype(folded.circuit, reals), one_row=one_row)
     circuit = folded.circuit
     return LoweredQuery(
         scope.build(results),
@@ -111,26 +116,31 @@ def _num_uniforms(query: Query, folded: FoldedCircuit) -> int:
 
 
 def _lowered(
-    scope: LoweringScope, query: Query, input_dtype: DType | None, dtype: DType
+    scope: LoweringScope, query: Query, input_dtype: DType | None, dtype: DType, *, one_row: bool
 ) -> tuple[list[Tracer], Choices]:
     uniforms = x = data = None
     if query.chooser.draws:
         uniforms = scope.argument("uniforms", (_num_uniforms(query, scope.folded), "b"), scope.dtype)
     if input_dtype is not None:
-        x = scope.argument("x", ("b", input_width(scope.folded.described)), input_dtype)
+        x = scope.argument("x", (1 if one_row else "b", input_width(scope.folded.described)), input_dtype)
         data = InputData(scope, x)
     count = uniforms.dims[1] if uniforms is not None else 1 if x is None else x.dims[0]
     up = layer_values(scope, data)
-    choices = Choices(scope, query.chooser, up, data is not None, uniforms, FilledRows(scope, count, dtype))
+    knows = data is not None and not one_row
+    choices = Choices(scope, query.chooser, up, knows, uniforms, FilledRows(scope, count, dtype))
     walk_down(scope, choices)
     choices.pass_by(layer for layer in scope.folded.circuit.sum_layers if layer not in choices.sums)
     ((group, fold),) = scope.folded.out_fold_idx
-    log_value = scope.semiring.to_log(xp, up[group])[fold, :, 0]
+    semiring = scope.semiring
+    log_value = semiring.to_log(xp, up[group])[fold, :, 0]
     choices.skip(layer for layer in scope.folded.circuit.layers if layer not in scope.folded.circuit.live.layers)
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
     found = [*choices.invalid, *_negative(scope)]
     invalid = xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
-    return [_completed(x, choices.filled.rows()), terms, log_value, invalid], choices
+    results = [_completed(x, choices.filled.rows()), terms, log_value, invalid]
+    if semiring.proven is not None:
+        results.append(semiring.proven(xp, up[group])[fold, :, 0])
+    return results, choices
 
 
 def _negative(scope: LoweringScope) -> list[Tracer]:
@@ -147,6 +157,6 @@ def _completed(x: Tracer | None, rows: Tracer) -> Tracer:
     if x is None:
         return rows
     if x.dtype.kind != "float":
-        return xp.astype(x, rows.dtype)
+        return xp.broadcast_to(xp.astype(x, rows.dtype), rows.dims)
     missing = xp.isnan(x)
     return xp.where(missing, rows, xp.astype(xp.where(missing, 0.0, x), rows.dtype))

@@ -24,10 +24,15 @@ def _term(table: Tracer, rows: Tracer, uniforms: Tracer | None) -> Tracer:
     return xp.search_cumulative(cumulative, rows, uniforms)
 
 
+def _term_of_numbers(table: Tracer, rows: Tracer, uniforms: Tracer | None) -> Tracer:
+    assert uniforms is not None, "a chooser that draws is given uniform numbers"
+    return xp.search_cumulative(xp.cumulative_sum(table, axis=-1), rows, uniforms)
+
+
 def _fill(sample: Any, layer: Layer, params: Params, units: Tracer, uniforms: Tracer | None) -> Tracer:
     found: Tracer = sample(xp, layer, params, units, uniforms)
     return found
 
 
-DRAW = Chooser(_term, _fill, column="sample", draws=True)
+DRAW = Chooser(_term, _term_of_numbers, _fill, column="sample", draws=True)
 SAMPLING = Query("sample", "sampling", LSE_SUM, DRAW)

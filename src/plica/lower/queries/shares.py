@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plica.symbolic.semirings import Value
+from plica.symbolic.semirings.exponents import largest
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -81,6 +82,12 @@ def _not_zero(mantissa: Tracer) -> Tracer:
     """Divisors: what is divided by a zero among them is zero itself."""
     divisor: Tracer = xp.maximum(mantissa, float(np.finfo(mantissa.dtype.value).tiny))
     return divisor
+
+
+def at_one_scale(values: Sequence[Value]) -> list[Tracer]:
+    """The mantissas of scaled numbers at the largest of their scales."""
+    scale = largest(xp, [value[1] for value in values])
+    return [_at_scale(value, scale) for value in values]
 
 
 def _at_scale(value: Value, scale: Tracer | float) -> Tracer:

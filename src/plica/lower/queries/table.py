@@ -5,8 +5,11 @@
 []
 """
 
+from dataclasses import replace
+
 from plica.ir.op import Unsupported
 from plica.lower.queries.boxes import CDF, PROBABILITY
+from plica.lower.queries.covariance import COVARIANCE
 from plica.lower.queries.expect import LATENTS, MEAN, POSTERIOR, VARIANCE
 from plica.lower.queries.likelihood import CONDITIONAL, LOG_LIKELIHOOD, integration
 from plica.lower.queries.mixture import QUANTILE
@@ -24,10 +27,12 @@ QUERIES: tuple[Needs, ...] = (
     QUANTILE,
     SAMPLING.needs,
     MPE.needs,
+    replace(MPE.needs, function="mpe_bounds"),
     POSTERIOR.needs,
     LATENTS.needs,
     MEAN.needs,
     VARIANCE.needs,
+    COVARIANCE,
     integration(),
 )
 _COLUMNS = (*QUERIES, integration(MAX_SUM))

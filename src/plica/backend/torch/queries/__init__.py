@@ -13,10 +13,11 @@
 
 from plica.backend.torch.queries.boxes import cdf, probability
 from plica.backend.torch.queries.choosing import TorchQuery, query_of
+from plica.backend.torch.queries.covariance import covariance
 from plica.backend.torch.queries.expected import latent_posterior, mean, posterior, variance
 from plica.backend.torch.queries.integrate import IntegrateQuery
 from plica.backend.torch.queries.likelihood import conditional_log_likelihood, log_likelihood
-from plica.backend.torch.queries.mpe import mpe
+from plica.backend.torch.queries.mpe import mpe, mpe_bounds
 from plica.backend.torch.queries.quantile import quantile
 from plica.backend.torch.queries.sampling import SamplingQuery, sample
 
@@ -26,10 +27,12 @@ __all__ = [
     "TorchQuery",
     "cdf",
     "conditional_log_likelihood",
+    "covariance",
     "latent_posterior",
     "log_likelihood",
     "mean",
     "mpe",
+    "mpe_bounds",
     "posterior",
     "probability",
     "quantile",

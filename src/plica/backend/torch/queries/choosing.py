@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import NamedTuple, final
 
@@ -15,6 +16,11 @@ from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.lower.leaves import owners_of
 from plica.lower.queries.query import LoweredQuery, Query, lower_query
+from plica.symbolic.semirings import Semiring
+
+_SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
+_SHARE = 4  # of the budget, which many arrays that are read once each leave for those of one layer
+_ROW_BY_ROW_FROM = 2**19  # activations of the rows made up for one row of data: below, calls for each cost more
 
 
 class Answer(NamedTuple):
@@ -41,9 +47,19 @@ class TorchQuery:
         circuit: The circuit.
         query: What is asked.
         input_dtype: The dtype of the data; None where nothing is known of any variable.
+        semiring: How numbers are carried, if not as the query says.
+        one_row: Whether data is one row that all rows that are made up complete.
     """
 
-    def __init__(self, circuit: TorchCircuit, query: Query, input_dtype: torch.dtype | None) -> None:
+    def __init__(
+        self,
+        circuit: TorchCircuit,
+        query: Query,
+        input_dtype: torch.dtype | None,
+        semiring: Semiring | None = None,
+        *,
+        one_row: bool = False,
+    ) -> None:
         real = as_dtype(circuit.dtype)
         known = None if input_dtype is None else as_dtype(input_dtype)
         self._query = query
@@ -55,49 +71,63 @@ class TorchQuery:
             input_dtype=known,
             real_dtype=known if known is not None and known.kind == "float" else real,
             owners=owners_of(leaf for leaf, _ in circuit.leaves.items()),
+            semiring=semiring,
+            one_row=one_row,
         )
-        self.run = QueryProgram((query.name, input_dtype, circuit.dtype), self.lowered, query.chooser.column)
+        carrier = (semiring or query.semiring).name
+        self._has_proof = semiring is not None and semiring.proven is not None
+        self.run = QueryProgram(
+            (query.name, carrier, input_dtype, one_row, circuit.dtype), self.lowered, query.chooser.column
+        )
 
     def rows_at_once(self) -> int:
-        """How many rows the memory budget is enough for."""
-        return self.run.rows_at_once()
+        """How many rows a share of the memory budget is enough for: more at once take more time, not less."""
+        return max(1, self.run.rows_at_once() // _SHARE)
 
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
         """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""
         return self.run.leaves(circuit)
 
     def __call__(
-        self, circuit: TorchCircuit, size: int, x: Tensor | None, generator: torch.Generator | None = None
-    ) -> Answer:
-        """The answer for `size` rows.
+        self, circuit: TorchCircuit, x: Tensor | None, uniforms: Tensor | None
+    ) -> tuple[Answer, Tensor | None]:
+        """The answer for some rows, and which of them are proven right, if that is asked; `uniforms` where it draws.
 
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
-        arguments = [] if x is None else [x]
-        if self._query.chooser.draws:
-            arguments.insert(0, self._uniforms(size, circuit.leaves.device, generator))
-        *answer, invalid = self.run(circuit, *arguments)
+        results = list(self.run(circuit, *(one for one in (uniforms, x) if one is not None)))
+        proven = results.pop() if self._has_proof else None
+        *answer, invalid = results
         if bool(invalid):
             raise StructuralPropertyError(
                 f"{self._query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
                 "square the circuit or keep its weights positive (softmax, for instance)."
             )
-        return Answer(*answer)
+        return Answer(*answer), proven
 
-    def _uniforms(self, size: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
+    def uniforms(self, size: int, device: torch.device, generator: torch.Generator | None) -> Tensor | None:
         """`(U, size)`, above 0 and below 1: the same numbers whether rows are drawn at once or in parts."""
+        if not self._query.chooser.draws:
+            return None
         dtype = getattr(torch, self._dtype.value)
         drawn = torch.rand((size, self.lowered.num_uniforms), dtype=dtype, device=device, generator=generator)
         # 0 stands for all numbers below the next one: their middle is no end of any interval
         return drawn.clamp_(min=torch.finfo(dtype).eps / 4).T.contiguous()
 
 
-def query_of(circuit: TorchCircuit, query: Query, input_dtype: torch.dtype | None) -> TorchQuery:
+def query_of(
+    circuit: TorchCircuit,
+    query: Query,
+    input_dtype: torch.dtype | None,
+    semiring: Semiring | None = None,
+    *,
+    one_row: bool = False,
+) -> TorchQuery:
     """The query of a circuit for data of one dtype, made once for each dtype of the circuit."""
-    key = (query.name, input_dtype, circuit.dtype)
+    key = (query.name, input_dtype, circuit.dtype, None if semiring is None else semiring.name, one_row)
     if key not in circuit.queries:
-        circuit.queries[key] = TorchQuery(circuit, query, input_dtype)
+        circuit.queries[key] = TorchQuery(circuit, query, input_dtype, semiring, one_row=one_row)
     found: TorchQuery = circuit.queries[key]
     return found
 
@@ -114,6 +144,10 @@ def answer(
 ) -> Answer:
     """The answer for `size` rows, computed in parts that the memory is enough for.
 
+    Many rows for one row of data are made up as those without data are, once it is scored. Otherwise each has its own
+    weights at every sum: on the CPU from scaled numbers first, where there are enough of them, and from logarithms for
+    rows that these do not prove.
+
     Args:
         circuit: The circuit.
         query: What is asked.
@@ -125,13 +159,49 @@ def answer(
     Raises:
         UnsupportedError: The circuit is on the meta device.
     """
-    device_of(circuit, query.name)
-    asked = query_of(circuit, query, None if x is None else x.dtype)
+    device = device_of(circuit, query.name)
+    if x is None:
+        free = query_of(circuit, query, None)
+        return _joined(
+            [
+                free(circuit, None, free.uniforms(stop - start, device, generator))[0]
+                for start, stop in parts(size, free.rows_at_once())
+            ],
+            alike=True,
+        )
+    if query.chooser.draws and times * circuit.num_activations >= _ROW_BY_ROW_FROM:
+        single = query_of(circuit, query, x.dtype, one_row=True)
+        found = []
+        for row in (x[number : number + 1] for number in range(len(x))):
+            for start, stop in parts(times, single.rows_at_once()):
+                one = single(circuit, row, single.uniforms(stop - start, device, generator))[0]
+                found.append(one._replace(log_value=one.log_value.expand(stop - start)))
+        if found:
+            return _joined(found)
+    attempt = query.semiring.attempt
+    tries = attempt is not None and x.device.type in attempt.devices and size * circuit.num_activations >= _SCALED_FROM
+    first = query_of(circuit, query, x.dtype, attempt.carrier if attempt is not None and tries else None)
     found = []
-    for start, stop in parts(size, asked.rows_at_once()):
-        rows = None if x is None else x[torch.arange(start, stop, device=x.device) // times]
-        found.append(asked(circuit, stop - start, rows, generator))
+    for start, stop in parts(size, first.rows_at_once()):
+        rows = x[torch.arange(start, stop, device=x.device) // times]
+        uniforms = first.uniforms(stop - start, device, generator)
+        one, proven = first(circuit, rows, uniforms)
+        if proven is not None and not bool(proven.all()):
+            wrong = proven.logical_not().nonzero().squeeze(1)
+            exact = query_of(circuit, query, x.dtype)
+            other, _ = exact(circuit, rows[wrong], None if uniforms is None else uniforms[:, wrong])
+            one = Answer(
+                one.rows.index_copy(0, wrong, other.rows),
+                one.terms.index_copy(1, wrong, other.terms),
+                one.log_value.index_copy(0, wrong, other.log_value),
+            )
+        found.append(one)
+    return _joined(found)
+
+
+def _joined(found: Sequence[Answer], *, alike: bool = False) -> Answer:
+    """The answers for all rows; where nothing is known of any, they have one value."""
     if len(found) == 1:
         return found[0]
-    log_value = found[0].log_value if x is None else torch.cat([part.log_value for part in found])
-    return Answer(torch.cat([part.rows for part in found]), torch.cat([part.terms for part in found], 1), log_value)
+    log_value = found[0].log_value if alike else torch.cat([one.log_value for one in found])
+    return Answer(torch.cat([one.rows for one in found]), torch.cat([one.terms for one in found], 1), log_value)

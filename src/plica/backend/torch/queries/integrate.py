@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import floating, mask_of
 from plica.backend.torch.queries.values import values
-from plica.errors import DTypeError, InputError
+from plica.errors import InputError
 from plica.lower.queries.likelihood import integration
 from plica.symbolic.scope import Scope
 
@@ -74,15 +74,9 @@ class IntegrateQuery:
 
     def _mask(self, name: str, given: Any, x: Tensor) -> Tensor:
         """`(B, D)`, from any of the forms."""
-        if isinstance(given, Scope):
-            given = [given]
-        if isinstance(given, Sequence) and given and all(isinstance(one, Scope) for one in given):
-            return self._mask_of_scopes(name, given, x)
-        if isinstance(given, Iterable) and not hasattr(given, "dtype"):
-            raise DTypeError(
-                f"{name} is a mask of booleans, a Scope or a sequence of scopes, found {given!r}; "
-                f"try {name}=Scope([...])."
-            )
+        scopes = [given] if isinstance(given, Scope) else given
+        if isinstance(scopes, Sequence) and all(isinstance(one, Scope) for one in scopes):
+            return self._mask_of_scopes(name, scopes, x)
         return mask_of(name, given, x)
 
     def _mask_of_scopes(self, name: str, scopes: Sequence[Scope], x: Tensor) -> Tensor:
@@ -90,10 +84,11 @@ class IntegrateQuery:
             raise InputError(
                 f"{name} has {len(scopes)} scopes for {len(x)} rows; give one for each row, or one for all."
             )
-        foreign = Scope.union(*scopes) - self._circuit.scope
+        foreign = Scope.union(*scopes) - self._circuit.scope if scopes else None
         if foreign:
             raise InputError(f"{name}: {foreign!s} is not among the variables of the circuit, {self._circuit.scope!s}.")
         known: dict[Scope, list[bool]] = {
             scope: [variable in scope for variable in range(x.shape[1])] for scope in dict.fromkeys(scopes)
         }
-        return torch.tensor([known[scope] for scope in scopes], device=x.device).expand(x.shape)
+        rows = torch.tensor([known[scope] for scope in scopes], dtype=torch.bool, device=x.device)
+        return rows.reshape(-1, x.shape[1]).expand(x.shape)

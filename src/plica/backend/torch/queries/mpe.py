@@ -1,13 +1,21 @@
-"""The most probable explanation: see `plica.queries.mpe`."""
+"""The most probable explanation: see `plica.queries.mpe` and `plica.queries.mpe_bounds`."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.choosing import answer
+from plica.backend.torch.queries.program import QueryProgram, as_described, query_dtype
 from plica.backend.torch.queries.rows import whole_layers
-from plica.lower.queries.mpe import MPE
+from plica.backend.torch.queries.values import in_parts, log_values, once
+from plica.ir.dtypes import as_dtype
+from plica.lower.leaves import owners_of
+from plica.lower.queries.answers import Explanations
+from plica.lower.queries.determinism import is_deterministic
+from plica.lower.queries.mpe import MOST, MPE
+from plica.lower.queries.score import lower_score
 
 
 def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -15,3 +23,26 @@ def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
     x = whole_layers(circuit, MPE.name, x)
     found = answer(circuit, MPE, len(x), x)
     return found.rows, found.log_value
+
+
+@torch.no_grad()
+def mpe_bounds(circuit: TorchCircuit, x: Tensor) -> Explanations:
+    """See `plica.queries.mpe_bounds`."""
+    x = whole_layers(circuit, MPE.name, x)
+    rows, values = mpe(circuit, x)
+    found = log_values(circuit, rows)
+    is_exact = once(circuit, ("deterministic",), lambda: is_deterministic(as_described(circuit)))
+    return Explanations(rows, values, found, torch.maximum(found, values if is_exact else _most(circuit, x)), is_exact)
+
+
+def _most(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """What no completion of each row exceeds, `(B,)`."""
+
+    def program() -> QueryProgram:
+        leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
+        lowered = lower_score(as_described(circuit), MOST, query_dtype(circuit), as_dtype(x.dtype), leaves)
+        return QueryProgram((*key, circuit.dtype), lowered, MOST.name)
+
+    key = (MOST.name, x.dtype)
+    asked = once(circuit, key, program)
+    return in_parts(lambda part: asked(circuit, part), asked.rows_at_once, x)[:, 0, 0]

@@ -119,7 +119,8 @@ def _first_integer(
     """The first integer that suffices, as far as floats count."""
     largest = min(int(most), int(1 / torch.finfo(dtype).eps))
     low = torch.full(shape, int(least) - 1, dtype=torch.int64, device=device)
-    return _halved(lambda found: suffices(found.to(dtype)), low, torch.full_like(low, largest))
+    steps = (largest - int(least) + 1).bit_length()
+    return _halved(lambda found: suffices(found.to(dtype)), low, torch.full_like(low, largest), steps)
 
 
 def _first_number(
@@ -128,13 +129,14 @@ def _first_number(
     """The first float that suffices, among those from `least` to `most`."""
     ends = torch.tensor([least, most], dtype=dtype, device=device)
     low, high = _in_order(ends).expand(*shape, 2).unbind(-1)
-    found = _halved(lambda order: suffices(_number_at(order, dtype)), low - 1 if least > -math.inf else low, high)
+    low, steps = low - 1 if least > -math.inf else low, 8 * low.itemsize
+    found = _halved(lambda order: suffices(_number_at(order, dtype)), low, high, steps)
     return _number_at(found, dtype)
 
 
-def _halved(suffices: Suffices, low: Tensor, high: Tensor) -> Tensor:
+def _halved(suffices: Suffices, low: Tensor, high: Tensor, steps: int) -> Tensor:
     """The first integer above `low` that suffices, where `high` is taken to."""
-    for _ in range(8 * low.itemsize):
+    for _ in range(steps):
         middle = (low & high) + ((low ^ high) >> 1)  # rounded down, and never too large
         enough = suffices(middle)
         low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)

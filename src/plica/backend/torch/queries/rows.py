@@ -59,10 +59,15 @@ def mask_of(name: str, mask: Any, x: Tensor) -> Tensor:
         DTypeError: It is no mask of booleans.
         InputError: It has another shape.
     """
-    found = mask if isinstance(mask, Tensor) else torch.as_tensor(mask)
-    if found.dtype != torch.bool:
+    try:
+        found = torch.as_tensor(mask)
+    except (TypeError, ValueError, RuntimeError):
+        found = None
+    if found is None or found.dtype != torch.bool:
         raise DTypeError(
-            f"{name} is a mask of booleans, found {found.dtype}; say where: {name}=mask > 0, for instance."
+            f"{name} is a mask of booleans, true or false for each entry of the data, found "
+            f"{f'{mask!r:.80}' if found is None else found.dtype}; "
+            f"compare to make one: {name}=numbers > 0, for instance."
         )
     if found.shape not in (x.shape, x.shape[1:], (1, x.shape[1])):
         raise InputError(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.constants import LoweredProgram
-from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.logs import is_abstract, safe_log
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype, rows_within_budget
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import InputError, UnsupportedError
@@ -106,7 +106,6 @@ class CarriedProgram:
         folded = circuit.folded if own else as_described(circuit)
         leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
         lowered = lower(folded, carrier, query_dtype(circuit), leaves)
-        self._carrier = carrier
         self._weights = WeightCheck(folded, carrier, lowered.weights)
         self._run = QueryProgram((*key, circuit.dtype), lowered, str(key[0]).replace(" ", "_"))
         self.rows_at_once = self._run.rows_at_once
@@ -139,7 +138,7 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """
     carrier = carrier_of(circuit)
     if carrier is circuit.semiring and query_dtype(circuit) == as_dtype(circuit.dtype):
-        return values(circuit, x)[:, 0, 0]
+        return _logs(values(circuit, x)[:, 0, 0], carrier)
 
     def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> Lowered:
         return lower_score(folded, semiring, dtype, as_dtype(x.dtype), leaves)
@@ -148,7 +147,20 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     found = in_parts(lambda part: asked(circuit, part), asked.rows_at_once, x)[:, 0, 0]
     if x.is_cpu and not is_abstract(found) and bool(found.detach().isnan().any()):
         circuit.readable(x)
-    return found if carrier.logarithmic else LSE_SUM.map_from(found, carrier)
+    return _logs(found, carrier)
+
+
+def _logs(found: Tensor, carrier: Semiring) -> Tensor:
+    """Results of a carrier as logarithms."""
+    return real_logs(found if carrier.logarithmic else safe_log(found))
+
+
+def real_logs(logs: Tensor) -> Tensor:
+    """Logarithms of positive numbers; NaN where a number is negative, or complex by more than rounding."""
+    if not logs.is_complex():
+        return logs
+    is_positive = logs.imag.detach().abs() <= torch.finfo(logs.real.dtype).eps ** 0.5
+    return torch.where(is_positive, logs.real, torch.nan)
 
 
 def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
@@ -174,10 +186,10 @@ def log_total(circuit: TorchCircuit) -> Tensor:
     Raises:
         InputError: It is no number, or infinite: the circuit describes no distribution.
     """
-    total = carried(circuit, ("log total",), lower_total)(circuit)
+    total = real_logs(carried(circuit, ("log total",), lower_total)(circuit))
     if not is_abstract(total) and not bool(torch.isfinite(total.detach()).all()):
         raise InputError(
-            f"the logarithm of the circuit's total is {float(total)}, so it describes no distribution; check the "
-            "weights for zeros, negative numbers or NaN."
+            f"the logarithm of the circuit's total is {float(total.detach())}, so it describes no distribution; "
+            "check the weights for zeros, negative numbers or NaN."
         )
     return total[0, 0]

@@ -1,0 +1,84 @@
+"""Covariances of variables: see `plica.queries.covariance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.queries.expected import mean
+from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
+from plica.backend.torch.queries.rows import check_known, device_of, whole_layers
+from plica.backend.torch.queries.values import log_values, once
+from plica.errors import InputError
+from plica.lower.leaves import owners_of
+from plica.lower.queries.covariance import COVARIANCE, lower_products
+
+
+@torch.no_grad()
+def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None) -> Tensor:
+    """See `plica.queries.covariance`."""
+    device = device_of(circuit, COVARIANCE.name)
+    described = circuit.folded.described
+    COVARIANCE.check_layers(described, circuit.folded.row, described.live.inner_layers)
+    asked = _variables(circuit, variables)
+    dtype = getattr(torch, query_dtype(circuit).value)
+    if x is None:
+        given = torch.full((1, max(circuit.scope, default=-1) + 1), torch.nan, dtype=torch.float64, device=device)
+        return covariance(circuit, asked, given)[0]
+    x = whole_layers(circuit, COVARIANCE.name, x)
+    if not asked:
+        return torch.zeros((len(x), 0, 0), dtype=dtype, device=device)
+
+    def program() -> QueryProgram:
+        leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
+        return QueryProgram((*key, circuit.dtype), lower_products(as_described(circuit), asked, leaves), "covariance")
+
+    key = (COVARIANCE.name, *asked)
+    run = once(circuit, key, program)
+    log_value = log_values(circuit, x).double()
+    check_known(log_value, 1, "no covariance")
+    reference = mean(circuit, x).double()
+    number = len(asked)
+    one, other = torch.tril_indices(number, number, device=device)
+    names = torch.tensor(asked, device=device)
+    first = torch.cat([names, names[one]])  # a row for each variable, and then for each pair
+    second = torch.cat([torch.full_like(names, -1), names[other]])
+    found = _expected(circuit, run, x.double(), reference, log_value, first, second)
+    single, pairs = found[:, :number], found[:, number:]
+    covariances = x.new_zeros((len(x), number, number), dtype=torch.float64)
+    covariances[:, one, other] = covariances[:, other, one] = pairs - single[:, one] * single[:, other]
+    return covariances.to(dtype)
+
+
+def _expected(
+    circuit: TorchCircuit,
+    run: QueryProgram,
+    x: Tensor,
+    reference: Tensor,
+    log_value: Tensor,
+    first: Tensor,
+    second: Tensor,
+) -> Tensor:
+    """The means of products of distances, `(R, P)`, in parts that the memory is enough for."""
+    number = len(first)
+    found = []
+    for start, stop in parts(len(x) * number, run.rows_at_once()):
+        places = torch.arange(start, stop, device=x.device)
+        row, pair = places // number, places % number
+        direction, size = run(circuit, x[row], reference[row], first[pair], second[pair])
+        found.append(direction * torch.exp(size - log_value[row]))
+    return torch.cat(found).reshape(len(x), number)
+
+
+def _variables(circuit: TorchCircuit, variables: Iterable[int]) -> tuple[int, ...]:
+    asked = tuple(int(variable) for variable in variables)
+    for variable in asked:
+        if variable not in circuit.scope:
+            raise InputError(
+                f"{COVARIANCE.name} of variable {variable}: the circuit has the variables {circuit.scope!s}; name some "
+                "of these."
+            )
+    return asked

@@ -1,0 +1,182 @@
+"""Covariances as a walk up: the value of a circuit in which two variables are weighed by their distances.
+
+The integral of `(x_i - a_i) (x_j - a_j)` times a circuit is the circuit again with other input layers: those that read
+one of the two variables give the mean of its distance under each of their units, those that read both the mean of the
+product, and every other layer what it always gives. That is exact in smooth and decomposable circuits, and one row of a
+walk up for each pair; the walk carries numbers of both signs in log space. Distances from a number close to the mean
+leave little to subtract, and means of single distances, of one row for each variable, correct for what it is off by.
+
+Source: Vergari et al., "A compositional atlas of tractable circuit operations", 2021; Khosravi et al., "On tractable
+computation of expected predictions", 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plica.ir.dtypes import DType
+from plica.ir.op import Unsupported
+from plica.ir.program import Program
+from plica.lower.data import InputData, columns_of, input_width
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.lowering import LoweringScope
+from plica.lower.queries.bottom_up import layer_values
+from plica.lower.queries.needs import Needs
+from plica.lower.queries.units import num_states, unit_moment
+from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.semirings import SIGNED_LSE_SUM, Params, Value
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+
+def _has_states(layer: InputLayer) -> bool:
+    return not layer.num_variables or num_states(layer) is not None
+
+
+COVARIANCE = Needs(
+    "covariance",
+    "the covariance",
+    inputs=("mean", "variance"),
+    sums=("choose",),  # of the mean, from which distances are measured
+    products=("route",),
+    spared=_has_states,
+)
+_WITHIN = Needs("covariance", "the covariance", inputs=("covariance",))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredProducts:
+    """The Program `x (B, D), reference (B, D), first (B,), second (B,) -> direction (B,), size (B,)`.
+
+    The results are those of `signed-lse-sum`; `first` and `second` name variables, -1 none.
+
+    Args:
+        program: The Program.
+        captured: What stands behind each captured variable.
+    """
+
+    program: Program
+    captured: tuple[Leaf | Constant, ...]
+
+
+def lower_products(folded: FoldedCircuit, variables: Sequence[int], owners: Owners | None = None) -> LoweredProducts:
+    """The Program of products of distances of some variables, in float64.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable.
+        ShapeError: More than one output or unit.
+        UnsupportedError: A layer of the variables does not say what is needed of it.
+    """
+    _check(folded, variables)
+    scope = LoweringScope(folded, SIGNED_LSE_SUM, DType.FLOAT64, owners or {})
+    with scope.trace.active():
+        x, reference = (
+            scope.argument(name, ("b", input_width(folded.described)), DType.FLOAT64) for name in ("x", "a")
+        )
+        first, second = (scope.argument(name, ("b",), DType.INT64) for name in ("first", "second"))
+        data = _Distances(scope, variables, x, reference, (first, second))
+        ((group, fold),) = folded.out_fold_idx
+        results = [part[fold, :, 0] for part in layer_values(scope, data)[group]]
+    return LoweredProducts(scope.build(results), tuple(scope.captured))
+
+
+def _check(folded: FoldedCircuit, variables: Sequence[int]) -> None:
+    """Layers of none of the variables are asked for nothing, those of several for the covariances within a unit."""
+    circuit, asked = folded.circuit, set(variables)
+    Needs("covariance", "the covariance").check(circuit, folded.row)
+    read = {layer: len(asked & set(layer.scope)) for layer in circuit.live.input_layers}
+    COVARIANCE.check_layers(circuit, folded.row, [layer for layer, count in read.items() if count])
+    _WITHIN.check_layers(circuit, folded.row, [layer for layer, count in read.items() if count > 1])
+
+
+class _Distances:
+    """Data of which up to two variables are weighed by their distances from numbers.
+
+    Args:
+        scope: The Program under construction.
+        variables: Which they may be.
+        x: `(B, D)`, NaN where it is missing.
+        reference: `(B, D)`, from which distances are measured.
+        chosen: `(B,)` each, the one variable and the other, -1 for none.
+    """
+
+    def __init__(
+        self, scope: LoweringScope, variables: Sequence[int], x: Tracer, reference: Tracer, chosen: Sequence[Tracer]
+    ) -> None:
+        self._scope, self._variables, self._chosen = scope, set(variables), chosen
+        self._data = InputData(scope, x)
+        self._x, self._reference = (xp.permute_dims(one, (1, 0)) for one in (x, reference))
+
+    def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
+        """The value of a group of input layers, `(F, B, K)`."""
+        value = self._data.value(row, group, params)
+        if not any(variable in self._variables for fold in group.scope_idx for variable in fold):
+            return value
+        scope, semiring = self._scope, self._scope.semiring
+        x, reference = (columns_of(scope, one, group) for one in (self._x, self._reference))  # (F, B, V)
+        missing = xp.isnan(x)
+        own = scope.constant(np.asarray(group.scope_idx)[:, None, :], "variables")
+        is_first, is_second = (xp.equal(xp.reshape(one, (1, x.dims[1], 1)), own) for one in self._chosen)
+        means = unit_moment(scope, group, "mean", _ratio)  # (F, K, V)
+        products: Tracer | None = None
+        distances: list[Tracer] = []
+        for mask in (is_first, is_second):
+            found = [
+                self._distance(place, x, missing, means, reference, mask) for place in range(len(group.scope_idx[0]))
+            ]
+            distances.append(_added(found))
+        for one in range(means.dims[2]):
+            for other in range(means.dims[2]):
+                both = xp.logical_and(is_first[:, :, one : one + 1], is_second[:, :, other : other + 1])
+                hidden = xp.logical_and(missing[:, :, one : one + 1], missing[:, :, other : other + 1])
+                within = self._within(group, one, other)
+                if within is not None:
+                    found_here = xp.where(xp.logical_and(both, hidden), within, 0.0)
+                    products = found_here if products is None else products + found_here
+        has_first, has_second = (xp.any(mask, axis=2, keepdims=True) for mask in (is_first, is_second))
+        assert products is not None, "a variable has a variance"
+        factor = xp.where(
+            xp.logical_and(has_first, has_second),
+            products + distances[0] * distances[1],
+            xp.where(has_first, distances[0], xp.where(has_second, distances[1], 1.0)),
+        )
+        return semiring.product(xp, value, semiring.from_linear(xp, factor))
+
+    @staticmethod
+    def _distance(place: int, x: Tracer, missing: Tracer, means: Tracer, reference: Tracer, mask: Tracer) -> Tracer:
+        """The mean distance of one variable of layers from its reference, `(F, B, K)`; 0 where it is not chosen."""
+        here = slice(place, place + 1)
+        centre = xp.matrix_transpose(means[:, :, here])  # (F, 1, K)
+        known = xp.where(missing[:, :, here], 0.0, x[:, :, here])
+        where = xp.where(missing[:, :, here], centre, known)
+        distance: Tracer = xp.where(mask[:, :, here], where - reference[:, :, here], 0.0)
+        return distance
+
+    def _within(self, group: FoldedLayer, one: int, other: int) -> Tracer | None:
+        """The covariance of two variables within each unit, `(F, 1, K)`; None where nobody asks for it."""
+        layer, row = group.representative, self._scope.folded.row(group.representative)
+        assert isinstance(row, InputRow), "input rows belong to input layers"
+        if one == other:
+            variances = unit_moment(self._scope, group, "variance", _ratio)
+            return xp.matrix_transpose(variances[:, :, one : one + 1])
+        if isinstance(row.covariance, Unsupported):
+            return None
+        found = xp.astype(row.covariance(xp, layer, self._scope.parameters(group)), self._scope.dtype)
+        return xp.expand_dims(found[:, :, one, other], axis=1)
+
+
+def _added(arrays: Sequence[Tracer]) -> Tracer:
+    total = arrays[0]
+    for array in arrays[1:]:
+        total = total + array
+    return total
+
+
+def _ratio(value: Value, total: Value) -> Tracer:
+    """Parts of totals, both signed numbers."""
+    ratio: Tracer = value[0] / total[0] * xp.exp(value[1] - total[1])
+    return ratio

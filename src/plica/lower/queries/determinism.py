@@ -1,0 +1,148 @@
+"""Whether a circuit is deterministic, as far as its constants tell: at no row are two terms of one sum both above zero.
+
+What is learned may be anything. So a unit of an input layer is known to be zero at a state where a constant says so
+(indicators, above all), and a term of a sum where its weight is a constant zero. Every unit is zero outside a box of
+states, one set for each variable, that follows from these; terms with boxes that have no common state of some
+variable are never above zero together. The answer is sound: circuits that it calls deterministic are, and others may
+be.
+
+Source: Darwiche, "A logical approach to factoring belief networks", 2002; Choi and Darwiche, "On relaxing determinism
+in arithmetic circuits", 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.eager import namespace
+from plica.ir.dtypes import DType
+from plica.ir.interpret import interpret_program
+from plica.ir.op import Unsupported
+from plica.lower.fold.groups import FoldedCircuit, single_groups
+from plica.lower.leaves import Constant
+from plica.lower.lowering import LoweringScope
+from plica.lower.queries.units import num_states
+from plica.ops import OPS
+from plica.symbolic.layers import Choice, InputLayer, InputRow, Layer, ProductRow, SumRow
+from plica.symbolic.parameters import ConstantParameter, dereferenced
+from plica.symbolic.semirings import LSE_SUM
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+Masks: TypeAlias = NDArray[np.bool_]
+Boxes: TypeAlias = dict[int, Masks]  # by variable, which states each unit may have above zero: (K, C)
+
+
+def is_deterministic(folded: FoldedCircuit) -> bool:
+    """Whether every sum that an output depends on is deterministic, as constants tell.
+
+    Args:
+        folded: The circuit as it was described.
+    """
+    circuit = folded.circuit
+    layers = circuit.live.layers
+    known = _known(folded, layers)
+    if not all(isinstance(folded.row(layer), SumRow | ProductRow | InputRow) for layer in layers):
+        return False
+    boxes: dict[Layer, Boxes] = {}
+    for layer in layers:
+        inputs = [boxes[one] for one in circuit.layer_inputs(layer)]
+        row = folded.row(layer)
+        if isinstance(layer, InputLayer):
+            boxes[layer] = {min(layer.scope): known[layer]} if layer in known else {}
+        elif isinstance(row, ProductRow):
+            if isinstance(row.route, Unsupported):
+                return False
+            units = np.arange(layer.num_output_units)[None]
+            routes = [np.asarray(one)[0] for one in row.route(namespace, layer, units)]
+            boxes[layer] = {
+                variable: mask[route]
+                for box, route in zip(inputs, routes, strict=True)
+                for variable, mask in box.items()
+            }
+        else:
+            found = _sum(layer, row, inputs, known.get(layer))
+            if found is None:
+                return False
+            boxes[layer] = found
+    return True
+
+
+def _sum(layer: Layer, row: object, inputs: Sequence[Boxes], possible: Masks | None) -> Boxes | None:
+    """The boxes of sums; None where one is not known to be deterministic.
+
+    Args:
+        layer: The layer.
+        row: Its row.
+        inputs: The boxes of its inputs.
+        possible: Which weights may be above zero, `(O, N)`; None where nothing is known of them.
+    """
+    assert isinstance(row, SumRow), "what is no input and no product is a sum"
+    if not isinstance(row.choose, Choice):
+        return None
+    outputs = layer.num_output_units
+    reads = np.asarray(row.choose.reads(layer))
+    reads = np.broadcast_to(reads, (outputs, reads.shape[1]))
+    common = [variable for variable in inputs[0] if all(variable in box for box in inputs)]
+    widths = {variable: max(box[variable].shape[1] for box in inputs) for variable in common}
+    masks = {v: np.concatenate([_padded(box[v], widths[v]) for box in inputs]) for v in common}
+    boxes = {variable: np.zeros((outputs, width), bool) for variable, width in widths.items()}
+    for unit in range(outputs):
+        read = reads[unit] if possible is None else reads[unit][possible[unit]]
+        together = ~np.eye(len(read), dtype=bool)
+        for variable in common:
+            mask = masks[variable][read]
+            boxes[variable][unit] = mask.any(axis=0)
+            together &= mask.astype(np.float32) @ mask.T.astype(np.float32) > 0
+        if together.any():
+            return None
+    return boxes
+
+
+def _padded(mask: Masks, width: int) -> Masks:
+    return np.pad(mask, ((0, 0), (0, width - mask.shape[1])))
+
+
+def _known(folded: FoldedCircuit, layers: Iterable[Layer]) -> dict[Layer, Masks]:
+    """By layer of nothing but constants: which states of its variable `(K, C)`, or weights `(O, N)`, are not zero."""
+    fixed = [layer for layer in layers if _is_fixed(folded, layer)]
+    if not fixed:
+        return {}
+    alone = single_groups(folded.circuit, folded.described, rows=folded.rows)
+    groups = {group.representative: group for group in alone.groups}
+    scope = LoweringScope(alone, LSE_SUM, DType.FLOAT64)
+    with scope.trace.active():
+        results = []
+        for layer in fixed:
+            params, row = scope.parameters(groups[layer]), folded.row(layer)
+            if isinstance(row, InputRow) and isinstance(layer, InputLayer):
+                states = xp.reshape(xp.arange(num_states(layer) or 0), (1, num_states(layer) or 0, 1))
+                logs = LSE_SUM.to_log(xp, row.body(xp, LSE_SUM, layer, params, states))
+                results.append(xp.matrix_transpose(logs))
+            else:
+                assert isinstance(row, SumRow), "nothing else is fixed"
+                assert isinstance(row.choose, Choice), "nothing else is fixed"
+                results.append(row.choose.log_weights(xp, layer, params))
+    return dict(zip(fixed, _values(scope, results), strict=True))
+
+
+def _values(scope: LoweringScope, results: Sequence[Tracer]) -> list[Masks]:
+    program = scope.build(results)
+    consts = [captured.value for captured in scope.captured if isinstance(captured, Constant)]
+    assert len(consts) == len(program.consts), "constants need no tensors"
+    return [np.asarray(value)[0] != -np.inf for value in interpret_program(program, OPS, [], consts)]
+
+
+def _is_fixed(folded: FoldedCircuit, layer: Layer) -> bool:
+    row = folded.row(layer)
+    told = isinstance(row, SumRow) and isinstance(row.choose, Choice)
+    if isinstance(row, InputRow) and isinstance(layer, InputLayer):
+        told = bool(layer.num_variables) and num_states(layer) is not None
+    return told and all(
+        len(parameter.outputs) == 1 and isinstance(dereferenced(parameter.output), ConstantParameter)
+        for parameter in layer.all_evaluated_params.values()
+    )

@@ -1,0 +1,55 @@
+"""The distributions of single units of input layers: tables of states, means and variances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from plica.ir.op import Unsupported
+from plica.lower.fold.groups import FoldedLayer
+from plica.lower.lowering import LoweringScope
+from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.semirings import Value
+from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
+
+Ratio: TypeAlias = Callable[[Value, Value], Tracer]  # parts of totals as ordinary numbers
+
+
+def num_states(layer: InputLayer) -> int | None:
+    """How many states its variable has, where it is one variable of a known number of states."""
+    return layer.domain.num_states if layer.num_variables == 1 else None
+
+
+def unit_tables(scope: LoweringScope, group: FoldedLayer, width: int, ratio: Ratio) -> Tracer:
+    """The probability of each state under each unit, `(F, K, width)`: zeros for further states."""
+    layer, row = group.representative, scope.folded.row(group.representative)
+    assert isinstance(layer, InputLayer), "tables are of input layers"
+    assert isinstance(row, InputRow), "input rows belong to input layers"
+    params, count = scope.parameters(group), num_states(layer) or 0
+    states = xp.astype(xp.reshape(xp.arange(count), (1, count, 1)), layer.domain.dtype(scope.dtype))
+    x = xp.broadcast_to(states, (group.num_folds, count, 1))
+    value = row.body(xp, scope.semiring, layer, params, x)  # (F, C, K)
+    tables = xp.matrix_transpose(ratio(value, row.marginal(xp, scope.semiring, layer, params)))
+    if count == width:
+        return tables
+    rest = xp.zeros((*tables.dims[:2], width - count), dtype=tables.dtype)
+    return xp.concat([tables, rest], axis=2)
+
+
+def unit_moment(scope: LoweringScope, group: FoldedLayer, name: str, ratio: Ratio) -> Tracer:
+    """The `mean` or the `variance` of each variable under each unit, `(F, K, V)`: the row's own, or of its states."""
+    layer = group.representative
+    assert isinstance(layer, InputLayer), "moments are of input layers"
+    rule = getattr(scope.folded.row(layer), name)
+    if not isinstance(rule, Unsupported):
+        found: Tracer = xp.astype(rule(xp, layer, scope.parameters(group)), scope.dtype)
+        return found
+    tables = unit_tables(scope, group, num_states(layer) or 0, ratio)
+    states = xp.astype(xp.arange(tables.dims[2]), tables.dtype)
+    mean: Tracer = xp.sum(tables * states, axis=2, keepdims=True)
+    if name == "mean":
+        return mean
+    away = states - mean
+    variance: Tracer = xp.sum(tables * away * away, axis=2, keepdims=True)
+    return variance

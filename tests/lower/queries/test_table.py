@@ -1,0 +1,138 @@
+"""Every cell of the tables of queries: those that say yes agree with the oracle, the others refuse by name."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import plica.queries
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import StructuralPropertyError, UnsupportedError
+from plica.lower.queries.needs import Needs
+from plica.lower.queries.table import QUERIES
+from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer
+from plica.symbolic.parameters import ConstantParameter, Parameter
+from plica.symbolic.semirings import SEMIRINGS
+from tests.harness.case_circuits import circuit_of
+from tests.harness.circuits import product_then_sum
+from tests.harness.layer_cases import CASES, LAYER_CASES, LayerCase
+from tests.harness.pairwise import pairwise
+from tests.harness.queries import one_unit
+from tests.harness.query_checks import QUERY_CHECKS, Asked
+
+# The first case of each layer, and those of a user's own layers of which most queries know nothing.
+FIRST = [*{case.row.layer: case for case in reversed(LAYER_CASES)}.values()][::-1]
+FIRST += [case for case in CASES if case.name in ("joint of two", "poisson")]
+
+
+def asked_of(case: LayerCase, semiring: str = "lse-sum", dtype: str = "float64", **flags: Any) -> Asked:
+    """A circuit around a layer, compiled."""
+    torch.manual_seed(1)
+    compiler = TorchCompiler(semiring, dtype=dtype, **flags)
+    if case.row.layer not in LAYER_ROWS:
+        compiler.add_layer_rule(case.row)
+    circuit = one_unit(circuit_of(case))
+    return Asked(circuit, compiler.compile(circuit), [*LAYER_CASES, case])
+
+
+def check_cell(asked: Asked, needs: Needs, case: LayerCase) -> None:
+    """The query answers as the oracle does, or names the layer and the reason."""
+    layer = next(layer for layer in asked.circuit.layers if type(layer) is case.row.layer)
+    lacking = needs.lacking(case.row, layer)
+    if lacking is None:
+        QUERY_CHECKS[needs.function](asked)
+        return
+    name = case.row.layer.__name__
+    with pytest.raises(UnsupportedError, match=rf"{needs.name} .*{name}\(.*{re.escape(lacking.why[:20])}"):
+        QUERY_CHECKS[needs.function](asked)
+
+
+def test_every_query_has_a_check() -> None:
+    assert [needs.function for needs in QUERIES] == list(QUERY_CHECKS)
+    functions = {name for name in plica.queries.__all__ if name.islower()}
+    assert functions == {needs.function for needs in QUERIES} - {"IntegrateQuery"}
+
+
+def test_the_table_says_of_classes_what_holds_for_layers() -> None:
+    """A query that spares some layers of a class, as those with states, says so of all of them."""
+    for case in LAYER_CASES:
+        circuit = circuit_of(case)
+        layers = [layer for layer in circuit.layers if type(layer) is case.row.layer]
+        for needs in QUERIES:
+            found = {needs.lacking(case.row, layer) is None for layer in layers}
+            assert found == {needs.lacking(case.row) is None}, (case, needs.function)
+
+
+def signed(semiring: str) -> Asked:
+    """A circuit whose values are positive though a weight is negative."""
+    weight = ConstantParameter(1, 2, value=[[1.5, -0.5]])
+    tables = [[[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]], [[0.5, 0.25, 0.25], [0.1, 0.3, 0.6]]]
+    layers = [
+        CategoricalLayer([v], 2, num_categories=3, probs=ConstantParameter(2, 3, value=table))
+        for v, table in enumerate(tables)
+    ]
+    circuit = product_then_sum(HadamardLayer(2, 2), layers, weight=Parameter.from_input(weight))
+    compiled = TorchCompiler(semiring, dtype="float64").compile(circuit)
+    return Asked(circuit, compiled, LAYER_CASES)
+
+
+@pytest.mark.parametrize("semiring", [name for name, row in SEMIRINGS.items() if row.negative])
+def test_cells_of_negative_weights(semiring: str) -> None:
+    own = SEMIRINGS[semiring]
+    asked = signed(semiring)
+    for needs in QUERIES:
+        if needs.carrier(own, negative=True) is own:
+            QUERY_CHECKS[needs.function](asked)
+        else:
+            with pytest.raises(StructuralPropertyError, match="needs weights that are not negative"):
+                QUERY_CHECKS[needs.function](asked)
+
+
+# Pairs of layers, queries, semirings, flags, dtypes and modes: each cell of the tables is among them; the whole product
+# in the full suite.
+CHOICES: dict[str, Any] = {
+    "semiring": list(SEMIRINGS),
+    "fold": [False, True],
+    "optimize": [False, True],
+    "dtype": ["float32", "float64"],
+    "mode": ["train", "eval"],
+    "grad": [False, True],
+}
+PAIRS = list(pairwise({"case": FIRST, "needs": QUERIES, **CHOICES}))
+
+
+def check_way(way: dict[str, Any], case: LayerCase, queries: Sequence[Needs]) -> None:
+    """Some queries of a circuit that is compiled and run in one way."""
+    asked = asked_of(case, **{name: way[name] for name in ("semiring", "fold", "optimize", "dtype")})
+    getattr(asked.compiled, way["mode"])()
+    with torch.set_grad_enabled(way["grad"]):
+        for needs in queries:
+            check_cell(asked, needs, case)
+
+
+@pytest.mark.parametrize("case", FIRST, ids=str)
+def test_cells_in_pairs(case: LayerCase) -> None:
+    ways = [way for way in PAIRS if way["case"] is case]
+    assert {way["needs"].function for way in ways} == {needs.function for needs in QUERIES}
+    for way in ways:
+        check_way(way, case, [way["needs"]])
+
+
+def test_pairs_have_each_query_in_each_semiring() -> None:
+    assert {(way["needs"].function, way["semiring"]) for way in PAIRS} == {
+        (needs.function, semiring) for needs in QUERIES for semiring in SEMIRINGS
+    }
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cells_in_full(case: LayerCase) -> None:
+    """All semirings, flags and dtypes; modes and gradients by turns."""
+    *names, _, _ = CHOICES
+    for place, values in enumerate(itertools.product(*(CHOICES[name] for name in names))):
+        turn = place.bit_count() + place // 16
+        way = {**dict(zip(names, values, strict=True)), "mode": ("train", "eval")[turn % 2], "grad": turn // 2 % 2 == 1}
+        check_way(way, case, QUERIES)
