@@ -115,6 +115,8 @@ def settings(path: Path, name: str) -> Settings:
         input=name,
         device="cpu",
         dtype="float32",
+        columns=None,
+        missing=(),
         **options,
     )
 

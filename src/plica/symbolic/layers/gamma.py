@@ -136,10 +136,10 @@ def _interval(
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
-    """By the two moments of the column."""
+    """By the two moments of the column: means, which are ratios of the two, learned in units of its spread."""
     mean = column.mean if column.mean > 0 else column.spread
     ratio = mean / column.spread
-    width = min(max(1.0 / ratio, 0.1), 1.0)
+    width = min(1.0 / ratio, 1.0)
     return {"concentration_factory": times(ratio * ratio, width), "rate_factory": times(ratio / column.spread, width)}
 
 
