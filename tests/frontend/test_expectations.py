@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -13,9 +14,11 @@ from scipy import stats
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, expected
 from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
-from plica.queries import latent_posterior, mean, posterior, variance
+from plica.ir.op import unsupported
+from plica.queries import covariance, latent_posterior, mean, posterior, variance
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, SumLayer
+from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InputLayer, InputRow, SumLayer
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.circuits import (
@@ -317,3 +320,45 @@ def test_what_cannot_be_asked() -> None:
     unsmooth = TorchCompiler().compile(bag(SumLayer(1, 1, 2), coin([0], 1), coin([1], 1)))
     with pytest.raises(StructuralPropertyError, match="the mean needs a smooth circuit"):
         mean(unsmooth, torch.zeros(1, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class ValueLayer(InputLayer):
+    """Numbers that no variable changes, `value (K,)`."""
+
+    num_output_units: int
+    value: Parameter
+    scope: Scope = Scope([])  # noqa: RUF009 - immutable
+    domain: Domain = REALS
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"num_output_units": self.num_output_units}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        return {"value": self.value}
+
+
+def _value(xp: Any, semiring: Any, layer: ValueLayer, params: Any, *x: Any) -> Any:  # noqa: ARG001
+    return semiring.from_linear(xp, xp.expand_dims(params["value"], axis=1))
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_layers_without_variables(scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As evidence leaves them: factors of units, which shift what is probable."""
+    monkeypatch.setattr(expected, "_SCALED_FROM", 0 if scaled else 2**60)
+    compiler = TorchCompiler(dtype="float64")
+    compiler.add_layer_rule(InputRow(ValueLayer, _value, _value, unsupported("nothing is drawn")))
+    seen = ValueLayer(2, Parameter.from_input(constant([0.25, 0.75])))
+    hidden = CategoricalLayer([0], 2, num_categories=2, probs=constant([[1.0, 0.0], [0.5, 0.5]]))
+    product, root = HadamardLayer(2, 2), SumLayer(2, 1, weight=constant([[0.4, 0.6]]))
+    edges: dict[Any, Any] = {product: [seen, hidden], root: [product]}
+    compiled = compiler.compile(Circuit([seen, hidden, *edges], edges, [root]))
+    share = 0.6 * 0.75 / (0.6 * 0.75 + 0.4 * 0.25)
+    x = torch.tensor([[torch.nan], [0.0]], dtype=torch.float64)
+    table = posterior(compiled, x).probabilities
+    np.testing.assert_allclose(table[:, 0], np.array([[1 - share / 2, share / 2], [1.0, 0.0]]), rtol=1e-12)
+    np.testing.assert_allclose(mean(compiled, x)[0], share / 2, rtol=1e-12)
+    np.testing.assert_allclose(covariance(compiled, [0]), share / 2 * (1 - share / 2), rtol=1e-12)
+    np.testing.assert_allclose(latent_posterior(compiled, x)[3][0], [1 - share, share], rtol=1e-12)
