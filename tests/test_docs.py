@@ -13,6 +13,7 @@ import pytest
 from plica.lower.optimize.__main__ import rules_table
 from plica.lower.queries.table import layers_table, reasons_list, semirings_table
 from plica.ops.__main__ import operations_table
+from plica.symbolic.layers.__main__ import input_layers_table
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,6 +27,7 @@ def test_examples_of_a_page_run(page: Path) -> None:
 TABLES = [
     (operations_table, "ir.md"),
     (rules_table, "optimize.md"),
+    (input_layers_table, "layers.md"),
     (layers_table, "queries.md"),
     (semirings_table, "queries.md"),
 ]

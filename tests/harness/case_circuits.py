@@ -19,6 +19,8 @@ def circuit_of(case: LayerCase) -> Circuit:
         size = case.num_variables
         builders = [case.build, case.build, *case.alike[:1]]
         inputs = [build(range(place * size, place * size + size), UNITS) for place, build in enumerate(builders)]
+        if not size:
+            inputs.append(CategoricalLayer([0], UNITS, num_categories=2))
         product = HadamardLayer(UNITS, len(inputs))
         total = SumLayer(UNITS, 2)
         return Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
@@ -35,10 +37,11 @@ def circuit_of(case: LayerCase) -> Circuit:
 def data_of(circuit: Circuit, cases: Any, rows: int, missing: float, seed: int = 0) -> Array:
     """Rows for a circuit, a share of whose entries is missing; all or none of the variables of one layer."""
     rng = np.random.default_rng(seed)
-    draw = {case.row.layer: case.draw for case in cases if isinstance(case, InputCase)}
+    known = {case.row.layer: case for case in cases if isinstance(case, InputCase)}
     x = np.zeros((rows, max(circuit.scope) + 1))
     for layer in circuit.input_layers:
-        x[:, list(layer.scope)] = draw[type(layer)](layer, rng, rows)
+        x[:, list(layer.scope)] = known[type(layer)].draw(layer, rng, rows)
     for layer in circuit.input_layers:
-        x[np.ix_(rng.random(rows) < missing, np.array(list(layer.scope)))] = np.nan
+        if known[type(layer)].totals is not None:
+            x[np.ix_(rng.random(rows) < missing, np.array(list(layer.scope), int))] = np.nan
     return x

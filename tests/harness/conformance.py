@@ -72,10 +72,12 @@ def check_constructor(case: LayerCase) -> None:
         if f"{name}_factory" in known:
             with pytest.raises(InputError, match=f"{name} and {name}_factory exclude each other"):
                 cls(**layer.config, **layer.params, **{f"{name}_factory": normal})
+    may_be_zero = case.may_be_zero if isinstance(case, InputCase) else ()
     for name, value in layer.config.items():
-        if isinstance(value, int):
-            with pytest.raises(ShapeError, match=f"{cls.__name__}: {name} must be at least 1, found 0"):
-                cls(**{**layer.config, name: 0})
+        if isinstance(value, int) and not isinstance(value, bool):
+            least = 0 if name in may_be_zero else 1
+            with pytest.raises(ShapeError, match=f"{cls.__name__}: {name} must be at least {least}, found {least - 1}"):
+                cls(**{**layer.config, **layer.params, name: least - 1})
     with pytest.raises(ShapeError, match="with_params: expected parameters of shapes"):
         layer.with_params({**layer.params, "other": normal((1,))})
     for refused in case.refused:
@@ -97,8 +99,13 @@ def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | N
     own = [] if case.row.layer in LAYER_ROWS else [case]
     for dtype, some in (ways or turns((*WAYS, *DIRECTED_WAYS))).items():
         x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2))
-        failures = compare(Draw(str(case), 0, circuit, dtype, x), some, own)
+        failures = compare(Draw(str(case), 0, circuit, dtype, x, signed=is_signed(case)), some, own)
         assert not failures, "\n".join(failures[:3])
+
+
+def is_signed(case: LayerCase) -> bool:
+    """Whether the numbers of a case have any sign, so that not every semiring carries them."""
+    return isinstance(case, InputCase) and case.signed
 
 
 class Mixture:
@@ -111,6 +118,10 @@ class Mixture:
 
     def _weighted(self, name: str, *points: Array) -> Array:
         return sum(share * getattr(kind, name)(*points) for share, kind in zip(self._shares, self._kinds, strict=True))
+
+    def along(self, direction: Array) -> "Mixture":
+        """The mixture of the variables, weighted and added."""
+        return Mixture(self._shares, [kind.along(direction) for kind in self._kinds])
 
     def cdf(self, points: Array) -> Array:
         return self._weighted("cdf", points)
@@ -136,6 +147,8 @@ def check_sampling(case: LayerCase) -> None:
     """A compiled mixture of the units of one layer is sampled in the shares of its weights and their totals."""
     if not isinstance(case, InputCase):
         return  # sums and products say how they choose, which the columns of their rows are checked for
+    if not case.num_variables:
+        return  # nothing to draw
     layer = input_layer(case)
     total = SumLayer(UNITS, 1)
     compiler = TorchCompiler(dtype="float64")
@@ -189,10 +202,18 @@ def checks_of(case: LayerCase) -> dict[str, Callable[[Any], None]]:
     """
     found: dict[str, Callable[[Any], None]] = {"reference": check_reference} if isinstance(case, InputCase) else {}
     known = COLUMNS[type(case.row)]
+    left_out = _OF_DISTRIBUTIONS if is_signed(case) else ()
     for field in fields(case.row):
         check = known[field.name]
+        if field.name in left_out:
+            continue
         value = getattr(case.row, field.name)
         if check is not None and value is not None and not isinstance(value, Unsupported):
             found[field.name] = check
     beside = (check_constructor, *BESIDE) if case.row.layer in LAYER_ROWS else BESIDE
-    return found | {check.__name__.removeprefix("check_"): check for check in beside}
+    checks = {check.__name__.removeprefix("check_"): check for check in beside}
+    return found | {name: check for name, check in checks.items() if name not in left_out}
+
+
+# What is asked of distributions alone.
+_OF_DISTRIBUTIONS = ("sample", "mode", "maximum", "mean", "variance", "covariance", "interval", "algebras", "sampling")

@@ -44,9 +44,10 @@ def of_row(parameters: Mapping[str, Tensor], by_row: Sequence[str], row: int) ->
 
 
 def expected(case: LayerCase, compiled: TorchCircuit, x: Tensor, parameters: Mapping[str, Tensor]) -> Any:
-    """The oracle's logarithms for rows of data, with numbers of their own for all of them."""
+    """The oracle's numbers, as the circuit carries them, for rows of data with numbers of their own for all of them."""
     values = {**numbers(compiled), **{name: one.detach().numpy() for name, one in parameters.items()}}
-    return Oracle(compiled.symbolic, values, references([case])).log(x.numpy()).astype(float)
+    oracle = Oracle(compiled.symbolic, values, references([case]))
+    return (oracle.log if compiled.semiring.logarithmic else oracle.linear)(x.numpy()).astype(float)
 
 
 def close(found: Tensor, wanted: Any) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 from plica.symbolic.domains import COUNTS, POSITIVE_REALS, Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
-from plica.symbolic.layers.gaussian import positive_normal
+from plica.symbolic.layers.univariate import positive_normal
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 

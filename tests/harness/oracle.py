@@ -82,7 +82,7 @@ class Oracle:
     def __init__(self, circuit: Circuit, values: Mapping[str, Array], own: References | None = None) -> None:
         self.circuit = circuit
         self._references = {**_REFERENCES, **(own or {})}
-        self._leaves = {leaf: np.asarray(values[key], WIDE) for leaf, key in keys(circuit).items() if key in values}
+        self._leaves = {leaf: wide(values[key]) for leaf, key in keys(circuit).items() if key in values}
         self._read = circuit.subgraph(*circuit.outputs).layers
         self._parameters: dict[Any, Array] = {}
 
@@ -156,8 +156,13 @@ def _node(node: Any, leaves: Mapping[Any, Array], inputs: list[Array]) -> Array:
     if leaf in leaves:
         return leaves[leaf]
     if type(leaf).__name__ == "ConstantParameter":
-        return np.broadcast_to(np.asarray(leaf.value, WIDE), leaf.shape)
+        return np.broadcast_to(wide(leaf.value), leaf.shape)
     return OPERATIONS[type(node).__name__](node.config, *inputs)
+
+
+def wide(array: Array) -> Array:
+    """Real or complex numbers in extended precision."""
+    return np.asarray(array, np.clongdouble if np.iscomplexobj(array) else WIDE)
 
 
 def keys(circuit: Circuit) -> dict[Any, str]:

@@ -8,7 +8,7 @@ import numpy as np
 from plica.ir.interpret import interpret_program
 from plica.ir.types import spec
 from plica.ops import OPS
-from plica.tracing.trace import trace
+from plica.tracing.trace import trace_function
 
 
 def run_rule(rule: Callable[..., Any], *arrays: Any, batch_axis: dict[int, int] | None = None) -> Any:
@@ -20,5 +20,6 @@ def run_rule(rule: Callable[..., Any], *arrays: Any, batch_axis: dict[int, int] 
         if batch_axis and number in batch_axis:
             sizes[batch_axis[number]] = "b"
         specs.append(spec(tuple(sizes), str(value.dtype)))
-    results = interpret_program(trace(rule, *specs), OPS, values)
+    bound = trace_function(rule, specs, lambda found: (found, {}), specs).bound
+    results = interpret_program(bound.program, OPS, values, bound.leaves)  # arrays that the rule closes over
     return results[0] if len(results) == 1 else results

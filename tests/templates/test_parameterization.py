@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import DirichletInitializer, NormalInitializer, UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer
@@ -117,11 +117,6 @@ def test_input_layers_by_name() -> None:
         (lambda: name_to_dtype("int"), InputError, "unknown dtype"),
         (lambda: name_to_input_layer_factory("normal"), InputError, "unknown input layer 'normal'"),
         (lambda: name_to_input_layer_factory("categorical"), InputError, "num_categories"),
-        (
-            lambda: name_to_input_layer_factory("embedding"),
-            UnsupportedError,
-            "'embedding' is not available yet; use one of .*gaussian",
-        ),
     ],
 )
 def test_refuses(make, error: type[Exception], message: str) -> None:

@@ -9,8 +9,8 @@ import torch
 
 import plica
 from plica.errors import InputError, ShapeError
-from plica.symbolic.layers import GaussianLayer
-from plica.symbolic.parameters import SoftmaxParameter
+from plica.symbolic.layers import DISTRIBUTIONS, GaussianLayer
+from plica.symbolic.parameters import SoftmaxParameter, dereferenced
 from plica.templates.parameterization import Parameterization
 from plica.templates.pgms import fully_factorized, hmm
 from tests.harness.oracle import Oracle, all_states, numbers
@@ -143,6 +143,22 @@ def test_real_observations_and_parameters_as_asked() -> None:
     values = {name: one.item() if one.numel() == 1 else one for name, one in compiled.state_dict().items()}
     assert len(values) == 2 + 1 + 1
     assert compiled(torch.full((1, 3), float("nan"), dtype=torch.float64)).item() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
+def test_emissions_of_every_distribution_are_shared(name: str) -> None:
+    settings: dict[str, Any] = {"num_latent_states": 2, "input_layer_kwargs": DISTRIBUTIONS[name].settings_for(4)}
+    circuit = hmm([2, 0, 1], name, **settings, homogeneous=True)
+    assert circuit.domains == dict.fromkeys(range(3), DISTRIBUTIONS[name].domain(4))
+    first, *others = circuit.input_layers
+    for layer in others:
+        assert type(layer) is type(first)
+        for key, parameter in layer.params.items():
+            mine, theirs = ([dereferenced(leaf) for leaf in one.leaves] for one in (parameter, first.params[key]))
+            assert mine == theirs
+    apart = hmm([2, 0, 1], name, **settings)
+    tensors = len(compiled_of(apart, semiring="sum-product").state_dict())
+    assert len(compiled_of(circuit, semiring="sum-product").state_dict()) == (tensors - 3) // 3 + 2
 
 
 def test_one_state_is_independence() -> None:

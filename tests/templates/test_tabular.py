@@ -122,18 +122,24 @@ def test_data_says_how_many_columns_and_values_there_are() -> None:
 
 
 def test_densities_start_where_the_data_lies() -> None:
-    data = table()
-    circuits = {
-        name: tabular_data(data=data, input_layers=[COIN, setting, DIE], **SMALL)
-        for name, setting in {
-            "fitted": REAL,
-            "described": {"name": "gaussian", "args": {"mean_factory": normal}},
-        }.items()
-    }
+    data, described = table(), {"name": "gaussian", "args": {"mean_factory": normal}}
     rows = torch.as_tensor(data, dtype=torch.float64)
-    scores = {name: plica.compile(one, dtype=torch.float64)(rows).mean().item() for name, one in circuits.items()}
-    assert scores["fitted"] > -10
-    assert scores["described"] < -100
+    scores = []
+    for setting in (REAL, described):
+        circuit = tabular_data(data=data, input_layers=[COIN, setting, DIE], **SMALL)
+        scores.append(plica.compile(circuit, dtype=torch.float64)(rows).mean().item())
+    assert scores[0] > -10
+    assert scores[1] < -100
+
+
+def test_edges_of_histograms_follow_from_data_beside_weights_that_are_described() -> None:
+    data = table()
+    settings = {"name": "histogram", "args": {"num_bins": 4, "logits": Parameterization(activation="none")}}
+    circuit = tabular_data(data=data, input_layers=[COIN, settings, DIE], **SMALL)
+    (histogram,) = (layer for layer in circuit.input_layers if list(layer.scope) == [1])
+    assert len(histogram.params["logits"].nodes) == 1
+    scores = plica.compile(circuit, dtype=torch.float64)(torch.as_tensor(data, dtype=torch.float64))
+    assert torch.isfinite(scores).all()  # no value lies beyond the bins
 
 
 def related(kind: str, rows: int = 300) -> np.ndarray:
@@ -197,6 +203,10 @@ def test_what_the_caller_passes_is_never_changed() -> None:
             r"expected data of shape .rows, columns., found \(3,\)",
         ),
         ({"data": [["a", "b", "c"]]}, InputError, "expected data of numbers"),
+        ({"data": -table(), "input_layers": {"name": "categorical"}}, InputError, r"\[0\]: .* the data holds -1"),
+        ({"data": table() / 2, "input_layers": {"name": "categorical"}}, InputError, r"\[0\]: .* the data holds 0.5"),
+        ({"data": np.full((2, 3), np.inf), "input_layers": {"name": "categorical"}}, InputError, "the data holds inf"),
+        ({"data": table() * np.nan, "input_layers": {"name": "categorical"}}, InputError, "num_categories"),
         ({"input_layers": [COIN, REAL]}, ShapeError, "expected input_layers for 3 columns, found 2"),
         ({"input_layers": [COIN, "gaussian", COIN]}, InputError, r"input_layers\[1\] is 'gaussian'; expected"),
         ({"input_layers": {"args": {}}}, InputError, r"input_layers\[0\] is .*; expected"),

@@ -57,8 +57,8 @@ class Settings:
     seed: int
     device: str
     dtype: str
-    columns: str | None
-    missing: tuple[str, ...]
+    columns: str | None = None
+    missing: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values."""

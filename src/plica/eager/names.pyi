@@ -63,6 +63,9 @@ def atanh(x: Any, /) -> Any:
 def betainc(a: Any, b: Any, x: Any, /) -> Any:
     """The regularized incomplete beta function: the beta distribution function of concentrations `a` and `b` at `x`."""
 
+def betaincc(a: Any, b: Any, x: Any, /) -> Any:
+    """`1 - betainc(a, b, x)`, right where it is tiny."""
+
 def betaincinv(a: Any, b: Any, p: Any, /) -> Any:
     """The `x` at which `betainc(a, b, x)` is `p`."""
 

@@ -19,13 +19,30 @@ from plica.lower.optimize.ranges import never_negative
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, FusedLayer, Layer, SumLayer, held_layers
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    CategoricalLayer,
+    ConstantValueLayer,
+    EmbeddingLayer,
+    FusedLayer,
+    Layer,
+    PolynomialLayer,
+    SumLayer,
+    held_layers,
+)
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, dereferenced
 from plica.symbolic.semirings import SEMIRINGS, Semiring
 from plica.tracing import namespace as xp
 
 _LINEAR_PARAMETERS = ("weight", "probs")  # of Plica's own layers
-_OF_COMPLEX_NUMBERS = (CategoricalLayer, SumLayer, FusedLayer)  # Plica's own layers whose parameters may be complex
+_OF_COMPLEX_NUMBERS = (
+    CategoricalLayer,
+    ConstantValueLayer,
+    EmbeddingLayer,
+    PolynomialLayer,
+    SumLayer,
+    FusedLayer,
+)  # Plica's own layers whose parameters may be complex
 
 
 def check_semiring(circuit: Circuit, semiring: Semiring, rows: Rows | None = None) -> None:
@@ -45,6 +62,11 @@ def check_semiring(circuit: Circuit, semiring: Semiring, rows: Rows | None = Non
             for name, one in held.evaluated_params.items():
                 if one.dtype == DataType.COMPLEX:
                     _check_complex(circuit.layer_name(layer), start + name, semiring, held if known else None)
+            if known and isinstance(held, PolynomialLayer) and not semiring.negative:
+                raise UnsupportedError(
+                    f"{circuit.layer_name(layer)}: a polynomial may be negative, and {semiring.name} does not carry "
+                    "negative numbers; compile with semiring='signed-lse-sum' or 'sum-product'."
+                )
             names = _LINEAR_PARAMETERS if known and not semiring.negative else ()  # others are looked at when called
             for name in names:
                 parameter = held.evaluated_params.get(name)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.ir.dtypes import DType
+from plica.ir.op import Unsupported
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant
@@ -48,6 +49,17 @@ def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
     """Whether a row of data has all variables of a layer or lacks all of them: `partial` knows sums alone."""
     partial = row.partial is not None and semiring.algebra.reduction is Reduction.INTEGRATE
     return layer.num_variables > 1 and not partial
+
+
+def not_reduced(folded: FoldedCircuit, semiring: Semiring) -> dict[int, tuple[InputLayer, Unsupported]]:
+    """The variables that a layer cannot be without, each with such a layer and what its row says of it."""
+    found: dict[int, tuple[InputLayer, Unsupported]] = {}
+    for layer in folded.circuit.input_layers:
+        row = folded.row(layer)
+        rule = row.reduction(semiring) if isinstance(row, InputRow) else None
+        if isinstance(rule, Unsupported):
+            found.update((variable, (layer, rule)) for variable in layer.scope)
+    return found
 
 
 def lower_check(
@@ -91,12 +103,11 @@ class InputData:
         circuit = scope.folded.described
         domains = column_domains(circuit)
         absent = xp.isnan(columns) if columns.dtype.kind == "float" else None
-        summable = circuit.is_smooth and circuit.is_decomposable
-        self.missing = absent if summable else None
+        self.missing = absent if circuit.is_smooth and circuit.is_decomposable else None
         near = nearest(xp, columns, domains, self._limits) if columns.dtype.kind != "float" else None
         self.wrong: Tracer | None
         self._safe: Tracer
-        self._safe, self.wrong = near or self._made_legal(columns, domains, None if summable else absent)
+        self._safe, self.wrong = near or self._made_legal(columns, domains, self._unsummable(absent))
         self._cast: dict[DType, Tracer] = {}
         self.incomplete = self._incomplete()
 
@@ -108,8 +119,7 @@ class InputData:
     ) -> tuple[Tracer, Tracer | None]:
         """Legal numbers everywhere, and which entries are wrong, among them missing ones that no layer can sum out."""
         wrong: Tracer | None = outside(xp, columns, domains, self._limits, self._scope.dtype)
-        if unsummable is not None:
-            wrong = either(wrong, self._of_variables(unsummable, self._scope.folded.described))
+        wrong = either(wrong, unsummable)
         unusable = either(self.missing, wrong)
         if unusable is None:
             return columns, wrong
@@ -118,10 +128,14 @@ class InputData:
             columns = xp.astype(columns, DType.INT64)
         return xp.where(unusable, by_row(values, columns.dtype, self._scope.constant), columns), wrong
 
-    def _of_variables(self, mask: Tracer, circuit: Circuit) -> Any:
-        """`mask (D, B)` without the columns that no layer reads."""
-        read = np.asarray([variable in circuit.domains for variable in range(input_width(circuit))])
-        return mask if read.all() else mask & self._scope.constant(read[:, None], "variables")
+    def _unsummable(self, absent: Tracer | None) -> Tracer | None:
+        """What is missing, of variables that cannot be summed out; None where all can."""
+        folded, width = self._scope.folded, input_width(self._scope.folded.described)
+        which = folded.described.domains if self.missing is None else not_reduced(folded, self._scope.semiring)
+        if absent is None or not which:
+            return None
+        read = np.asarray([variable in which for variable in range(width)])
+        return absent if read.all() else absent & self._scope.constant(read[:, None], "variables")
 
     def _incomplete(self) -> Tracer | None:
         """Which rows `(B,)` lack some variables of a layer that they need to have or to lack as a whole."""
@@ -160,6 +174,8 @@ class InputData:
         missing = missing if by_row is None else by_row.value(missing, group.num_folds)
         if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
             return row.partial(xp, semiring, layer, params, x, missing)
+        if isinstance(row.reduction(semiring), Unsupported):  # rows that lack one of its variables are told
+            return row.body(xp, semiring, layer, params, x)
         reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)
         whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)

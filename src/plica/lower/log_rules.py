@@ -30,12 +30,14 @@ from plica.symbolic.parameters import (
     EinsumParameter,
     ExpParameter,
     FlattenParameter,
+    GaussianProductStddev,
     HadamardParameter,
     IndexParameter,
     KroneckerParameter,
     KroneckerSumParameter,
     LogAddExpParameter,
     LogEinsumExpParameter,
+    LogGaussianProductStddev,
     LogMatMulExpParameter,
     LogSigmoidParameter,
     LogSoftmaxParameter,
@@ -212,6 +214,13 @@ def _square(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
     return SignedLog(size, None if given.sign is None else add(copied(op), given.sign))
 
 
+def _deviation(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
+    """Of deviations, which are positive: a negative one has no logarithm."""
+    signed = [SignedLogParameter(shape, shape) for shape in op.in_shapes]
+    logs = [one.size if one.sign is None else add(log, *one) for one, log in zip(inputs, signed, strict=True)]
+    return SignedLog(add(LogGaussianProductStddev(*op.in_shapes), *logs))
+
+
 def _mixing(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
     """The zeros beside the diagonals have a logarithm too."""
     size, sign = _moved(add, op, inputs)
@@ -229,6 +238,7 @@ LOG_RULES: dict[type[Any], Rule] = {
     HadamardParameter: _product(lambda op: SumParameter(*op.in_shapes)),
     KroneckerParameter: _product(lambda op: KroneckerSumParameter(*op.in_shapes)),
     OuterProductParameter: _product(lambda op: OuterSumParameter(*op.in_shapes, axis=op.axis)),
+    GaussianProductStddev: _deviation,
     ReduceProductParameter: _product(lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis)),
     SquareParameter: _square,
     SumParameter: _total(lambda op: LogAddExpParameter(*op.in_shapes), _side_by_side),

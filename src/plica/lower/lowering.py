@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import InputError, ShapeError, TraceError
+from plica.errors import InputError, ShapeError, TraceError, UnsupportedError
 from plica.graph.fold import FoldIndex, FoldIndexInfo
 from plica.ir.builder import Builder, const_key
 from plica.ir.dtypes import DType, as_dtype
@@ -40,6 +40,7 @@ from plica.ops import OPS
 from plica.passes.algebra import Fired
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
+from plica.symbolic.dtypes import DataType
 from plica.symbolic.layers import InputRow, Layer, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter, exponential
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight, are_one_number
@@ -183,6 +184,7 @@ class LoweringScope:
             return laid_out(name, self._padded(parameters, padding.get(name), others))
 
         def weight(name: str, logs: bool, checked: bool) -> Weight:
+            self._check_kind(group, name)
             if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
             form = with_right_logs_within
@@ -194,6 +196,19 @@ class LoweringScope:
 
         params = Params(tuple(group.representative.all_evaluated_params), array, weight)
         return with_sub_layers(params, group.representative, self.folded.row)
+
+    def _check_kind(self, group: FoldedLayer, name: str) -> None:
+        """Refuse a complex weight where real numbers are added and multiplied: in a query of such a circuit.
+
+        Raises:
+            UnsupportedError: It is complex.
+        """
+        complex_ = any(one.all_evaluated_params[name].dtype == DataType.COMPLEX for one in group.members)
+        if complex_ and not self.semiring.carries_complex:
+            raise UnsupportedError(
+                f"{self.builder.source}: its {name} is made of complex numbers, which {self.semiring.name} does not "
+                "carry; complex numbers are no probabilities, so such a circuit is scored and no more."
+            )
 
     def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
         """The values of a parameter, `(1, *shape)` for each of its outputs."""

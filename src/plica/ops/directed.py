@@ -40,7 +40,7 @@ def _directed_matmul(
 ) -> tuple[Any, Any]:
     """Every term on an axis of its own, divided by the largest of its sum."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_weight = _logarithms(*given, form=logs) if given else np.log(np.abs(weight))
+        log_weight = _logarithms(given[0], logs) if given else np.log(np.abs(weight))
         turn = np.exp(0 * given[0]) if given else np.where(weight == 0, 0, weight * np.exp(-log_weight))
         phases = direction[:, :, None, :] * turn[:, None]
         sizes = size[:, :, None, :] + log_weight[:, None]
@@ -60,7 +60,7 @@ def _of_row(direction: Array, size: Array) -> Any:
     return np.where(counted > -np.inf, counted, np.max(size, axis=-1, keepdims=True, initial=0.0))
 
 
-def _logarithms(given: Array, form: str | None) -> Array:
+def _logarithms(given: Array, form: str | None) -> Any:
     if form == "log":
         return given
     largest = np.max(given, axis=-1, keepdims=True)

@@ -50,6 +50,7 @@ def _stirling_error(special: ModuleType, x: Array) -> Any:
 
 _ROWS = (
     _Row("betainc", lambda special, a, b, x: special.betainc(a, b, x), ("positive", "another", "unit"), _UNIT),
+    _Row("betaincc", lambda special, a, b, x: special.betaincc(a, b, x), ("positive", "another", "unit"), _UNIT),
     _Row("betaincinv", lambda special, a, b, p: special.betaincinv(a, b, p), ("positive", "another", "unit"), _UNIT),
     _Row("digamma", lambda special, x: special.digamma(x), ("positive",)),
     _Row("erfc", lambda special, x: special.erfc(x), ("any",), (0.0, 2.0)),

@@ -134,8 +134,11 @@ def finite(num_states: int) -> Domain:
 BOOLEANS = finite(2)
 COUNTS = Domain("counts", "no count", "give integers of at least 0", 0, _LARGEST, whole=True)
 REALS = Domain("real numbers", "no real number", "give numbers")
+NONNEGATIVE_REALS = Domain("real numbers of at least 0", "below 0", "give numbers of at least 0", 0)
 POSITIVE_REALS = Domain("positive real numbers", "not above 0", "give positive numbers", 0, above=True)
 UNIT_INTERVAL = Domain("the unit interval", "not between 0 and 1", "rescale the data to this interval", 0, 1)
+_PI = 3.1415927410125732  # of float32, which is above that of float64: data of either dtype may hold its own
+ANGLES = Domain("angles", "not between -pi and pi", "wrap angles into this turn", -_PI, _PI)
 
 
 def outside(

@@ -69,7 +69,6 @@ def image_data(
 
     Raises:
         InputError: A name that is not known.
-        UnsupportedError: An input layer that is known but not available yet.
     """
     shape = checked_image_shape("image_data", image_shape)
     graph = _region_graph(region_graph)(shape)
@@ -77,7 +76,7 @@ def image_data(
         raise InputError(f"unknown sum_product_layer {sum_product_layer!r}; expected one of {', '.join(FAMILIES)}")
     weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
     return graph.build_circuit(
-        input_factory=input_factory(input_layer, None, input_params, num_values=num_values),
+        input_factory=input_factory(input_layer, params=input_params, num_values=num_values),
         sum_product=sum_product_layer,
         sum_weight_factory=weights,
         nary_sum_weight_factory=mixing,

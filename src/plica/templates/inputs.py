@@ -7,14 +7,15 @@
 CategoricalLayer(scope={5}, 4)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import InputError
-from plica.symbolic.layers import DISTRIBUTIONS, Column
+from plica.symbolic.layers import DISTRIBUTIONS, Column, Distribution
+from plica.symbolic.parameters import ParameterFactory
 from plica.templates.parameterization import (
     InputFactory,
     Parameterization,
@@ -42,7 +43,7 @@ def input_factory(
             parameters nobody described start where it lies.
 
     Raises:
-        InputError: A name or a setting that is not known, or one that is missing.
+        InputError: A name or a setting that is not known, one that is missing, or data that cannot be counted.
     """
     given, described = dict(settings or {}), dict(params or {})
     distribution = DISTRIBUTIONS.get(name)
@@ -57,11 +58,37 @@ def input_factory(
     follows: dict[str, Any] = {}
     if values is not None:
         known = values[~np.isnan(values)]
-        if num_values is None and distribution.settings is not None and known.size:
-            num_values = max(int(known.max()), 0) + 1
-        starts = {start for key in distribution.parameters for start in (key, f"{key}_factory")}
-        if distribution.fitted is not None and known.size and not described and not starts & given.keys():
-            follows |= distribution.fitted(Column.of(known))
+        if (
+            num_values is None
+            and distribution.settings is not None
+            and not distribution.settings(1).keys() <= given.keys()
+        ):
+            num_values = _num_values(known)
+        if distribution.fitted is not None and known.size:
+            follows |= _starts(distribution, Column.of(known), {*given, *described})
     if num_values is not None:
         follows |= distribution.settings_for(num_values)
     return name_to_input_layer_factory(name, **follows | given | named_parameterizations_to_factories(described))
+
+
+def _starts(distribution: Distribution, column: Column, given: Set[str]) -> dict[str, ParameterFactory]:
+    """What makes parameters that start where a column lies: all of them, unless one is given; others one by one."""
+    assert distribution.fitted is not None, "asked of distributions that can start somewhere"
+    named = any({name, f"{name}_factory"} & given for name in distribution.parameters)
+    starts = {}
+    for key, factory in distribution.fitted(column).items():
+        name = key.removesuffix("_factory")
+        if not {name, key} & given and not (named and name in distribution.parameters):
+            starts[key] = factory
+    return starts
+
+
+def _num_values(known: NDArray[Any]) -> int | None:
+    """How many values there are from 0 to the largest; None where none is known."""
+    wrong = known[(known < 0) | (known != np.floor(known)) | np.isinf(known)]
+    if wrong.size:
+        raise InputError(
+            f"the layer counts values from 0 on, and the data holds {wrong[0]:g}; encode it, choose another layer, "
+            "or give its settings"
+        )
+    return int(known.max()) + 1 if known.size else None

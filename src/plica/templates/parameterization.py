@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, final
 
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import DirichletInitializer, Initializer, NormalInitializer, UniformInitializer
 from plica.symbolic.layers import DISTRIBUTIONS, InputLayer
@@ -53,8 +53,6 @@ ACTIVATIONS: dict[str, Callable[..., ParameterOp] | None] = {
 }
 
 DTYPES: dict[str, DataType] = {"integer": DataType.INTEGER, "real": DataType.REAL, "complex": DataType.COMPLEX}
-
-UNSUPPORTED_INPUT_LAYERS = ("embedding",)
 
 
 @final
@@ -143,8 +141,6 @@ def name_to_input_layer_factory(name: str, **settings: Any) -> InputFactory:
         name: One of `plica.symbolic.layers.DISTRIBUTIONS`, such as categorical.
         settings: Keywords of the layer's constructor, such as `num_categories` or `logits_factory`.
     """
-    if name in UNSUPPORTED_INPUT_LAYERS:
-        raise UnsupportedError(f"input layer {name!r} is not available yet; use one of {_listed(DISTRIBUTIONS)}")
     layer = _looked_up("input layer", name, DISTRIBUTIONS).layer
     _check_settings("input layer", name, layer, settings, Scope([0]), 1)
     return partial(layer, **settings)

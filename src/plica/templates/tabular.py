@@ -20,11 +20,7 @@ from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer
 from plica.symbolic.scope import Scope
 from plica.templates.inputs import input_factory
-from plica.templates.parameterization import (
-    InputFactory,
-    Parameterization,
-    sum_weight_factories,
-)
+from plica.templates.parameterization import InputFactory, Parameterization, sum_weight_factories
 from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
 
 InputSetting: TypeAlias = Mapping[str, Any]
@@ -98,7 +94,6 @@ def tabular_data(
     Raises:
         InputError: A name or a setting that is not known, neither `num_features` nor `data`.
         ShapeError: Data that is no table, or not as many input layers as columns.
-        UnsupportedError: An input layer that is known but not available yet.
     """
     if region_graph not in TABULAR_REGION_GRAPHS:
         raise InputError(f"unknown region graph {region_graph!r}; expected one of {', '.join(TABULAR_REGION_GRAPHS)}")

@@ -28,6 +28,7 @@ GRIDS: dict[str, tuple[Any, ...]] = {
     "gammaincc": (SIZES, np.concatenate([SIZES * 0.9, [0.7, 9.0, 12.0, 99.0]])),
     "gammaincinv": (SIZES, SHARES),
     "betainc": (SIZES, SIZES, SHARES),
+    "betaincc": (SIZES, SIZES, SHARES),
     "betaincinv": (SIZES[:-1], SIZES[:-1], SHARES),
 }
 # relative errors in float64; in float32 they are its last places
@@ -37,10 +38,11 @@ RIGHT = dict.fromkeys(GRIDS, 2e-13) | {
     "gammaincc": 1e-11,
     "gammaincinv": 1e-9,
     "betainc": 1e-8,
+    "betaincc": 1e-8,
     "betaincinv": 1e-8,
 }
 OF_FLOAT32 = dict.fromkeys(GRIDS, 3e-7) | {"digamma": 1e-6, "log_ndtr": 1e-5, "i0e": 6e-7, "i1e": 1e-6}
-IN_FLOAT64_INSIDE = ("gammainc", "gammaincc", "gammaincinv", "betainc", "betaincinv")
+IN_FLOAT64_INSIDE = ("gammainc", "gammaincc", "gammaincinv", "betainc", "betaincc", "betaincinv")
 
 
 def of_scipy(name: str) -> Any:
@@ -64,7 +66,7 @@ def test_values_are_those_of_scipy(name: str, dtype: str) -> None:
     # SciPy itself gives up on some numbers in its tails
     asked = np.isfinite(rounded) & (np.abs(rounded) > np.finfo(dtype).tiny * 1e10)
     limit = RIGHT[name] if dtype == "float64" else OF_FLOAT32[name]
-    if name in ("betainc", "betaincinv"):
+    if name.startswith("betainc"):
         asked &= np.abs(expected) > 1e-25
     assert asked.mean() > 0.3
     # beside zeros; and of concentrations near 0, whose upper tails are near 0
@@ -125,6 +127,7 @@ EDGES: dict[str, list[tuple[tuple[float, ...], float]]] = {
         ((2.0, 3.0, 1.5), np.nan),
         ((2.0, np.nan, 0.5), np.nan),
     ],
+    "betaincc": [((2.0, 3.0, 0.0), 1.0), ((2.0, 3.0, 1.0), 0.0), ((0.0, 3.0, 0.5), 0.0), ((2.0, 0.0, 0.5), 1.0)],
     "betaincinv": [((2.0, 3.0, 0.0), 0.0), ((2.0, 3.0, 1.0), 1.0), ((2.0, 3.0, -0.5), np.nan)],
     "lgamma": [((0.0,), np.inf), ((np.inf,), np.inf), ((np.nan,), np.nan)],
     "digamma": [((0.0,), -np.inf), ((np.inf,), np.inf), ((np.nan,), np.nan)],
@@ -177,6 +180,7 @@ POINTS: dict[str, tuple[list[float], ...]] = {
     "gammaincc": ([0.05, 0.7, 4.0, 30.0], [0.4, 3.0, 3.5, 33.0]),
     "gammaincinv": ([0.5, 0.7, 4.0, 30.0], [0.4, 0.03, 0.9, 0.7]),
     "betainc": ([0.05, 0.7, 4.0, 30.0], [2.0, 0.3, 5.0, 20.0], [0.2, 0.95, 0.3, 0.55]),
+    "betaincc": ([0.05, 0.7, 4.0, 30.0], [2.0, 0.3, 5.0, 20.0], [0.2, 0.95, 0.3, 0.55]),
     "betaincinv": ([0.5, 0.7, 4.0, 30.0], [2.0, 0.3, 5.0, 20.0], [0.2, 0.35, 0.3, 0.95]),
 }
 

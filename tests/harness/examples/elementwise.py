@@ -66,6 +66,7 @@ EXAMPLES = [
     *examples("gammainc gammaincc", "pp"),
     Example("gammaincinv", "pf", lambda a, u: pnp.gammaincinv(a, pnp.abs(u))),
     Example("betainc", "ppf", lambda a, b, u: pnp.betainc(a, b, pnp.abs(u))),
+    Example("betaincc", "ppf", lambda a, b, u: pnp.betaincc(a, b, pnp.abs(u))),
     Example("betaincinv", "ppf", lambda a, b, u: pnp.betaincinv(a, b, pnp.abs(u))),
     Example("lgamma", "i", numpy=lambda i: special.gammaln(i.astype("float64"))),
     # parts of complex numbers

@@ -1,4 +1,4 @@
-"""The Bernoulli layer: by logits and by probabilities, which are a sigmoid or something else."""
+"""The Bernoulli layer: by logits and by probabilities."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, BernoulliLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, sigmoid_normal, successes
+from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -51,6 +51,5 @@ CASES = (
             lambda: BernoulliLayer([0], 2, logits=normal((2,)), probs=normal((2,))), InputError, "logits and probs"
         ),
     ),
-    _case("bernoulli by sigmoids", probs_factory=sigmoid_normal),
     _case("bernoulli by probs", probs_factory=scaled_sigmoid),
 )

@@ -38,8 +38,9 @@ class InputCase:
         build: `(scope, units)`: a layer, some of whose parameters are learnt.
         reference: `(space, layer, params, x)`: the value of each unit at `x (B, D)` as `(B, K)`, summed or integrated
             over the variables that are NaN.
-        distributions: `(layer, params)`: the normalized distribution of each unit as SciPy has it.
-        totals: `(layer, params)`: the sum or integral of each unit, `(K,)`.
+        distributions: `(layer, params)`: the normalized distribution of each unit as SciPy has it; none for a layer
+            without variables. None where numbers have any sign, so that units are no distributions.
+        totals: `(layer, params)`: the sum or integral of each unit, `(K,)`; None where there is none.
         encode: `(layer, x (B, V))`: the numbers that the distributions give to rows of the layer's variables.
         decode: The other way round, for results of the distributions.
         draw: `(layer, rng, rows)`: data for the layer, `(rows, V)`.
@@ -53,14 +54,15 @@ class InputCase:
         covariances: The covariance matrix `(K, V, V)`, for layers of several variables.
         shares: `(layer, params, low (B, V), high (B, V))`: what each unit, normalized, has in a box, `(B, K)`; by
             default from the distributions of one variable.
+        may_be_zero: The settings that count something, and may be 0.
     """
 
     name: str
     row: Any  # an InputRow
     build: Callable[[Sequence[int], int], Any]
     reference: Callable[[Space, Any, Params, Array], Array]
-    distributions: Callable[[Any, Params], list[Any]]
-    totals: Callable[[Any, Params], Array]
+    distributions: Any  # a function, or None
+    totals: Any  # a function, or None
     draw: Callable[[Any, np.random.Generator, int], Array]
     encode: Callable[[Any, Array], Array] = lambda _, x: x[:, 0]
     decode: Callable[[Any, Array], Array] = lambda _, values: np.asarray(values)[:, None]
@@ -72,6 +74,12 @@ class InputCase:
     variances: Callable[[Any, Params], Array] | None = None
     covariances: Callable[[Any, Params], Array] | None = None
     shares: Callable[[Any, Params, Array, Array], Array] | None = None
+    may_be_zero: tuple[str, ...] = ()
+
+    @property
+    def signed(self) -> bool:
+        """Whether numbers have any sign."""
+        return self.distributions is None
 
     def __str__(self) -> str:
         return self.name

@@ -38,12 +38,16 @@ def totals(layer: Any, params: Params) -> Array:  # noqa: ARG001
     return np.exp(_log_table(params)).sum(axis=1)
 
 
-def distributions(layer: Any, params: Params) -> list[Any]:
+def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
     """A table each."""
+    return tables(np.exp(_log_table(params)))
+
+
+def tables(numbers: Array) -> list[Any]:
+    """Distributions over states, from a row of numbers for each."""
     from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
 
-    tables = np.exp(_log_table(params)).astype(float)
-    return [stats.rv_discrete(values=(range(layer.num_categories), row / row.sum())) for row in tables]
+    return [stats.rv_discrete(values=(range(len(row)), row / row.sum())) for row in numbers.astype(float)]
 
 
 def exp_normal(shape: tuple[int, ...]) -> Parameter:

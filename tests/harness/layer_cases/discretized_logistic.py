@@ -1,4 +1,4 @@
-"""The discretized logistic layer, of several states and of one and two, which are ends alone."""
+"""The discretized logistic layer."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,7 +7,6 @@ import numpy as np
 
 from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, DiscretizedLogisticLayer
-from plica.symbolic.layers.starts import beyond
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.spaces import WIDE, Space
@@ -46,8 +45,7 @@ def distributions(layer: Any, params: Params) -> list[Any]:
 
 def of(states: int) -> Callable[[Sequence[int], int], DiscretizedLogisticLayer]:
     """Layers of some number of states."""
-    scale = beyond(0.5, 1.0) if states < 3 else None  # of two states, the default leaves hardly any mass to one
-    return lambda scope, units: DiscretizedLogisticLayer(scope, units, num_states=states, scale_factory=scale)
+    return lambda scope, units: DiscretizedLogisticLayer(scope, units, num_states=states)
 
 
 def _case(states: int, *refused: Refused) -> InputCase:
@@ -73,6 +71,4 @@ CASES = (
             "mean and mean_factory",
         ),
     ),
-    _case(2),
-    _case(1),
 )

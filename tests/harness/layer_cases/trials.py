@@ -4,20 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from plica.symbolic.parameters import Parameter, ScaledSigmoidParameter, SigmoidParameter, normal
+from plica.symbolic.parameters import Parameter, ScaledSigmoidParameter, normal
 from tests.harness.layer_cases.case import Params
 from tests.harness.spaces import safe_log
 
 Array = Any
 
 
-def sigmoid_normal(shape: tuple[int, ...]) -> Parameter:
-    """Probabilities: the sigmoid of normal draws."""
-    return Parameter.from_unary(SigmoidParameter(shape), normal(shape))
-
-
 def scaled_sigmoid(shape: tuple[int, ...]) -> Parameter:
-    """Probabilities that are no plain sigmoid, between 0.1 and 0.9."""
+    """Probabilities between 0.1 and 0.9; those that are a plain sigmoid are read as logits."""
     return Parameter.from_unary(ScaledSigmoidParameter(shape, 0.1, 0.9), normal(shape))
 
 

@@ -17,6 +17,7 @@ from plica.lower.fold.explain import explain_folds
 from plica.lower.fold.groups import fold_circuit
 from plica.lower.fold.settings import GROUP, fold_settings_of
 from plica.lower.registry import CompilationRules
+from plica.queries import cdf
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer, InputLayer
 from tests.harness.circuits import coin, product_then_sum
@@ -38,6 +39,7 @@ from tests.harness.layer_cases.unequal import (
     polynomial_reference,
     table,
 )
+from tests.harness.oracle import Oracle, all_states, numbers
 
 CATEGORICAL_ROW: Any = LAYER_ROWS[CategoricalLayer]
 Builder = Callable[[Sequence[int], int], InputLayer]
@@ -214,3 +216,16 @@ def test_states_that_are_filled_in_are_refused() -> None:
     compiled = compiler.compile(circuit)
     with pytest.raises(InputError, match="row 0, variable 0: the value 3 is none of the"):
         compiled(torch.tensor([[3, 0]]))
+
+
+@pytest.mark.parametrize("semiring", ["lse-sum", "signed-lse-sum", "sum-product"])
+def test_tables_of_unequal_lengths_are_summed_over_some_of_their_states(semiring: str) -> None:
+    """A sum with a padded table as its weight, whose logarithms are padded too."""
+    circuit = product_then_sum(HadamardLayer(3, 2), [coin([0], 3, 4), coin([1], 3, 2)])
+    compiled = TorchCompiler(semiring, dtype="float64").compile(circuit)
+    assert compiled.layers[0].num_folds == 2
+    states = all_states(circuit)
+    masses = Oracle(circuit, numbers(compiled)).linear(states)[:, 0, 0].astype(float)
+    upper = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 1.0]])
+    expected = [masses[(states <= row.numpy()).all(axis=1)].sum() for row in upper]
+    np.testing.assert_allclose(cdf(compiled, upper).flatten(), expected, rtol=1e-9)

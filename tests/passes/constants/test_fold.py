@@ -8,7 +8,9 @@ from hypothesis import given, settings
 
 import plica
 import plica.numpy as pnp
+from plica.passes.constants import fold as fold_module
 from plica.passes.constants.fold import fold
+from plica.passes.constants.origins import needed_by
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import Fate
 from plica.passes.memory import plan_memory
@@ -390,3 +392,21 @@ def test_a_long_constant_chain(count: int) -> None:
     folding = fold(builder.build(builder.add("add", x, value)), run_time=("w",))
     assert len(folding.split.runtime_fold.equations) == count
     assert folding.report.work_after == 0
+
+
+def test_what_many_results_read_is_not_looked_up_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One equation of 200 results that are not constant, as where folds come apart, is read a few times."""
+    asked: list[str] = []
+
+    def counted(equations, outputs):
+        listed = list(equations)
+        asked.extend(one.op.name for one in listed)
+        return needed_by(listed, outputs)
+
+    monkeypatch.setattr(fold_module, "needed_by", counted)
+    program = plica.trace(
+        lambda x, w: pnp.concat([part * w for part in pnp.unstack(x)]), plica.spec((200, 1)), plica.spec((1,))
+    )
+    (several,) = {one.op.name for one in program.equations if len(one.outputs) == 200}
+    fold(program, run_time=("w",))
+    assert 0 < asked.count(several) < 10

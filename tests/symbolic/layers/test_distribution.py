@@ -5,13 +5,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from plica.backend.torch.compiler import TorchCompiler
 from plica.cli.build import build_circuit
 from plica.cli.settings import INPUTS, Settings
 from plica.cli.train import load_data
 from plica.errors import GraphError
-from plica.symbolic.domains import COUNTS, REALS, finite
-from plica.symbolic.layers import DISTRIBUTIONS, LAYER_ROWS, Distribution, InputRow, distribution_table
+from plica.queries import sample
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import COUNTS, REALS, finite, outside
+from plica.symbolic.layers import (
+    DISTRIBUTIONS,
+    LAYER_ROWS,
+    Column,
+    Distribution,
+    InputRow,
+    SumLayer,
+    distribution_table,
+)
 from plica.symbolic.parameters import normal
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
@@ -41,6 +53,39 @@ def test_every_parameter_has_a_factory(name: str) -> None:
         assert shapes, parameter
 
 
+def column_of(name: str) -> Any:
+    """Values of a distribution's domain, far from 0 where it has no bound."""
+    domain, rng = DISTRIBUTIONS[name].domain(3), np.random.default_rng(0)
+    if domain.most < 100:
+        return rng.integers(0, int(domain.most) + 1, 60) if domain.whole else rng.uniform(0.2, 0.7, 60)
+    return rng.poisson(1e3, 60) if domain.whole else rng.normal(1e3, 50, 60)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_a_layer_that_is_fitted_to_a_column_scores_and_draws_it(name: str) -> None:
+    """Data of any dtype reads alike; draws are of the domain, in float32 too."""
+    distribution, x = DISTRIBUTIONS[name], column_of(name)
+    fitted = {} if distribution.fitted is None else distribution.fitted(Column.of(x))
+    layer = distribution.layer(Scope([0]), 4, **distribution.settings_for(3), **fitted)
+    torch.manual_seed(0)
+    compiled = TorchCompiler(dtype="float32").compile(
+        Circuit([layer, total := SumLayer(4, 1)], {total: [layer]}, [total])
+    )
+    with torch.no_grad():
+        scores = [compiled(torch.tensor(x[:, None]).to(dtype)) for dtype in (torch.float32, torch.float64)]
+        if layer.domain.whole:
+            scores.append(compiled(torch.tensor(x[:, None])))
+    assert scores[0].isfinite().all()
+    assert scores[0].mean() > -50
+    for other in scores[1:]:
+        torch.testing.assert_close(other, scores[0], rtol=1e-4, atol=1e-4)
+    drawn = sample(compiled, 500, seed=0).numpy()[:, 0]
+    assert not np.isnan(drawn).any()
+    wrong = outside(np, drawn[None], [layer.domain])
+    assert wrong is None or not wrong.any()
+    assert drawn.mean() == pytest.approx(x.mean(), rel=2, abs=2)
+
+
 def test_two_of_one_name_are_refused() -> None:
     one, other = (Distribution("coin", layer, ()) for layer in (WaitingLayer, DISTRIBUTIONS["gaussian"].layer))
     with pytest.raises(GraphError, match="two distributions are called 'coin'"):
@@ -63,6 +108,8 @@ def settings(path: Path, name: str) -> Settings:
         key=None,
         image_shape=None,
         num_values=None,
+        columns=None,
+        missing=(),
         input=name,
         device="cpu",
         dtype="float32",

@@ -5,6 +5,7 @@ import inspect
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
@@ -17,12 +18,16 @@ from plica.symbolic.parameters import (
     EinsumParameter,
     ExpParameter,
     FlattenParameter,
+    GaussianProductLogPartition,
+    GaussianProductMean,
+    GaussianProductStddev,
     HadamardParameter,
     IndexParameter,
     KroneckerParameter,
     KroneckerSumParameter,
     LogAddExpParameter,
     LogEinsumExpParameter,
+    LogGaussianProductStddev,
     LogMatMulExpParameter,
     LogParameter,
     LogSigmoidParameter,
@@ -34,6 +39,8 @@ from plica.symbolic.parameters import (
     OuterProductParameter,
     OuterSumParameter,
     ParameterOp,
+    PolynomialDifferential,
+    PolynomialProduct,
     ReduceLSEParameter,
     ReduceProductParameter,
     ReduceSumParameter,
@@ -69,6 +76,16 @@ def log_einsum(equation):
     return lambda x, y: np.log(np.einsum(equation, np.exp(x), np.exp(y)))
 
 
+def gaussian_product(mean1, stddev1, mean2, stddev2):
+    """Mean, deviation and logarithm of the integral of the product of each pair, as SciPy has densities."""
+    (m, n), (s, t) = np.meshgrid(mean1, mean2, indexing="ij"), np.meshgrid(stddev1, stddev2, indexing="ij")
+    stddev = 1 / np.sqrt(1 / s**2 + 1 / t**2)
+    mean = (m / s**2 + n / t**2) * stddev**2
+    at = 0.3  # the densities agree at any point
+    total = stats.norm(m, s).logpdf(at) + stats.norm(n, t).logpdf(at) - stats.norm(mean, stddev).logpdf(at)
+    return mean.ravel(), stddev.ravel(), total.ravel()
+
+
 def mixing(x):
     return np.concatenate([np.diag(x[:, h]) for h in range(x.shape[1])], axis=1)
 
@@ -100,6 +117,15 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (SumSizeParameter((2, 3), (2, 3)), lambda size, sign: np.log(np.abs((sign * np.exp(size)).sum(-1)))),
     (SumSignParameter((2, 3), (2, 3), axis=0), lambda size, sign: np.sign((sign * np.exp(size)).sum(0))),
     (SquareParameter((2, 3)), np.square),
+    (GaussianProductMean((2,), (2,), (3,), (3,)), lambda *four: gaussian_product(*four)[0]),
+    (GaussianProductStddev((2,), (3,)), lambda s, t: gaussian_product(s, s, t, t)[1]),
+    (LogGaussianProductStddev((2,), (3,)), lambda s, t: np.log(gaussian_product(s, np.exp(s), t, np.exp(t))[1])),
+    (GaussianProductLogPartition((2,), (2,), (3,), (3,)), lambda *four: gaussian_product(*four)[2]),
+    (PolynomialProduct((2, 3), (3, 2)), lambda x, y: np.stack([np.convolve(a, b) for a in x for b in y])),
+    (PolynomialProduct((1, 1), (2, 4)), lambda x, y: x * y),
+    (PolynomialDifferential((2, 5)), lambda x: np.stack([np.polynomial.polynomial.polyder(one) for one in x])),
+    (PolynomialDifferential((2, 5), order=3), lambda x: np.stack([np.polynomial.polynomial.polyder(a, 3) for a in x])),
+    (PolynomialDifferential((2, 3), order=4), lambda x: np.zeros((2, 1))),  # noqa: ARG005
     (SoftplusParameter((2, 3)), lambda x: np.log1p(np.exp(x))),
     (ConjugateParameter((2, 3)), np.conj),
     (SigmoidParameter((2, 3)), lambda x: 1 / (1 + np.exp(-x))),
@@ -252,6 +278,11 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: EinsumParameter((2, 3), (2, 3), equation="ab,ab->aa"), ShapeError, "write one small letter"),
         (lambda: EinsumParameter((2, 3), (2, 3), equation="ab,ab"), ShapeError, "and '->' before"),
         (lambda: FlattenParameter((2, 3), start=1, end=2), ShapeError, "axes 1 to 2 are outside"),
+        (lambda: GaussianProductStddev((2,), (2, 3)), ShapeError, r"expected shapes \(K1,\) and \(K2,\)"),
+        (lambda: GaussianProductMean((2,), (3,), (2,), (3,)), ShapeError, "a deviation for each mean, found shapes"),
+        (lambda: PolynomialProduct((2,), (2, 3)), ShapeError, r"coefficients of shape \(K, degree\+1\), found \(2,\)"),
+        (lambda: PolynomialDifferential((2, 3), order=0), InputError, "order must be at least 1, found 0"),
+        (lambda: PolynomialDifferential((2, 3), order=0.5), DTypeError, "order must be an integer, found 0.5"),  # type: ignore[arg-type]
         (lambda: ClampParameter((2,)), InputError, "at least one bound"),
         (lambda: ClampParameter((2,), vmin=2.0, vmax=1.0), InputError, "needs vmin <= vmax"),
         (lambda: ClampParameter((2,), vmin="0"), DTypeError, "ClampParameter: vmin must be a number, found '0'"),  # type: ignore[arg-type]

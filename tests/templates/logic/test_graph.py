@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ def test_what_the_caller_passes_is_never_changed() -> None:
 # Circuits
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(formulas())
 def test_any_formula_in_the_boolean_algebra(formula: LogicalCircuit) -> None:
     np.testing.assert_array_equal(values(formula, semiring="boolean"), truth(formula, ROWS))
@@ -220,6 +221,36 @@ def test_models_are_drawn_alike(tmp_path: Any) -> None:
     counts = np.bincount(codes, minlength=len(ROWS))
     assert counts[~models].sum() == 0
     assert scipy.stats.chisquare(counts[models]).pvalue > 1e-3
+
+
+def at_least(least: int, variables: int) -> LogicalCircuit:
+    """At least some number of the variables are true: decisions on one after another."""
+    inputs: dict[Any, Any] = {}
+    true, false = ([kind(v) for v in range(variables)] for kind in (LiteralNode, NegatedLiteralNode))
+    rest: list[Any] = [BottomNode()] * least + [TopNode()]  # by how many are still needed, the last at most none
+    for variable in reversed(range(variables)):
+        decisions = []
+        for lacking in range(least + 1):  # `least - lacking` are still needed
+            yes, no, either = ConjunctionNode(), ConjunctionNode(), DisjunctionNode()
+            inputs[yes] = [true[variable], rest[min(lacking + 1, least)]]
+            inputs[no] = [false[variable], rest[lacking]]
+            inputs[either] = [yes, no]
+            decisions.append(either)
+        rest = decisions
+    nodes = dict.fromkeys([*inputs, *(one for parts in inputs.values() for one in parts)])
+    return LogicalCircuit(nodes, inputs, rest[:1])
+
+
+def test_a_formula_of_more_variables_than_can_be_enumerated() -> None:
+    formula = at_least(4, 30)
+    assert formula.is_deterministic
+    circuit = formula.build_circuit()
+    compiled = plica.compile(circuit, semiring="sum-product", dtype=torch.float64)
+    expected = sum(math.comb(30, count) for count in range(4, 31))
+    assert compiled(torch.full((1, 30), float("nan"))).item() == pytest.approx(expected, rel=1e-12)
+    rows = torch.as_tensor((np.random.default_rng(0).random((200, 30)) < 0.13).astype(float))
+    assert (compiled(rows).ravel() == (rows.sum(dim=1) >= 4)).all()
+    assert len(compiled.layers) < len(circuit.layers) / 3
 
 
 def test_circuits_fold() -> None:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
-from plica.errors import DTypeError, InputError
+from plica.errors import DTypeError, InputError, UnsupportedError
 from plica.ir.dtypes import as_dtype
-from plica.lower.data import column_domains, input_width, lower_check, reads_whole
+from plica.lower.data import column_domains, input_width, lower_check, not_reduced, reads_whole
 from plica.lower.fold.groups import FoldedCircuit
 from plica.symbolic.layers import InputRow
 from plica.symbolic.semirings import Reduction, Semiring
@@ -107,6 +107,9 @@ class DataCheck:
         value = x[row, column].detach().cpu().numpy()[()]
         if value != value:
             circuit.check_smooth_and_decomposable("a missing value (NaN)")
+            layer, rule = not_reduced(self._folded, self._semiring)[column]
+            name = self._folded.circuit.layer_name(layer)
+            raise UnsupportedError(f"row {row}: variable {column} is missing, and {name} needs it: {rule.why}.")
         domain = column_domains(circuit)[column]
         or_missing = ", or NaN where it is missing" if x.is_floating_point() else ""
         raise InputError(

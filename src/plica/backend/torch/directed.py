@@ -10,6 +10,7 @@ there the result stays as it is: 0 where every term is below the smallest number
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -87,7 +88,7 @@ def _with_lost(
     if bool(right.all()):
         return total, shift
     direction, size, counts = numbers
-    log_weight = _LOGS[logs](weight if given is None else given)
+    log_weight: Tensor = _LOGS[logs](weight if given is None else given)
     possible = torch.matmul(counts.to(size.dtype), (log_weight.detach() > -torch.inf).to(size.dtype).mT) > 0
     lost = ~right & possible
     if not bool((length <= limits.max).all()):  # a weight has overflowed, and would send NaN to the gradients of all
@@ -106,7 +107,7 @@ def _with_lost(
     return total, shift
 
 
-_LOGS = {
+_LOGS: dict[str | None, Callable[[Tensor], Tensor]] = {
     None: lambda x: log_length(x, -torch.inf),
     "log": lambda x: x,
     "log_softmax": lambda x: torch.log_softmax(x, -1),

@@ -19,7 +19,16 @@ from plica.backend.torch.indexing import gather, index, may_write, nonzero, refu
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.runs import multiply_runs
-from plica.backend.torch.special import betainc, betaincinv, gammainc, gammaincc, gammaincinv, log_ndtr, stirling_error
+from plica.backend.torch.special import (
+    betainc,
+    betaincc,
+    betaincinv,
+    gammainc,
+    gammaincc,
+    gammaincinv,
+    log_ndtr,
+    stirling_error,
+)
 from plica.backend.torch.tables import lookup, lookup_softmax
 from plica.ops.packing import pack, unpack
 
@@ -27,6 +36,7 @@ __all__ = [
     "assert_shape",
     "axis_size",
     "betainc",
+    "betaincc",
     "betaincinv",
     "directed_matmul",
     "gammainc",

@@ -206,17 +206,20 @@ def _keeping_kind(fn: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
         DTypeError: There are no complex numbers as narrow.
     """
     if not tensor.is_complex():
-        changed = fn(tensor)
-        return changed.real if changed.is_complex() else changed
+        return _real(fn(tensor))
     parts = torch.view_as_real(tensor.detach().resolve_conj())
-    changed = fn(parts)
-    changed = changed.real if changed.is_complex() else changed
+    changed = _real(fn(parts))
     if changed.dtype not in (torch.float32, torch.float64):
         raise DTypeError(
             f"the circuit has complex parameters, which are complex64 or complex128, and none are as narrow as "
             f"{changed.dtype}; take torch.float32 or torch.float64."
         )
     return tensor if changed is parts else torch.view_as_complex(changed)
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """The real parts, in memory of their own: of real numbers that were made complex."""
+    return tensor.real.contiguous() if tensor.is_complex() else tensor
 
 
 def _publish(leaves: Leaves, _: object = None) -> None:

@@ -73,12 +73,12 @@ def gammaincinv(a: Tensor, p: Tensor) -> Tensor:
 
 def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """The regularized incomplete beta function I_x(a, b); its derivatives at the ends of x are 0."""
-    dtype, (a, b, x) = a.dtype, _wide(a, b, x)
-    inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & a.isfinite() & b.isfinite()
-    value = _value(_beta_tail(*_where(inside, (a, 1.0), (b, 1.0), (x, 0.5), (1 - x, 0.5))), left=True)
-    ends = torch.where((x == 0) | (b == 0), 0.0, torch.where((x == 1) | (a == 0), 1.0, math.nan))
-    known = (a >= 0) & (b >= 0) & (a + b > 0) & (a + b).isfinite() & (x >= 0) & (x <= 1)
-    return torch.where(inside, value, torch.where(known, ends, math.nan)).to(dtype)
+    return _incomplete_beta(a, b, x, left=True)
+
+
+def betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """1 - I_x(a, b), right where it is tiny."""
+    return _incomplete_beta(a, b, x, left=False)
 
 
 def betaincinv(a: Tensor, b: Tensor, p: Tensor) -> Tensor:
@@ -99,6 +99,16 @@ def _incomplete_gamma(a: Tensor, x: Tensor, left: bool) -> Tensor:
     full, empty = (1.0, 0.0) if left else (0.0, 1.0)
     ends = torch.where((x == 0) | (a == math.inf), empty, torch.where((a == 0) | (x == math.inf), full, math.nan))
     known = (a >= 0) & (x >= 0) & ((a > 0) | (x > 0)) & ((a < math.inf) | (x < math.inf))
+    return torch.where(inside, value, torch.where(known, ends, math.nan)).to(dtype)
+
+
+def _incomplete_beta(a: Tensor, b: Tensor, x: Tensor, left: bool) -> Tensor:
+    dtype, (a, b, x) = a.dtype, _wide(a, b, x)
+    inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & a.isfinite() & b.isfinite()
+    value = _value(_beta_tail(*_where(inside, (a, 1.0), (b, 1.0), (x, 0.5), (1 - x, 0.5))), left)
+    full, empty = (1.0, 0.0) if left else (0.0, 1.0)
+    ends = torch.where((x == 0) | (b == 0), empty, torch.where((x == 1) | (a == 0), full, math.nan))
+    known = (a >= 0) & (b >= 0) & (a + b > 0) & (a + b).isfinite() & (x >= 0) & (x <= 1)
     return torch.where(inside, value, torch.where(known, ends, math.nan)).to(dtype)
 
 
@@ -130,7 +140,7 @@ def _gamma_tail(a: Tensor, x: Tensor) -> _Tail:
     )
     below = integral  # S(a) = (1 + x S(a + 1)) / a on the left
     for step in reversed(range(_RAISED)):
-        below = (1 + x * below) / (a + step)
+        below = (1 + torch.where(left, x, 0.0) * below) / (a + step)
     log_density = _deviance(a, torch.log(x) - torch.log(a), x - a) + 0.5 * torch.log(a)
     log_density = log_density - _HALF_LOG_TWO_PI - _stirling_error(a)
     return _Tail(left, log_density, torch.where(left, below, integral), a - x)
@@ -207,7 +217,7 @@ def _nodes() -> list[tuple[float, float]]:
 def _deviance(a: Tensor, log_ratio: Tensor, away: Tensor) -> Tensor:
     """A log(x / a) - (x - a) for x = a + away: nothing cancels where x is near a, in value or in derivatives."""
     near = away.abs() < 0.5 * a
-    ratio = torch.where(near, away / a, 0.0)
+    ratio = torch.where(near, away, 0.0) / a
     return torch.where(near, a * (torch.log1p(ratio) - ratio), a * log_ratio - away)
 
 

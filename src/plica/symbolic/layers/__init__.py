@@ -1,37 +1,67 @@
 """The layers of circuits, and the table of what each computes.
 
->>> sorted(layer.__name__.removesuffix("Layer") for layer in LAYER_ROWS)[:4]
-['Bernoulli', 'CPT', 'Categorical', 'DiscretizedLogistic']
+>>> sorted(layer.__name__ for layer in LAYER_ROWS if issubclass(layer, ProductLayer))
+['HadamardLayer', 'KroneckerLayer']
 """
 
 from collections.abc import Mapping
 
 from plica.symbolic.layers import (
     bernoulli,
+    beta,
+    binomial,
     categorical,
+    constant,
     cpt,
+    diagonal_gaussian,
     discretized_logistic,
+    embedding,
+    evidence,
+    exponential,
+    gamma,
     gaussian,
     geometric,
     hadamard,
     histogram,
     kronecker,
+    laplace,
+    log_normal,
+    multivariate_gaussian,
+    negative_binomial,
+    poisson,
+    polynomial,
+    student_t,
     tensordot,
     tucker,
     uniform,
+    von_mises,
 )
 from plica.symbolic.layers import sum as sum_
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer, held_layers
 from plica.symbolic.layers.bernoulli import BernoulliLayer
+from plica.symbolic.layers.beta import BetaLayer
+from plica.symbolic.layers.binomial import BinomialLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
+from plica.symbolic.layers.constant import ConstantValueLayer
 from plica.symbolic.layers.cpt import CPTLayer
+from plica.symbolic.layers.diagonal_gaussian import DiagonalGaussianLayer
 from plica.symbolic.layers.discretized_logistic import DiscretizedLogisticLayer
 from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
+from plica.symbolic.layers.embedding import EmbeddingLayer
+from plica.symbolic.layers.evidence import EvidenceLayer
+from plica.symbolic.layers.exponential import ExponentialLayer
+from plica.symbolic.layers.gamma import GammaLayer
 from plica.symbolic.layers.gaussian import GaussianLayer
 from plica.symbolic.layers.geometric import GeometricLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
 from plica.symbolic.layers.histogram import HistogramLayer, histogram_edges
 from plica.symbolic.layers.kronecker import KroneckerLayer
+from plica.symbolic.layers.laplace import LaplaceLayer
+from plica.symbolic.layers.log_normal import LogNormalLayer
+from plica.symbolic.layers.multivariate_gaussian import MultivariateGaussianLayer
+from plica.symbolic.layers.negative_binomial import NegativeBinomialLayer
+from plica.symbolic.layers.poisson import PoissonLayer
+from plica.symbolic.layers.polynomial import PolynomialLayer
 from plica.symbolic.layers.rows import (
     Choice,
     FusedRow,
@@ -43,26 +73,44 @@ from plica.symbolic.layers.rows import (
     layer_table,
     with_sub_layers,
 )
+from plica.symbolic.layers.student_t import StudentTLayer
 from plica.symbolic.layers.sum import SumLayer
 from plica.symbolic.layers.tensordot import TensorDotLayer
 from plica.symbolic.layers.tucker import TuckerLayer
 from plica.symbolic.layers.uniform import UniformLayer
+from plica.symbolic.layers.von_mises import VonMisesLayer
 
 LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     (
         bernoulli.ROW,
+        beta.ROW,
+        binomial.ROW,
         categorical.ROW,
+        constant.ROW,
         cpt.ROW,
+        diagonal_gaussian.ROW,
         discretized_logistic.ROW,
+        embedding.ROW,
+        evidence.ROW,
+        exponential.ROW,
+        gamma.ROW,
         gaussian.ROW,
         geometric.ROW,
         hadamard.ROW,
         histogram.ROW,
         kronecker.ROW,
+        laplace.ROW,
+        log_normal.ROW,
+        multivariate_gaussian.ROW,
+        negative_binomial.ROW,
+        poisson.ROW,
+        polynomial.ROW,
+        student_t.ROW,
         sum_.ROW,
         tensordot.ROW,
         tucker.ROW,
         uniform.ROW,
+        von_mises.ROW,
     )
 )
 
@@ -75,14 +123,22 @@ __all__ = [
     "DISTRIBUTIONS",
     "LAYER_ROWS",
     "BernoulliLayer",
+    "BetaLayer",
+    "BinomialLayer",
     "CPTLayer",
     "CategoricalLayer",
     "Choice",
     "Column",
+    "ConstantValueLayer",
+    "DiagonalGaussianLayer",
     "DiscretizedLogisticLayer",
     "Distribution",
+    "EmbeddingLayer",
+    "EvidenceLayer",
+    "ExponentialLayer",
     "FusedLayer",
     "FusedRow",
+    "GammaLayer",
     "GaussianLayer",
     "GeometricLayer",
     "HadamardLayer",
@@ -91,16 +147,24 @@ __all__ = [
     "InputLayer",
     "InputRow",
     "KroneckerLayer",
+    "LaplaceLayer",
     "Layer",
     "LayerRow",
+    "LogNormalLayer",
+    "MultivariateGaussianLayer",
+    "NegativeBinomialLayer",
+    "PoissonLayer",
+    "PolynomialLayer",
     "ProductLayer",
     "ProductRow",
+    "StudentTLayer",
     "SubLayer",
     "SumLayer",
     "SumRow",
     "TensorDotLayer",
     "TuckerLayer",
     "UniformLayer",
+    "VonMisesLayer",
     "distribution_table",
     "held_layers",
     "histogram_edges",

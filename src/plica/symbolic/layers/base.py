@@ -336,7 +336,7 @@ def fields_of(layer: Layer, *names: str) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in names}
 
 
-def assign(layer: Layer, **values: object) -> None:
+def assign(layer: Layer, /, **values: object) -> None:
     """Set fields of a frozen layer from its constructor."""
     for name, value in values.items():
         object.__setattr__(layer, name, value)

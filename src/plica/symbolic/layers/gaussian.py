@@ -17,23 +17,23 @@ from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_p
 from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.layers.starts import around, beyond
+from plica.symbolic.layers.univariate import (
+    LEAST_SPREAD,
+    positive_normal,
+    rows,
+    standardized,
+    symmetric_share,
+)
 from plica.symbolic.parameters import (
     Array,
-    ConstantParameter,
     Namespace,
     Parameter,
     ParameterFactory,
     ParameterLike,
-    Shape,
-    SoftplusParameter,
-    SumParameter,
     normal,
 )
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
-
-_LEAST_SPREAD = 0.01  # of a density fitted to a column, in units of its spread: keeps likelihoods finite
-MIN_STDDEV = 1e-5  # the default stddev is at least this, far from where its square leaves float32
 
 
 @final
@@ -103,12 +103,6 @@ class GaussianLayer(InputLayer):
         return {name: parameter for name, parameter in found.items() if parameter is not None}
 
 
-def positive_normal(shape: Shape) -> Parameter:
-    """softplus(normal draws) + MIN_STDDEV: never zero, unbounded above, and with a gradient everywhere."""
-    spread = Parameter.from_unary(SoftplusParameter(shape), normal(shape))
-    return Parameter.from_binary(SumParameter(shape, shape), spread, ConstantParameter(*shape, value=MIN_STDDEV))
-
-
 def _body(xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], params.log(xp, "stddev")))  # (F, 1, K)
     density = xp.log_normal(xp.astype(x, mean.dtype), mean, log_stddev)
@@ -160,9 +154,10 @@ def _variance(xp: Namespace, layer: GaussianLayer, params: Params) -> Array:  # 
 def _interval(
     xp: Namespace, semiring: Semiring, layer: GaussianLayer, params: Params, low: Array, high: Array
 ) -> Value:
-    mean, stddev = (xp.expand_dims(params[name], axis=1) for name in ("mean", "stddev"))
-    below, above = (xp.erf((end - mean) / (stddev * math.sqrt(2.0))) for end in (low, high))
-    share = semiring.from_linear(xp, xp.clip(0.5 * (above - below), 0.0, 1.0))
+    mean, log_stddev = rows(xp, params["mean"], params.log(xp, "stddev"))
+    most = xp.finfo(mean.dtype).max ** -0.5  # of its square
+    low, high = (standardized(xp, end, mean, log_stddev, most) for end in (low, high))
+    share = semiring.from_log(xp, symmetric_share(xp, xp.log_ndtr, low, high))
     return semiring.product(xp, share, _marginal(xp, semiring, layer, params))
 
 
@@ -170,7 +165,7 @@ def _fitted(column: Column) -> dict[str, ParameterFactory]:
     """Densities spread like their column, learned in units of its spread whatever its scale."""
     return {
         "mean_factory": around(column.mean, column.spread),
-        "stddev_factory": beyond(column.spread * _LEAST_SPREAD, column.spread),
+        "stddev_factory": beyond(column.spread * LEAST_SPREAD, column.spread),
     }
 
 

@@ -105,7 +105,7 @@ class InputRow:
 
     layer: type[InputLayer]
     body: InputBody
-    marginal: Reduced
+    marginal: Reduced | Unsupported
     sample: Sample | Unsupported
     maximum: Reduced | Unsupported = _NO_MAXIMUM
     mode: Mode | Unsupported = _NO_MODE
@@ -117,13 +117,18 @@ class InputRow:
     covariance: Moment | Unsupported = _NO_COVARIANCE
     interval: Interval | Unsupported = _NO_INTERVAL
 
+    def reduction(self, semiring: Semiring) -> Reduced | Unsupported:
+        """The column that says how the layer loses its variables in the algebra."""
+        found: Reduced | Unsupported = getattr(self, semiring.algebra.reduction.value)
+        return found
+
     def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
         """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.
 
         Raises:
             UnsupportedError: The row lacks the column.
         """
-        rule: Reduced | Unsupported = getattr(self, semiring.algebra.reduction.value)
+        rule = self.reduction(semiring)
         if isinstance(rule, Unsupported):
             raise UnsupportedError(f"{type(layer).__name__} in the semiring {semiring.name!r}: {rule.why}.")
         return rule(xp, semiring, layer, params)

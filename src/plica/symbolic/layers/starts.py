@@ -6,9 +6,11 @@ Parameter((3,): ... -> TensorParameter -> HadamardParameter -> ConstantParameter
 
 from plica.symbolic.parameters import (
     ConstantParameter,
+    ExpParameter,
     HadamardParameter,
     Parameter,
     ParameterFactory,
+    Shape,
     SoftplusParameter,
     SumParameter,
     normal,
@@ -23,6 +25,16 @@ def around(centre: float, spread: float) -> ParameterFactory:
 def beyond(least: float, spread: float) -> ParameterFactory:
     """`least + spread * softplus(normal draws)`: above `least`, and unbounded; below it where `spread` is negative."""
     return lambda shape: _line(least, spread, Parameter.from_unary(SoftplusParameter(shape), normal(shape)))
+
+
+def times(factor: float, width: float) -> ParameterFactory:
+    """`factor * exp(width * normal draws)`: positive, and unbounded."""
+
+    def factory(shape: Shape) -> Parameter:
+        power = Parameter.from_unary(ExpParameter(shape), _line(0.0, width, normal(shape)))
+        return Parameter.from_binary(HadamardParameter(shape, shape), ConstantParameter(*shape, value=factor), power)
+
+    return factory
 
 
 def _line(start: float, factor: float, parameter: Parameter) -> Parameter:

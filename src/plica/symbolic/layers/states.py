@@ -89,7 +89,7 @@ def input_row(
 
 def from_logs(xp: Namespace, logs: Array) -> Weight:
     """The table of masses with these logarithms, `(F, K, C)`."""
-    return Weight(lambda: xp.exp(logs), lambda: logs, lambda: Logs("log", logs), most=1.0)
+    return Weight(lambda: xp.exp(logs), lambda: logs, lambda: Logs("log", logs), most=1.0, least=0.0)
 
 
 def _shares(xp: Namespace, table: Weight) -> tuple[Array, Array]:

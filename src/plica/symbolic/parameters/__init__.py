@@ -29,6 +29,12 @@ from plica.symbolic.parameters.elementwise import (
     exponential,
 )
 from plica.symbolic.parameters.factories import log_softmax_normal, mixing_weight_factory, normal, softmax_normal
+from plica.symbolic.parameters.gaussians import (
+    GaussianProductLogPartition,
+    GaussianProductMean,
+    GaussianProductStddev,
+    LogGaussianProductStddev,
+)
 from plica.symbolic.parameters.graph import Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, TensorParameter, dereferenced
 from plica.symbolic.parameters.nodes import (
@@ -42,6 +48,7 @@ from plica.symbolic.parameters.nodes import (
     UnaryOp,
     setting_key,
 )
+from plica.symbolic.parameters.polynomials import PolynomialDifferential, PolynomialProduct
 from plica.symbolic.parameters.products import (
     KroneckerParameter,
     KroneckerSumParameter,
@@ -81,6 +88,9 @@ __all__ = [
     "EinsumParameter",
     "ExpParameter",
     "FlattenParameter",
+    "GaussianProductLogPartition",
+    "GaussianProductMean",
+    "GaussianProductStddev",
     "HadamardParameter",
     "IndexParameter",
     "KroneckerParameter",
@@ -88,6 +98,7 @@ __all__ = [
     "LeafRow",
     "LogAddExpParameter",
     "LogEinsumExpParameter",
+    "LogGaussianProductStddev",
     "LogMatMulExpParameter",
     "LogParameter",
     "LogSigmoidParameter",
@@ -107,6 +118,8 @@ __all__ = [
     "ParameterNode",
     "ParameterOp",
     "ParameterRow",
+    "PolynomialDifferential",
+    "PolynomialProduct",
     "ReduceLSEParameter",
     "ReduceProductParameter",
     "ReduceSumParameter",

@@ -31,7 +31,7 @@ Namespace: TypeAlias = Any  # Array-API names and the few more that the architec
 MAX_AXES = 30  # of a declared shape: numpy and torch have 64, a fold axis is added, and Kronecker products double them
 MAX_ENTRIES = 2**62  # of an array, so that its bytes can be counted
 
-SHAPE_FIELDS = ("in_shape", "in_shape1", "in_shape2", "shape")
+SHAPE_FIELDS = ("in_shape", "in_shape1", "in_shape2", "in_shape3", "in_shape4", "shape")
 
 
 class ParameterNode(NodeKind):

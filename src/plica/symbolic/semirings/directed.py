@@ -110,8 +110,10 @@ def _times_matrix(xp: Namespace, direction: Array, size: Array, weight: Weight) 
     if len(numbers.shape) > 3:
         numbers = xp.reshape(numbers, (*numbers.shape[:2], math.prod(numbers.shape[2:])))
     if weight.logs is None or weight.least < 0:
-        return xp.directed_matmul(direction, size, numbers)
-    return xp.directed_matmul(direction, size, numbers, weight.logs.array, weight.logs.form)
+        found: Value = xp.directed_matmul(direction, size, numbers)
+    else:
+        found = xp.directed_matmul(direction, size, numbers, weight.logs.array, weight.logs.form)
+    return found
 
 
 def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
@@ -184,10 +186,11 @@ def _no_size(xp: Namespace, shape: Any, dtype: Any) -> Array:
 
 def _from_signed_result(xp: Namespace, x: Array) -> Value:
     """Numbers of logarithms whose imaginary parts are multiples of pi, to a rounding; NaN where one is not."""
-    real, turns = xp.real(x), xp.imag(x) / math.pi
+    real = xp.real(x)
+    turns = xp.where(xp.equal(real, -math.inf), 0.0, xp.imag(x) / math.pi)  # zero has none
     direction, size = _from_log(xp, real)
     nearest = xp.round(turns)
-    is_real = xp.logical_or(xp.less(xp.abs(turns - nearest), _ROUNDING), xp.equal(real, -math.inf))
+    is_real = xp.less(xp.abs(turns - nearest), _ROUNDING)
     return xp.where(is_real, direction * (1.0 - 2.0 * xp.remainder(nearest, 2.0)), math.nan), size
 
 

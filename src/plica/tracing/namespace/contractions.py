@@ -173,9 +173,9 @@ def directed_matmul(
 
     Shapes: direction and size (F, B, I), weight and logs (F, O, I), results (F, B, O).
     """
-    turned, weight = promoted("directed_matmul", [direction, weight])
+    turned, numbers = promoted("directed_matmul", [direction, weight])
     given, params = ([], {}) if logs is None else ([logs], {"logs": form})
-    found = record_all("directed_matmul", turned, size, weight, *given, **params)
+    found = record_all("directed_matmul", turned, size, numbers, *given, **params)
     return found[0], found[1]
 
 

@@ -65,10 +65,14 @@ def gammaincinv(a: Array, p: Array, /) -> Tracer:
 def betainc(a: Array, b: Array, x: Array, /) -> Tracer:
     """The regularized incomplete beta function: the beta distribution function of concentrations `a` and `b` at `x`.
 
-    It has derivatives by all operands; those at the ends of `x` are taken to be 0. Right where it is tiny: where 1 less
-    it would be, it is `betainc(b, a, 1 - x)`.
+    It has derivatives by all operands; those at the ends of `x` are taken to be 0.
     """
     return _record("betainc", a, b, x)
+
+
+def betaincc(a: Array, b: Array, x: Array, /) -> Tracer:
+    """`1 - betainc(a, b, x)`, right where it is tiny."""
+    return _record("betaincc", a, b, x)
 
 
 def betaincinv(a: Array, b: Array, p: Array, /) -> Tracer:

@@ -4,6 +4,7 @@ from plica.backend.torch.operations.call import Row, function
 
 SPECIAL: dict[str, Row] = {
     "betainc": Row(function("kernels.betainc")),
+    "betaincc": Row(function("kernels.betaincc")),
     "betaincinv": Row(function("kernels.betaincinv")),
     "digamma": Row(function("torch.digamma")),
     "erfc": Row(function("torch.erfc")),

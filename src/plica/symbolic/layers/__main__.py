@@ -1,0 +1,85 @@
+"""Prints the table of input layers for `docs/layers.md`: `python -m plica.symbolic.layers`.
+
+Each default is written as the parameter that it is: `normal` is a tensor of normal draws that is learned. K is the
+number of units.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.layers import LAYER_ROWS, InputLayer, InputRow
+from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterNode, ReferenceParameter, TensorParameter
+from plica.symbolic.scope import Scope
+
+UNITS = 7
+NUM_VALUES = 3  # of the variable of the layers whose defaults are shown
+
+_INFIX: Mapping[str, str] = {"SumParameter": " + ", "HadamardParameter": " * "}
+
+
+def default_layer(row: InputRow) -> InputLayer | None:
+    """A layer of a row with its default parameters; None where its constructor needs to be told more."""
+    settings = {} if row.distribution is None else row.distribution.settings_for(NUM_VALUES)
+    make: Callable[..., InputLayer] = row.layer if row.distribution is None else row.distribution.layer
+    try:
+        return make(Scope([0]), UNITS, **settings)
+    except TypeError:
+        return None
+
+
+def formula(parameter: Parameter) -> str:
+    """A parameter as a formula of what it is made of."""
+    found: dict[ParameterNode, str] = {}
+    for node in parameter.nodes:
+        inputs = [found[one] for one in parameter.node_inputs(node)]
+        infix = _INFIX.get(type(node).__name__)
+        found[node] = _leaf(node) or (infix.join(inputs) if infix else f"{_snake(node)}({', '.join(inputs)})")
+    return found[parameter.output]
+
+
+def _leaf(node: Any) -> str:
+    if isinstance(node, ReferenceParameter):
+        return _leaf(node.deref())
+    if isinstance(node, TensorParameter):
+        return type(node.initializer).__name__.removesuffix("Initializer").lower()
+    if isinstance(node, ConstantParameter):
+        values = np.unique(np.asarray(node.value))
+        return f"{values[0]:g}" if len(values) == 1 else f"{values[0]:g} to {values[-1]:g}"
+    return ""
+
+
+def _snake(node: ParameterNode) -> str:
+    words = "".join(f"_{one.lower()}" if one.isupper() else one for one in type(node).__name__)
+    return words.removeprefix("_").removesuffix("_parameter")
+
+
+def _shape(parameter: Parameter) -> str:
+    sizes = ["K" if size == UNITS else str(size) for size in parameter.shape]
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+
+def input_layers_table() -> str:
+    """One row for each input layer."""
+    lines = ["| layer | name | settings | parameters | values |", "|---|---|---|---|---|"]
+    for row in LAYER_ROWS.values():
+        if not isinstance(row, InputRow):
+            continue
+        layer, name = default_layer(row), "" if row.distribution is None else f"`{row.distribution.name}`"
+        if layer is None:
+            lines.append(f"| `{row.layer.__name__}` | {name} | | | |")
+            continue
+        settings = [f"`{one}`" for one in layer.config if one not in ("scope", "num_output_units")]
+        parameters = [f"`{key} {_shape(one)} = {formula(one)}`" for key, one in layer.params.items()]
+        others = [one for one in (row.distribution.parameters if row.distribution else ()) if one not in layer.params]
+        parameters += [f"or `{one}`" for one in others]
+        lines.append(
+            f"| `{row.layer.__name__}` | {name} | {', '.join(settings)} | {', '.join(parameters)} | "
+            f"{layer.domain.name} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(input_layers_table())

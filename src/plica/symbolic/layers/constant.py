@@ -1,0 +1,69 @@
+"""The constant layer: numbers that depend on no variable.
+
+>>> ConstantValueLayer(3, value=0.5)
+ConstantValueLayer(scope={}, 3)
+"""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.layers.base import InputLayer, assign, choose_parameter, fields_of, positive
+from plica.symbolic.layers.variable_free import variable_free_row
+from plica.symbolic.parameters import ConstantParameter, Namespace, Parameter, ParameterInput, ParameterLike, normal
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params, Semiring, Value
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class ConstantValueLayer(InputLayer):
+    """Units of given numbers, whatever the data is.
+
+    Args:
+        num_output_units: K, the number of units.
+        log_space: Whether `value` holds the logarithms of the numbers.
+        value: One number for all units, or a parameter `(K,)`.
+
+    Raises:
+        ShapeError: A value of another shape.
+    """
+
+    num_output_units: int
+    log_space: bool
+    value: Parameter
+
+    def __init__(self, num_output_units: int, *, log_space: bool = False, value: ParameterLike | complex) -> None:
+        name = "ConstantValueLayer"
+        units = positive(name, "num_output_units", num_output_units)
+        given = value if isinstance(value, Parameter | ParameterInput) else ConstantParameter(units, value=value)
+        chosen = choose_parameter(name, "value", (units,), given, normal)
+        assign(self, num_output_units=units, log_space=bool(log_space), value=chosen)
+
+    @property
+    def scope(self) -> Scope:
+        """No variable."""
+        return Scope([])
+
+    @property
+    def domain(self) -> Domain:
+        """Nothing is asked of what is not read."""
+        return REALS
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside the value."""
+        return fields_of(self, "num_output_units", "log_space")
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """The value `(K,)`."""
+        return {"value": self.value}
+
+
+def _number(xp: Namespace, semiring: Semiring, layer: ConstantValueLayer, params: Params) -> Value:
+    value = params.exp_weight("value") if layer.log_space else params.weight("value")
+    return semiring.from_weight(xp, value.map(lambda numbers: xp.expand_dims(numbers, axis=1)))
+
+
+ROW = variable_free_row(ConstantValueLayer, _number)

@@ -1,0 +1,223 @@
+"""The multivariate Gaussian input layer: several real variables and all their covariances.
+
+>>> from plica.symbolic.scope import Scope
+>>> layer = MultivariateGaussianLayer(Scope([0, 3]), 4)
+>>> layer.params["scale_tril"].shape
+(4, 2, 2)
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from plica.ir.op import unsupported
+from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.layers.diagonal_gaussian import chosen, normal_scores
+from plica.symbolic.layers.rows import InputRow, normalized_total
+from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, MIN_STDDEV, standardized
+from plica.symbolic.parameters import (
+    Array,
+    ConstantParameter,
+    HadamardParameter,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    ParameterLike,
+    Shape,
+    SoftplusParameter,
+    SumParameter,
+    normal,
+)
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params, Semiring, Value
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class MultivariateGaussianLayer(InputLayer):
+    """Normal densities of V real variables, of covariances `scale_tril @ scale_tril.T`.
+
+    A row may lack any of the variables: the marginal density of the others is exact. For independent variables there is
+    `DiagonalGaussianLayer`, which costs V instead of V^3.
+
+    Args:
+        scope: The variables, at least one; in ascending order they are the axes of parameters.
+        num_output_units: K, the number of densities.
+        mean: `(K, V)` means; standard normal draws by default.
+        scale_tril: `(K, V, V)` lower triangular factors of the covariances, without zeros in the diagonal; what is
+            above the diagonal is not read. By default normal draws below the diagonal, and in it their softplus + 1e-5.
+        mean_factory: Makes the means from their shape.
+        scale_tril_factory: Makes the factors from their shape.
+
+    Raises:
+        ShapeError: No variable, a parameter of another shape.
+        InputError: Two ways to give one parameter.
+    """
+
+    scope: Scope
+    num_output_units: int
+    mean: Parameter
+    scale_tril: Parameter
+
+    def __init__(
+        self,
+        scope: Iterable[int],
+        num_output_units: int,
+        *,
+        mean: ParameterLike | None = None,
+        scale_tril: ParameterLike | None = None,
+        mean_factory: ParameterFactory | None = None,
+        scale_tril_factory: ParameterFactory | None = None,
+    ) -> None:
+        name = "MultivariateGaussianLayer"
+        at_most_one(name, mean=mean, mean_factory=mean_factory)
+        at_most_one(name, scale_tril=scale_tril, scale_tril_factory=scale_tril_factory)
+        units, variables = positive(name, "num_output_units", num_output_units), input_scope(name, scope)
+        count = positive(name, "the number of variables", len(variables))
+        factor = choose_parameter(
+            name, "scale_tril", (units, count, count), scale_tril, scale_tril_factory or triangular_normal
+        )
+        assign(
+            self,
+            scope=variables,
+            num_output_units=units,
+            mean=choose_parameter(name, "mean", (units, count), mean, mean_factory or normal),
+            scale_tril=factor,
+        )
+
+    @property
+    def domain(self) -> Domain:
+        """The variables are real."""
+        return REALS
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside parameters."""
+        return {"scope": self.scope, "num_output_units": self.num_output_units}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """Mean and scale_tril."""
+        return {"mean": self.mean, "scale_tril": self.scale_tril}
+
+
+def triangular_normal(shape: Shape) -> Parameter:
+    """Lower triangular matrices: normal draws below the diagonal, softplus(normal draws) + MIN_STDDEV in it."""
+    draws = normal(shape)
+    below = _masked(draws, np.tril(np.ones(shape[-2:]), -1))
+    diagonal = _masked(Parameter.from_unary(SoftplusParameter(shape), draws), np.eye(shape[-1]))
+    floor = ConstantParameter(*shape, value=np.broadcast_to(MIN_STDDEV * np.eye(shape[-1]), shape))
+    found = Parameter.from_binary(SumParameter(shape, shape), below, diagonal)
+    return Parameter.from_binary(SumParameter(shape, shape), found, floor)
+
+
+def _masked(parameter: Parameter, mask: Any) -> Parameter:
+    shape = parameter.shape
+    constant = ConstantParameter(*shape, value=np.broadcast_to(mask, shape))
+    return Parameter.from_binary(HadamardParameter(shape, shape), parameter, constant)
+
+
+def _factor(xp: Namespace, params: Params) -> tuple[Array, Array]:
+    """Factors of correlation matrices, `(F, K, V, V)`, and logarithms of standard deviations, `(F, K, V)`.
+
+    Each row of a factor divided by its length: variables of very different scales are no harder than of one.
+    """
+    factor = xp.tril(params["scale_tril"])
+    largest = xp.stop_gradient(xp.max(xp.abs(factor), axis=-1, keepdims=True))
+    largest = xp.where(xp.greater(largest, 0.0), largest, 1.0)
+    scaled = factor / largest
+    length = xp.sqrt(xp.sum(xp.square(scaled), axis=-1, keepdims=True))
+    return scaled / length, xp.squeeze(xp.log(length) + xp.log(largest), axis=-1)
+
+
+def _scores(xp: Namespace, params: Params, log_stddev: Array, x: Array) -> Array:
+    """The distance of each variable from its mean in standard deviations, `(F, B, K, V)`."""
+    mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], log_stddev))
+    most = xp.finfo(mean.dtype).max ** -0.75  # so that sums of squares are numbers
+    return standardized(xp, xp.expand_dims(x, axis=2), mean, log_stddev, most)
+
+
+def _body(
+    xp: Namespace,
+    semiring: Semiring,
+    layer: MultivariateGaussianLayer,
+    params: Params,
+    x: Array,
+) -> Value:
+    factor, log_stddev = _factor(xp, params)
+    scores = xp.permute_dims(_scores(xp, params, log_stddev, x), (0, 2, 3, 1))  # (F, K, V, B)
+    white = xp.linalg.solve(factor, scores)
+    peak = xp.sum(log_stddev + xp.log(xp.abs(xp.linalg.diagonal(factor))), axis=-1)  # (F, K)
+    density = -0.5 * xp.sum(xp.square(white), axis=2) - xp.expand_dims(peak, axis=-1)
+    return semiring.from_log(xp, xp.permute_dims(density, (0, 2, 1)) - layer.num_variables * HALF_LOG_TWO_PI)
+
+
+def _partial(
+    xp: Namespace,
+    semiring: Semiring,
+    layer: MultivariateGaussianLayer,
+    params: Params,
+    x: Array,
+    missing: Array,
+) -> Value:
+    factor, log_stddev = _factor(xp, params)
+    dtype, known = log_stddev.dtype, xp.expand_dims(xp.logical_not(missing), axis=2)  # (F, B, 1, V)
+    # correlations of what is known beside ones of what is not, whose Cholesky factor has ones there, and zeros; in
+    # float64, because the factor is squared
+    wide = xp.astype(factor, xp.float64)
+    correlation = xp.expand_dims(xp.matmul(wide, xp.matrix_transpose(wide)), axis=1)  # (F, 1, K, V, V)
+    both = xp.logical_and(xp.expand_dims(known, axis=-1), xp.expand_dims(known, axis=-2))
+    root = xp.linalg.cholesky(xp.where(both, correlation, xp.eye(layer.num_variables, dtype=xp.float64)))
+    scores = xp.where(known, _scores(xp, params, log_stddev, x), 0.0)
+    white = xp.squeeze(xp.linalg.solve(root, xp.expand_dims(xp.astype(scores, xp.float64), axis=-1)), axis=-1)
+    volume = xp.astype(xp.log(xp.linalg.diagonal(root)), dtype)
+    peak = xp.where(known, volume + xp.expand_dims(log_stddev, axis=1) + HALF_LOG_TWO_PI, 0.0)
+    density = xp.astype(-0.5 * xp.sum(xp.square(white), axis=-1), dtype) - xp.sum(peak, axis=-1)
+    return semiring.from_log(xp, density)
+
+
+def _maximum(xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer, params: Params) -> Value:
+    volume = xp.sum(xp.log(xp.abs(xp.linalg.diagonal(params["scale_tril"]))), axis=-1)
+    return semiring.from_log(xp, xp.expand_dims(-volume - layer.num_variables * HALF_LOG_TWO_PI, axis=1))
+
+
+def _sample(xp: Namespace, layer: MultivariateGaussianLayer, params: Params, units: Array, uniforms: Array) -> Array:
+    size = layer.num_variables
+    factor = xp.tril(params["scale_tril"])
+    flat = chosen(xp, xp.reshape(factor, (*factor.shape[:2], size * size)), units)
+    moved = xp.reshape(flat, (*units.dims, size, size))
+    return chosen(xp, params["mean"], units) + xp.einsum("fbij,fbj->fbi", moved, normal_scores(xp, uniforms))
+
+
+def _centre(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return params["mean"]
+
+
+def _variance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.sum(xp.square(xp.tril(params["scale_tril"])), axis=-1)
+
+
+def _covariance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    factor = xp.tril(params["scale_tril"])
+    return xp.matmul(factor, xp.matrix_transpose(factor))
+
+
+ROW = InputRow(
+    MultivariateGaussianLayer,
+    body=_body,
+    marginal=normalized_total,
+    partial=_partial,
+    sample=_sample,
+    mode=_centre,
+    maximum=_maximum,
+    mean=_centre,
+    variance=_variance,
+    covariance=_covariance,
+    interval=unsupported(
+        "what a box of correlated normal variables holds has no closed form; take a DiagonalGaussianLayer, or count "
+        "samples"
+    ),
+)

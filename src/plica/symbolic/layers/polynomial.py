@@ -1,0 +1,124 @@
+"""The polynomial layer: polynomials of one real variable.
+
+>>> from plica.symbolic.scope import Scope
+>>> PolynomialLayer(Scope([0]), 4, degree=3).params["coeff"].shape
+(4, 4)
+"""
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from plica.errors import DTypeError, ShapeError
+from plica.ir.op import unsupported
+from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.layers.base import (
+    InputLayer,
+    assign,
+    at_most_one,
+    choose_parameter,
+    fields_of,
+    input_scope,
+    positive,
+)
+from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params, Semiring, Value
+
+_NO_INTEGRAL = "the integral of a polynomial over all real numbers does not exist; give the variable a value"
+_NO_DENSITY = "a polynomial is no density over all real numbers, whose integral does not exist"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class PolynomialLayer(InputLayer):
+    """Polynomials of one real variable: `coeff[k, 0] + coeff[k, 1] x + coeff[k, 2] x^2 + ...`.
+
+    Their values have any sign: a carrier of positive numbers alone, such as `lse-sum`, gives NaN where one is negative.
+
+    Args:
+        scope: The variable.
+        num_output_units: K, the number of polynomials.
+        degree: The highest power, at least 0.
+        coeff: `(K, degree+1)` coefficients, that of the lowest power first; standard normal draws by default.
+        coeff_factory: Makes the coefficients from their shape.
+
+    Raises:
+        ShapeError: More than one variable, coefficients of another shape, or a degree below 0.
+        InputError: Both coefficients and a factory.
+    """
+
+    scope: Scope
+    num_output_units: int
+    degree: int
+    coeff: Parameter
+
+    def __init__(
+        self,
+        scope: Iterable[int],
+        num_output_units: int,
+        *,
+        degree: int,
+        coeff: ParameterLike | None = None,
+        coeff_factory: ParameterFactory | None = None,
+    ) -> None:
+        name = "PolynomialLayer"
+        at_most_one(name, coeff=coeff, coeff_factory=coeff_factory)
+        units, highest = positive(name, "num_output_units", num_output_units), _degree(name, degree)
+        chosen = choose_parameter(name, "coeff", (units, highest + 1), coeff, coeff_factory or normal)
+        assign(self, scope=input_scope(name, scope, 1), num_output_units=units, degree=highest, coeff=chosen)
+
+    @property
+    def domain(self) -> Domain:
+        """The variable is real."""
+        return REALS
+
+    @property
+    def padded(self) -> dict[str, str]:
+        """The coefficients, by degree."""
+        return {"coeff": "degree"}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside the coefficients."""
+        return fields_of(self, "scope", "num_output_units", "degree")
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """The coefficients `(K, degree+1)`."""
+        return {"coeff": self.coeff}
+
+
+def _degree(name: str, degree: int) -> int:
+    try:
+        number = operator.index(degree)
+    except TypeError:
+        raise DTypeError(f"{name}: degree must be an integer, found {degree!r}") from None
+    if number < 0:
+        raise ShapeError(f"{name}: degree must be at least 0, found {number}")
+    return number
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: PolynomialLayer, params: Params, x: Array) -> Value:
+    # c0 + x (c1 + x (c2 + ...)), Horner's rule
+    coeff = params["coeff"]
+    value = xp.expand_dims(coeff[:, :, layer.degree], axis=1) + xp.zeros_like(x)  # (F, B, K)
+    for power in reversed(range(layer.degree)):
+        value = value * x + xp.expand_dims(coeff[:, :, power], axis=1)
+    return semiring.from_linear(xp, value)
+
+
+ROW = InputRow(
+    PolynomialLayer,
+    body=_body,
+    marginal=unsupported(_NO_INTEGRAL),
+    sample=unsupported(_NO_DENSITY),
+    maximum=unsupported("a polynomial has no largest number, or one that has no formula"),
+    mode=unsupported(_NO_DENSITY),
+    mean=unsupported(_NO_DENSITY),
+    variance=unsupported(_NO_DENSITY),
+    interval=unsupported(_NO_DENSITY),
+    padding={"coeff": 0.0},
+)

@@ -1,0 +1,136 @@
+"""What layers of densities of one variable share: constructor, arrays of parameters, standard scores, tails.
+
+A tail is computed as the logarithm of a distribution function, so that a probability of 1e-300 keeps its digits.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.parameters import (
+    Array,
+    ConstantParameter,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    ParameterLike,
+    Shape,
+    SoftplusParameter,
+    SumParameter,
+    normal,
+)
+from plica.symbolic.semirings import Params
+
+MIN_STDDEV = 1e-5  # default spreads are at least this, far from where their squares leave float32
+LEAST_SPREAD = 0.01  # of a density fitted to a column, in units of its spread: keeps likelihoods finite
+HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+def positive_normal(shape: Shape) -> Parameter:
+    """softplus(normal draws) + MIN_STDDEV: never zero, unbounded above, and with a gradient everywhere."""
+    spread = Parameter.from_unary(SoftplusParameter(shape), normal(shape))
+    return Parameter.from_binary(SumParameter(shape, shape), spread, ConstantParameter(*shape, value=MIN_STDDEV))
+
+
+class UnivariateLayer(InputLayer):
+    """A layer of one variable each of whose parameters is one number for each unit."""
+
+    __slots__ = ()
+    parameter_names: ClassVar[tuple[str, ...]]
+
+    def _assign(
+        self,
+        scope: Iterable[int],
+        num_output_units: int,
+        **parameters: tuple[ParameterLike | None, ParameterFactory | None, ParameterFactory],
+    ) -> None:
+        """Set the fields: each parameter from what was given, the factory that was given, and the default one.
+
+        Raises:
+            ShapeError: More than one variable, a parameter of another shape.
+            InputError: Two ways to give one parameter.
+        """
+        owner = type(self).__name__
+        for name, (given, factory, _) in parameters.items():
+            at_most_one(owner, **{name: given, f"{name}_factory": factory})
+        units = positive(owner, "num_output_units", num_output_units)
+        assign(self, scope=input_scope(owner, scope, 1), num_output_units=units)
+        for name, (given, factory, default) in parameters.items():
+            assign(self, **{name: choose_parameter(owner, name, (units,), given, factory or default)})
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings beside parameters."""
+        return {"scope": self.scope, "num_output_units": self.num_output_units}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """The parameters `(K,)` by name."""
+        return {name: getattr(self, name) for name in self.parameter_names}
+
+
+def rows(xp: Namespace, *arrays: Array) -> tuple[Array, ...]:
+    """Arrays `(F, K)` as `(F, 1, K)`, to meet data."""
+    return tuple(xp.expand_dims(one, axis=1) for one in arrays)
+
+
+def of_units(xp: Namespace, params: Params, units: Array, *names: str) -> tuple[Array, ...]:
+    """The parameters `(F, B, 1)` of chosen units `(F, B)`."""
+    return tuple(
+        xp.expand_dims(xp.take_along_axis(params[name], units, axis=-1, nonnegative=True), axis=-1) for name in names
+    )
+
+
+def finite(xp: Namespace, x: Array) -> Array:
+    """`x` with infinities taken for the largest numbers, whose differences are numbers."""
+    largest = float(xp.finfo(x.dtype).max)
+    return xp.clip(x, -largest, largest)
+
+
+def standardized(xp: Namespace, x: Array, loc: Array, log_scale: Array, most: float = 0.25) -> Array:
+    """(x - loc) / scale, cut at a share of the largest number; with derivatives of 0 beyond."""
+    info = xp.finfo(loc.dtype)
+    largest = float(info.max)
+    bound = math.log(largest) - 0.5
+    precision = xp.exp(xp.clip(-log_scale, -bound, bound))
+    standard = finite(xp, finite(xp, xp.astype(x, loc.dtype)) - loc) * precision
+    return xp.clip(standard, -most * largest, most * largest)
+
+
+def symmetric_share(xp: Namespace, log_left: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """The logarithm of what a density that is symmetric around 0 has between two finite numbers.
+
+    Args:
+        xp: An array namespace.
+        log_left: The logarithm of its distribution function.
+        low: The lower end.
+        high: The upper one; where it is below `low`, the result is -inf.
+    """
+    right = xp.greater(low + high, 0.0)  # there, the tails from the other side are the small ones
+    more, less = xp.where(right, -low, high), xp.where(right, -high, low)
+    return log_difference(xp, log_left(more), log_left(less))
+
+
+def log_difference(xp: Namespace, more: Array, less: Array) -> Array:
+    """log(exp(more) - exp(less)) of numbers that are finite; -inf, with derivatives of 0, where it is not positive."""
+    gap = less - more
+    some = xp.less(gap, 0.0)
+    return xp.where(some, more + xp.log(-xp.expm1(xp.where(some, gap, -1.0))), float("-inf"))
+
+
+def deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:
+    """A log(x / a) - (x - a) for x = a + away, of which `log_ratio` is log(x / a).
+
+    Nothing cancels where x is near a, in value or in derivatives: densities of gamma functions are made of it, with
+    `stirling_error` for the rest, since differences of their logarithms would lose all digits at large numbers.
+    """
+    near = xp.less(xp.abs(away), 0.5 * a)
+    ratio = xp.where(near, away, 0.0) / a
+    return xp.where(near, a * (xp.log1p(ratio) - ratio), a * log_ratio - away)
+
+
+def inside(xp: Namespace, uniforms: Array) -> Array:
+    """Uniform numbers of [0, 1), with 0, and one that was rounded to 1, moved to the next number inside."""
+    step = 0.5 * float(xp.finfo(uniforms.dtype).eps)
+    return xp.clip(uniforms, 0.5 * step, 1.0 - step)

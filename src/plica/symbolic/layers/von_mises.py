@@ -1,0 +1,217 @@
+"""The von Mises input layer: densities of an angle, the normal distributions of the circle.
+
+>>> from plica.symbolic.scope import Scope
+>>> VonMisesLayer(Scope([0]), 4).domain
+Domain('angles')
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from plica.ir.op import unsupported
+from plica.symbolic.domains import ANGLES, Domain
+from plica.symbolic.layers.distribution import Column, Distribution
+from plica.symbolic.layers.rows import InputRow, normalized_total
+from plica.symbolic.layers.starts import around, beyond
+from plica.symbolic.layers.univariate import UnivariateLayer, of_units, positive_normal, rows
+from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params, Semiring, Value
+
+_LOG_TWO_PI = math.log(2.0 * math.pi)
+_DEEP = 45.0  # exp(-45) is below the last place of float64
+_NODES = 33  # on each side of the middle of an integral: right to 1e-11
+_FEWER_NODES = 20  # right to 1e-6, for draws
+_STEPS = 3  # of draws, from starts that are nearly right
+_NO_MOMENT = unsupported(
+    "an angle has no mean or variance that a mixture could average, since -pi and pi are one angle; take the mean of "
+    "its sine and cosine over samples"
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class VonMisesLayer(UnivariateLayer):
+    """Densities exp(concentration * cos(x - loc)) / (2 pi I0(concentration)) of an angle from -pi to pi.
+
+    They integrate to 1 over one turn, so angles must be wrapped into it; `loc` may be any number. A mean and a variance
+    are refused by name.
+
+    Args:
+        scope: The variable.
+        num_output_units: K, the number of densities.
+        loc: `(K,)` angles at which densities are largest; standard normal draws by default.
+        concentration: `(K,)` positive concentrations; by default the softplus of normal draws, plus 1e-5.
+        loc_factory: Makes the angles from their shape.
+        concentration_factory: Makes the concentrations from their shape.
+
+    Raises:
+        ShapeError: More than one variable, a parameter of another shape.
+        InputError: Two ways to give one parameter.
+    """
+
+    scope: Scope
+    num_output_units: int
+    loc: Parameter
+    concentration: Parameter
+    parameter_names: ClassVar[tuple[str, ...]] = ("loc", "concentration")
+
+    def __init__(
+        self,
+        scope: Iterable[int],
+        num_output_units: int,
+        *,
+        loc: ParameterLike | None = None,
+        concentration: ParameterLike | None = None,
+        loc_factory: ParameterFactory | None = None,
+        concentration_factory: ParameterFactory | None = None,
+    ) -> None:
+        self._assign(
+            scope,
+            num_output_units,
+            loc=(loc, loc_factory, normal),
+            concentration=(concentration, concentration_factory, positive_normal),
+        )
+
+    @property
+    def domain(self) -> Domain:
+        """The variable is an angle from -pi to pi."""
+        return ANGLES
+
+
+def _log_peak(xp: Namespace, concentration: Array) -> Array:
+    """The logarithm of the density at its largest: -log(2 pi I0(k) exp(-k))."""
+    large = xp.greater(concentration, 100.0)
+    big, small = xp.where(large, concentration, 100.0), xp.where(large, 1.0, concentration)
+    term, series = 1.0, 0.0  # of I0(k) exp(-k) sqrt(2 pi k) - 1, whose derivative cancels where i0e's does
+    for place in range(1, 9):
+        term = term * ((2 * place - 1) ** 2 / (8.0 * place)) / big
+        series = series + term
+    asymptotic = 0.5 * xp.log(big) - 0.5 * _LOG_TWO_PI - xp.log1p(series)
+    return xp.where(large, asymptotic, -_LOG_TWO_PI - xp.log(xp.i0e(small)))
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: VonMisesLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
+    loc, concentration = rows(xp, params["loc"], params["concentration"])
+    half = xp.sin(0.5 * (xp.astype(x, loc.dtype) - loc))  # cos d - 1 = -2 sin^2(d / 2)
+    return semiring.from_log(xp, _log_peak(xp, concentration) - 2.0 * concentration * (half * half))
+
+
+def _maximum(xp: Namespace, semiring: Semiring, layer: VonMisesLayer, params: Params) -> Value:  # noqa: ARG001
+    return semiring.from_log(xp, *rows(xp, _log_peak(xp, params["concentration"])))
+
+
+def _wrapped(xp: Namespace, angle: Array) -> Array:
+    """The angle in -pi to pi."""
+    turn = 2.0 * math.pi
+    return xp.clip(angle - turn * xp.round(angle / turn), -math.pi, math.pi)
+
+
+def _mode(xp: Namespace, layer: VonMisesLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(_wrapped(xp, params["loc"]), axis=-1)
+
+
+def _nodes(xp: Namespace, number: int) -> tuple[Array, Array]:
+    """Places and weights for integrals from 0 to 1 of smooth functions: the tanh-sinh rule."""
+    t = xp.astype(xp.arange(1 - number, number), xp.float64) * (3.2 / number)
+    places = xp.sigmoid(math.pi * xp.sinh(t))
+    return places, (3.2 / number * math.pi) * xp.cosh(t) * places * xp.sigmoid(-math.pi * xp.sinh(t))
+
+
+def _tail(xp: Namespace, angle: Array, concentration: Array, number: int) -> tuple[Array, Array]:
+    """What lies beyond an angle from 0 to pi, on one side, and the density there; in float64.
+
+    It is the density times the integral of what the density is beyond, relative to it, as far as that is above 1e-19.
+    """
+    sine = xp.sin(0.5 * angle)
+    square = sine * sine
+    density = xp.exp(_log_peak(xp, concentration) - 2.0 * concentration * square)
+    # where the exponent has dropped by _DEEP: sin^2((angle + v) / 2) = square + step
+    step = 0.5 * _DEEP / xp.maximum(concentration, 1e-300)
+    whole = xp.greater_equal(square + step, 1.0)
+    other = xp.sqrt(xp.where(whole, 0.5, square + step))
+    across = other * xp.sqrt(xp.maximum(1.0 - square, 0.0)) + sine * xp.sqrt(1.0 - other * other)
+    partly = 2.0 * xp.asin(xp.clip(step / xp.maximum(across, 1e-300), 0.0, 1.0))
+    reach = xp.where(whole, math.pi - angle, xp.stop_gradient(xp.minimum(partly, math.pi - angle)))
+    places, weights = _nodes(xp, number)
+    beyond_it = xp.expand_dims(reach, axis=-1) * places
+    first, second = xp.expand_dims(angle, axis=-1), xp.expand_dims(concentration, axis=-1)
+    drop = 2.0 * second * xp.sin(first + 0.5 * beyond_it) * xp.sin(0.5 * beyond_it)
+    return density * reach * xp.sum(weights * xp.exp(-drop), axis=-1), density
+
+
+def _sample(xp: Namespace, layer: VonMisesLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
+    loc, concentration = of_units(xp, params, units, "loc", "concentration")
+    wide, share = xp.astype(concentration, xp.float64), xp.astype(uniforms, xp.float64)
+    wanted = xp.minimum(share, 1.0 - share)
+    low, high = xp.zeros_like(wanted), xp.full_like(wanted, math.pi)
+    # the normal distribution's, or the uniform one's
+    centred = 1.0 - 2.0 * xp.maximum(wanted, 1e-16)
+    angle = xp.minimum(math.sqrt(2.0) * xp.erfinv(centred) / xp.sqrt(wide), math.pi * centred)
+    for _ in range(_STEPS):  # Halley's steps for the logarithm of the tail, or halves where those leave the bracket
+        tail, density = _tail(xp, angle, wide, _FEWER_NODES)
+        short = xp.greater(tail, wanted)
+        low, high = xp.where(short, angle, low), xp.where(short, high, angle)
+        rate = density / xp.maximum(tail, 1e-300)
+        newton = xp.log(xp.maximum(tail, 1e-300) / xp.maximum(wanted, 1e-300)) / xp.maximum(rate, 1e-300)
+        bent = xp.clip(1.0 - 0.5 * newton * (wide * xp.sin(angle) - rate), 0.5, 2.0)
+        moved = angle + newton / bent
+        inside = xp.logical_and(xp.greater_equal(moved, low), xp.less_equal(moved, high))
+        angle = xp.where(inside, moved, 0.5 * (low + high))
+    turned = xp.astype(loc, xp.float64) + xp.where(xp.less(share, 0.5), -angle, angle)
+    return xp.astype(_wrapped(xp, turned), loc.dtype)
+
+
+def _interval(
+    xp: Namespace,
+    semiring: Semiring,
+    layer: VonMisesLayer,  # noqa: ARG001
+    params: Params,
+    low: Array,
+    high: Array,
+) -> Value:
+    loc, concentration = (xp.astype(one, xp.float64) for one in rows(xp, params["loc"], params["concentration"]))
+    turn = 2.0 * math.pi
+
+    def placed(end: Array) -> tuple[Array, Array]:
+        """The angle from `loc`, from -pi to pi, and the number of whole turns."""
+        away = xp.clip(xp.astype(end, xp.float64), -math.pi, math.pi) - loc
+        turns = xp.stop_gradient(xp.floor((away + math.pi) / turn))
+        return xp.clip(away - turn * turns, -math.pi, math.pi), turns
+
+    def left(angle: Array) -> Array:
+        """What lies on the left of an angle, which is right where it is tiny."""
+        tail, _ = _tail(xp, xp.abs(angle), concentration, _NODES)
+        return xp.where(xp.less(angle, 0.0), tail, 1.0 - tail)
+
+    (first, before), (last, after) = placed(low), placed(high)
+    turned = xp.greater(after, before)  # between them lies the angle opposite to `loc`
+    flipped = xp.logical_and(xp.greater(first + last, 0.0), xp.logical_not(turned))  # where left tails are about 1
+    more, less = left(xp.where(flipped, -first, last)), left(xp.where(flipped, -last, xp.where(turned, -first, first)))
+    share = xp.where(turned, more + less + (after - before - 1.0), more - less)
+    share = xp.where(xp.greater(high, low), xp.clip(share, 0.0, 1.0), 0.0)
+    return semiring.from_linear(xp, xp.astype(share, params["loc"].dtype))
+
+
+def _fitted(column: Column) -> dict[str, ParameterFactory]:
+    sharpness = 1.0 / column.spread**2
+    return {
+        "loc_factory": around(column.mean, column.spread),
+        "concentration_factory": beyond(0.01 * sharpness, sharpness),
+    }
+
+
+ROW = InputRow(
+    VonMisesLayer,
+    body=_body,
+    marginal=normalized_total,
+    sample=_sample,
+    mode=_mode,
+    maximum=_maximum,
+    mean=_NO_MOMENT,
+    variance=_NO_MOMENT,
+    interval=_interval,
+    distribution=Distribution("von-mises", VonMisesLayer, ("loc", "concentration"), fitted=_fitted),
+)

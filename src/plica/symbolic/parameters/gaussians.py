@@ -1,0 +1,128 @@
+"""Products of normal densities, from the means and deviations of all pairs of two layers of them.
+
+    N(x; m, s) N(x; n, t) = exp(log_partition) N(x; mean, stddev)
+    r^2 = s^2 + t^2,  stddev = s t / r,  mean = m (t/r)^2 + n (s/r)^2,  log_partition = log N(m; n, r)
+
+Entry `i * K2 + j` is that of entry i of the first and entry j of the second.
+
+>>> GaussianProductMean((2,), (2,), (3,), (3,)).shape, GaussianProductStddev((2,), (3,)).shape
+((6,), (6,))
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from plica.errors import ShapeError
+from plica.ir.ranges import ANYTHING, NOT_NEGATIVE, Range
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, ParameterOp, Shape, as_shape
+
+
+def _pairs_shape(op: ParameterOp, first: Shape, second: Shape) -> Shape:
+    if len(first) != 1 or len(second) != 1:
+        raise ShapeError(
+            f"{type(op).__name__}: expected shapes (K1,) and (K2,), found {first} and {second}; give the parameters of "
+            "two Gaussian layers"
+        )
+    return (first[0] * second[0],)
+
+
+def _paired(xp: Namespace, first: Array, second: Array) -> tuple[Array, Array]:
+    """The inputs as `(F, K1, 1)` and `(F, 1, K2)`."""
+    return xp.expand_dims(first, axis=2), xp.expand_dims(second, axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianProductOp(ParameterOp):
+    """An operation on the mean and the deviation of each of two layers."""
+
+    input_range: ClassVar[tuple[int, int | None]] = (4, 4)
+    range: ClassVar[Callable[..., Range | None]] = lambda op, *_: ANYTHING  # noqa: ARG005
+
+    in_shape1: Shape  # of the means of the first layer
+    in_shape2: Shape  # of its deviations
+    in_shape3: Shape  # of the means of the second
+    in_shape4: Shape
+
+    def __post_init__(self) -> None:
+        for place in range(1, 5):
+            object.__setattr__(self, f"in_shape{place}", as_shape(getattr(self, f"in_shape{place}"), self))
+        object.__setattr__(self, "shape", self.infer_shape())
+
+    @property
+    def in_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the means and the deviations."""
+        return (self.in_shape1, self.in_shape2, self.in_shape3, self.in_shape4)
+
+    def infer_shape(self) -> Shape:
+        """`(K1 * K2,)`."""
+        if self.in_shape1 != self.in_shape2 or self.in_shape3 != self.in_shape4:
+            raise ShapeError(
+                f"{type(self).__name__}: expected mean and deviation of the first layer, then those of the second, a "
+                f"deviation for each mean, found shapes {', '.join(map(str, self.in_shapes))}; check the order"
+            )
+        return _pairs_shape(self, self.in_shape1, self.in_shape3)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianProductMean(GaussianProductOp):
+    """The means of the products, from means and deviations `(K1,)`, `(K1,)`, `(K2,)`, `(K2,)`."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The means, each weighed by the share of the other's variance."""
+        mean1, mean2 = _paired(xp, arrays[0], arrays[2])
+        stddev1, stddev2 = _paired(xp, arrays[1], arrays[3])
+        both = xp.hypot(stddev1, stddev2)
+        mean = mean1 * xp.square(stddev2 / both) + mean2 * xp.square(stddev1 / both)
+        return xp.reshape(mean, (mean.shape[0], *self.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianProductLogPartition(GaussianProductOp):
+    """The logarithms of what the products integrate to, from means and deviations as for the means."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The logarithm of the density of one mean about the other."""
+        mean1, mean2 = _paired(xp, arrays[0], arrays[2])
+        stddev1, stddev2 = _paired(xp, arrays[1], arrays[3])
+        density = xp.log_normal(mean1, mean2, xp.log(xp.hypot(stddev1, stddev2)))
+        return xp.reshape(density, (density.shape[0], *self.shape))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StddevOp(BinaryOp):
+    """An operation on the deviations of two layers."""
+
+    def infer_shape(self) -> Shape:
+        """`(K1 * K2,)`."""
+        return _pairs_shape(self, self.in_shape1, self.in_shape2)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianProductStddev(StddevOp):
+    """The standard deviations of the products, from those of two layers, `(K1,)` and `(K2,)`."""
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, *_: NOT_NEGATIVE  # noqa: ARG005
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The deviations, without squares that underflow."""
+        stddev1, stddev2 = _paired(xp, arrays[0], arrays[1])
+        stddev = stddev1 * (stddev2 / xp.hypot(stddev1, stddev2))
+        return xp.reshape(stddev, (stddev.shape[0], *self.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogGaussianProductStddev(StddevOp):
+    """The logarithms of the standard deviations of the products, from those of the deviations."""
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, *_: ANYTHING  # noqa: ARG005
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """-log(exp(-2 a) + exp(-2 b)) / 2."""
+        first, second = _paired(xp, arrays[0], arrays[1])
+        logs = -0.5 * xp.logaddexp(-2.0 * first, -2.0 * second)
+        return xp.reshape(logs, (logs.shape[0], *self.shape))

@@ -1,0 +1,53 @@
+"""The beta layer: as it is made by default, and of concentrations above 1."""
+
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.layers import BetaLayer
+from plica.symbolic.layers.starts import beyond
+from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.univariate import density_case
+from tests.harness.wide import lgamma
+
+Array = Any
+
+
+def _log_density(params: Params, x: Array) -> Array:
+    alpha, beta = params["alpha"], params["beta"]
+    # at the ends, where it may be infinite, it is that of the next number
+    inner, rest = np.maximum(x, np.finfo(float).tiny), np.maximum(1 - x, np.finfo(float).epsneg)
+    scale = lgamma(alpha + beta) - lgamma(alpha) - lgamma(beta)
+    return scale + (alpha - 1) * np.log(inner) + (beta - 1) * np.log(rest)
+
+
+def _of_scipy(alpha: float, beta: float) -> Any:
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
+    return stats.beta(alpha, beta)
+
+
+def _modes(params: Params) -> Array:
+    alpha, beta = params["alpha"], params["beta"]
+    hill = (alpha > 1) & (beta > 1)
+    places = np.stack([0 * alpha, 1 + 0 * alpha, np.where(hill, (alpha - 1) / np.where(hill, alpha + beta - 2, 1), 0)])
+    densities = np.stack([np.diag(_log_density(params, place[:, None])) for place in places])
+    # of densities above 1 at both ends, the ends are none: there they are 0
+    densities[:2] = np.where(hill, -np.inf, densities[:2])
+    return np.take_along_axis(places, np.argmax(densities, axis=0)[None], axis=0)[0]
+
+
+CASES = (
+    density_case("beta", BetaLayer, _log_density, _of_scipy, lambda rng, rows: rng.uniform(size=rows), modes=_modes),
+    density_case(
+        "beta of concentrations above 2",
+        BetaLayer,
+        _log_density,
+        _of_scipy,
+        lambda rng, rows: rng.uniform(0.1, 0.9, size=rows),
+        modes=_modes,
+        build=lambda scope, units: BetaLayer(
+            scope, units, alpha_factory=beyond(2.0, 9.0), beta_factory=beyond(2.0, 3.0)
+        ),
+    ),
+)

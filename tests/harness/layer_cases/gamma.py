@@ -1,0 +1,45 @@
+"""The gamma layer: as it is made by default, and of concentrations above 1."""
+
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.layers import GammaLayer
+from plica.symbolic.layers.starts import beyond
+from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.univariate import density_case
+from tests.harness.wide import lgamma
+
+Array = Any
+
+
+def _log_density(params: Params, x: Array) -> Array:
+    concentration, rate = params["concentration"], params["rate"]
+    x = np.maximum(x, np.finfo(float).tiny)  # at 0, where it may be infinite, it is that of the next number
+    return concentration * np.log(rate) - lgamma(concentration) + (concentration - 1) * np.log(x) - rate * x
+
+
+def _of_scipy(concentration: float, rate: float) -> Any:
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
+    return stats.gamma(concentration, scale=1 / rate)
+
+
+def _modes(params: Params) -> Array:
+    return np.maximum(params["concentration"] - 1, 0) / params["rate"]
+
+
+CASES = (
+    density_case(
+        "gamma", GammaLayer, _log_density, _of_scipy, lambda rng, rows: rng.exponential(size=rows), modes=_modes
+    ),
+    density_case(
+        "gamma of concentrations above 2",
+        GammaLayer,
+        _log_density,
+        _of_scipy,
+        lambda rng, rows: rng.exponential(size=rows),
+        modes=_modes,
+        build=lambda scope, units: GammaLayer(scope, units, concentration_factory=beyond(2.0, 9.0)),
+    ),
+)

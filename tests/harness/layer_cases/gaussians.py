@@ -1,0 +1,112 @@
+"""The layers of several normal variables: diagonal and full."""
+
+from typing import Any
+
+import numpy as np
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.layers import LAYER_ROWS, DiagonalGaussianLayer, MultivariateGaussianLayer
+from plica.symbolic.parameters import normal
+from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.spaces import WIDE, Space
+
+Array = Any
+
+
+def _factors(params: Params) -> Array:
+    """The lower triangular factor of each unit, `(K, V, V)`."""
+    if "stddev" in params:
+        return params["stddev"][:, :, None] * np.eye(params["stddev"].shape[1], dtype=WIDE)
+    return np.tril(params["scale_tril"])
+
+
+def _log_normal(covariance: Array, distance: Array) -> Array:
+    """The log-density of one vector, by Gaussian elimination in extended precision."""
+    matrix, vector, result = covariance.copy(), distance.copy(), WIDE(0)
+    for place in range(len(vector)):
+        pivot = matrix[place, place]
+        result -= (np.log(2 * WIDE(np.pi) * pivot) + vector[place] ** 2 / pivot) / 2
+        ratio = matrix[place + 1 :, place] / pivot
+        vector[place + 1 :] -= ratio * vector[place]
+        matrix[place + 1 :, place + 1 :] -= ratio[:, None] * matrix[place, place + 1 :]
+    return result
+
+
+def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
+    """The density of what is known of each row."""
+    factors, mean = _factors(params), params["mean"]
+    found = np.zeros((len(x), layer.num_output_units), WIDE)
+    for place, row in enumerate(x[:, list(layer.scope)]):
+        known = ~np.isnan(row)
+        for unit, factor in enumerate(factors):
+            covariance = (factor @ factor.T)[np.ix_(known, known)]
+            found[place, unit] = _log_normal(covariance, (row - mean[unit])[known])
+    return space.from_log(found)
+
+
+class _Gaussian:
+    """SciPy's distribution, and those of sums of its variables."""
+
+    def __init__(self, mean: Array, covariance: Array) -> None:
+        self._mean, self._covariance = mean, covariance
+
+    def pdf(self, values: Array) -> Array:
+        from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
+        return np.atleast_1d(stats.multivariate_normal(self._mean, self._covariance).pdf(values))
+
+    def along(self, direction: Array) -> Any:
+        """The distribution of the variables, weighted and added."""
+        from scipy import stats
+
+        return stats.norm(direction @ self._mean, np.sqrt(direction @ self._covariance @ direction))
+
+
+def _distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
+    factors = _factors(params).astype(float)
+    return [_Gaussian(mean, one @ one.T) for mean, one in zip(params["mean"].astype(float), factors, strict=True)]
+
+
+def _covariances(layer: Any, params: Params) -> Array:  # noqa: ARG001
+    return np.stack([one @ one.T for one in _factors(params)])
+
+
+def _shares(layer: Any, params: Params, low: Array, high: Array) -> Array:  # noqa: ARG001
+    from scipy import stats
+
+    one = stats.norm(params["mean"].astype(float), params["stddev"].astype(float))
+    share = one.cdf(high[:, None]) - one.cdf(low[:, None])
+    return np.maximum(share, 0).prod(axis=-1)
+
+
+def _case(name: str, layer: Any, second: str, variables: int, **settings: Any) -> InputCase:
+    return InputCase(
+        name,
+        LAYER_ROWS[layer],
+        layer,
+        reference,
+        _distributions,
+        totals=lambda one, _: np.ones(one.num_output_units, WIDE),
+        draw=lambda _, rng, rows: rng.normal(size=(rows, variables)),
+        encode=lambda _, x: x,
+        modes=lambda _, params: params["mean"],
+        num_variables=variables,
+        means=lambda _, params: params["mean"],
+        variances=lambda _, params: (_factors(params) ** 2).sum(axis=-1),
+        covariances=_covariances,
+        refused=(
+            Refused(lambda: layer([], 2), ShapeError, "the number of variables must be at least 1"),
+            Refused(
+                lambda: layer([0, 1], 2, **{second: normal((2,)), f"{second}_factory": normal}),
+                InputError,
+                f"{second} and {second}_factory",
+            ),
+        ),
+        **settings,
+    )
+
+
+CASES = (
+    _case("diagonal gaussian", DiagonalGaussianLayer, "stddev", 3, shares=_shares),
+    _case("multivariate gaussian", MultivariateGaussianLayer, "scale_tril", 3),
+)

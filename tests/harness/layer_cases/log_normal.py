@@ -1,0 +1,37 @@
+"""The log-normal layer."""
+
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.layers import LogNormalLayer
+from plica.symbolic.layers.starts import beyond
+from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.univariate import density_case
+from tests.harness.spaces import WIDE
+
+Array = Any
+
+
+def _log_density(params: Params, x: Array) -> Array:
+    distance = (np.log(x) - params["loc"]) / params["scale"]
+    return -distance * distance / 2 - np.log(x * params["scale"] * np.sqrt(2 * WIDE(np.pi)))
+
+
+def _of_scipy(loc: float, scale: float) -> Any:
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
+    return stats.lognorm(scale, scale=np.exp(loc))
+
+
+CASES = (
+    density_case(
+        "log-normal",
+        LogNormalLayer,
+        _log_density,
+        _of_scipy,
+        lambda rng, rows: rng.lognormal(size=rows),
+        build=lambda scope, units: LogNormalLayer(scope, units, scale_factory=beyond(0.1, 0.5)),  # variances settle
+        modes=lambda params: np.exp(params["loc"] - params["scale"] ** 2),
+    ),
+)

@@ -1,0 +1,68 @@
+"""The negative binomial layer: by logits and by probabilities."""
+
+from typing import Any
+
+import numpy as np
+
+from plica.errors import InputError, ShapeError
+from plica.symbolic.layers import LAYER_ROWS, NegativeBinomialLayer
+from plica.symbolic.parameters import normal
+from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
+from tests.harness.spaces import WIDE, Space
+
+Array = Any
+ROW: Any = LAYER_ROWS[NegativeBinomialLayer]
+
+
+def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
+    """r (r + 1) ... (r + x - 1) / x! p^r (1 - p)^x, or 1."""
+    (variable,) = layer.scope
+    failure, success = log_shares(params)
+    value, total = x[:, variable, None], params["total_count"]
+    ways = [
+        sum((np.log((total + n) / (n + 1)) for n in range(int(one))), 0 * total) for one in np.nan_to_num(value[:, 0])
+    ]
+    return space.from_log(np.where(np.isnan(value), WIDE(0), np.array(ways) + total * success + value * failure))
+
+
+def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
+    """Negative binomial distributions."""
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
+    pairs = zip(params["total_count"].astype(float), successes(params).astype(float), strict=True)
+    return [stats.nbinom(total, p) for total, p in pairs]
+
+
+def modes(layer: Any, params: Params) -> Array:  # noqa: ARG001
+    """The largest mass among the first counts."""
+    x = np.arange(1000)
+    return np.array([[int(np.argmax(kind.pmf(x)))] for kind in distributions(None, params)])
+
+
+def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
+    return InputCase(
+        name,
+        ROW,
+        lambda scope, units: NegativeBinomialLayer(scope, units, **settings),
+        reference,
+        distributions,
+        totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
+        draw=lambda _, rng, rows: rng.integers(0, 9, (rows, 1)),
+        modes=modes,
+        refused=refused,
+    )
+
+
+CASES = (
+    _case(
+        "negative binomial",
+        Refused(lambda: NegativeBinomialLayer([0, 1], 2), ShapeError, r"expected a scope of 1 variable\(s\)"),
+        Refused(
+            lambda: NegativeBinomialLayer([0], 2, total_count=normal((2,)), total_count_factory=normal),
+            InputError,
+            "total_count and total_count_factory",
+        ),
+    ),
+    _case("negative binomial by probs", probs_factory=scaled_sigmoid),
+)

@@ -1,0 +1,39 @@
+"""The layer of Student's t distributions, of degrees of freedom at which sample variances settle."""
+
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.layers import StudentTLayer
+from plica.symbolic.layers.starts import beyond
+from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.univariate import density_case
+from tests.harness.spaces import WIDE
+from tests.harness.wide import lgamma
+
+Array = Any
+
+
+def _log_density(params: Params, x: Array) -> Array:
+    df, scale = params["df"], params["scale"]
+    distance = (x - params["loc"]) / scale
+    height = lgamma((df + 1) / 2) - lgamma(df / 2) - np.log(df * WIDE(np.pi)) / 2 - np.log(scale)
+    return height - (df + 1) / 2 * np.log1p(distance * distance / df)
+
+
+def _of_scipy(df: float, loc: float, scale: float) -> Any:
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
+    return stats.t(df, loc, scale)
+
+
+CASES = (
+    density_case(
+        "student-t",
+        StudentTLayer,
+        _log_density,
+        _of_scipy,
+        lambda rng, rows: 2 * rng.normal(size=rows),
+        build=lambda scope, units: StudentTLayer(scope, units, df_factory=beyond(4.5, 3.0)),
+    ),
+)

@@ -1,0 +1,136 @@
+"""Layers without variables: constants, and layers whose variables are observed."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.errors import DTypeError, InputError, ShapeError
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    CategoricalLayer,
+    ConstantValueLayer,
+    EvidenceLayer,
+    GaussianLayer,
+    PolynomialLayer,
+    SumLayer,
+)
+from plica.symbolic.parameters import ConstantParameter, normal
+from tests.harness.layer_cases import categorical, gaussian, polynomial
+from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.categorical import exp_normal
+from tests.harness.layer_cases.holding import under
+from tests.harness.spaces import LINEAR, Space
+
+Array = Any
+
+
+def _case(name: str, layer: type, build: Any, number: Callable[[Space, Any, Params], Array], **more: Any) -> InputCase:
+    """A case from its number `(K,)` in a space."""
+    signed = more.pop("signed", False)
+
+    def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
+        return np.broadcast_to(number(space, layer, params), (len(x), layer.num_output_units))
+
+    return InputCase(
+        name,
+        LAYER_ROWS[layer],
+        build,
+        reference,
+        None if signed else lambda *_: [],
+        totals=lambda layer, params: number(LINEAR, layer, params),
+        draw=lambda _, __, rows: np.zeros((rows, 0)),
+        num_variables=0,
+        modes=lambda layer, _: np.zeros((layer.num_output_units, 0)),
+        means=lambda layer, _: np.zeros((layer.num_output_units, 0)),
+        variances=lambda layer, _: np.zeros((layer.num_output_units, 0)),
+        covariances=lambda layer, _: np.zeros((layer.num_output_units, 0, 0)),
+        shares=lambda layer, _, low, __: np.ones((len(low), layer.num_output_units)),
+        **more,
+    )
+
+
+def constants(**settings: Any) -> Callable[[Sequence[int], int], ConstantValueLayer]:
+    """Layers of constants."""
+
+    def build(_: Sequence[int], units: int) -> ConstantValueLayer:
+        given = {name: one((units,)) if callable(one) else one for name, one in settings.items()}
+        return ConstantValueLayer(units, **given)
+
+    return build
+
+
+def _constant(space: Space, layer: Any, params: Params) -> Array:
+    return space.from_log(params["value"]) if layer.log_space else space.from_linear(params["value"])
+
+
+def observed(make: Callable[[int], Any], observation: Any) -> Callable[[Sequence[int], int], EvidenceLayer]:
+    """Layers whose variables are observed."""
+    return lambda _, units: EvidenceLayer(make(units), observation=observation)
+
+
+_HELD: dict[type, Callable[[Space, Any, Params, Array], Array]] = {
+    CategoricalLayer: categorical.reference,
+    GaussianLayer: gaussian.reference,
+    PolynomialLayer: polynomial.reference,
+}
+
+
+def _observed(space: Space, layer: Any, params: Params) -> Array:
+    """The reference of the layer that is observed, at the observation."""
+    held = layer.layer
+    x = np.zeros((1, max(held.scope) + 1))
+    x[:, list(held.scope)] = params["observation"]
+    return _HELD[type(held)](space, held, under("layer", params), x)[0]
+
+
+def _states(categories: int) -> Callable[[int], CategoricalLayer]:
+    return lambda units: CategoricalLayer([3], units, num_categories=categories)
+
+
+_NO_INPUT: Any = SumLayer(2, 2)
+_WRONG = (
+    Refused(lambda: EvidenceLayer(_NO_INPUT, observation=0), DTypeError, "expected an input layer, found SumLayer"),
+    Refused(
+        lambda: EvidenceLayer(_states(3)(2), observation=3),
+        InputError,
+        "variable 3 of CategoricalLayer.* is observed as 3, which is none of the 3 states 0 to 2",
+    ),
+    Refused(lambda: EvidenceLayer(_states(3)(2), observation=float("nan")), InputError, "observed as nan"),
+    Refused(lambda: EvidenceLayer(_states(3)(2), observation=[1, 2]), ShapeError, "expected observation of shape"),
+    Refused(lambda: EvidenceLayer(_states(3)(2), observation=1j), InputError, "is complex; give real numbers"),
+    Refused(
+        lambda: EvidenceLayer(_states(3)(2), observation=normal((1,))),
+        InputError,
+        "is a state, which is known when the circuit is described",
+    ),
+)
+
+CASES = (
+    _case("constant", ConstantValueLayer, constants(value=0.25), _constant),
+    _case("learned constants", ConstantValueLayer, constants(value=exp_normal), _constant),
+    _case("constants of any sign", ConstantValueLayer, constants(value=normal), _constant, signed=True),
+    _case("logarithms", ConstantValueLayer, constants(value=normal, log_space=True), _constant),
+    _case(
+        "observed state",
+        EvidenceLayer,
+        observed(_states(3), 1),
+        _observed,
+        alike=(observed(_states(5), [4]), observed(_states(2), ConstantParameter(1, value=0))),
+        refused=_WRONG,
+    ),
+    _case(
+        "observed real number",
+        EvidenceLayer,
+        observed(lambda units: GaussianLayer([2], units), normal((1,))),
+        _observed,
+    ),
+    _case(
+        "polynomial at an observation",
+        EvidenceLayer,
+        observed(lambda units: PolynomialLayer([1], units, degree=2), -0.5),
+        _observed,
+        signed=True,
+        alike=(observed(lambda units: PolynomialLayer([1], units, degree=1), 2.0),),
+    ),
+)

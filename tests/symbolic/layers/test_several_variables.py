@@ -1,0 +1,121 @@
+"""Normal densities of several variables: any of them missing in any row, extreme scales, derivatives."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+import plica.numpy as pnp
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import UnsupportedError
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import LAYER_ROWS, DiagonalGaussianLayer, MultivariateGaussianLayer, SumLayer
+from plica.symbolic.parameters import ConstantParameter, Parameter
+from plica.symbolic.semirings import SEMIRINGS, Params
+
+LOG = SEMIRINGS["lse-sum"]
+EACH = pytest.mark.parametrize("layer", [DiagonalGaussianLayer, MultivariateGaussianLayer])
+MEAN = np.array([[0.5, -1.0, 2.0], [0.0, 3.0, -0.5]])
+FACTOR = np.array([[[1.0, 0, 0], [0.5, 2.0, 0], [-0.7, 0.3, 0.4]], [[0.3, 0, 0], [-2.0, 1.0, 0], [0.1, 0.2, 3.0]]])
+
+
+def second(layer: Any) -> dict[str, Any]:
+    """The parameter of spreads, by name."""
+    if layer is DiagonalGaussianLayer:
+        return {"stddev": np.abs(np.diagonal(FACTOR, axis1=1, axis2=2))}
+    return {"scale_tril": FACTOR}
+
+
+def constant(value: Any) -> Parameter:
+    return Parameter.from_input(ConstantParameter(*np.shape(value), value=np.asarray(value)))
+
+
+def covariance(layer: Any, unit: int) -> Any:
+    (value,) = second(layer).values()
+    return np.diag(value[unit] ** 2) if layer is DiagonalGaussianLayer else value[unit] @ value[unit].T
+
+
+@EACH
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_mask_of_a_row_gives_the_marginal_density_of_the_rest(layer: Any, dtype: str) -> None:
+    one = layer([4, 0, 2], 2, mean=constant(MEAN), **{name: constant(x) for name, x in second(layer).items()})
+    total = SumLayer(2, 1, weight=constant([[0.3, 0.7]]))
+    compiled = TorchCompiler(dtype=dtype).compile(Circuit([one, total], {total: [one]}, [total]))
+    masks = np.array(np.meshgrid(*[[False, True]] * 3)).reshape(3, -1).T
+    x = np.full((8, 5), np.nan)
+    x[:, [0, 2, 4]] = np.random.default_rng(0).normal(size=(8, 3))  # variables by number
+    x[:, [0, 2, 4]] = np.where(masks, np.nan, x[:, [0, 2, 4]])
+    found = compiled(torch.tensor(x)).flatten().double().detach().numpy()
+    for row, mask, value in zip(x[:, [0, 2, 4]], masks, found, strict=True):
+        known = ~mask
+        densities = [
+            stats.multivariate_normal(MEAN[unit][known], covariance(layer, unit)[np.ix_(known, known)]).pdf(row[known])
+            if known.any()
+            else 1.0
+            for unit in range(2)
+        ]
+        np.testing.assert_allclose(value, np.log(np.dot([0.3, 0.7], densities)), rtol=1e-5, atol=1e-6)
+
+
+def rule(layer: Any, column: str, *arrays: Tensor) -> Any:
+    """A column of the row as a function of the parameters."""
+    one = layer([0, 1, 2], 2)
+
+    def apply(mean: Tensor, spread: Tensor) -> Tensor:
+        params = Params.of(pnp, dict(zip(one.params, (mean, spread), strict=True)))
+        return LOG.to_log(pnp, getattr(LAYER_ROWS[layer], column)(pnp, LOG, one, params, *arrays))
+
+    return apply
+
+
+@EACH
+def test_derivatives_are_limits_of_differences(layer: Any) -> None:
+    (spread,) = second(layer).values()
+    leaves = [torch.tensor(one[None], requires_grad=True) for one in (MEAN, spread)]
+    x = torch.tensor(np.random.default_rng(0).normal(size=(1, 5, 3)))
+    missing = torch.tensor(np.random.default_rng(1).random((1, 5, 3)) < 0.5)
+    assert torch.autograd.gradcheck(rule(layer, "body", x), leaves)
+    assert torch.autograd.gradcheck(rule(layer, "partial", x, missing), leaves)
+    assert torch.autograd.gradgradcheck(rule(layer, "partial", x, missing), leaves, fast_mode=True)
+
+
+@EACH
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_scales_apart_and_data_far_away(layer: Any, dtype: torch.dtype) -> None:
+    scales = np.array([1e-6, 1.0, 1e6])
+    (spread,) = second(layer).values()
+    spread = spread * (scales if layer is DiagonalGaussianLayer else scales[:, None])
+    mean = MEAN * scales
+    leaves = [torch.tensor(one[None], dtype=dtype, requires_grad=True) for one in (mean, spread)]
+    near = mean[:, None, :] + scales * np.random.default_rng(0).normal(size=(2, 3, 3))
+    x = np.concatenate([near.reshape(-1, 3), np.full((1, 3), 1e30), np.full((1, 3), -np.inf), np.zeros((1, 3))])
+    data = torch.tensor(x[None], dtype=dtype)
+    missing = torch.zeros(data.shape, dtype=torch.bool)
+    for found in (rule(layer, "body", data)(*leaves), rule(layer, "partial", data, missing)(*leaves)):
+        assert not found.isnan().any()
+        for slope in torch.autograd.grad(found[found.isfinite()].sum(), leaves):
+            assert slope.isfinite().all()
+        rounded = [one.detach().double().numpy()[0] for one in leaves]
+        for unit in range(2):
+            factor = np.diag(rounded[1][unit]) if layer is DiagonalGaussianLayer else rounded[1][unit]
+            one = stats.multivariate_normal(np.zeros(3), (factor / scales[:, None]) @ (factor / scales[:, None]).T)
+            exact = one.logpdf((data.double().numpy()[0] - rounded[0][unit]) / scales) - np.log(scales).sum()
+            values = found.detach().double().numpy()[0, :, unit]
+            np.testing.assert_allclose(values[:6], exact[:6], rtol=2e-5, atol=1e-5)
+            assert (values[6:8] < -1e6).all()
+
+
+def test_a_box_of_correlated_variables_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match="no closed form; take a DiagonalGaussianLayer"):
+        LAYER_ROWS[MultivariateGaussianLayer].interval()
+
+
+def test_what_is_above_the_diagonal_is_not_read() -> None:
+    above = torch.tensor(FACTOR[None] + np.triu(np.full((3, 3), 9.0), 1))
+    mean, x = torch.tensor(MEAN[None]), torch.zeros(1, 2, 3, dtype=torch.float64)
+    for column, arrays in (("body", (x,)), ("partial", (x, x > 0)), ("maximum", ())):
+        apply = rule(MultivariateGaussianLayer, column, *arrays)
+        torch.testing.assert_close(apply(mean, above), apply(mean, torch.tensor(FACTOR[None])))
