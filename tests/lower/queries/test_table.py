@@ -24,8 +24,10 @@ from tests.harness.pairwise import pairwise
 from tests.harness.queries import one_unit
 from tests.harness.query_checks import QUERY_CHECKS, Asked
 
-# The first case of each layer, and those of a user's own layers of which most queries know nothing.
-FIRST = [*{case.row.layer: case for case in reversed(LAYER_CASES)}.values()][::-1]
+# The first case of each layer, and those of a user's own layers of which most queries know nothing. Not those whose
+# values have any sign: a circuit of them describes a distribution for some parameters alone.
+POSITIVE = [case for case in LAYER_CASES if "any sign" not in case.name and not case.name.startswith("polynomial")]
+FIRST = [*{case.row.layer: case for case in reversed(POSITIVE)}.values()][::-1]
 FIRST += [case for case in CASES if case.name in ("joint of two", "poisson")]
 
 
@@ -144,7 +146,7 @@ def test_pairs_have_each_query_in_each_semiring() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*POSITIVE, *FIRST[-2:]], ids=str)
 def test_cells_in_full(case: LayerCase) -> None:
     """All semirings, flags and dtypes; modes and gradients by turns."""
     *names, _, _ = CHOICES
