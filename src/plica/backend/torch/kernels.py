@@ -19,6 +19,7 @@ from plica.backend.torch.indexing import gather, index, may_write, nonzero, refu
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
+from plica.backend.torch.pages import matmul
 from plica.backend.torch.runs import multiply_runs
 from plica.backend.torch.special import (
     betainc,
@@ -56,6 +57,7 @@ __all__ = [
     "logsumexp",
     "lookup",
     "lookup_softmax",
+    "matmul",
     "may_write",
     "multiply_runs",
     "nonzero",

@@ -69,12 +69,14 @@ class LoweredFlows:
         captured: What stands behind each of its captured variables.
         sums: The sum layers of each result of `LATENTS`, by topological index.
         unread: The sum layers that no output depends on, by topological index, with their numbers of terms.
+        states: The variables that have states.
     """
 
     program: Program
     captured: tuple[Leaf | Constant, ...]
     sums: tuple[tuple[int, ...], ...]
     unread: tuple[tuple[int, int], ...]
+    states: tuple[int, ...]
 
 
 def _posterior(found: Reading) -> list[Tracer]:
@@ -128,6 +130,7 @@ def lower_flows(
         tuple(scope.captured),
         tuple(tuple(circuit.layer_index(layer) for layer in group.members) for group, _ in flows.terms),
         tuple((circuit.layer_index(layer), _num_terms(folded, layer)) for layer in _unread(folded)),
+        tuple(with_states(folded)),
     )
 
 

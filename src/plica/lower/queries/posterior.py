@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plica.ir.dtypes import DType
 from plica.lower.data import input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.read import read_folds
@@ -96,7 +95,7 @@ class Reading:
     def probabilities(self) -> Tracer:
         """Of each state of each variable that has states: `(B, D, C)`, zeros for all others and for further states.
 
-        A variable that is known has the one state that it is in.
+        Zeros also stand for variables that are known: the one state that each is in is written by who has the rows.
         """
         states = with_states(self.scope.folded)
         most = max(states.values(), default=0)
@@ -115,15 +114,10 @@ class Reading:
                 read_folds([one], places, self.scope.constant)
                 for one in (flow, unit_tables(self.scope, group, most, self.flows.shares.ratio))
             )
-            flow = xp.where(xp.expand_dims(self._rows(self.known.missing, ordered), axis=2), flow, 0.0)
+            is_missing = xp.astype(self._rows(self.known.missing, ordered), dtype)
+            flow = flow * xp.expand_dims(is_missing, axis=2)  # rows with a flow that is no number are asked again
             tables.add(ordered, xp.matmul(flow, shares))  # (F, B, C)
-        variables = tables.variables
-        total = tables.total()
-        is_known = xp.astype(xp.logical_not(self._rows(self.known.missing, variables)), dtype)
-        state = xp.clip(xp.astype(self._rows(self.known.values, variables), DType.INT64), 0, most - 1)
-        rows = xp.expand_dims(xp.arange(self.flows.count), axis=0)
-        total = total.at[xp.expand_dims(xp.arange(len(variables)), axis=1), rows, state].add(is_known)
-        return xp.permute_dims(self._of_all(variables, total, 0.0), (1, 0, 2))
+        return xp.permute_dims(self._of_all(tables.variables, tables.total(), 0.0), (1, 0, 2))
 
     def mean(self, variables: Iterable[int] | None = None) -> Tracer:
         """The mean of each variable, `(B, D)`; those that are known are known exactly.

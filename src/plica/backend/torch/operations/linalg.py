@@ -1,5 +1,7 @@
 """Rows of contractions and factorizations."""
 
+from math import prod
+
 from plica.backend.torch.contract import is_tucker
 from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, dtype_source, function
 from plica.ir.program import Equation
@@ -76,8 +78,20 @@ def _kernel(name: str, *params: str) -> Text:
     )
 
 
+_LARGE = 2**16  # entries for each row: what a hundred rows come to is large
+
+
+def _matmul(call: Call) -> str:
+    """Products of stacks that are large for some hundred rows know where to put them."""
+    shape = call.equation.outputs[0].type.shape
+    is_stack = len(shape) == 3 and all(len(one.type.shape) == 3 for one in call.equation.inputs)
+    known = prod(dim for dim in shape if isinstance(dim, int))
+    is_float = call.equation.outputs[0].type.dtype.kind == "float"
+    return f"{'kernels' if is_stack and is_float and known >= _LARGE else 'torch'}.matmul({call.tensors})"
+
+
 LINALG: dict[str, Row] = {
-    "matmul": Row(function("torch.matmul"), unsigned=Unsigned.MODULAR),
+    "matmul": Row(_matmul, unsigned=Unsigned.MODULAR),
     "log_matmul_exp": Row(
         lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})", transposed=_weight_of_logs
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 import torch
@@ -114,8 +114,20 @@ def read_flows(
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
     """See `plica.queries.posterior`."""
     device_of(circuit, POSTERIOR.name)
-    _, results = read_flows(circuit, POSTERIOR, whole_layers(circuit, POSTERIOR.name, x))
+    x = whole_layers(circuit, POSTERIOR.name, x)
+    lowered, results = read_flows(circuit, POSTERIOR, x)
+    _write_known(results[0], floating(x), lowered.states)
     return Posterior(*results)
+
+
+def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> None:
+    """Write a probability of 1 for the state of what is known of some variables, where zeros are."""
+    columns = torch.tensor(variables, dtype=torch.int64, device=x.device)
+    known = x[:, columns].isnan().logical_not_()
+    if bool(known.any()):
+        rows, places = known.nonzero(as_tuple=True)
+        named = columns[places]
+        probabilities[rows, named, x[rows, named].long()] = 1.0
 
 
 def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:

@@ -1,0 +1,39 @@
+"""Large results in huge pages, where the system has them for those who ask.
+
+Memory of tens of megabytes is new at each call, and the first write to each page of it waits for the system: with pages
+of 4 KiB that takes longer than a product that fills them.
+
+>>> matmul(torch.ones(2, 3, 4), torch.ones(2, 4, 5)).shape
+torch.Size([2, 3, 5])
+"""
+
+import mmap
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.indexing import is_traced, may_write
+
+_LARGE = 2**25  # bytes: the C library keeps smaller pieces of memory, whose pages are there already
+_HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """`torch.matmul` of two stacks of matrices."""
+    shape = (a.shape[0], a.shape[1], b.shape[2])
+    is_large = _HUGE is not None and prod(shape) * a.element_size() >= _LARGE and a.is_cpu and len(a) == len(b)
+    if not is_large or is_traced(a, b) or not may_write(a, b):
+        return torch.matmul(a, b)
+    return torch.bmm(a, b, out=_empty(shape, a.dtype))
+
+
+def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """An array whose numbers are not set."""
+    try:
+        memory = mmap.mmap(-1, prod(shape) * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(_HUGE or 0)
+    except OSError:  # no such pages, or no memory, which torch says better
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(memory, dtype=dtype).view(shape)
