@@ -294,6 +294,7 @@ class CircuitConstants:
         leaves: Leaves,
         watch: Watch,
         reads: Callable[[], Any] | None = None,
+        room: int = 1,
     ) -> Ready:
         """What runs at each call.
 
@@ -303,6 +304,7 @@ class CircuitConstants:
             leaves: The tensors of the circuit.
             watch: What watches them as they are now.
             reads: Makes what has the tensors as attributes named like the Program's consts, where that is not `leaves`.
+            room: How many times as much memory as its tensors take what is kept may take, where no policy says so.
         """
         found = self._programs.get(key)
         if found is None or found.device != leaves.device:
@@ -310,7 +312,7 @@ class CircuitConstants:
             with self._lock:
                 found = self._programs.get(key)
                 if found is None or found.device != leaves.device:
-                    policy = self._policy_for(lowered.program)
+                    policy = self._policy_for(lowered.program, room)
                     found = _FoldedProgram(lowered.program, lowered.captured, places, leaves.device, policy)
                     self._programs[key] = found
         return found.ready(watch, (lambda: leaves) if reads is None else reads)
@@ -331,11 +333,11 @@ class CircuitConstants:
                 self._watch = watch = Watch(tensors, checksum=checksum, before=other)
             return watch
 
-    def _policy_for(self, program: Program) -> FoldPolicy:
+    def _policy_for(self, program: Program, room: int = 1) -> FoldPolicy:
         if self.policy is not None:
             return self.policy
         size = sum((bits_of(var.type, {}) or 0) // 8 for var in program.consts)
-        return replace(FoldPolicy(), max_growth=size + SMALL, widen=True)
+        return replace(FoldPolicy(), max_growth=room * size + SMALL, widen=True)
 
 
 def _is_recorded(device: torch.device) -> bool:

@@ -68,7 +68,7 @@ ELEMENTWISE: dict[str, Row] = {
     "copysign": Row(function("torch.copysign")),
     "cos": Row(function("torch.cos")),
     "cosh": Row(function("torch.cosh")),
-    "divide": Row(_infix("/")),
+    "divide": Row(_infix("/"), over=("{}.div_({})",)),
     "equal": Row(_infix("=="), host="{} == {}"),
     "erf": Row(function("torch.erf")),
     "erfinv": Row(function("torch.erfinv")),
@@ -97,7 +97,9 @@ ELEMENTWISE: dict[str, Row] = {
     "logical_not": Row(function("torch.logical_not"), host="not {}"),
     "logical_or": Row(function("torch.logical_or"), host="{} or {}"),
     "logical_xor": Row(function("torch.logical_xor"), host="{} != {}"),
-    "maximum": Row(function("torch.maximum"), host="max({}, {})", unsigned=Unsigned.ORDERED),
+    "maximum": Row(
+        function("torch.maximum"), host="max({}, {})", unsigned=Unsigned.ORDERED, over=("{}.clamp_min_({})",)
+    ),
     "minimum": Row(function("torch.minimum"), host="min({}, {})", unsigned=Unsigned.ORDERED),
     "multiply": Row(_infix("*"), host="kernels.wrap({} * {})", over=("{}.mul_({})", "{1}.mul_({0})")),
     "negative": Row(function("torch.neg"), host="-({})", unsigned=Unsigned.MODULAR),

@@ -24,6 +24,7 @@ from plica.passes.memory import plan_memory
 BYTES_AT_ONCE = 2**27
 """The memory budget: bytes of intermediate results of one part; more rows are computed in parts."""
 _PLANNED_ROWS = 64
+_ROOM = 2  # a table that is looked up on the way up and multiplied on the way down is kept in both orders
 
 
 @final
@@ -65,7 +66,7 @@ class QueryProgram:
         watch = constants.watching(leaves, training=False)
         if watch is None:
             return None
-        return constants.of(self._key, self._lowered, leaves, watch, partial(self.leaves, circuit))
+        return constants.of(self._key, self._lowered, leaves, watch, partial(self.leaves, circuit), room=_ROOM)
 
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
         """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""
