@@ -11,7 +11,7 @@ from plica.passes.clean import clean
 from plica.passes.reuse import overwritten
 from plica.tracing.trace import trace
 
-PLACES = {"multiply": (0, 1), "rescale": (0,)}
+PLACES = {"multiply": (0, 1), "divide": (0,), "maximum": (0,), "rescale": (0,)}
 
 
 def broadcast(x):
@@ -31,6 +31,10 @@ CASES = {
     "a view of an argument": (lambda x: x[:2] * x[2:], []),
     "read later": (lambda x: (lambda y: (y * 2.0) + y)(x + 1), []),
     "a result too": (lambda x: (lambda y: (y, y * 2.0))(x + 1), []),
+    "a quotient": (lambda x: (x + 1) / x, [0]),
+    "a divisor": (lambda x: x / (x + 1), []),
+    "a maximum": (lambda x: pnp.maximum(x + 1, 3.0), [0]),
+    "a maximum of arrays": (lambda x: pnp.maximum(x + 1, x * x), [0]),
     "twice the same": (lambda x: (lambda y: y * y)(x + 1), [0]),
     "its view is read later": (lambda x: (lambda y: (y * 2.0, y[:2]))(x + 1), []),
     "a part of a split": (lambda x: (lambda y: y[:2] * y[2:])(x + 1), [0]),

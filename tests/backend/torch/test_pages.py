@@ -1,4 +1,4 @@
-"""Large products in huge pages are the products."""
+"""Large results in huge pages are those of torch."""
 
 import gc
 
@@ -47,3 +47,9 @@ def test_no_such_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_HUGE", -1)  # which the system refuses
     a = torch.rand(2, 3, 4)
     torch.testing.assert_close(pages.matmul(a, a.mT), a @ a.mT)
+
+
+def test_joined() -> None:
+    parts = [torch.rand(3, 2, 4).permute(1, 0, 2), torch.rand(5, 3, 4)]
+    torch.testing.assert_close(pages.concat(parts, 0), torch.cat(parts), rtol=0, atol=0)
+    torch.testing.assert_close(pages.concat(parts[1:] * 2, 1), torch.cat(parts[1:] * 2, 1), rtol=0, atol=0)

@@ -23,10 +23,24 @@ _HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """`torch.matmul` of two stacks of matrices."""
     shape = (a.shape[0], a.shape[1], b.shape[2])
-    is_large = _HUGE is not None and prod(shape) * a.element_size() >= _LARGE and a.is_cpu and len(a) == len(b)
-    if not is_large or is_traced(a, b) or not may_write(a, b):
+    if len(a) != len(b) or not _is_worth_it(shape, a, b):
         return torch.matmul(a, b)
     return torch.bmm(a, b, out=_empty(shape, a.dtype))
+
+
+def concat(arrays: Sequence[Tensor], axis: int) -> Tensor:
+    """`torch.cat`."""
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(one.shape[axis] for one in arrays)
+    if not _is_worth_it(shape, *arrays):
+        return torch.cat(list(arrays), axis)
+    return torch.cat(list(arrays), axis, out=_empty(shape, arrays[0].dtype))
+
+
+def _is_worth_it(shape: Sequence[int], *arrays: Tensor) -> bool:
+    """Whether a result of some shape is large, and may be written into memory of its own."""
+    is_large = prod(shape) * arrays[0].element_size() >= _LARGE and arrays[0].is_cpu
+    return _HUGE is not None and is_large and not is_traced(*arrays) and may_write(*arrays)
 
 
 def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:

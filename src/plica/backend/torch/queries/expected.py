@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.pages import concat
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
 from plica.errors import StructuralPropertyError
@@ -108,7 +109,7 @@ def read_flows(
     check_known(torch.cat([log_value for _, log_value in found]), 1, otherwise)
     if len(found) == 1:
         return asked.lowered, found[0][0]
-    return asked.lowered, [torch.cat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
+    return asked.lowered, [concat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
 
 
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
