@@ -125,7 +125,7 @@ def test_a_circuit_trains_on_rows_with_holes() -> None:
         loss = -conditional_log_likelihood(compiled, x, [True, False, False]).mean()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert all(bool(one.grad.isfinite().all()) for one in compiled.parameters())
     assert losses[-1] < losses[0]
 

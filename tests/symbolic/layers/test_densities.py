@@ -238,7 +238,8 @@ def test_derivatives_are_limits_of_differences(family: Family) -> None:
     assert torch.autograd.gradcheck(interval, leaves, fast_mode=True)
 
 
-INPUTS = [case for case in CASES if isinstance(case, InputCase) and case.row.layer in LAYER_ROWS]
+ALL = [case for case in CASES if isinstance(case, InputCase) and case.row.layer in LAYER_ROWS]
+INPUTS = [case for case in ALL if case.num_variables and not case.signed]  # which have variables to hide
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
