@@ -214,7 +214,7 @@ class CircuitConstants:
 
     Args:
         policy: How much memory what is kept may take, for each Program; by default as much as the tensors that it
-            reads, and one MiB.
+            reads, or twice that for queries, and one MiB.
     """
 
     def __init__(self, policy: FoldPolicy | None = None) -> None:
