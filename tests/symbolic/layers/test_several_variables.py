@@ -118,7 +118,7 @@ def test_variables_that_are_nearly_functions_of_others_may_be_missing(small: flo
     )
     params = Params.of(pnp, {"mean": mean, "scale_tril": factor})
     x = (factor.detach()[0, 0] @ torch.tensor([[0.3], [-1.2], [0.8], [0.5]], dtype=torch.float64)).T[None]
-    row = LAYER_ROWS[MultivariateGaussianLayer]
+    row: Any = LAYER_ROWS[MultivariateGaussianLayer]
     whole = LOG.to_log(pnp, row.body(pnp, LOG, layer, params, x))
     for hidden, known in (([False] * 4, 4), ([False, False, False, True], 3), ([False, False, True, True], 2)):
         found = LOG.to_log(pnp, row.partial(pnp, LOG, layer, params, x, torch.tensor([[hidden]])))
