@@ -134,8 +134,9 @@ def test_variables_that_are_nearly_functions_of_others_may_be_missing(small: flo
 
 
 def test_a_box_of_correlated_variables_is_refused_by_name() -> None:
+    row: Any = LAYER_ROWS[MultivariateGaussianLayer]
     with pytest.raises(UnsupportedError, match="no closed form; take a DiagonalGaussianLayer"):
-        LAYER_ROWS[MultivariateGaussianLayer].interval()
+        row.interval()
 
 
 def test_what_is_above_the_diagonal_is_not_read() -> None:
