@@ -44,11 +44,19 @@ def complete(model: Path, data: Path, out: Path, method: str, seed: int, device:
     fill = FILLERS[method]
     with (
         reading(loaded, data, **options) as (rows, batches),
-        writing_rows(out, rows.names or loaded.names, rows.row_shape, _types(loaded, rows)) as write,
+        writing_rows(
+            out, loaded.names_of(rows), rows.row_shape, _types(loaded, rows), named=named(loaded, rows)
+        ) as write,
     ):
-        verbatim = data.suffix.lower() == out.suffix.lower()
+        endings = {data.suffix.lower(), out.suffix.lower()}
+        verbatim = len(endings) == 1 or endings == {".npy", ".npz"}
         for number, (batch, x) in enumerate(batches):
             write(_completed(loaded, rows, batch, as_array(x), as_array(fill(loaded, x, (seed, number))), verbatim))
+
+
+def named(model: "Model", rows: "RowFile | None" = None) -> bool:
+    """Whether columns have names, of the model or of a file."""
+    return model.encoding is not None or (rows is not None and rows.names is not None)
 
 
 def _types(model: "Model", rows: "RowFile") -> tuple["CellType", ...]:
@@ -70,6 +78,8 @@ def _completed(model: "Model", rows: "RowFile", batch: "Batch", x: "Array", fill
 
     cells = batch.cells.astype(object)
     found = model.cells(np.where(missing, widened(filled), x))
+    if batch.cells.dtype != object and verbatim:  # numbers of categories and of reals, in the dtype of the array
+        cells = batch.cells.copy()
     for variable, place in enumerate(model.places(rows)):
         for row in np.flatnonzero(missing[:, variable] | (not verbatim)).tolist():
             cells[row, place] = found[row][variable]
@@ -100,7 +110,8 @@ def _mean(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Te
     states = [place for place, domain in enumerate(domains) if domain.num_states is not None]
     whole = [place for place, domain in enumerate(domains) if domain.whole and domain.num_states is None]
     filled[:, whole] = filled[:, whole].round()
-    filled[:, states] = found.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
+    if states:  # else there may be no probabilities at all
+        filled[:, states] = found.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
     return filled
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from plica.errors import InputError
 from plica.files.rows.batch import Array, CellType
+from plica.symbolic.domains import Domain
 
 Category: TypeAlias = str | int | bool
 Cell: TypeAlias = str | int | float | bool | None
@@ -59,6 +60,7 @@ class ColumnKind:
         type: What the cells of a column are, where they need not be text.
         expected: What a cell must be, in words.
         input_layer: The distribution of a column of this kind, by name, where none is asked for.
+        fits: Whether the values of a variable are numbers of a column.
     """
 
     number: Callable[[TableColumn], Callable[[Any], float | None]]
@@ -66,6 +68,7 @@ class ColumnKind:
     type: Callable[[TableColumn], CellType]
     expected: Callable[[TableColumn], str]
     input_layer: str
+    fits: Callable[[TableColumn, Domain], bool]
 
 
 def category_of(cell: Any) -> Category:
@@ -125,6 +128,20 @@ def encode(
                 f"{places[place]}, column {column.name!r}: {reprlib.repr(cells[place])} is {kind.expected(column)}"
             )
     return numbers
+
+
+def check_domain(column: TableColumn, domain: Domain) -> None:
+    """Raise unless the values of the variable that stands for a column are numbers of the column.
+
+    Raises:
+        InputError: They are not.
+    """
+    if not KINDS[column.kind].fits(column, domain):
+        known = f" of {len(column.categories)} categories" if column.categories else ""
+        raise InputError(
+            f"column {column.name!r}{known} is of the kind {column.kind!r}, and its variable takes {domain.name}; choose "
+            "another kind, or an input distribution that takes its values"
+        )
 
 
 def decode(column: TableColumn, numbers: Array) -> list[Cell]:
@@ -187,16 +204,27 @@ _MEND = "correct the cell, or leave it empty where the value is not known"
 
 KINDS: dict[str, ColumnKind] = {
     "categorical": ColumnKind(
-        _state, lambda column, state: column.categories[int(state)], _type, _categories, "categorical"
+        number=_state,
+        cell=lambda column, state: column.categories[int(state)],
+        type=_type,
+        expected=_categories,
+        input_layer="categorical",
+        fits=lambda column, domain: domain.num_states == len(column.categories),
     ),
     "count": ColumnKind(
-        _count, lambda _, number: int(number), lambda _: int, lambda _: f"no count (0, 1, 2, ...); {_MEND}", "poisson"
+        number=_count,
+        cell=lambda _, number: int(number),
+        type=lambda _: int,
+        expected=lambda _: f"no count (0, 1, 2, ...); {_MEND}",
+        input_layer="poisson",
+        fits=lambda _, domain: domain.whole and domain.least >= 0,
     ),
     "real": ColumnKind(
-        lambda _: number_of,
-        lambda _, number: number,
-        lambda _: float,
-        lambda _: f"no finite number; {_MEND}",
-        "gaussian",
+        number=lambda _: number_of,
+        cell=lambda _, number: number,
+        type=lambda _: float,
+        expected=lambda _: f"no finite number; {_MEND}",
+        input_layer="gaussian",
+        fits=lambda _, domain: not domain.whole,
     ),
 }

@@ -11,6 +11,7 @@
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,7 +31,12 @@ Types = tuple[CellType, ...]
 
 @contextmanager
 def writing_rows(
-    path: Path, names: Sequence[str], row_shape: Shape | None = None, types: Sequence[CellType] | None = None
+    path: Path,
+    names: Sequence[str],
+    row_shape: Shape | None = None,
+    types: Sequence[CellType] | None = None,
+    *,
+    named: bool = True,
 ) -> Iterator[Write]:
     """A function that adds rows to a file, which is there once the block ends without an error.
 
@@ -39,6 +45,7 @@ def writing_rows(
         names: Of the columns, for files that keep names.
         row_shape: The shape of a row in an array, such as `()` for single numbers; by default `(D,)`.
         types: What the cells of each column are, for files that keep it; by default floats.
+        named: Whether a text begins with a line of names; numbers that only count columns would be read as a row.
 
     Raises:
         FileFormatError: The ending is not known, or there is no folder to write to.
@@ -47,7 +54,8 @@ def writing_rows(
     check_can_write(path)
     shape = (len(names),) if row_shape is None else row_shape
     kinds = (float,) * len(names) if types is None else tuple(types)
-    with replacing(path) as temporary, _WRITERS[path.suffix.lower()](temporary, tuple(names), shape, kinds) as write:
+    writer = _WRITERS[path.suffix.lower()] if named or path.suffix.lower() != ".csv" else partial(_csv, named=False)
+    with replacing(path) as temporary, writer(temporary, tuple(names), shape, kinds) as write:
         yield write
 
 
@@ -63,10 +71,11 @@ def check_can_write(path: Path) -> None:
 
 
 @contextmanager
-def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types) -> Iterator[Write]:
+def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, named: bool = True) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
+        if named:
+            writer.writerow(names)
 
         def write(rows: Any) -> None:
             cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
