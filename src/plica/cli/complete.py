@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from plica.cli.model import Model
     from plica.files.rows import Batch, RowFile
-    from plica.files.rows.batch import Array, CellType
+    from plica.files.rows.batch import Array
 
 
 @click.command(short_help="Fill in what is missing in a table.")
@@ -59,18 +59,20 @@ def named(model: "Model", rows: "RowFile | None" = None) -> bool:
     return model.encoding is not None or (rows is not None and rows.names is not None)
 
 
-def _types(model: "Model", rows: "RowFile") -> tuple["CellType", ...]:
-    """What the cells of each column are once it is filled in."""
-    types = list(rows.types)
+def _types(model: "Model", rows: "RowFile") -> tuple[Any, ...]:
+    """What the cells of each column are once it is filled in, or how the file stores it."""
+    types: list[Any] = list(rows.stored or rows.types)
     for place, one in zip(model.places(rows), model.types, strict=True):
-        types[place] = one
+        if not (one is rows.types[place] is str):  # other texts are stored as these are, other numbers need not fit
+            types[place] = one
     return tuple(types)
 
 
 def _completed(model: "Model", rows: "RowFile", batch: "Batch", x: "Array", filled: "Array", verbatim: bool) -> Any:
     """The cells of a batch, those that are missing from what is filled in, the others as they are, or in its form."""
     if x.dtype.kind != "f":
-        return batch.cells  # whole numbers have no NaN: nothing is missing
+        # Whole numbers have no NaN: nothing is missing. Truth values are those of arrays alone.
+        return batch.cells if verbatim or x.dtype.kind != "b" else x.astype(np.uint8)
     missing = np.isnan(x)
     if batch.cells.dtype != object and model.encoding is None:
         return np.where(missing, filled, batch.cells).astype(batch.cells.dtype)

@@ -75,7 +75,10 @@ class Encoding:
                 f"{rows.source}: there is no column {lacking[0]!r}, which the model knows; the columns are "
                 f"{', '.join(rows.names)}; add it, with empty cells where nothing is known"
             )
-        return tuple(rows.names.index(one.name) for one in self.modelled)
+        places = tuple(rows.names.index(one.name) for one in self.modelled)
+        for place in places:
+            rows.check_can_model(place)
+        return places
 
     def names(self, rows: RowFile) -> tuple[str, ...]:
         """The names of the columns of a file, which may have none of its own.
