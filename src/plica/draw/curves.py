@@ -9,6 +9,7 @@ True
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from plica.draw.canvas import FAINT, INK, MUTED, new_figure, save_figure
 
@@ -36,7 +37,8 @@ def draw_curves(
     if best is not None:
         axes.axvline(best, color=FAINT, linewidth=1, zorder=0)
         axes.text(best, axes.get_ylim()[1], "kept ", color=MUTED, fontsize=8, va="top", ha="right")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    locator: Any = axes.xaxis.get_major_locator()
+    locator.set_params(integer=True)
     axes.legend(frameon=False, fontsize=9, labelcolor=INK)
     axes.set_xlabel("epoch", color=MUTED, fontsize=9)
     axes.set_ylabel("bits per dimension", color=MUTED, fontsize=9)
