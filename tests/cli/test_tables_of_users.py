@@ -190,3 +190,8 @@ def test_names_of_every_kind(plica: Plica) -> None:
     message = "huge: the values of column '{}' reach 2.5e+300, too large for float32"
     Path("columns.json").write_text('{"{}": "real"}')
     refused(plica("train", "huge.csv", "--columns", "columns.json", "--out", "again"), message)
+
+
+def test_a_parquet_file_is_trained_on_with_columns(plica: Plica) -> None:
+    Path("rows.parquet").write_bytes(b"PAR1")
+    refused(plica("train", "rows.parquet", "--out", "out"), "--columns auto")

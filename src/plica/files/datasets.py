@@ -117,6 +117,8 @@ def from_path(
         InputError: A value does not fit, or there are too few rows.
     """
     path = Path(path)
+    if path.suffix.lower() == ".parquet":
+        raise FileFormatError(f"{path}: a table with columns of its own; say how to read them, as with --columns auto")
     given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
     tables = _read_splits(path) if given else (read_table(path, key=key),)
     shape = _image_shape(tables[0], image_shape)
