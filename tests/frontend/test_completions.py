@@ -1,5 +1,7 @@
 """The ways in which `sample` completes rows give the same samples: row by row, in scaled numbers, in logarithms."""
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -148,3 +150,26 @@ def test_samples_without_data_and_explanations_take_no_other_way() -> None:
     samples, choices = SamplingQuery(compiled)(6, generator=torch.Generator().manual_seed(16))
     assert samples.shape == (6, 4)
     assert {len(one) for one in choices.values()} == {6}
+
+
+COMPLETIONS = """
+import resource
+import torch
+import plica
+from plica.queries import sample
+from plica.templates.data_modalities import image_data
+circuit = image_data((1, 28, 28), "quad-tree-2", input_layer="categorical", num_input_units=32,
+                     sum_product_layer="cp", num_sum_units=32)
+compiled = plica.compile(circuit).eval()
+x = torch.randint(256, (1000, 784)).float()
+x[torch.rand(x.shape) < 0.5] = torch.nan
+assert sample(compiled, 1, x).shape == sample(compiled, 1000, x[:1]).shape == (1000, 784)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.full
+def test_a_thousand_completions_of_784_variables_take_less_than_one_gib() -> None:
+    """All of the process: of a thousand rows that differ in what they hide, and of one row a thousand times."""
+    result = subprocess.run([sys.executable, "-c", COMPLETIONS], capture_output=True, text=True, check=True)
+    assert int(result.stdout) * 1024 < 2**30

@@ -186,7 +186,14 @@ def is_finite(circuit: Circuit) -> bool:
     return all(num_states(layer) is not None for layer in circuit.input_layers)
 
 
-INPUT_CASES = [case for case in LAYER_CASES if isinstance(case, InputCase) and case.num_variables and not case.signed]
+INPUT_CASES = [
+    case
+    for case in LAYER_CASES
+    if isinstance(case, InputCase)
+    and case.num_variables
+    and not case.signed
+    and not case.build(range(case.num_variables), 1).opaque  # which no file has
+]
 _DRAW = {case.row.layer: case.draw for case in CASES if isinstance(case, InputCase)}
 INPUTS: dict[str, Callable[[Any, int], InputLayer]] = {case.name: case.build for case in INPUT_CASES} | {
     f"more {case.name}": case.alike[0] for case in INPUT_CASES if case.alike

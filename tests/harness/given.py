@@ -9,6 +9,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
+from plica.lower.leaves import leaf_keys
 from plica.symbolic.layers import LAYER_ROWS
 from tests.harness.case_circuits import circuit_of, data_of
 from tests.harness.layer_cases import LAYER_CASES, LayerCase, references
@@ -27,10 +28,16 @@ def compiled_case(case: LayerCase, semiring: str, fold: bool, optimize: bool) ->
     return compiled, torch.from_numpy(data_of(compiled.symbolic, [*LAYER_CASES, *own], ROWS, 0.2))
 
 
+def own_values(compiled: TorchCircuit) -> dict[str, Tensor]:
+    """The numbers of a circuit's leaves, by name."""
+    names = dict.fromkeys(leaf_keys(compiled.symbolic).values())
+    return {key: value.detach() for key, value in compiled.state_dict().items() if key in names}
+
+
 def other_values(compiled: TorchCircuit, seed: int) -> dict[str, Tensor]:
     """Numbers near those of a circuit, of their signs, for each row: `(ROWS, *shape)`."""
     generator = torch.Generator().manual_seed(seed)
-    state = {key: value.detach() for key, value in compiled.state_dict().items()}
+    state = own_values(compiled)
 
     def near(value: Tensor) -> Tensor:
         return value * (0.5 + torch.rand((ROWS, *value.shape), dtype=value.dtype, generator=generator))

@@ -83,6 +83,7 @@ class Oracle:
         self.circuit = circuit
         self._references = {**_REFERENCES, **(own or {})}
         self._leaves = {leaf: wide(values[key]) for leaf, key in keys(circuit).items() if key in values}
+        self._held = {layer: held_values(circuit, layer, values) for layer in circuit.layers}
         self._read = circuit.subgraph(*circuit.outputs).layers
         self._parameters: dict[Any, Array] = {}
 
@@ -108,6 +109,7 @@ class Oracle:
         values: dict[Layer, Array] = {}
         for layer in self._read:
             params = {name: self.parameter(parameter) for name, parameter in layer.all_params.items()}
+            params |= self._held[layer]
             read = [values[one] for one in self.circuit.layer_inputs(layer)]
             values[layer] = self._references[type(layer)](space, layer, params, read or x)
         return values
@@ -175,6 +177,17 @@ def keys(circuit: Circuit) -> dict[Any, str]:
             for number, tensor in enumerate(tensors):
                 suffix = f".{number}" if len(tensors) > 1 else ""
                 found.setdefault(tensor, tensor.name or f"{index}.{name}{suffix}")
+    return found
+
+
+def held_values(circuit: Circuit, layer: Layer, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The values of what a layer holds of a backend, such as `module.mean`, from those of a state dict."""
+    found: dict[str, Array] = {}
+    for name, held in layer.opaque.items():
+        index = next(place for place, one in enumerate(circuit.layers) if any(it is held for it in one.opaque.values()))
+        start = f"{index}.{name}."
+        own = {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
+        found |= {f"{name}.{key}": np.asarray(value, WIDE) for key, value in own.items()}
     return found
 
 

@@ -37,7 +37,12 @@ class Folds:
         self.layer = layer
         rng = np.random.default_rng(seed)
         values = [{leaf: rng.normal(size=leaf.shape).astype(WIDE) for leaf in _tensors(layer)} for _ in range(F)]
-        self.params = [{name: evaluate(one, fold) for name, one in layer.all_params.items()} for fold in values]
+        held = {
+            f"{name}.{key}": value.detach().numpy().astype(WIDE)
+            for name, module in layer.opaque.items()
+            for key, value in module.state_dict().items()
+        }
+        self.params = [{name: evaluate(one, fold) for name, one in layer.all_params.items()} | held for fold in values]
         evaluated = [{name: evaluate(one, fold) for name, one in layer.all_evaluated_params.items()} for fold in values]
         self.stacked = {name: np.stack([fold[name] for fold in evaluated]).astype(float) for name in evaluated[0]}
 

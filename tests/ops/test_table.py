@@ -57,6 +57,9 @@ def _is_read_back(case: Case) -> None:
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_rows_have_samples_with_something_in_them(op: Op) -> None:
     samples = list(op.samples())
+    if isinstance(op.reference, Unsupported):  # what an object of a backend computes
+        assert not samples
+        return
     assert samples
     results = [reference(op.name, sample.inputs, sample.params) for sample in samples]
     assert any(np.size(one) > 1 for result in results for one in result)

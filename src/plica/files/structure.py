@@ -175,6 +175,11 @@ class _Encoder:
         self._index: dict[tuple[ParameterNode, tuple[int, ...]], int] = {}
 
     def layer(self, layer: Layer) -> Json:
+        for name, held in layer.opaque.items():
+            raise UnsupportedError(
+                f"{layer!r} cannot be saved to a model file: its {name} is a {type(held).__name__}, of which it "
+                "has neither code nor tensors; save circuit.state_dict() with torch.save, and make the circuit anew."
+            )
         encoded: dict[str, Json] = {"class": self._name(layer), "config": {}, "params": self._items(layer.params)}
         held = dict.fromkeys(name.partition(".")[0] for name in layer.sub_layers)
         encoded["config"] = self._items({name: value for name, value in layer.config.items() if name not in held})

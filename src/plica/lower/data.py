@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.ir.dtypes import DType
-from plica.ir.op import Unsupported
+from plica.ir.op import Unsupported, unsupported
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant
@@ -56,10 +56,15 @@ def not_reduced(folded: FoldedCircuit, semiring: Semiring) -> dict[int, tuple[In
     found: dict[int, tuple[InputLayer, Unsupported]] = {}
     for layer in folded.circuit.input_layers:
         row = folded.row(layer)
-        rule = row.reduction(semiring) if isinstance(row, InputRow) else None
+        rule = _reduction(layer, row, semiring) if isinstance(row, InputRow) else None
         if isinstance(rule, Unsupported):
             found.update((variable, (layer, rule)) for variable in layer.scope)
     return found
+
+
+def _reduction(layer: InputLayer, row: InputRow, semiring: Semiring) -> Any:
+    """How the variables of a layer are reduced, or why they are not: by its row, and by what it says itself."""
+    return row.reduction(semiring) if layer.unsummed is None else unsupported(layer.unsummed)
 
 
 def lower_check(
@@ -174,7 +179,7 @@ class InputData:
         missing = missing if by_row is None else by_row.value(missing, group.num_folds)
         if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
             return row.partial(xp, semiring, layer, params, x, missing)
-        if isinstance(row.reduction(semiring), Unsupported):  # rows that lack one of its variables are told
+        if isinstance(_reduction(layer, row, semiring), Unsupported):  # rows that lack one of its variables are told
             return row.body(xp, semiring, layer, params, x)
         reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)

@@ -15,8 +15,10 @@ from weakref import WeakKeyDictionary
 from numpy.typing import NDArray
 
 from plica.errors import GraphError, ShapeError
+from plica.ir.builder import const_key
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
+from plica.symbolic.layers import held_layers
 from plica.symbolic.parameters import TensorParameter, dereferenced
 
 
@@ -185,6 +187,21 @@ def _leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
                 keys.setdefault(tensor, tensor.name or f"{index}.{name}{suffix}")
     _refuse_repeats(keys)
     return keys
+
+
+def name_of(key: str) -> str:
+    """A key as the name of a variable: `3.weight` is `weight_3`."""
+    return const_key("_".join(reversed(key.split(".", 1))))
+
+
+def opaque_keys(circuit: Circuit) -> dict[str, Any]:
+    """What the layers of a circuit hold of a backend, by keys such as `3.module`; the first layer names it."""
+    found: dict[int, tuple[str, Any]] = {}
+    for index, layer in enumerate(circuit.layers):
+        for start, one in held_layers(layer):
+            for name, held in one.opaque.items():
+                found.setdefault(id(held), (f"{index}.{start}{name}", held))
+    return dict(found.values())
 
 
 def _tensors(nodes: Iterable[Any]) -> Iterable[TensorParameter]:

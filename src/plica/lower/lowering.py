@@ -4,7 +4,7 @@ The parts that the score and the sampling Program have in common: the walk over 
 node once however many layers share it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import exp, inf, log, nan
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plica.errors import InputError, ShapeError, TraceError, UnsupportedError
 from plica.graph.fold import FoldIndex, FoldIndexInfo
-from plica.ir.builder import Builder, const_key
+from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.ir.types import array_type
@@ -23,7 +23,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
 from plica.lower.given import Given, RowAxis, folded_by_row, parameters_by_row
-from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys
+from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys
 from plica.lower.logs import (
     as_it_is,
     exp_form,
@@ -41,10 +41,11 @@ from plica.passes.algebra import Fired
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.layers import InputRow, Layer, with_sub_layers
+from plica.symbolic.layers import InputRow, Layer, held_layers, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter, exponential
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight, are_one_number
 from plica.tracing import namespace as xp
+from plica.tracing.namespace.operands import as_dims
 from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer, literal
@@ -86,6 +87,7 @@ class LoweringScope:
     _constants: dict[str, Tracer] = field(default_factory=dict)
     _derived: dict[Form, dict[Any, Parameter]] = field(default_factory=dict)
     _joint: Joint = field(init=False)
+    _opaque: dict[int, str] = field(init=False)
     _rows: RowAxis = field(default_factory=lambda: RowAxis(1))
     _arguments: dict[TensorParameter, Tracer] = field(default_factory=dict)
 
@@ -93,7 +95,8 @@ class LoweringScope:
         self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
         # Before anything else has a name, so that a leaf is called alike in every Program of the circuit.
-        self._names = {key: self.builder.reserve(_as_name(key)) for key in self._keys.values()}
+        self._names = {key: self.builder.reserve(name_of(key)) for key in self._keys.values()}
+        self._opaque = {id(held): name_of(key) for key, held in opaque_keys(self.folded.described).items()}
         for leaf, by_row in self.given.items():
             shape: tuple[int | str, ...] = ("b", *leaf.shape) if by_row else leaf.shape
             name = f"given_{self._names[self._keys[leaf]]}"
@@ -194,7 +197,16 @@ class LoweringScope:
             found = self._weight(parameters, padding.get(name), logs, others)
             return found if rows is None else found.each(partial(laid_out, name))
 
-        params = Params(tuple(group.representative.all_evaluated_params), array, weight)
+        def call(name: str, method: str, arrays: Sequence[Tracer], shape: Sequence[Any]) -> Tracer:
+            held = {
+                start + key: it for start, one in held_layers(group.representative) for key, it in one.opaque.items()
+            }
+            how = {"name": self._opaque[id(held[name])], "method": method, "shape": as_dims(shape), "dtype": self.dtype}
+            (found,) = self.trace.apply("opaque", *arrays, **how)
+            return found
+
+        names = tuple(group.representative.all_evaluated_params)
+        params = Params(names, array, weight, call=call, dtype=self.dtype)
         return with_sub_layers(params, group.representative, self.folded.row)
 
     def _check_kind(self, group: FoldedLayer, name: str) -> None:
@@ -313,10 +325,11 @@ class LoweringScope:
 
     def _leaf(self, leaf: Leaf) -> Tracer:
         key = next(self._keys[member] for member in leaf.members if member in self._keys)
-        if leaf.members[0].initializer is None:
+        if leaf.members[0].initializer is None and leaf.members[0] not in self.owners:
             raise InputError(
                 f"the leaf {key!r} has no value of its own, so that each call of a circuit gives it: "
-                f"circuit(x, parameters={{{key!r}: tensor}}); what is computed without calls has none."
+                f"circuit(x, parameters={{{key!r}: tensor}}), and queries are asked of "
+                f"circuit.with_parameters({{{key!r}: tensor}})."
             )
         self.captured.append(leaf)
         return Tracer(
@@ -357,11 +370,6 @@ def _exp(number: float) -> float:
         return exp(number)
     except OverflowError:
         return inf
-
-
-def _as_name(key: str) -> str:
-    """The key of a leaf as a name: `3.weight` is `weight_3`."""
-    return const_key("_".join(reversed(key.split(".", 1))))
 
 
 def _as_array(one: Tracer | float, numbers: Tracer) -> Tracer:

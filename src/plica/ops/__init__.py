@@ -13,6 +13,7 @@ from plica.ops.factorizations import FACTORIZATIONS
 from plica.ops.fourier import FOURIER
 from plica.ops.indexing import INDEXING
 from plica.ops.linalg import LINALG
+from plica.ops.opaque import OPAQUE
 from plica.ops.packing import PACKING
 from plica.ops.random import RANDOM
 from plica.ops.reduce import REDUCE
@@ -32,6 +33,7 @@ __all__ = [
     "FOURIER",
     "INDEXING",
     "LINALG",
+    "OPAQUE",
     "OPS",
     "PACKING",
     "RANDOM",
@@ -62,4 +64,5 @@ OPS = op_table(
     FACTORIZATIONS,
     FOURIER,
     RANDOM,
+    OPAQUE,
 )

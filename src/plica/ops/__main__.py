@@ -12,6 +12,7 @@ from plica.ops import (
     FOURIER,
     INDEXING,
     LINALG,
+    OPAQUE,
     PACKING,
     RANDOM,
     REDUCE,
@@ -39,6 +40,7 @@ GROUPS = {
     "factorizations": FACTORIZATIONS,
     "transforms": FOURIER,
     "random numbers": RANDOM,
+    "calls of objects": OPAQUE,
 }
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import plica
+from plica import queries
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
@@ -34,7 +35,7 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.circuits import chain, tensor
 from tests.harness.conformance import is_signed
-from tests.harness.given import ROWS, close, compiled_case, expected, of_row, other_values
+from tests.harness.given import ROWS, close, compiled_case, expected, of_row, other_values, own_values
 from tests.harness.layer_cases import CASES, LayerCase
 from tests.harness.oracle import gradients, numbers
 
@@ -51,7 +52,7 @@ def semiring_of(case: LayerCase) -> str:
 @pytest.mark.parametrize(("case", "fold", "optimize"), WAYS, ids=str)
 def test_layers_with_given_parameters(case: LayerCase, fold: bool, optimize: bool) -> None:
     compiled, x = compiled_case(case, semiring_of(case), fold, optimize)
-    state = {key: value.detach() for key, value in compiled.state_dict().items()}
+    state = own_values(compiled)
     own = compiled(x)
     assert close(compiled(x, parameters=state), own.detach())
     assert close(
@@ -383,3 +384,81 @@ def test_conditional_densities_integrate_to_one() -> None:
     x = torch.stack([grid, torch.full_like(grid, float("nan"))], dim=1)
     values = compiled(x, parameters={"mean": MEANS[0]}).exp().flatten().detach().numpy()
     assert np.isclose(np.trapezoid(values, grid.numpy()), 1.0, atol=1e-6)
+
+
+# Queries
+
+
+QUERIES: dict[str, Any] = {
+    "log_likelihood": lambda c: queries.log_likelihood(c, X),
+    "conditional_log_likelihood": lambda c: queries.conditional_log_likelihood(
+        c, X[:2], torch.tensor([[True, False]] * 2)
+    ),
+    "sample": lambda c: queries.sample(c, 4, seed=0),
+    "filled": lambda c: queries.sample(c, 2, given=X, seed=0),
+    "mpe": lambda c: queries.mpe(c, X)[0],
+    "mean": lambda c: queries.mean(c, X),
+    "variance": lambda c: queries.variance(c, X),
+    "posterior": lambda c: queries.posterior(c, X).mean,
+    "cdf": lambda c: queries.cdf(c, X[:2]),
+    "value": lambda c: c(X),
+}
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_queries_of_a_circuit_with_parameters(fold: bool, training: bool) -> None:
+    compiled = compiled_conditional(fold=fold).train(training)
+    plain = TorchCompiler(fold=fold, dtype="float64").compile(conditional(tensor([0.0, 0.0]))).train(training)
+    plain.load_state_dict({**plain.state_dict(), **compiled.state_dict()})
+    own = compiled.state_dict()["1.mean"].clone()
+    other = own + 1
+    with torch.no_grad():
+        for mean in MEANS[:2]:
+            bound = compiled.with_parameters({"mean": mean, "1.mean": other})
+            plain.load_state_dict({**plain.state_dict(), "0.mean": mean, "1.mean": other})
+            for name, ask in QUERIES.items():
+                assert torch.allclose(ask(bound), ask(plain), atol=1e-9, equal_nan=True), name
+        assert torch.equal(compiled.state_dict()["1.mean"], own), "the circuit is as it was"
+
+
+def test_circuits_with_parameters_share_programs() -> None:
+    compiled = compiled_conditional()
+    queries.log_likelihood(compiled.with_parameters({"mean": MEANS[0]}), X)
+    programs, asked = list(compiled._programs), list(compiled.queries)
+    queries.log_likelihood(compiled.with_parameters({"mean": MEANS[1]}), X)
+    assert (list(compiled._programs), list(compiled.queries)) == (programs, asked)
+
+
+def test_gradients_through_queries_reach_what_is_given() -> None:
+    compiled = compiled_conditional()
+    mean = MEANS[0].clone().requires_grad_()
+    queries.log_likelihood(compiled.with_parameters({"mean": mean}), X).sum().backward()
+    again = MEANS[0].clone().requires_grad_()
+    compiled(X, parameters={"mean": again}).sum().backward()
+    assert mean.grad is not None
+    assert again.grad is not None
+    assert close(mean.grad, again.grad.numpy())
+
+
+def test_a_circuit_with_parameters_has_one_set() -> None:
+    compiled = compiled_conditional()
+    with pytest.raises(InputError, match="with_parameters takes one set for all rows"):
+        compiled.with_parameters({"mean": MEANS})
+    with pytest.raises(InputError, match="'mean' has no value of its own"):
+        compiled.with_parameters({})
+    for ask in (queries.log_likelihood, queries.mpe):
+        with pytest.raises(InputError, match=r"'mean' has no value of its own.*circuit\.with_parameters"):
+            ask(compiled, X)
+
+
+def test_doubtful_weights_of_a_circuit_with_parameters_are_looked_at() -> None:
+    compiled = TorchCompiler().compile(
+        chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1, weight=tensor([[0.5, 0.5]])))
+    )
+    x = torch.zeros(3, 1, dtype=torch.int64)
+    for ask in (lambda c: c(x), lambda c: queries.log_likelihood(c, x)):
+        for weight in (torch.tensor([[0.5, 0.25]]), torch.tensor([[0.5, 0.75]])):
+            assert ask(compiled.with_parameters({"1.weight": weight})).isfinite().all()
+        with pytest.raises(UnsupportedError, match=r"its weight has the entry -0\.25"):
+            ask(compiled.with_parameters({"1.weight": torch.tensor([[0.5, -0.25]])}))

@@ -367,25 +367,6 @@ def test_a_thousand_samples_of_784_variables_take_less_than_384_mib() -> None:
     assert int(result.stdout) * 1024 < 3 * 2**27
 
 
-COMPLETIONS = """
-import torch
-from plica.queries import sample
-compiled = TorchCompiler().compile(circuit).eval()
-x = torch.randint(256, (1000, 784)).float()
-x[torch.rand(x.shape) < 0.5] = torch.nan
-assert sample(compiled, 1, x).shape == sample(compiled, 1000, x[:1]).shape == (1000, 784)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-@pytest.mark.full
-def test_a_thousand_completions_of_784_variables_take_less_than_one_gib() -> None:
-    """All of the process: of a thousand rows that differ in what they hide, and of one row a thousand times."""
-    source = MEMORY + COMPLETIONS
-    result = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
-    assert int(result.stdout.split()[-1]) * 1024 < 2**30
-
-
 def table(*rows: list[float], variable: int = 0) -> CategoricalLayer:
     """A categorical layer of constant probabilities."""
     return CategoricalLayer([variable], len(rows), num_categories=len(rows[0]), probs=constant(list(rows)))

@@ -24,7 +24,7 @@ from plica.symbolic.layers import (
     SumLayer,
     distribution_table,
 )
-from plica.symbolic.parameters import normal
+from plica.symbolic.parameters import normal, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
 from plica.templates.parameterization import name_to_input_layer_factory
@@ -66,6 +66,8 @@ def test_a_layer_that_is_fitted_to_a_column_scores_and_draws_it(name: str) -> No
     """Data of any dtype reads alike; draws are of the domain, in float32 too."""
     distribution, x = DISTRIBUTIONS[name], column_of(name)
     fitted = {} if distribution.fitted is None else distribution.fitted(Column.of(x))
+    if "weight" in distribution.parameters:  # which has any sign if nothing is said
+        fitted["weight_factory"] = softmax_normal
     layer = distribution.layer(Scope([0]), 4, **distribution.settings_for(3), **fitted)
     torch.manual_seed(0)
     compiled = TorchCompiler(dtype="float32").compile(

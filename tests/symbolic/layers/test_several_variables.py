@@ -109,8 +109,9 @@ def test_scales_apart_and_data_far_away(layer: Any, dtype: torch.dtype) -> None:
 
 
 def test_a_box_of_correlated_variables_is_refused_by_name() -> None:
+    row: Any = LAYER_ROWS[MultivariateGaussianLayer]
     with pytest.raises(UnsupportedError, match="no closed form; take a DiagonalGaussianLayer"):
-        LAYER_ROWS[MultivariateGaussianLayer].interval()
+        row.interval()
 
 
 def test_what_is_above_the_diagonal_is_not_read() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, final
 from weakref import ReferenceType, ref
 
@@ -26,7 +27,7 @@ from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.given import Given
 from plica.lower.layer_map import CompiledLayer, LayerMap
-from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, owners_of
+from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys, owners_of
 from plica.lower.optimize import Report
 from plica.lower.queries.score import Lowered, lower_score
 from plica.passes.constants.policy import FoldPolicy
@@ -83,8 +84,11 @@ class TorchCircuit(nn.Module):
         self._weights: dict[GivenNames, WeightCheck] = {}  # made where the Program is known
         self._givable = Givable(leaf_keys(folded.described))
         self._needs = bool(self._givable.needed)
+        # Modules of a user's own see all rows of a call together, and once: some compute with statistics of them
+        self._holds = bool(opaque_keys(folded.described))
         activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
         self.num_activations, self._widest = sum(activations), max(activations)
+        self._programs: dict[Key, tuple[Lowered, list[Callable[..., Any]]]] = {}  # shared by `with_parameters`
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self.constants = CircuitConstants(policy)
@@ -180,9 +184,10 @@ class TorchCircuit(nn.Module):
         if x is None or self._data.width == 0:
             return self._constant(x, given)
         x = self._data.take(x)
+        unknown = is_abstract(x)
         if given.names:
             given.check_rows(len(x))
-        unknown = is_abstract(x) or given.is_abstract
+            unknown = unknown or given.is_abstract
         watch = None if unknown else self.constants.watching(self.leaves, training=self.training)
         if not x.is_cpu or unknown:
             return self._score(x, watch, given)
@@ -205,13 +210,41 @@ class TorchCircuit(nn.Module):
         """
         return self._givable.take({} if parameters is None else parameters, self.dtype, self.leaves.device)
 
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> TorchCircuit:
+        """The circuit with tensors in place of some of its leaves, one set for all rows: what queries are asked of.
+
+        It shares Programs, modules and all other tensors with this one, and gradients reach what is given. It is for
+        questions, and not to be trained, moved or saved itself.
+
+        Args:
+            parameters: Tensors by the keys of the state dict, of the shapes of their leaves.
+
+        Raises:
+            InputError: As for calls, or a tensor has sets of numbers for each row.
+        """
+        given = self.take_parameters(parameters)
+        by_row = [name for name, is_by_row in given.names if is_by_row]
+        if by_row:
+            raise InputError(
+                f"parameters[{by_row[0]!r}] has a set of numbers for each row, and with_parameters takes one set for "
+                "all rows; ask for each row on its own, or give them in a call: circuit(x, parameters=...)."
+            )
+        alone = {name_of(key): leaf for key, leaf in self._givable.leaves_alone.items()}
+        other = copy(self)
+        leaves = self.leaves.with_folds(self._givable.folds(given), alone)
+        other._modules = {**self._modules, "leaves": leaves}
+        other._givable, other._needs = self._givable.with_all(), False
+        other._programs, other.queries = self._programs, self.queries
+        other.constants = CircuitConstants(self.constants.policy)
+        return other
+
     def given_leaves(self, names: GivenNames) -> Given:
         """The symbolic tensors behind the names of what is given, for lowering."""
         return self._givable.leaves(names)
 
     def _parts(self, x: Tensor, given: GivenTensors) -> Sequence[tuple[Tensor, GivenTensors]]:
         """Rows on the CPU that are computed together; all of them where gradients are enabled."""
-        if len(x) <= _LEAST_ROWS or torch.is_grad_enabled():
+        if len(x) <= _LEAST_ROWS or torch.is_grad_enabled() or self._holds:
             return ((x, given),)
         rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
         count = -(-len(x) // rows)
@@ -220,7 +253,7 @@ class TorchCircuit(nn.Module):
     def _score(self, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
         attempt = self._semiring.attempt
-        if attempt is None or is_abstract(x) or x.device.type not in attempt.devices:
+        if attempt is None or self._holds or is_abstract(x) or x.device.type not in attempt.devices:
             return self._exact(x, watch=watch, given=given)
         work = len(x) * self.num_activations
         if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM and not given.names:
@@ -266,7 +299,9 @@ class TorchCircuit(nn.Module):
         result: Tensor = self._run(self._semiring, *x, watch=watch, given=given)
         return result
 
-    def _run(self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors = NOTHING_GIVEN) -> Any:
+    def _run(
+        self, semiring: Semiring, *x: Tensor, watch: Watch | None = None, given: GivenTensors = NOTHING_GIVEN
+    ) -> Any:
         key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype, given.names)
         self._specialize(key)
         if watch is None:
@@ -316,6 +351,10 @@ class TorchCircuit(nn.Module):
     def adopt(self, lowered: Lowered, store: LeafStore) -> None:
         """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
         keys = leaf_keys(self._folded.described)
+        for key, held in opaque_keys(self._folded.described).items():
+            if not isinstance(held, nn.Module):
+                raise DTypeError(f"{key}: a ModuleLayer runs a torch.nn.Module here, found {type(held).__name__}.")
+            self.leaves.hold(name_of(key), key, held)
         self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, keys, self.dtype))
 
     def get_compiled_layers(self, layer: Layer) -> tuple[CompiledLayer, ...]:
@@ -348,6 +387,7 @@ class TorchCircuit(nn.Module):
             **self.__dict__,
             "_runs": {},
             "_lowered": {},
+            "_programs": {},
             "_weights": {},
             "queries": {},
             "_verdicts": {},
@@ -373,6 +413,8 @@ class TorchCircuit(nn.Module):
         return self._lower(key)
 
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
+        if key in self._programs:
+            self._lowered[key] = self._programs[key][0]
         if key not in self._lowered:
             name, kind, real, given = key[0], as_dtype(key[1]), as_dtype(key[2]), self.given_leaves(key[3])
             if kind.kind not in _INPUTS:
@@ -382,6 +424,7 @@ class TorchCircuit(nn.Module):
             carriers = (self._semiring, *(() if attempt is None else attempt.carriers))
             semiring = next(one for one in carriers if one.name == name)
             self._lowered[key] = lower_score(self._folded, semiring, real, kind, found, given)
+            self._programs[key] = self._lowered[key], []
         return self._lowered[key]
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -391,7 +434,10 @@ class TorchCircuit(nn.Module):
             return
         lowered = self._lower(key)
         self._keep_constants(lowered)
-        self._runs[key] = emit(lowered.program, reuses=True)
+        functions = self._programs[key][1]
+        if not functions:
+            functions.append(emit(lowered.program, reuses=True))
+        self._runs[key] = functions[0]
 
     def _keep_constants(self, lowered: Lowered) -> None:
         """Put the arrays that a Program captures, and that nobody changes, among the leaves."""

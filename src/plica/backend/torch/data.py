@@ -80,6 +80,7 @@ class DataCheck:
         Raises:
             InputError: An entry is outside the domain of its variable, or a layer lacks some of its variables.
             StructuralPropertyError: An entry is missing and the circuit cannot sum it out.
+            UnsupportedError: An entry is missing and its layer cannot sum it out.
         """
         if x.is_meta:
             raise InputError("data on the meta device has no values to check; check it before it goes there.")

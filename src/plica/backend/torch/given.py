@@ -7,6 +7,7 @@ numbers for each row; the number of axes alone tells which of them it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeAlias, final
@@ -18,6 +19,7 @@ from plica.backend.torch.leaves import torch_dtype
 from plica.backend.torch.logs import is_abstract
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.lower.given import Given
+from plica.lower.leaves import Leaf
 from plica.symbolic.parameters import TensorParameter
 from plica.tracing.tracer import Tracer
 
@@ -79,15 +81,30 @@ class Givable:
 
     Args:
         keys: The key of each leaf.
+
+    Attributes:
+        needed: The keys of those without a value of their own.
+        leaves_alone: Each of these as a folded tensor of one fold.
     """
 
     def __init__(self, keys: Mapping[TensorParameter, str]) -> None:
         self._leaves = {key: leaf for leaf, key in keys.items()}
         self.needed = tuple(key for key, leaf in self._leaves.items() if leaf.initializer is None)
+        self.leaves_alone = {key: Leaf((self._leaves[key],)) for key in self.needed}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Givable:
         """Itself: it is immutable, and leaves are known by identity."""
         return self
+
+    def with_all(self) -> Givable:
+        """The same where every leaf has a value."""
+        found = copy(self)
+        found.needed = ()
+        return found
+
+    def folds(self, given: GivenTensors) -> dict[TensorParameter, Tensor]:
+        """What is given, by leaf."""
+        return {self._leaves[name]: one for (name, _), one in zip(given.names, given.tensors, strict=True)}
 
     @property
     def usual(self) -> GivenNames:
@@ -123,7 +140,8 @@ class Givable:
             if name not in parameters:
                 raise InputError(
                     f"the leaf {name!r} has no value of its own: give it at each call, as "
-                    f"parameters={{{name!r}: tensor}}, a tensor of shape {self._shapes(name)}."
+                    f"parameters={{{name!r}: tensor}}, a tensor of shape {self._shapes(name)}; queries are asked of "
+                    "circuit.with_parameters(parameters)."
                 )
         names = tuple((name, self._is_by_row(name, parameters[name])) for name in self._leaves if name in parameters)
         given = GivenTensors(names, tuple(self._taken(name, parameters[name], real, device) for name, _ in names))

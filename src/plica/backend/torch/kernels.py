@@ -18,6 +18,7 @@ from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
+from plica.backend.torch.opaque import opaque
 from plica.backend.torch.runs import multiply_runs
 from plica.backend.torch.special import (
     betainc,
@@ -58,6 +59,7 @@ __all__ = [
     "may_write",
     "multiply_runs",
     "nonzero",
+    "opaque",
     "pack",
     "packed",
     "random",

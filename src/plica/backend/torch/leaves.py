@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from keyword import kwlist
@@ -39,6 +40,7 @@ class Leaves(nn.Module):
         self._keys: dict[str, tuple[str | None, ...]] = {}
         self._order: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
+        self._module_keys: dict[str, str] = {}
         self._store: LeafStore | None = None
         self.device = torch.get_default_device()
         self.register_load_state_dict_post_hook(_publish)  # type: ignore[no-untyped-call]
@@ -77,6 +79,11 @@ class Leaves(nn.Module):
         with torch.inference_mode(False):  # a constant of the first call is there for training too
             tensor = torch.from_numpy(np.array(constant.value)).to(self.device)
             object.__setattr__(self, attribute_of(name), tensor)
+
+    def hold(self, name: str, key: str, module: nn.Module) -> None:
+        """Have a module of a user's own under a name; `key` begins what a state dict calls its tensors."""
+        self._module_keys[attribute_of(name)] = key
+        self.add_module(attribute_of(name), module)
 
     def share(self, store: LeafStore) -> None:
         """Have the tensors of `store` from now on, whichever circuit replaces one."""
@@ -145,6 +152,25 @@ class Leaves(nn.Module):
         self.share(store)
         return new
 
+    def with_folds(self, folds: Mapping[TensorParameter, Tensor], alone: Mapping[str, Leaf]) -> Leaves:
+        """The same tensors with others in place of some folds, through which gradients reach those.
+
+        Args:
+            folds: What is given for symbolic tensors, `(*shape,)`.
+            alone: The leaves that exist nowhere else, by names of variables.
+        """
+        found = copy(self)
+        found._parameters, found._buffers = dict(self._parameters), dict(self._buffers)
+        found._leaves, found._keys = dict(self._leaves), dict(self._keys)
+        for name, leaf in alone.items():
+            found._leaves[attribute_of(name)], found._keys[attribute_of(name)] = leaf, (None,)
+        for name, leaf in found._leaves.items():
+            if any(member in folds for member in leaf.members):
+                own = found._parameters.pop(name, None) if leaf.learnable else found._buffers.get(name)
+                folded = [folds[one] if one in folds else own[at] for at, one in enumerate(leaf.members)]  # type: ignore[index]  # there unless all are given
+                found._buffers[name] = torch.stack(folded)
+        return found
+
     def __len__(self) -> int:
         return len(self._leaves)
 
@@ -164,10 +190,14 @@ class Leaves(nn.Module):
             if tensor is not None:
                 found.update((key, tensor[fold]) for fold, key in enumerate(keys) if key is not None)
         state.update((f"{prefix}{key}", found[key]) for key in sorted(found, key=self._order.__getitem__))
+        for name, key in self._module_keys.items():
+            _rename(state, f"{folded_prefix}{name}.", f"{prefix}{key}.")
 
     def fold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> Problems:
         """In `state`, replace the entries of folds by folded tensors; what is missing or misshapen stays."""
         problems = Problems([], [])
+        for name, key in self._module_keys.items():
+            _rename(state, f"{prefix}{key}.", f"{folded_prefix}{name}.")
         for name, own_keys in self._keys.items():
             keys = [None if key is None else f"{prefix}{key}" for key in own_keys]
             if f"{folded_prefix}{name}" in state and not any(key in state for key in keys):
@@ -226,6 +256,12 @@ def _publish(leaves: Leaves, _: object = None) -> None:
     leaves.settle()
     if leaves._store is not None:
         leaves._store.publish(leaves)
+
+
+def _rename(state: dict[str, Any], before: str, after: str) -> None:
+    """Give the entries of a state dict whose keys begin in one way keys that begin in another."""
+    for key in [key for key in state if key.startswith(before)]:
+        state[f"{after}{key.removeprefix(before)}"] = state.pop(key)
 
 
 def attribute_of(name: str) -> str:

@@ -9,6 +9,7 @@ import torch
 from plica.backend.torch.leaves import attribute_of
 from plica.errors import InputError, UnsupportedError
 from plica.lower.data import input_width
+from plica.lower.leaves import opaque_keys
 from plica.tracing.call import call_program
 from plica.tracing.places import user_line
 from plica.tracing.scope import Reference
@@ -27,6 +28,12 @@ def record_call(circuit: TorchCircuit, x: Tracer, parameters: Any = None) -> Any
         raise UnsupportedError(
             f"{user_line()}: a function that plica.jit traces cannot give parameters to a circuit; call the circuit "
             "outside of it, or keep the numbers in the circuit's own leaves."
+        )
+    held = opaque_keys(circuit.symbolic)
+    if held:
+        raise UnsupportedError(
+            f"{user_line()}: the circuit calls the module {next(iter(held))}, which a function that plica.jit traces "
+            "cannot; call the circuit outside of it."
         )
     circuit.take_parameters(None)  # raises where a leaf has no value of its own
     width = input_width(circuit.symbolic)

@@ -47,7 +47,7 @@ class WeightCheck:
         self._run: Callable[..., Tensor] | None = None
         self._dtype: torch.dtype | None = None  # of the tensors that it reads
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
-        self._constants: tuple[str, ...] = ()
+        self._constants: dict[str, Constant] = {}
         self._seen: Watch | None = None
         self._under: ReferenceType[Watch] | None = None  # while which no weight is negative
 
@@ -90,7 +90,8 @@ class WeightCheck:
             return
         seen = Watch(tensors) if not given and all(map(can_watch, tensors)) else None
         with torch.no_grad():
-            constants = {name: getattr(leaves, name) for name in self._constants}
+            found = self._constants.items()
+            constants = {name: torch.from_numpy(one.value).to(leaves.device) for name, one in found}
             named = dict(zip(self._read, tensors, strict=True))
             least = run(SimpleNamespace(device=leaves.device, **constants, **named), *given)
         wrong = (least < 0).nonzero()
@@ -105,7 +106,7 @@ class WeightCheck:
         tensors = (*(tensor for _, tensor in leaves.items()), *given)
         real = next((one.dtype for one in tensors if one.is_floating_point()), torch.float64)  # of constants alone
         if self._run is None or self._dtype != real:
-            self._dtype, self._read, self._constants = real, {}, ()
+            self._dtype, self._read, self._constants = real, {}, {}
             owners = owners_of(leaf for leaf, _ in leaves.items())
             program, captured = lower_least(
                 self._folded, self._semiring, as_dtype(real), self._weights, owners, self._given
@@ -113,8 +114,7 @@ class WeightCheck:
             held = {leaf: name for name, leaf in leaves.attributes()}
             for var, one in zip(program.consts, captured, strict=True):
                 if isinstance(one, Constant):
-                    leaves.keep(var.name, one)
-                    self._constants += (attribute_of(var.name),)
+                    self._constants[attribute_of(var.name)] = one
                 else:
                     self._read[attribute_of(var.name)] = held[one]  # names of variables differ from Program to Program
             self._run = emit(program, "least")

@@ -15,7 +15,7 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.ir.op import Unsupported
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import InputLayer, InputRow, Layer, LayerRow, SumRow
-from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.symbolic.semirings import COMPLEX_LSE_SUM, LSE_SUM, Semiring
 
 RowOf = Callable[[Layer], LayerRow]
 
@@ -33,8 +33,8 @@ class Needs:
         one_unit: Whether the circuit must have one output of one unit.
         spared: Which input layers are asked for none of the columns; None for none.
         semiring: What it computes in, whatever the circuit was compiled in; None for the circuit's own.
-        signed: Whether weights may be negative, or complex, where the circuit's own semiring carries such numbers: then
-            it computes in that.
+        signed: Whether it computes in log space of negative and complex numbers where the circuit's own semiring
+            carries these.
     """
 
     function: str
@@ -47,11 +47,11 @@ class Needs:
     semiring: Semiring | None = LSE_SUM
     signed: bool = False
 
-    def carrier(self, own: Semiring, *, negative: bool) -> Semiring:
-        """What it computes in on a circuit compiled in `own`, some of whose weights may be negative."""
-        if self.semiring is None or (self.signed and negative and own.negative):
+    def carrier(self, own: Semiring) -> Semiring:
+        """What it computes in on a circuit compiled in `own`."""
+        if self.semiring is None or (self.signed and own.negative and own.logarithmic):
             return own
-        return self.semiring
+        return COMPLEX_LSE_SUM if self.signed and own.negative else self.semiring
 
     def lacking(self, row: LayerRow, layer: Layer | None = None) -> Unsupported | None:
         """Why a layer of this row cannot be asked; None where it can."""

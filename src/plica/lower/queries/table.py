@@ -75,10 +75,8 @@ def semirings_table() -> str:
 
 def _computed(needs: Needs, own: Semiring) -> str:
     """In what a query computes, and what becomes of negative weights."""
-    usual, other = (needs.carrier(own, negative=negative) for negative in (False, True))
-    if usual is not other:
-        return f"`{usual.name}`; of negative weights `{other.name}`"
-    return f"`{usual.name}`" if usual.negative or not own.negative else f"`{usual.name}`; no negative weights"
+    carrier = needs.carrier(own)
+    return f"`{carrier.name}`" if carrier.negative or not own.negative else f"`{carrier.name}`; no negative weights"
 
 
 def _line(cells: list[str]) -> str:

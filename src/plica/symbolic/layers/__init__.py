@@ -26,6 +26,7 @@ from plica.symbolic.layers import (
     kronecker,
     laplace,
     log_normal,
+    module,
     multivariate_gaussian,
     negative_binomial,
     poisson,
@@ -58,6 +59,7 @@ from plica.symbolic.layers.histogram import HistogramLayer, histogram_edges
 from plica.symbolic.layers.kronecker import KroneckerLayer
 from plica.symbolic.layers.laplace import LaplaceLayer
 from plica.symbolic.layers.log_normal import LogNormalLayer
+from plica.symbolic.layers.module import ModuleLayer
 from plica.symbolic.layers.multivariate_gaussian import MultivariateGaussianLayer
 from plica.symbolic.layers.negative_binomial import NegativeBinomialLayer
 from plica.symbolic.layers.poisson import PoissonLayer
@@ -101,6 +103,7 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
         kronecker.ROW,
         laplace.ROW,
         log_normal.ROW,
+        module.ROW,
         multivariate_gaussian.ROW,
         negative_binomial.ROW,
         poisson.ROW,
@@ -151,6 +154,7 @@ __all__ = [
     "Layer",
     "LayerRow",
     "LogNormalLayer",
+    "ModuleLayer",
     "MultivariateGaussianLayer",
     "NegativeBinomialLayer",
     "PoissonLayer",

@@ -85,6 +85,11 @@ class Layer(NodeKind):
         return {}
 
     @property
+    def opaque(self) -> dict[str, Any]:
+        """Objects of a backend that the row calls, `params.call(name, method, ...)`, by the names of attributes."""
+        return {}
+
+    @property
     def padded(self) -> dict[str, str]:
         """The parameters that the row pads along their last axis, each with the setting that its length follows from.
 
@@ -164,6 +169,11 @@ class InputLayer(Layer):
     def arity(self) -> int:
         """No other layer is read."""
         return 0
+
+    @property
+    def unsummed(self) -> str | None:
+        """Why its variables cannot be summed out; None where they can."""
+        return None
 
     @property
     def evaluated_params(self) -> dict[str, Parameter]:

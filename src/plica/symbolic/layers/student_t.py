@@ -170,6 +170,7 @@ def _interval(
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
     return {
+        "df_factory": beyond(1.0, 5.0),  # most of them with a variance, so that a model has one
         "loc_factory": around(column.mean, column.spread),
         "scale_factory": beyond(column.spread * LEAST_SPREAD, column.spread),
     }

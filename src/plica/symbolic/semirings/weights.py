@@ -11,7 +11,7 @@ and a carrier of logarithms takes the logarithms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -155,6 +155,9 @@ class Params(Mapping[str, Array]):
         weight: The parameter of a name as a weight; the further arguments tell whether it holds logarithms, and whether
             it is refused where it becomes negative and the semiring cannot carry that.
         sub_layers: What the layer holds, by name (see `plica.symbolic.layers.rows.SubLayer`).
+        call: Calls a method of an object that the layer holds (see `Layer.opaque`): the object's name, the method, its
+            arguments, and the shape of the result.
+        dtype: The dtype of real parameters.
     """
 
     def __init__(
@@ -163,11 +166,15 @@ class Params(Mapping[str, Array]):
         array: Callable[[str], Array],
         weight: Callable[[str, bool, bool], Weight],
         sub_layers: Mapping[str, Any] | None = None,
+        call: Callable[[str, str, Sequence[Array], Sequence[Any]], Array] | None = None,
+        dtype: Any = None,
     ) -> None:
         self._names = names
         self._array = array
         self._weight = weight
         self.sub_layers = {} if sub_layers is None else sub_layers
+        self._call = call
+        self.dtype = dtype
 
     @staticmethod
     def of(xp: Namespace, arrays: Mapping[str, Array]) -> Params:
@@ -189,11 +196,22 @@ class Params(Mapping[str, Array]):
         """The parameters whose names begin with `name` and a dot, by the rest of their names."""
         start = f"{name}."
         names = tuple(one.removeprefix(start) for one in self._names if one.startswith(start))
-        return Params(names, lambda one: self._array(start + one), lambda one, *how: self._weight(start + one, *how))
+        return Params(
+            names,
+            lambda one: self._array(start + one),
+            lambda one, *how: self._weight(start + one, *how),
+            call=lambda one, *how: self.call(start + one, *how),
+            dtype=self.dtype,
+        )
 
     def holding(self, sub_layers: Mapping[str, Any]) -> Params:
         """The same parameters of a layer that holds others."""
-        return Params(self._names, self._array, self._weight, sub_layers)
+        return Params(self._names, self._array, self._weight, sub_layers, self._call, self.dtype)
+
+    def call(self, name: str, method: str, arrays: Sequence[Array], shape: Sequence[Any]) -> Array:
+        """The result of a method of an object that the layer holds."""
+        assert self._call is not None, "only Programs of circuits call objects"
+        return self._call(name, method, arrays, shape)
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._names:

@@ -9,6 +9,7 @@ from plica.backend.torch.operations.elementwise import ELEMENTWISE
 from plica.backend.torch.operations.fourier import FOURIER
 from plica.backend.torch.operations.indexing import INDEXING
 from plica.backend.torch.operations.linalg import LINALG
+from plica.backend.torch.operations.opaque import OPAQUE
 from plica.backend.torch.operations.packing import PACKING
 from plica.backend.torch.operations.random import RANDOM
 from plica.backend.torch.operations.reduce import REDUCE
@@ -29,6 +30,7 @@ ROWS: dict[str, Row] = with_unsigned(
         **LINALG,
         **FOURIER,
         **RANDOM,
+        **OPAQUE,
         **CONTROL,
     }
 )

@@ -70,7 +70,7 @@ class QueryProgram:
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
         """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""
         own, device = dict(circuit.leaves.items()), circuit.leaves.device
-        found = SimpleNamespace(device=device)
+        found = SimpleNamespace(device=device, **dict(circuit.leaves.named_children()))
         for var, captured in zip(self.program.consts, self._lowered.captured, strict=True):
             if isinstance(captured, Constant):
                 tensor = self._constant(captured, device)

@@ -1,7 +1,6 @@
 """Logarithms of a circuit's values and of its total, whatever semiring it was compiled in.
 
-Probabilities are added and multiplied in log space; where a weight is negative, in the circuit's own carrier, if that
-has negative numbers.
+Probabilities are added and multiplied in log space: of numbers of any sign where the circuit's own semiring has these.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ from plica.backend.torch.constants import LoweredProgram
 from plica.backend.torch.logs import is_abstract, safe_log
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype, rows_within_budget
 from plica.backend.torch.weights import WeightCheck
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
-from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Owners, owners_of
 from plica.lower.queries.likelihood import LOG_LIKELIHOOD
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.score import Lowered, lower_score
 from plica.lower.queries.total import lower_total
-from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.symbolic.semirings import Semiring
 
 Found = TypeVar("Found")
 
@@ -53,33 +51,7 @@ def check_needs(circuit: TorchCircuit, needs: Needs) -> None:
 
 def carrier_of(circuit: TorchCircuit) -> Semiring:
     """The carrier in which the probabilities of a circuit are added and multiplied."""
-    own = circuit.semiring
-    negative = own.negative and once(circuit, ("signs",), lambda: _Signs(circuit)).is_negative(circuit)
-    return LOG_LIKELIHOOD.carrier(own, negative=negative)
-
-
-@final
-class _Signs:
-    """Whether a weight of a circuit is negative, or complex, where its carrier has such numbers."""
-
-    def __init__(self, circuit: TorchCircuit) -> None:
-        self._weights: WeightCheck | None = None
-        folded = circuit.folded
-        try:
-            check_semiring(folded.described, LSE_SUM, folded.rows)
-        except UnsupportedError:
-            return
-        self._weights = WeightCheck(folded, LSE_SUM, lower_total(folded, LSE_SUM, query_dtype(circuit)).weights)
-
-    def is_negative(self, circuit: TorchCircuit) -> bool:
-        """Whether one is, as the tensors are now. This waits for the device."""
-        if self._weights is None:
-            return True
-        try:
-            self._weights.check(circuit.leaves)
-        except UnsupportedError:
-            return True
-        return False
+    return LOG_LIKELIHOOD.carrier(circuit.semiring)
 
 
 class _Lowered(LoweredProgram, Protocol):

@@ -1,0 +1,163 @@
+"""The module layer: densities that an object of a backend computes, such as a torch module.
+
+The circuit knows nothing of the object but what its methods are for. It is called in the backend that it belongs to,
+never folds with others, and cannot be saved to a model file.
+
+>>> class Network:
+...     def forward(self, x): ...
+>>> ModuleLayer([0, 1], 4, module=Network())
+ModuleLayer(scope={0, 1}, 4)
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from plica.errors import InputError, UnsupportedError
+from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.layers.base import InputLayer, assign, fields_of, input_scope, positive
+from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.parameters import Array, Namespace, Parameter
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params, Semiring, Value
+
+ANSWERS = ("log_partition", "sample", "mode")
+"""What a module may have methods for, beside its values."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class ModuleLayer(InputLayer):
+    """Units that a module computes from rows of data.
+
+    Args:
+        scope: The variables, V of them.
+        num_output_units: K.
+        module: Called with `(B, V)`, the columns in ascending order of variables, it returns the logarithms of the
+            units, `(B, K)`. It must not write to what it is given. A circuit shares it with whoever made it: its
+            tensors are in the circuit's state dict as `3.module.*`, move and are trained with the circuit.
+        domain: The values of each variable; whole numbers arrive as int64.
+        log_space: Whether the module returns logarithms; else it returns the numbers themselves.
+        normalized: Whether each unit sums or integrates to one over the variables.
+        answers: For which of these the module has methods: `log_partition()` gives the logarithms of what the units
+            integrate to, `(K,)`; `sample(units, uniforms)` draws rows `(B, V)` from units `(B,)` by uniform numbers
+            `(B, V)`; `mode()` says where each unit is largest, `(K, V)`.
+
+    Raises:
+        InputError: An answer is none of these, the module lacks a method, or its total is told in two ways.
+    """
+
+    scope: Scope
+    num_output_units: int
+    module: Any
+    domain: Domain
+    log_space: bool
+    normalized: bool
+    answers: tuple[str, ...]
+
+    def __init__(
+        self,
+        scope: Iterable[int],
+        num_output_units: int,
+        *,
+        module: Any,
+        domain: Domain = REALS,
+        log_space: bool = True,
+        normalized: bool = False,
+        answers: Iterable[str] = (),
+    ) -> None:
+        name = "ModuleLayer"
+        units, given = positive(name, "num_output_units", num_output_units), tuple(answers)
+        unknown = [one for one in given if one not in ANSWERS]
+        if unknown:
+            raise InputError(f"{name}: a module answers some of {', '.join(ANSWERS)}, found {unknown[0]!r}")
+        lacking = [one for one in ("forward", *given) if not callable(getattr(module, one, None))]
+        if lacking:
+            raise InputError(
+                f"{name}: {type(module).__name__} has no method {lacking[0]!r}; write it, or leave it out of `answers`"
+            )
+        if normalized and "log_partition" in given:
+            raise InputError(f"{name}: normalized and log_partition exclude each other; pass one of them")
+        assign(self, scope=input_scope(name, scope), num_output_units=units, module=module, domain=domain)
+        assign(self, log_space=bool(log_space), normalized=bool(normalized), answers=given)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings, the module among them."""
+        return fields_of(self, "scope", "num_output_units", "module", "domain", "log_space", "normalized", "answers")
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """None that the circuit knows."""
+        return {}
+
+    @property
+    def opaque(self) -> dict[str, Any]:
+        """The module."""
+        return {"module": self.module}
+
+    @property
+    def unsummed(self) -> str | None:
+        """Why its variables cannot be summed out, if nothing says what the units integrate to."""
+        if self.normalized or "log_partition" in self.answers:
+            return None
+        return (
+            "nothing says what its module integrates to; pass normalized=True, or give the module a method "
+            "`log_partition` and name it in `answers`"
+        )
+
+    def fold_settings(self) -> Hashable:
+        """The layer itself: modules are called one by one."""
+        return (ModuleLayer, self)
+
+
+def _require(layer: ModuleLayer, answer: str) -> None:
+    if answer not in layer.answers:
+        raise UnsupportedError(
+            f"{layer!r}: its module does not answer {answer!r}; write the method {answer} and name it in `answers`."
+        )
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: ModuleLayer, params: Params, x: Array) -> Value:
+    rows = xp.squeeze(x, axis=0)  # (B, V): such layers do not fold
+    found = params.call("module", "forward", (rows,), (rows.shape[0], layer.num_output_units))
+    return _value(xp, semiring, layer, found)
+
+
+def _value(xp: Namespace, semiring: Semiring, layer: ModuleLayer, found: Array) -> Value:
+    numbers = xp.expand_dims(found, axis=0)
+    return semiring.from_log(xp, numbers) if layer.log_space else semiring.from_linear(xp, numbers)
+
+
+def _marginal(xp: Namespace, semiring: Semiring, layer: ModuleLayer, params: Params) -> Value:
+    if layer.unsummed is not None:
+        raise UnsupportedError(f"{layer!r} cannot be summed out: {layer.unsummed}.")
+    if layer.normalized:
+        return semiring.one(xp, (1, 1, layer.num_output_units), params.dtype)
+    total = params.call("module", "log_partition", (), (layer.num_output_units,))
+    return semiring.from_log(xp, xp.reshape(total, (1, 1, layer.num_output_units)))
+
+
+def _sample(xp: Namespace, layer: ModuleLayer, params: Params, units: Array, uniforms: Array) -> Array:
+    _require(layer, "sample")
+    chosen, numbers = xp.squeeze(units, axis=0), xp.squeeze(uniforms, axis=0)
+    found = params.call("module", "sample", (chosen, numbers), numbers.shape)
+    return xp.expand_dims(found, axis=0)
+
+
+def _mode(xp: Namespace, layer: ModuleLayer, params: Params) -> Array:
+    _require(layer, "mode")
+    found = params.call("module", "mode", (), (layer.num_output_units, layer.num_variables))
+    return xp.expand_dims(found, axis=0)
+
+
+def _maximum(xp: Namespace, semiring: Semiring, layer: ModuleLayer, params: Params) -> Value:
+    places, units = _mode(xp, layer, params), layer.num_output_units
+    rows = xp.squeeze(places, axis=0)
+    rows = xp.astype(rows, xp.int64) if layer.domain.whole else rows
+    found = params.call("module", "forward", (rows,), (units, units))
+    own = xp.sum(xp.where(xp.eye(units, dtype=xp.bool), found, 0.0), axis=0)  # of each unit at its own place
+    return _value(xp, semiring, layer, xp.expand_dims(own, axis=0))
+
+
+ROW = InputRow(ModuleLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum)
