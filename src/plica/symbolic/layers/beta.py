@@ -167,8 +167,9 @@ def _interval(
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
     """By the two moments of the column, where it lies between 0 and 1."""
     mean = min(max(column.mean, 1e-3), 1.0 - 1e-3)
-    total = max(mean * (1.0 - mean) / column.spread**2 - 1.0, 0.1)
-    width = min(column.spread / min(mean, 1.0 - mean), 1.0)
+    spread = max(column.spread, 1e-6)  # whose square is far from underflow
+    total = max(mean * (1.0 - mean) / spread**2 - 1.0, 0.1)
+    width = min(spread / min(mean, 1.0 - mean), 1.0)
     return {"alpha_factory": times(mean * total, width), "beta_factory": times((1.0 - mean) * total, width)}
 
 

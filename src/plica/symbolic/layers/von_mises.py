@@ -196,9 +196,10 @@ def _interval(
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
-    sharpness = 1.0 / column.spread**2
+    spread = max(column.spread, 1e-6)  # whose square is far from underflow
+    sharpness = 1.0 / spread**2
     return {
-        "loc_factory": around(column.mean, column.spread),
+        "loc_factory": around(column.mean, spread),
         "concentration_factory": beyond(0.01 * sharpness, sharpness),
     }
 
