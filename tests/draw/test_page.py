@@ -70,3 +70,12 @@ def test_images_of_any_channels_are_drawn(tmp_path: Path, shape: tuple[int, int,
     hidden = np.arange(images.shape[1]) % 2 == 0
     inpainting_grid({"truth": images}, images, hidden, tmp_path / "a.png", image_shape=shape)
     assert (tmp_path / "a.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_a_curve_of_one_epoch_is_seen_and_epochs_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "curves.svg"
+    draw_curves({"valid": [(0, 3.0), (1, 2.0)], "train": [(1, 2.5)]}, path)
+    text = path.read_text(encoding="utf-8")
+    assert "fill: #c4572e" in text  # a point; lines are not filled
+    assert "<!-- 1 -->" in text
+    assert "<!-- 0.2 -->" not in text

@@ -141,3 +141,40 @@ def test_a_file_says_what_columns_are(tmp_path: Path) -> None:
     found = infer_columns(("a", "b", "c", "d"), table, said=read_columns(path))
     assert [one.kind for one in found] == ["real", "categorical", "ignored", "categorical"]
     assert found[1].categories == ("y", "x")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "categories"),
+    [
+        (("01", "1", "01"), "categorical", ("01", "1")),  # postal codes
+        (
+            tuple(f"0{place}" for place in range(100, 130)),
+            "categorical",
+            tuple(f"0{place}" for place in range(100, 130)),
+        ),
+        (("9007199254740992", "9007199254740993"), "categorical", (2**53, 2**53 + 1)),
+        ((2**53, 2**53 + 1), "categorical", (2**53, 2**53 + 1)),
+        (("1_0", "1_1"), "categorical", ("1_0", "1_1")),
+        (("\u0661", "\u0662"), "categorical", ("\u0661", "\u0662")),
+        (("1.0", "2.", "+3", "-0"), "categorical", (0, 1, 2, 3)),
+        (tuple(str(2**60 + place) for place in range(30)), "real", ()),
+        (("true", "False"), "categorical", ("False", "true")),
+        ((True, 2, 0.5), "categorical", ("0.5", "2", "True")),
+    ],
+)
+def test_texts_are_numbers_only_where_nothing_is_lost(given: Any, kind: str, categories: Any) -> None:
+    column = inferred(*given)
+    assert (column.kind, column.categories) == (kind, categories)
+    found = numbers(column, *given)
+    if kind == "categorical":
+        assert len(set(found)) == len(categories)
+        assert -1 not in found
+
+
+def test_numbers_among_which_a_word_stands_for_missing_ones() -> None:
+    reals = [str(place / 7) for place in range(1, 60)]
+    with pytest.raises(InputError, match=r"column 'c': most cells are numbers and 2 of 61 .* --missing 'NA'; else"):
+        inferred(*reals, "NA", "NA")
+    assert inferred(*reals, "NA", words=("NA",)).kind == "real"
+    assert inferred("1", "2", "3", "NA").categories == ("1", "2", "3", "NA")
+    assert inferred(*reals, "NA", said={"c": {"kind": "categorical"}}).kind == "categorical"

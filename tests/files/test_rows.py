@@ -128,3 +128,17 @@ def test_mutated_files_raise_errors_of_plica_alone(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_known_before(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"cannot tell how to write .*'\.txt'"):
         check_can_write(tmp_path / "a.txt")
+
+
+def test_spaces_in_cells_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n  , x \n,\n")
+    assert read(path, named=True)[1] == [["  ", " x "], [None, None]]
+
+
+@pytest.mark.parametrize("content", ['a,b\n1,"x\n2,y\n3,z\n', 'a,b\n1,"x"y\n'])
+def test_quotes_that_do_not_end_are_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    with pytest.raises(FileFormatError, match=r"a.csv, line \d: no row of cells"):
+        read(path, named=True)

@@ -38,20 +38,25 @@ def rows_of(variables: int) -> Array:
 
 def truth(formula: LogicalCircuit, rows: Array) -> Array:
     """Whether each row is a model of the first output, node by node."""
+    return derivations(formula, rows) > 0
+
+
+def derivations(formula: LogicalCircuit, rows: Array) -> Array:
+    """In how many ways each row is a model of the first output, node by node."""
     values: dict[LogicalNode, Array] = {}
     for node in formula.nodes:
         inputs = [values[one] for one in formula.node_inputs(node)]
         match node:
             case TopNode() | BottomNode():
-                values[node] = np.full(len(rows), isinstance(node, TopNode))
+                values[node] = np.full(len(rows), int(isinstance(node, TopNode)))
             case LiteralNode(variable):
-                values[node] = rows[:, variable] == 1
+                values[node] = rows[:, variable]
             case NegatedLiteralNode(variable):
-                values[node] = rows[:, variable] == 0
+                values[node] = 1 - rows[:, variable]
             case ConjunctionNode():
-                values[node] = np.all(inputs, axis=0)
+                values[node] = np.prod(inputs, axis=0)
             case DisjunctionNode():
-                values[node] = np.any(inputs, axis=0)
+                values[node] = np.sum(inputs, axis=0)
     return values[formula.outputs[0]]
 
 

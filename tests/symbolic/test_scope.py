@@ -62,6 +62,7 @@ def test_numpy_integers_and_copies() -> None:
         ([1.5], DTypeError, r"must be an integer, found 1\.5 of type float"),
         (["x"], DTypeError, "must be an integer, found 'x'"),
         ([2**60], InputError, "must be at most 134217727, found one of 61 bits; .* number the columns without gaps"),
+        (0, DTypeError, r"are a sequence of integers, found 0; write \[0\]"),
         ([True], DTypeError, "must be an integer, found True"),
     ],
 )

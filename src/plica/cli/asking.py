@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from plica.cli.signals import leaving_at_once
-from plica.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -80,11 +79,7 @@ def reading(
         def batches() -> Iterator[tuple["Batch", "torch.Tensor"]]:
             with bar(rows.num_rows, quiet=quiet) as progress:
                 for part in rows.batches(batch):
-                    x = torch.from_numpy(read(part)).to(model.circuit.leaves.device)
-                    try:
-                        yield part, x
-                    except InputError as error:
-                        raise InputError(f"from {part.places[0]} on, {error}") from error
+                    yield part, torch.from_numpy(read(part)).to(model.circuit.leaves.device)
                     progress.update(len(part))
 
         yield rows, batches()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from plica.cli.columns import describe_columns
 from plica.cli.settings import Settings
 from plica.errors import InputError
-from plica.files.columns import KINDS
+from plica.files.columns import KINDS, check_domain
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
 from plica.symbolic.circuit import Circuit
@@ -93,10 +93,17 @@ def _typed_factory(encoding: Encoding, columns: Sequence[Column]) -> InputFactor
             raise InputError(
                 f"column {column.name!r}: there is no input distribution {name!r}; there are {', '.join(DISTRIBUTIONS)}"
             )
+        if distribution.settings is not None and not column.categories:
+            raise InputError(
+                f"column {column.name!r}: the input distribution {name!r} is for categories, and a column of the kind "
+                f"{column.kind!r} has none; choose another kind or distribution"
+            )
         keywords: dict[str, Any] = dict(distribution.settings_for(len(column.categories) or None))
         if distribution.fitted is not None:
             keywords |= distribution.fitted(columns[variable])
-        return distribution.layer(scope, units, **keywords)
+        layer = distribution.layer(scope, units, **keywords)
+        check_domain(column, layer.domain)
+        return layer
 
     return factory
 

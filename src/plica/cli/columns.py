@@ -20,8 +20,13 @@ def describe_columns(data: Dataset, dtype: str) -> list[Column]:
     Raises:
         InputError: `dtype` cannot hold the values of a column, or not what they differ by.
     """
-    where = f"{data.name}: the values of column {{}} (counted from 0)"
-    return [_describe(where.format(i), _present(data.train[:, i]), dtype) for i in range(data.num_variables)]
+    names = [f"{place} (counted from 0)" for place in range(data.num_variables)]
+    if data.encoding is not None:
+        names = [repr(one.name) for one in data.encoding.modelled]
+    return [
+        _describe(f"{data.name}: the values of column {name}", _present(data.train[:, place]), dtype)
+        for place, name in enumerate(names)
+    ]
 
 
 def _present(values: Array) -> Array:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from plica.cli.model import Model
     from plica.files.rows import Batch, RowFile
-    from plica.files.rows.batch import Array, CellType
+    from plica.files.rows.batch import Array
 
 
 @click.command(short_help="Fill in what is missing in a table.")
@@ -44,25 +44,35 @@ def complete(model: Path, data: Path, out: Path, method: str, seed: int, device:
     fill = FILLERS[method]
     with (
         reading(loaded, data, **options) as (rows, batches),
-        writing_rows(out, rows.names or loaded.names, rows.row_shape, _types(loaded, rows)) as write,
+        writing_rows(
+            out, loaded.names_of(rows), rows.row_shape, _types(loaded, rows), named=named(loaded, rows)
+        ) as write,
     ):
-        verbatim = data.suffix.lower() == out.suffix.lower()
+        endings = {data.suffix.lower(), out.suffix.lower()}
+        verbatim = len(endings) == 1 or endings == {".npy", ".npz"}
         for number, (batch, x) in enumerate(batches):
             write(_completed(loaded, rows, batch, as_array(x), as_array(fill(loaded, x, (seed, number))), verbatim))
 
 
-def _types(model: "Model", rows: "RowFile") -> tuple["CellType", ...]:
-    """What the cells of each column are once it is filled in."""
-    types = list(rows.types)
+def named(model: "Model", rows: "RowFile | None" = None) -> bool:
+    """Whether columns have names, of the model or of a file."""
+    return model.encoding is not None or (rows is not None and rows.names is not None)
+
+
+def _types(model: "Model", rows: "RowFile") -> tuple[Any, ...]:
+    """What the cells of each column are once it is filled in, or how the file stores it."""
+    types: list[Any] = list(rows.stored or rows.types)
     for place, one in zip(model.places(rows), model.types, strict=True):
-        types[place] = one
+        if not (one is rows.types[place] is str):  # other texts are stored as these are, other numbers need not fit
+            types[place] = one
     return tuple(types)
 
 
 def _completed(model: "Model", rows: "RowFile", batch: "Batch", x: "Array", filled: "Array", verbatim: bool) -> Any:
     """The cells of a batch, those that are missing from what is filled in, the others as they are, or in its form."""
     if x.dtype.kind != "f":
-        return batch.cells  # whole numbers have no NaN: nothing is missing
+        # Whole numbers have no NaN: nothing is missing. Truth values are those of arrays alone.
+        return batch.cells if verbatim or x.dtype.kind != "b" else x.astype(np.uint8)
     missing = np.isnan(x)
     if batch.cells.dtype != object and model.encoding is None:
         return np.where(missing, filled, batch.cells).astype(batch.cells.dtype)
@@ -70,6 +80,8 @@ def _completed(model: "Model", rows: "RowFile", batch: "Batch", x: "Array", fill
 
     cells = batch.cells.astype(object)
     found = model.cells(np.where(missing, widened(filled), x))
+    if batch.cells.dtype != object and verbatim:  # numbers of categories and of reals, in the dtype of the array
+        cells = batch.cells.copy()
     for variable, place in enumerate(model.places(rows)):
         for row in np.flatnonzero(missing[:, variable] | (not verbatim)).tolist():
             cells[row, place] = found[row][variable]
@@ -100,7 +112,8 @@ def _mean(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Te
     states = [place for place, domain in enumerate(domains) if domain.num_states is not None]
     whole = [place for place, domain in enumerate(domains) if domain.whole and domain.num_states is None]
     filled[:, whole] = filled[:, whole].round()
-    filled[:, states] = found.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
+    if states:  # else there may be no probabilities at all
+        filled[:, states] = found.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
     return filled
 
 

@@ -43,6 +43,10 @@ class Model:
             return tuple(column.name for column in self.encoding.modelled)
         return tuple(map(str, range(self.width)))
 
+    def names_of(self, rows: RowFile) -> tuple[str, ...]:
+        """Of the columns of a file: its own, else those that the model knows, else numbers."""
+        return rows.names or (self.names if self.encoding is None else self.encoding.names(rows))
+
     @property
     def width(self) -> int:
         """The number of columns of a row."""
@@ -60,20 +64,21 @@ class Model:
         Raises:
             InputError: The file has other columns; a cell does not fit its column.
         """
-        if self.encoding is not None:
-            return self.encoding.reader(rows, unknown=unknown)
-        if rows.width != self.width:
+        if self.encoding is None and rows.width != self.width:
             raise InputError(f"{rows.source}: found rows of {rows.width} values, expected {self.width}")
+        encoded = read_numbers if self.encoding is None else self.encoding.reader(rows, unknown=unknown)
+        counted = self.encoding is None
         domains = column_domains(self.circuit.symbolic)
 
         def read(batch: Batch) -> Array:
-            x = read_numbers(batch)
+            x = encoded(batch)
             wrong = outside(np, x.T, domains)
             for column, row in [] if wrong is None else np.argwhere(wrong)[:1].tolist():
                 domain = domains[column]
+                called = f"{column} (counted from 0)" if counted else repr(self.names[column])
                 raise InputError(
-                    f"{batch.places[row]}, column {column} (counted from 0): {x[row, column]} is {domain.refusal}; "
-                    f"{domain.advice}, or NaN where the value is missing"
+                    f"{batch.places[row]}, column {called}: {x[row, column]} is {domain.refusal}; "
+                    f"{domain.advice}, or {'NaN' if counted else 'leave it empty'} where the value is missing"
                 )
             return x
 

@@ -59,8 +59,8 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     model, bits = report["model"], report["bits_per_dimension"]
     page.paragraph(
         f"{model['layers']:,} layers over {model['variables']:,} variables, {model['parameters']:,} parameters; "
-        f"{report['epochs_run']} epochs in {report['seconds']:.1f} s, of which the model of epoch "
-        f"{report['best_epoch']} was kept."
+        f"{report['epochs_run']} epoch{'s' * (report['epochs_run'] != 1)} in {report['seconds']:.1f} s"
+        f"{', interrupted' * report['interrupted']}, of which the model of epoch {report['best_epoch']} was kept."
     )
     page.table(
         ("rows", "number", "bits per dimension"),

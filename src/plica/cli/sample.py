@@ -16,7 +16,7 @@ from plica.cli.asking import (
     reading,
     with_options,
 )
-from plica.cli.complete import batch_seed
+from plica.cli.complete import batch_seed, named
 from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write, writing_rows
 
@@ -54,7 +54,7 @@ def sample(
     check_can_write(out)
     loaded = load(model, device)
     shape = loaded.image_shape or (loaded.width,)
-    with writing_rows(out, loaded.names, shape, loaded.types) as write:
+    with writing_rows(out, loaded.names, shape, loaded.types, named=named(loaded)) as write:
 
         def add(rows: "torch.Tensor") -> None:
             write(_rows(loaded, out, rows))

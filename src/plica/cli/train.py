@@ -86,6 +86,12 @@ def train(quiet: bool, **options: Any) -> None:
     early and still writes them.
     """
     settings = Settings(**options)
+    asked = click.get_current_context().get_parameter_source("input")
+    if settings.columns is not None and asked is not click.core.ParameterSource.DEFAULT:
+        raise InputError(
+            "--input is for rows of one kind; of typed columns the file of --columns names the distribution: "
+            f'{{"age": {{"kind": "real", "input": "{settings.input}"}}}}'
+        )
     check_can_create(settings.out, (*NAMES, INPAINTING))
     data = load_data(settings)
     # Threads that wait asleep: with other work on the cores, spinning ones made training ten times slower and more.

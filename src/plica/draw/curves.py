@@ -9,6 +9,7 @@ True
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from plica.draw.canvas import FAINT, INK, MUTED, new_figure, save_figure
 
@@ -30,10 +31,14 @@ def draw_curves(
     for (name, points), colour in zip(curves.items(), _COLOURS, strict=False):
         if points:
             epochs, values = zip(*points, strict=True)
-            axes.plot(epochs, values, color=colour, linewidth=1.6, label=f"{name} {values[-1]:.3f}")
+            mark = "o" if len(points) == 1 else None  # a line of one point is not seen
+            label = f"{name} {values[-1]:.3f}"
+            axes.plot(epochs, values, color=colour, linewidth=1.6, marker=mark, markersize=4, label=label)
     if best is not None:
         axes.axvline(best, color=FAINT, linewidth=1, zorder=0)
         axes.text(best, axes.get_ylim()[1], "kept ", color=MUTED, fontsize=8, va="top", ha="right")
+    locator: Any = axes.xaxis.get_major_locator()
+    locator.set_params(integer=True)
     axes.legend(frameon=False, fontsize=9, labelcolor=INK)
     axes.set_xlabel("epoch", color=MUTED, fontsize=9)
     axes.set_ylabel("bits per dimension", color=MUTED, fontsize=9)

@@ -14,6 +14,7 @@ plica.errors.InputError: pets.csv, line 2, column 'pet': 'bird' is none of the c
 """
 
 import math
+import re
 import reprlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -23,13 +24,14 @@ import numpy as np
 
 from plica.errors import InputError
 from plica.files.rows.batch import Array, CellType
+from plica.symbolic.domains import Domain
 
 Category: TypeAlias = str | int | bool
 Cell: TypeAlias = str | int | float | bool | None
 KindName: TypeAlias = Literal["categorical", "count", "real", "ignored"]
 
 _SHOWN = 8  # categories that a message lists
-_LARGEST = 2.0**53  # whole numbers up to here are floats
+LARGEST = 2.0**53  # whole numbers below it are floats, each one
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class ColumnKind:
         type: What the cells of a column are, where they need not be text.
         expected: What a cell must be, in words.
         input_layer: The distribution of a column of this kind, by name, where none is asked for.
+        fits: Whether the values of a variable are numbers of a column.
     """
 
     number: Callable[[TableColumn], Callable[[Any], float | None]]
@@ -66,6 +69,7 @@ class ColumnKind:
     type: Callable[[TableColumn], CellType]
     expected: Callable[[TableColumn], str]
     input_layer: str
+    fits: Callable[[TableColumn, Domain], bool]
 
 
 def category_of(cell: Any) -> Category:
@@ -77,8 +81,27 @@ def category_of(cell: Any) -> Category:
     return int(cell) if float(cell).is_integer() else str(float(cell))
 
 
+def whole_of(cell: Any) -> int | None:
+    """The whole number of a cell, to the last digit; None where it is none."""
+    if isinstance(cell, str):
+        found = _WHOLE.fullmatch(cell.strip())
+        return int(found[1]) if found else None
+    return None if isinstance(cell, bool | np.bool_) or not float(cell).is_integer() else int(cell)
+
+
+def is_code(cell: Any) -> bool:
+    """Whether a text has digits alone and begins with a zero, as postal codes do: 01 and 1 are two of them.
+
+    >>> is_code("0150"), is_code("0"), is_code("0.5")
+    (True, False, False)
+    """
+    return isinstance(cell, str) and _CODE.fullmatch(cell.strip()) is not None
+
+
 def number_of(cell: Any) -> float | None:
-    """A cell as a finite number; None where it is none."""
+    """A cell as a finite number; None where it is none, or text such as 1_000 that only Python reads as one."""
+    if isinstance(cell, str) and (not cell.isascii() or "_" in cell):
+        return None
     try:
         found = float(cell)
     except (TypeError, ValueError, OverflowError):
@@ -127,6 +150,20 @@ def encode(
     return numbers
 
 
+def check_domain(column: TableColumn, domain: Domain) -> None:
+    """Raise unless the values of the variable that stands for a column are numbers of the column.
+
+    Raises:
+        InputError: They are not.
+    """
+    if not KINDS[column.kind].fits(column, domain):
+        known = f" of {len(column.categories)} categories" if column.categories else ""
+        raise InputError(
+            f"column {column.name!r}{known} is of the kind {column.kind!r}, and its variable takes {domain.name}; "
+            "choose another kind, or an input distribution that takes its values"
+        )
+
+
 def decode(column: TableColumn, numbers: Array) -> list[Cell]:
     """The cells of numbers, none of which is NaN."""
     cell = KINDS[column.kind].cell
@@ -145,8 +182,8 @@ def _state(column: TableColumn) -> Callable[[Any], float | None]:
 
     def state(cell: Any) -> float | None:
         if isinstance(cell, str) and not by_text:
-            number = number_of(cell)
-            cell = _TRUTH.get(cell.strip().lower()) if number is None else number
+            known = (read(cell) for read in (whole_of, number_of, lambda text: _TRUTH.get(text.strip().lower())))
+            cell = next((one for one in known if one is not None), None)
             if cell is None:
                 return None
         found = category_of(cell)
@@ -169,7 +206,7 @@ def _key(category: Category) -> str | int:
 def _count(_column: TableColumn) -> Callable[[Any], float | None]:
     def count(cell: Any) -> float | None:
         number = number_of(cell)
-        return number if number is not None and number.is_integer() and 0 <= number <= _LARGEST else None
+        return number if number is not None and number.is_integer() and 0 <= number < LARGEST else None
 
     return count
 
@@ -182,21 +219,34 @@ def _categories(column: TableColumn) -> str:
     )
 
 
+_WHOLE = re.compile(r"([+-]?[0-9]{1,300})(\.0*)?")
+_CODE = re.compile(r"0[0-9]+")
 _TRUTH = {"true": True, "false": False}
 _MEND = "correct the cell, or leave it empty where the value is not known"
 
 KINDS: dict[str, ColumnKind] = {
     "categorical": ColumnKind(
-        _state, lambda column, state: column.categories[int(state)], _type, _categories, "categorical"
+        number=_state,
+        cell=lambda column, state: column.categories[int(state)],
+        type=_type,
+        expected=_categories,
+        input_layer="categorical",
+        fits=lambda column, domain: domain.num_states == len(column.categories),
     ),
     "count": ColumnKind(
-        _count, lambda _, number: int(number), lambda _: int, lambda _: f"no count (0, 1, 2, ...); {_MEND}", "poisson"
+        number=_count,
+        cell=lambda _, number: int(number),
+        type=lambda _: int,
+        expected=lambda _: f"no count (0, 1, 2, ...); {_MEND}",
+        input_layer="poisson",
+        fits=lambda _, domain: domain.whole and domain.least >= 0,
     ),
     "real": ColumnKind(
-        lambda _: number_of,
-        lambda _, number: number,
-        lambda _: float,
-        lambda _: f"no finite number; {_MEND}",
-        "gaussian",
+        number=lambda _: number_of,
+        cell=lambda _, number: number,
+        type=lambda _: float,
+        expected=lambda _: f"no finite number; {_MEND}",
+        input_layer="gaussian",
+        fits=lambda _, domain: not domain.whole,
     ),
 }

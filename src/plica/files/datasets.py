@@ -9,6 +9,7 @@
 ((1, 2, 2), 3, 72, 14, 14)
 """
 
+import contextlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ import numpy as np
 from plica.errors import FileFormatError, InputError, UnsupportedError
 from plica.files.encoding import Encoding
 from plica.files.infer import ColumnRecord, infer_columns
-from plica.files.rows import Batch, open_rows
+from plica.files.rows import Batch, RowFile, open_rows
 from plica.files.tables import (
     Array,
     Table,
@@ -116,6 +117,8 @@ def from_path(
         InputError: A value does not fit, or there are too few rows.
     """
     path = Path(path)
+    if path.suffix.lower() == ".parquet":
+        raise FileFormatError(f"{path}: a table with columns of its own; say how to read them, as with --columns auto")
     given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
     tables = _read_splits(path) if given else (read_table(path, key=key),)
     shape = _image_shape(tables[0], image_shape)
@@ -126,8 +129,7 @@ def from_path(
         num_values = _check_range(tables, rows, num_values)
     flat = [part.reshape(len(part), -1) for part in rows]
     train, valid, test = flat if given else _split(flat[0], tables[0].source, seed)
-    name = path.stem.encode("utf-8", "backslashreplace").decode("utf-8")  # a name of a file may hold any bytes
-    return Dataset(name, train, valid, test, shape, num_values)
+    return Dataset(_name(path), train, valid, test, shape, num_values)
 
 
 def from_typed(
@@ -146,19 +148,39 @@ def from_typed(
         FileFormatError: The file cannot be read.
         InputError: A cell does not fit its column, or there are too few rows.
     """
-    with open_rows(path, key=key, named=True) as rows:
-        batches = list(rows.batches(_ROWS_AT_ONCE))
-        names = rows.names or tuple(map(str, range(rows.width)))
-        if not batches:
-            raise FileFormatError(f"{path}: the file holds no rows")
-        cells = np.concatenate([one.cells for one in batches])
-        whole = Batch(cells, [place for one in batches for place in one.places])
+    given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
+    if given and "num_variables" in npz_keys(path):
+        raise InputError(f"{path}: packed bits (num_variables) are rows of one kind; leave --columns out")
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open_rows(path, key=one, named=True)) for one in (_SPLITS if given else (key,))]
+        parts = [_whole(rows) for rows in files]
+        names = files[0].names or tuple(map(str, range(files[0].width)))
+        for rows in files:
+            if rows.width != len(names):
+                raise InputError(f"{rows.source}: rows of {rows.width} cells, expected {len(names)}")
+        for place, name in enumerate(names):
+            if name not in said or said[name]["kind"] != "ignored":
+                files[0].check_can_model(place)
+        cells = np.concatenate([part.cells for part in parts])
         encoding = Encoding(infer_columns(names, cells, said=said, words=words, source=str(path)), tuple(words))
         if not encoding.modelled:
             raise InputError(f"{path}: every column is ignored, so there is nothing to model")
-        values = encoding.reader(rows)(whole)
-    train, valid, test = _split(values, str(path), seed)
-    return Dataset(path.stem, train, valid, test, None, None, encoding)
+        values = [encoding.reader(rows)(part) for rows, part in zip(files, parts, strict=True)]
+    train, valid, test = values if given else _split(values[0], str(path), seed)
+    return Dataset(_name(path), train, valid, test, None, None, encoding)
+
+
+def _name(path: Path) -> str:
+    """What reports call a file, whose name may hold any bytes."""
+    return path.stem.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _whole(rows: RowFile) -> Batch:
+    """All rows of a file at once."""
+    batches = list(rows.batches(_ROWS_AT_ONCE))
+    if not batches:
+        raise FileFormatError(f"{rows.source}: the file holds no rows")
+    return Batch(np.concatenate([one.cells for one in batches]), [place for one in batches for place in one.places])
 
 
 def _read_splits(path: Path) -> tuple[Table, ...]:

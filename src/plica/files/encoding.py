@@ -16,7 +16,7 @@ array([[0. , 2.5],
        [1. , nan]])
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypedDict
@@ -24,8 +24,9 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from plica.errors import InputError
-from plica.files.columns import TableColumn, encode, is_missing, number_of
+from plica.files.columns import TableColumn, check_domain, encode, is_missing, number_of
 from plica.files.rows.batch import Array, Batch, RowFile
+from plica.symbolic.domains import Domain
 
 
 class KeptColumn(TypedDict):
@@ -67,20 +68,35 @@ class Encoding:
             InputError: A column is not there.
         """
         if rows.names is None:
-            for wanted in (self.columns, self.modelled):
-                if len(wanted) == rows.width:
-                    return tuple(place for place, one in enumerate(wanted) if one.kind != "ignored")
-            raise InputError(
-                f"{rows.source}: found {rows.width} columns without names, expected {len(self.columns)}: "
-                f"{', '.join(one.name for one in self.columns)}"
-            )
+            return tuple(place for place, one in enumerate(self._by_position(rows)) if one.kind != "ignored")
         lacking = [one.name for one in self.modelled if one.name not in rows.names]
         if lacking:
             raise InputError(
                 f"{rows.source}: there is no column {lacking[0]!r}, which the model knows; the columns are "
                 f"{', '.join(rows.names)}; add it, with empty cells where nothing is known"
             )
-        return tuple(rows.names.index(one.name) for one in self.modelled)
+        places = tuple(rows.names.index(one.name) for one in self.modelled)
+        for place in places:
+            rows.check_can_model(place)
+        return places
+
+    def names(self, rows: RowFile) -> tuple[str, ...]:
+        """The names of the columns of a file, which may have none of its own.
+
+        Raises:
+            InputError: It has another number of columns.
+        """
+        return rows.names or tuple(one.name for one in self._by_position(rows))
+
+    def _by_position(self, rows: RowFile) -> tuple[TableColumn, ...]:
+        """The columns of a file without names: all, or those that variables stand for."""
+        for wanted in (self.columns, self.modelled):
+            if len(wanted) == rows.width:
+                return wanted
+        raise InputError(
+            f"{rows.source}: found {rows.width} columns without names, expected {len(self.columns)}: "
+            f"{', '.join(one.name for one in self.columns)}"
+        )
 
     def reader(self, rows: RowFile, *, unknown: bool = False) -> Callable[[Batch], Array]:
         """What makes a circuit's rows `(B, V)`, NaN where a cell is missing, of batches of a file.
@@ -99,6 +115,17 @@ class Encoding:
             return np.stack(found, axis=1)
 
         return read
+
+    def check_domains(self, domains: Sequence[Domain]) -> None:
+        """Raise unless each column that is not ignored has a variable, whose values are those of its kind.
+
+        Raises:
+            InputError: A column and its variable do not fit.
+        """
+        if len(self.modelled) != len(domains):
+            raise InputError(f"{len(self.modelled)} columns do not fit a circuit of {len(domains)} variables")
+        for column, domain in zip(self.modelled, domains, strict=True):
+            check_domain(column, domain)
 
     def as_json(self) -> KeptEncoding:
         """As a model file keeps it."""

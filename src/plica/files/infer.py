@@ -9,6 +9,7 @@ TableColumn(name='weight', kind='real', categories=(), input='')
 """
 
 import json
+import reprlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
@@ -16,7 +17,17 @@ from typing import Any, Literal, NotRequired, TypedDict
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
-from plica.files.columns import Category, KindName, TableColumn, category_of, is_missing, number_of
+from plica.files.columns import (
+    LARGEST,
+    Category,
+    KindName,
+    TableColumn,
+    category_of,
+    is_code,
+    is_missing,
+    number_of,
+    whole_of,
+)
 from plica.files.paths import check_is_file
 from plica.files.rows.batch import Array
 from plica.files.schema import check
@@ -68,31 +79,49 @@ def infer_columns(
 
 
 def _column(where: str, name: str, cells: Array, said: ColumnRecord, words: Collection[str]) -> TableColumn:
+    if said["kind"] == "ignored":
+        return TableColumn(name, "ignored", (), said.get("input", ""))
     present = list(cells[~is_missing(cells, words)])
-    numbers = [None if isinstance(one, bool | np.bool_) else number_of(one) for one in present]
-    kind = _kind(where, present, numbers) if said["kind"] == "auto" else said["kind"]
+    wholes = [whole_of(one) for one in present]
+    if any(is_code(one) for one in present):
+        wholes = [None] * len(present)
+    kind = _kind(where, present, wholes) if said["kind"] == "auto" else said["kind"]
     categories: tuple[Category, ...] = ()
     if kind == "categorical":
-        categories = tuple(said.get("categories", ())) or _categories(where, present, numbers)
+        categories = tuple(said.get("categories", ())) or _categories(where, present, wholes)
     return TableColumn(name, kind, categories, said.get("input", ""))
 
 
-def _kind(where: str, present: list[Any], numbers: list[float | None]) -> KindName:
+def _kind(where: str, present: list[Any], wholes: list[int | None]) -> KindName:
     if not present:
         raise InputError(f'{where}: every cell is missing; leave the column out: {{"kind": "ignored"}}')
-    known = {one for one in numbers if one is not None}
-    if None in numbers:
-        return "categorical"
-    if all(one.is_integer() for one in known):
+    known = set(wholes) - {None}
+    if None not in wholes and known:
         if len(known) <= MOST_CODES:
             return "categorical"
-        return "count" if min(known) >= 0 else "real"
-    return "real"
+        return "count" if all(one is not None and 0 <= one < LARGEST for one in known) else "real"
+    texts = [one for one in present if isinstance(one, bool | np.bool_) or is_code(one) or number_of(one) is None]
+    if not texts:
+        return "real"
+    _check_one_kind(where, present, texts)
+    return "categorical"
 
 
-def _categories(where: str, present: list[Any], numbers: list[float | None]) -> tuple[Category, ...]:
-    whole = all(one is not None and one.is_integer() for one in numbers)
-    found = {category_of(number) if whole else category_of(one) for one, number in zip(present, numbers, strict=True)}
+def _check_one_kind(where: str, present: list[Any], texts: list[Any]) -> None:
+    """Raise where most cells are numbers, of which there are many: the texts among them likely say what is missing."""
+    numbers = {number_of(one) for one in present} - {None}
+    if len(numbers) > MOST_CODES and 2 * len(texts) < len(present) and not any(map(is_code, texts)):
+        shown = reprlib.repr(str(texts[0]))
+        raise InputError(
+            f"{where}: most cells are numbers and {len(texts)} of {len(present)} are not, such as {shown}; if that "
+            f"means that the value is missing, say so with --missing {shown}; else correct the "
+            'cells, or say {"kind": "categorical"} in the file of --columns'
+        )
+
+
+def _categories(where: str, present: list[Any], wholes: list[int | None]) -> tuple[Category, ...]:
+    known: set[Category] = {one for one in wholes if one is not None}
+    found = {category_of(one) for one in present} if None in wholes else known
     if any(isinstance(one, str) for one in found):
         found = {str(one) for one in found}
     if not found:

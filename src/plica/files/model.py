@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from plica.errors import FileFormatError, PlicaError, UnsupportedError
+from plica.errors import FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.files.budget import Budget, default_limit
 from plica.files.encoding import Encoding, KeptEncoding
 from plica.files.paths import check_is_file, replacing
@@ -252,7 +252,10 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
     known = {name: value for name, value in options.items() if name in KnownOptions.__annotations__}
     check(known, KnownOptions, "options")
     if known.get("encoding"):
-        _check_encoding(Encoding.of_json(known["encoding"]), circuit)
+        try:
+            Encoding.of_json(known["encoding"]).check_domains(column_domains(circuit))
+        except InputError as error:
+            raise FileFormatError(f"options.encoding: {error}") from error
     if "semiring" in known:
         try:
             semiring = Semiring.from_name(known["semiring"])
@@ -265,22 +268,6 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
                 )  # not every operation takes complex numbers
         except PlicaError as error:
             raise FileFormatError(f"options.semiring: {str(error).splitlines()[0]}") from error
-
-
-def _check_encoding(encoding: Encoding, circuit: Circuit) -> None:
-    """Raise unless there is a variable of the circuit for each column that is not ignored, with as many states."""
-    domains = column_domains(circuit)
-    if len(encoding.modelled) != len(domains):
-        raise FileFormatError(
-            f"options.encoding: {len(encoding.modelled)} columns do not fit a circuit of {len(domains)} variables"
-        )
-    for column, domain in zip(encoding.modelled, domains, strict=True):
-        states = domain.num_states
-        if column.kind == "categorical" and states is not None and len(column.categories) != states:
-            raise FileFormatError(
-                f"options.encoding: column {column.name!r} has {len(column.categories)} categories, and its variable "
-                f"takes {domain.name}"
-            )
 
 
 def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) -> None:

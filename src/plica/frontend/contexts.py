@@ -58,10 +58,10 @@ class PipelineContext:
     def __init__(
         self,
         backend: str = "torch",
-        *,
         semiring: str | Semiring = "lse-sum",
         fold: bool = True,
         optimize: bool = True,
+        *,
         rules: Rules = DEFAULT_RULES,
         strategy: Strategy = OptMatchStrategy.LARGEST_MATCH,
         max_steps: int = MAX_STEPS,

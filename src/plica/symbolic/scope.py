@@ -26,7 +26,7 @@ class Scope:
         variables: The variables, in any order; repeated ones count once.
 
     Raises:
-        DTypeError: A variable is not an integer.
+        DTypeError: A variable is not an integer, or there is no sequence of them.
         InputError: A variable is negative, or above `MAX_VARIABLE`.
     """
 
@@ -34,6 +34,10 @@ class Scope:
     _mask: int
 
     def __init__(self, variables: Iterable[int] = ()) -> None:
+        if not isinstance(variables, Iterable):
+            raise DTypeError(
+                f"the variables of a scope are a sequence of integers, found {variables!r}; write [{variables!r}]"
+            )
         bits = 0
         for variable in variables:
             bits |= 1 << _checked(variable)

@@ -7,19 +7,19 @@
 (5, True, 5)
 """
 
+import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.domains import outside
 from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer, InputLayer, Layer, SumLayer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
-from plica.templates.inputs import input_factory
+from plica.templates.inputs import check_rows, input_factory
 from plica.templates.mutual_information import Codes, discrete_mutual_information, table
 from plica.templates.parameterization import Parameterization, parameterization_to_factory
 from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_tree, order_from_root
@@ -73,13 +73,13 @@ def hclt(
         Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
     rows = table("hclt", data)
-    if num_latents < 1 or num_classes < 1:
+    if not all(isinstance(one, SupportsIndex) and operator.index(one) >= 1 for one in (num_latents, num_classes)):
         raise ShapeError(
-            f"hclt: expected at least one latent state and one class, found num_latents={num_latents} and "
-            f"num_classes={num_classes}"
+            f"hclt: expected at least one latent state and one class, found num_latents={num_latents!r} and "
+            f"num_classes={num_classes!r}"
         )
     inputs = _input_layers(rows, num_latents, input_layer, input_params or {}, input_layer_kwargs or {})
-    _check_data(rows, inputs)
+    check_rows("hclt", rows, [layer.domain for layer in inputs])
     codes = _codes(rows, inputs, num_bins)
     information = discrete_mutual_information(codes, pseudocount=pseudocount, chunk_size=chunk_size)
     tree = maximum_spanning_tree("hclt", information, root)
@@ -162,19 +162,6 @@ def _for_each(what: str, given: Any, count: int) -> list[Any]:
             "one for all"
         )
     return list(given)
-
-
-def _check_data(rows: Array, inputs: Sequence[InputLayer]) -> None:
-    """Raise where a value is none that its layer's variable takes."""
-    wrong = outside(np, rows.T, [layer.domain for layer in inputs])
-    if wrong is None or not wrong.any():
-        return
-    variable, row = (int(place[0]) for place in np.nonzero(wrong))
-    domain = inputs[variable].domain
-    raise InputError(
-        f"hclt: row {row}, column {variable} (counted from 0) holds {rows[row, variable]:g}, which is "
-        f"{domain.refusal}; {domain.advice}, or choose another input layer"
-    )
 
 
 def _codes(rows: Array, inputs: Sequence[InputLayer], num_bins: int) -> Codes:

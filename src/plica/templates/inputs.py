@@ -7,13 +7,14 @@
 CategoricalLayer(scope={5}, 4)
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import InputError
+from plica.symbolic.domains import Domain, outside
 from plica.symbolic.layers import DISTRIBUTIONS, Column, Distribution
 from plica.symbolic.parameters import ParameterFactory
 from plica.templates.parameterization import (
@@ -69,6 +70,25 @@ def input_factory(
     if num_values is not None:
         follows |= distribution.settings_for(num_values)
     return name_to_input_layer_factory(name, **follows | given | named_parameterizations_to_factories(described))
+
+
+def check_rows(name: str, rows: NDArray[Any], domains: Sequence[Domain]) -> None:
+    """Raise where a value is none that the layer of its column takes.
+
+    Args:
+        name: Who asks, for messages.
+        rows: `(N, D)`; NaN is missing.
+        domains: The values of each column.
+    """
+    wrong = outside(np, rows.T, domains)
+    if wrong is None or not wrong.any():
+        return
+    variable, row = (int(place[0]) for place in np.nonzero(wrong))
+    domain = domains[variable]
+    raise InputError(
+        f"{name}: row {row}, column {variable} (counted from 0) holds {rows[row, variable]:g}, which is "
+        f"{domain.refusal}; {domain.advice}, or choose another input layer"
+    )
 
 
 def _starts(distribution: Distribution, column: Column, given: Set[str]) -> dict[str, ParameterFactory]:

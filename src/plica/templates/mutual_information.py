@@ -98,6 +98,8 @@ def table(name: str, data: Any) -> Array:
         InputError: It holds other things than numbers.
     """
     try:
+        if np.iscomplexobj(data):
+            raise TypeError("it holds complex numbers")
         rows = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: the data is no table of numbers ({error}); encode other values first") from error
@@ -120,8 +122,8 @@ def discrete_mutual_information(codes: Codes, *, pseudocount: float = 0.0, chunk
 
     Source: Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
-    if pseudocount < 0:
-        raise InputError(f"pseudocount must be at least 0, found {pseudocount}")
+    if not 0 <= pseudocount < np.inf:
+        raise InputError(f"pseudocount must be at least 0, found {pseudocount}; give a finite number")
     if chunk_size is not None and chunk_size < 1:
         raise InputError(f"chunk_size must be at least 1, found {chunk_size}")
     compact, width = _compact(codes.values)

@@ -85,6 +85,10 @@ class Parameterization:
 
 def parameterization_to_factory(parameterization: Parameterization) -> ParameterFactory:
     """The function from a shape to a new parameter of that kind."""
+    if not isinstance(parameterization, Parameterization):
+        raise InputError(
+            f"expected a Parameterization, such as Parameterization(activation='softmax'), found {parameterization!r}"
+        )
     initializer = name_to_initializer(parameterization.initialization, **parameterization.initialization_kwargs)
     activation = name_to_parameter_activation(parameterization.activation, **parameterization.activation_kwargs)
     dtype = name_to_dtype(parameterization.dtype)

@@ -7,8 +7,9 @@ Circuit(4 layers, 3 variables, 1 output(s) of 1 unit(s))
 Circuit(299 layers, 100 variables, 1 output(s) of 1 unit(s))
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
@@ -38,8 +39,8 @@ def fully_factorized(
         ShapeError: No variable.
         InputError: A name or a setting that is not known.
     """
-    if num_variables < 1:
-        raise ShapeError(f"fully_factorized: expected at least one variable, found num_variables={num_variables}")
+    if not isinstance(num_variables, SupportsIndex) or operator.index(num_variables) < 1:
+        raise ShapeError(f"fully_factorized: expected at least one variable, found num_variables={num_variables!r}")
     factory = input_factory(input_layer, input_layer_kwargs, input_params)
     inputs = [factory(Scope([variable]), 1) for variable in range(num_variables)]
     product = HadamardLayer(1, num_variables)
@@ -77,8 +78,8 @@ def hmm(
 
     Source: Rabiner, "A tutorial on hidden Markov models", 1989, equations 24 and 25 (the backward procedure).
     """
-    steps = list(ordering)
-    if not steps or set(steps) != set(range(len(steps))):
+    steps = list(ordering) if isinstance(ordering, Iterable) else [ordering]
+    if not all(isinstance(step, SupportsIndex) for step in steps) or sorted(steps) != list(range(len(steps) or 1)):
         raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {_shown(steps)}")
     emit = input_factory(input_layer, input_layer_kwargs, input_params)
     weights, _ = sum_weight_factories(weight_param, use_mixing_weights=False)

@@ -7,9 +7,10 @@
 [Domain('2 states'), Domain('real numbers'), Domain('2 states')]
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer
 from plica.symbolic.scope import Scope
-from plica.templates.inputs import input_factory
+from plica.templates.inputs import check_rows, input_factory
 from plica.templates.parameterization import InputFactory, Parameterization, sum_weight_factories
 from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
 
@@ -92,7 +93,8 @@ def tabular_data(
         use_mixing_weights: Sum the partitions of a region unit by unit instead of all with all.
 
     Raises:
-        InputError: A name or a setting that is not known, neither `num_features` nor `data`.
+        InputError: A name or a setting that is not known, neither `num_features` nor `data`, or a value of the data
+            that its layer does not take.
         ShapeError: Data that is no table, or not as many input layers as columns.
     """
     if region_graph not in TABULAR_REGION_GRAPHS:
@@ -110,6 +112,8 @@ def tabular_data(
 
     weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
     domains = [factory(Scope([column]), 1).domain for column, factory in enumerate(factories)]
+    if rows is not None:
+        check_rows("tabular_data", rows, domains)
     return TABULAR_REGION_GRAPHS[region_graph](Table(domains, rows)).build_circuit(
         input_factory=of_column,
         sum_product=sum_product_layer,
@@ -124,6 +128,8 @@ def tabular_data(
 def _rows(data: Any) -> NDArray[Any]:
     """The data as numbers `(N, D)`."""
     rows = np.asarray(data)
+    if np.iscomplexobj(rows):
+        raise InputError("tabular_data: expected data of real numbers, found complex ones; give their parts as columns")
     if rows.ndim != 2 or 0 in rows.shape:
         raise ShapeError(f"tabular_data: expected data of shape (rows, columns), found {rows.shape}; give a table")
     try:
@@ -136,7 +142,9 @@ def _num_columns(num_features: int | None, rows: NDArray[Any] | None) -> int:
     if rows is None:
         if num_features is None:
             raise InputError("tabular_data: pass num_features, the number of columns, or data")
-        return num_features
+        if not isinstance(num_features, SupportsIndex) or operator.index(num_features) < 1:
+            raise ShapeError(f"tabular_data: expected at least one variable, found num_features={num_features!r}")
+        return operator.index(num_features)
     if num_features not in (None, rows.shape[1]):
         raise ShapeError(
             f"tabular_data: expected {num_features} columns (num_features), found {rows.shape[1]} in the data; "
@@ -148,6 +156,8 @@ def _num_columns(num_features: int | None, rows: NDArray[Any] | None) -> int:
 def _one_for_each(input_layers: InputSetting | Sequence[InputSetting], columns: int) -> list[InputSetting]:
     if isinstance(input_layers, Mapping):
         return [input_layers] * columns
+    if not isinstance(input_layers, Sequence):
+        raise InputError(f'tabular_data: input_layers is {input_layers!r}; expected {{"name": ..., "args": {{...}}}}')
     if len(input_layers) != columns:
         raise ShapeError(
             f"tabular_data: expected input_layers for {columns} columns, found {len(input_layers)}; "
@@ -163,7 +173,10 @@ def _input_factory(where: str, setting: InputSetting, values: NDArray[Any] | Non
             f'tabular_data: {where} is {setting!r}; expected {{"name": ..., "args": {{...}}}}: the name of an input '
             "layer and its settings"
         )
-    args = dict(setting.get("args") or {})
+    args = setting.get("args") or {}
+    if not isinstance(args, Mapping):
+        raise InputError(f"tabular_data: the args of {where} are {args!r}; expected the layer's keywords, by name")
+    args = dict(args)
     described = {key: args.pop(key) for key in tuple(args) if isinstance(args[key], Parameterization)}
     try:
         return input_factory(setting["name"], args, described, values=values)

@@ -138,8 +138,8 @@ def _factors(
 
 
 def _sizes(owner: str, shape: Sequence[int]) -> list[int]:
-    if len(shape) == 0:
-        raise ShapeError(f"{owner}: expected the shape of a tensor of at least one axis, found {tuple(shape)}")
+    if np.ndim(shape) != 1 or len(shape) == 0:
+        raise ShapeError(f"{owner}: expected the shape of a tensor of at least one axis, found {shape}")
     return [positive(owner, f"shape[{axis}]", size) for axis, size in enumerate(shape)]
 
 

@@ -75,6 +75,28 @@ def test_values_are_those_of_scipy(name: str, dtype: str) -> None:
     assert not found[torch.from_numpy(np.isfinite(expected))].isnan().any()
 
 
+@pytest.mark.parametrize("large", [1e3, 1e6, 1e9, 1e12, 1e15])
+def test_one_large_parameter_costs_the_tails_no_digits(large: float) -> None:
+    """I_x(a, b) of a whole a is the probability of a or more of a + b - 1 trials, which is a sum of a terms."""
+    mean = torch.tensor([1e-6, 0.01, 0.5, 1.0, 1.1, 3.0, 9.0, 40.0], dtype=torch.float64)
+    for few in (1, 3):
+        x = mean / large
+        fewer, trials = torch.arange(few, dtype=torch.float64)[:, None], large + few - 1
+        ways = torch.log(trials - torch.arange(few, dtype=torch.float64)).cumsum(0)[:, None]
+        terms = (
+            torch.cat([0 * ways[:1], ways[:-1]])
+            - torch.lgamma(fewer + 1)
+            + fewer * torch.log(x)
+            + (trials - fewer) * torch.log1p(-x)
+        )
+        expected = terms.logsumexp(0).exp()
+        sizes = torch.tensor([float(few), large], dtype=torch.float64)
+        torch.testing.assert_close(pnp.betaincc(*sizes, x), expected, rtol=1e-12, atol=0)
+        torch.testing.assert_close(pnp.betainc(*sizes, x), 1 - expected, rtol=0, atol=1e-12)
+        inverse = pnp.betaincinv(*sizes, 1 - expected[2:6])
+        torch.testing.assert_close(inverse, x[2:6], rtol=1e-9, atol=0)
+
+
 @pytest.mark.parametrize("name", ["gammaincinv", "betaincinv"])
 def test_inverses_lead_back(name: str) -> None:
     given = [torch.from_numpy(one) for one in grid(name, "float64")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from plica.errors import InputError, ShapeError
+from plica.errors import DTypeError, InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, HistogramLayer, histogram_edges
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
@@ -75,6 +75,8 @@ _WRONG = (
     Refused(lambda: bins(2)([0, 1], 2), ShapeError, r"expected a scope of 1 variable\(s\)"),
     Refused(lambda: HistogramLayer([0], 2, edges=[0.0, 1.0, 1.0]), InputError, "increase, found 1.0 before 1.0"),
     Refused(lambda: HistogramLayer([0], 2, edges=[0.0, float("nan")]), InputError, "finite edges that increase"),
+    Refused(lambda: HistogramLayer([0], 2, edges="ab"), DTypeError, "HistogramLayer: expected numbers"),
+    Refused(lambda: histogram_edges(["a"], 2), DTypeError, "histogram_edges: expected numbers"),
     Refused(lambda: HistogramLayer([0], 2, edges=[1.0]), ShapeError, "a list of at least 2 numbers"),
     Refused(lambda: HistogramLayer([0], 2, edges=[0.0, 1.0], num_bins=2), ShapeError, "expected edges of shape"),
     Refused(lambda: bins(2, logits=normal((2, 2)), probs=normal((2, 2)))([0], 2), InputError, "logits and probs"),

@@ -23,7 +23,13 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     ways = [
         sum((np.log((total + n) / (n + 1)) for n in range(int(one))), 0 * total) for one in np.nan_to_num(value[:, 0])
     ]
-    return space.from_log(np.where(np.isnan(value), WIDE(0), np.array(ways) + total * success + value * failure))
+    return space.from_log(
+        np.where(
+            np.isnan(value),
+            WIDE(0),
+            np.array(ways).reshape(-1, layer.num_output_units) + total * success + value * failure,
+        )
+    )
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001

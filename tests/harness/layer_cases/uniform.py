@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from plica.errors import InputError, ShapeError
+from plica.errors import DTypeError, InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, UniformLayer
 from plica.symbolic.layers.starts import beyond
 from plica.symbolic.parameters import normal
@@ -52,6 +52,7 @@ CASES = (
         Refused(lambda: UniformLayer([0, 1], 2), ShapeError, r"expected a scope of 1 variable\(s\)"),
         Refused(lambda: UniformLayer([0], 2, low=normal((2,)), low_factory=normal), InputError, "low and low_factory"),
         Refused(lambda: UniformLayer([0], 2, high=[1.0, 0.0]), InputError, "low < high, found low=0.0 and high=0.0"),
+        Refused(lambda: UniformLayer([0], 2, low="a"), DTypeError, "UniformLayer: expected numbers"),
         Refused(lambda: UniformLayer([0], 2, high=float("inf")), InputError, "finite numbers low < high"),
         Refused(lambda: UniformLayer([0], 2, high=[1.0, 2.0, 3.0]), ShapeError, "expected high"),
     ),

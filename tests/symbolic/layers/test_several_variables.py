@@ -108,6 +108,31 @@ def test_scales_apart_and_data_far_away(layer: Any, dtype: torch.dtype) -> None:
             assert (values[6:8] < -1e6).all()
 
 
+@pytest.mark.parametrize("small", [1e-2, 1e-5, 1e-9])
+def test_variables_that_are_nearly_functions_of_others_may_be_missing(small: float) -> None:
+    """Such are what a mixture learns of columns that depend on each other; squares of factors are singular there."""
+    layer = MultivariateGaussianLayer([0, 1, 2, 3], 1)
+    below = np.array([[0, 0, 0, 0], [0.7, 0, 0, 0], [-2.0, 1.5, 0, 0], [0.4, -3.0, 0.6, 0]])
+    mean, factor = (
+        torch.tensor(one[None, None], requires_grad=True) for one in (np.zeros(4), below + np.diag([1, small, 1, 2]))
+    )
+    params = Params.of(pnp, {"mean": mean, "scale_tril": factor})
+    x = (factor.detach()[0, 0] @ torch.tensor([[0.3], [-1.2], [0.8], [0.5]], dtype=torch.float64)).T[None]
+    row: Any = LAYER_ROWS[MultivariateGaussianLayer]
+    whole = LOG.to_log(pnp, row.body(pnp, LOG, layer, params, x))
+    for hidden, known in (([False] * 4, 4), ([False, False, False, True], 3), ([False, False, True, True], 2)):
+        found = LOG.to_log(pnp, row.partial(pnp, LOG, layer, params, x, torch.tensor([[hidden]])))
+        # in the order of the factor, what is missing last leaves the first numbers as they are
+        scores = np.array([0.3, -1.2, 0.8, 0.5])[:known]
+        volume = np.log(np.array([1, small, 1, 2])[:known]).sum()
+        expected = -0.5 * scores @ scores - volume - 0.5 * known * np.log(2 * np.pi)
+        # what rounding of x to float64 leaves of it
+        np.testing.assert_allclose(found.item(), expected, rtol=0, atol=1e-14 + 1e-14 / small)
+        for slope in torch.autograd.grad(found.sum(), [mean, factor]):
+            assert slope.isfinite().all()
+    np.testing.assert_allclose(whole.item(), -0.5 * 2.42 - np.log(2 * small) - 2 * np.log(2 * np.pi), atol=1e-5)
+
+
 def test_a_box_of_correlated_variables_is_refused_by_name() -> None:
     row: Any = LAYER_ROWS[MultivariateGaussianLayer]
     with pytest.raises(UnsupportedError, match="no closed form; take a DiagonalGaussianLayer"):

@@ -1,11 +1,19 @@
 """What holds for the region graphs of every builder, and for the circuits that are built on them."""
 
+import functools
 import inspect
+import io
 import itertools
+import json
+import operator
+import random
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
+from plica.errors import FileFormatError
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import (
     ChowLiuTree,
@@ -161,3 +169,59 @@ def test_one_region_can_be_left_whole() -> None:
     circuit = graph.build_circuit(input_factory=coin, sum_product="cp-t", num_input_units=3, num_sum_units=2)
     assert [layer.arity for layer in circuit.product_layers] == [2] * 7
     assert [layer.num_output_units for layer in circuit.input_layers] == [3] * 8
+
+
+_VALUES: list[Any] = [
+    *(None, True, -1, 0, 1, 2, 3, 10**9, 2**27, 10**30, 0.5, "0", "region", "partition", [], [0], [[0]], {}),
+    {"kind": "region"},
+]
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values within a JSON document."""
+    keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield (*path, key)
+        yield from _places(value[key], (*path, key))
+
+
+def _mutated(text: str, rng: random.Random) -> str:
+    """The text with a value that is gone, repeated, moved or another one; or with other characters."""
+    if rng.random() < 0.2:
+        place = rng.randrange(len(text))
+        return text[:place] + rng.choice(["", "x", "9", "[", '"']) + text[place + rng.choice([0, 1, len(text)]) :]
+    document = json.loads(text)
+    *path, last = rng.choice(list(_places(document)))
+    holder: Any = functools.reduce(operator.getitem, path, document)
+    match rng.randrange(4):
+        case 0:
+            del holder[last]
+        case 1 if isinstance(holder, list):
+            holder.insert(rng.randrange(len(holder) + 1), holder[last])
+        case 2 if isinstance(holder, list):
+            rng.shuffle(holder)
+        case _:
+            holder[last] = rng.choice(_VALUES)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(20_000, marks=pytest.mark.full)])
+def test_a_mutated_file_is_a_region_graph_or_is_refused_with_one_line(count: int) -> None:
+    rng = random.Random(0)
+    texts = []
+    for make in REGION_GRAPHS.values():
+        make().dump(file := io.StringIO())
+        texts.append(file.getvalue())
+    messages = []
+    for _ in range(count):
+        try:
+            graph = RegionGraph.load(io.StringIO(_mutated(rng.choice(texts), rng)))
+        except FileFormatError as error:
+            messages.append(str(error))
+            continue
+        for covered, parts in splits(graph):
+            assert frozenset.union(*parts) == covered
+        graph.dump(again := io.StringIO())
+        assert described(RegionGraph.load(io.StringIO(again.getvalue()))) == described(graph)
+    assert 0 < len(messages) < count
+    assert all(len(message.splitlines()) == 1 and len(message) < 400 for message in messages)

@@ -173,30 +173,56 @@ def _beta_tail(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> _Tail:
     first, second = torch.where(left, a, b), torch.where(left, b, a)
     near, far = torch.where(left, x, y), torch.where(left, y, x)
     raised, total = first + _RAISED, first + second
-    reach = _beta_reach(raised.detach(), second.detach(), near.detach())
-    share = _integral(lambda v: raised * v + (raised + second) * torch.log1p(near * torch.expm1(-v)), reach)
+    reach = _beta_reach(raised.detach(), second.detach(), near.detach(), far.detach())
+    share = _integral(lambda v: _beta_drop(raised, second, near, far, v), reach)
     for step in reversed(range(_RAISED)):  # S(a) = (1 + x (a + b) S(a + 1)) / a
         share = (1 + near * (total + step) * share) / (first + step)
-    log_far = torch.where(near < 0.5, torch.log1p(-near), torch.log(far))
-    middle = first / total
-    away = near - middle
-    log_density = _deviance(first, torch.log(near) - torch.log(middle), total * away)
-    log_density = log_density + _deviance(second, log_far - torch.log(second / total), -total * away)
+    # what is near 1 tells little: all that follows comes from the lesser of x and y
+    low = near < 0.5
+    away = torch.where(low, near - first / total, second / total - far)
+    log_near, log_far = (torch.where(low, one, other) for one, other in _both_logs(low, near, far))
+    log_first, log_second = (torch.where(first < second, *pair) for pair in _log_parts(first, second))
+    log_density = _deviance(first, log_near - log_first, total * away)
+    log_density = log_density + _deviance(second, log_far - log_second, -total * away)
     log_density = log_density + 0.5 * (torch.log(first) + torch.log(second) - torch.log(total)) - _HALF_LOG_TWO_PI
     log_density = log_density + _stirling_error(total) - _stirling_error(first) - _stirling_error(second)
     return _Tail(left, log_density, share, slope)
 
 
-def _beta_reach(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+def _both_logs(low: Tensor, x: Tensor, y: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The logarithms of x and of y = 1 - x, each by x where that is low, and by y elsewhere."""
+    small, rest = torch.where(low, x, 0.5), torch.where(low, 0.5, y)
+    return (torch.log(small), torch.log1p(-rest)), (torch.log1p(-small), torch.log(rest))
+
+
+def _log_parts(a: Tensor, b: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The logarithms of a / (a + b) and of b / (a + b), each where a is the lesser one, and elsewhere."""
+    first, second = a / (a + b), b / (a + b)
+    lesser = a < b
+    return _both_logs(lesser, first, second)
+
+
+def _beta_drop(a: Tensor, b: Tensor, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
+    """A v + (a + b) log(1 + x (e^-v - 1)), which is (a + b) log(1 + y (e^v - 1)) - b v."""
+    low, total = x < 0.5, a + b
+    left = a * v + total * torch.log1p(torch.where(low, x, 0.5) * torch.expm1(-v))
+    right = total * torch.log1p(torch.where(low, 0.5, y) * torch.expm1(v.clamp(max=_LIMIT))) - b * v
+    return torch.where(low, left, right)
+
+
+def _beta_reach(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """About where `drop` is `_DEEP`, and not below."""
     total = a + b
-    square = (2 * _DEEP / (total * x * (1 - x)).clamp(min=1e-300)).sqrt()
-    reach = _least_reach((_DEEP - total * torch.log1p(-x)) / a, square)
+    square = (2 * _DEEP / (total * x * y).clamp(min=1e-300)).sqrt()
+    reach = _least_reach((_DEEP - total * torch.log(y)) / a, square)
+    right = reach  # where x is near 1, drop grows like an exponential, and Newton's steps from far away are of 1
+    for _ in range(5):
+        right = torch.log1p(torch.expm1(((_DEEP + b * right) / total).clamp(max=_LIMIT)) / y)
+    reach = torch.where(x < 0.5, reach, torch.minimum(right, reach))
     for _ in range(6):
-        lost = torch.expm1(-reach)
-        left = 1 + x * lost  # t = x e^-v / left
-        slope = a - total * x * (1 + lost) / left
-        reach = reach - (a * reach + total * torch.log(left) - _DEEP) / slope.clamp(min=1e-300)
+        rest = y / (y + x * torch.exp(-reach))  # 1 - t, t = x e^-v / (y + x e^-v)
+        slope = torch.where(rest < 0.5, total * rest - b, a - total * (1 - rest))
+        reach = reach - (_beta_drop(a, b, x, y, reach) - _DEEP) / slope.clamp(min=1e-300)
     return reach
 
 

@@ -30,6 +30,7 @@ class ArrayRows(RowFile):
         if values.ndim < 2:
             raise FileFormatError(f"{source}: expected rows (N, D) or images, found shape {values.shape}; reshape it")
         self._values = values
+        self._dtype = values.dtype.newbyteorder("=") if values.dtype.itemsize <= 8 else np.dtype(np.float64)
         self.source, self.names, self.num_rows = source, None, len(values)
         self.row_shape = values.shape[1:]
         self.width = math.prod(self.row_shape)
@@ -38,7 +39,7 @@ class ArrayRows(RowFile):
     def batches(self, size: int) -> Iterator[Batch]:
         """See `RowFile.batches`."""
         for start in range(0, len(self._values), size):
-            part = np.array(self._values[start : start + size])
+            part = np.array(self._values[start : start + size], dtype=self._dtype)
             cells = part.reshape(len(part), self.width)
             yield Batch(cells, [f"{self.source}, row {start + place}" for place in range(len(cells))])
 

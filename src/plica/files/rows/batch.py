@@ -8,6 +8,8 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from plica.errors import InputError
+
 Array = np.ndarray[Any, np.dtype[Any]]
 CellType: TypeAlias = type[str] | type[int] | type[float] | type[bool]
 
@@ -37,7 +39,8 @@ class RowFile(ABC):
         width: D.
         num_rows: How many rows there are, where that is known before they are read.
         row_shape: The shape of a row: `(D,)`, or that of an image.
-        types: What the cells of each column are.
+        types: What the cells of each column are; None of other kinds of cells, which are only passed on.
+        stored: How the file stores each column, for a file of the same kind; empty where nothing is known.
     """
 
     source: str
@@ -45,7 +48,8 @@ class RowFile(ABC):
     width: int
     num_rows: int | None
     row_shape: tuple[int, ...]
-    types: tuple[CellType, ...]
+    types: tuple[CellType | None, ...]
+    stored: tuple[Any, ...] = ()
 
     @abstractmethod
     def batches(self, size: int) -> Iterator[Batch]:
@@ -54,6 +58,19 @@ class RowFile(ABC):
         Raises:
             FileFormatError: The file is damaged, or a row has another number of cells.
         """
+
+    def check_can_model(self, place: int) -> None:
+        """Raise unless the cells of a column are numbers, text or truth values.
+
+        Raises:
+            InputError: They are of another kind.
+        """
+        if self.types[place] is None:
+            name, kept = (self.names or range(self.width))[place], (*self.stored, *[""] * self.width)[place]
+            raise InputError(
+                f"{self.source}: column {name!r} holds {kept}; expected numbers, text or truth values; convert it, or "
+                'say {"kind": "ignored"} of it in the file of --columns'
+            )
 
     def close(self) -> None:  # noqa: B027 - arrays have nothing to close
         """Let go of the file."""

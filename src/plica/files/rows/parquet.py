@@ -28,7 +28,7 @@ def require_pyarrow() -> Any:
 
 
 class ParquetRows(RowFile):
-    """Rows of a `.parquet` file whose columns hold numbers, text or truth values.
+    """Rows of a `.parquet` file; cells that are no numbers, text or truth values are passed on as they are.
 
     Args:
         path: The file.
@@ -45,7 +45,8 @@ class ParquetRows(RowFile):
         self.names = tuple(schema.names)
         self.width, self.row_shape = len(self.names), (len(self.names),)
         self.num_rows = self._file.metadata.num_rows
-        self.types = tuple(self._type(arrow.types, field) for field in schema)
+        self.stored = tuple(schema.types)
+        self.types = tuple(_type(arrow.types, one) for one in schema.types)
         if len(set(self.names)) < len(self.names):
             self._file.close()
             raise FileFormatError(f"{path}: two columns have one name; names tell columns apart")
@@ -60,24 +61,20 @@ class ParquetRows(RowFile):
                     cells[:, place] = column.to_pylist()
                 yield Batch(cells, [f"{self.source}, row {first + row}" for row in range(len(cells))])
                 first += len(cells)
-        except (arrow.ArrowException, OSError) as error:
+        except (arrow.ArrowException, OSError, ValueError, ImportError) as error:
             raise FileFormatError(f"{self.source}: cannot be read ({one_line(error)}); cut short?") from error
-
-    def _type(self, types: Any, field: Any) -> CellType:
-        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        tests: dict[CellType, Any] = {int: types.is_integer, float: types.is_floating, bool: types.is_boolean}
-        tests[str] = lambda one: types.is_string(one) or types.is_large_string(one)
-        found = next((cell for cell, test in tests.items() if test(kind)), None)
-        if found is None:
-            self._file.close()
-            raise FileFormatError(
-                f"{self.source}: column {field.name!r} holds {field.type}; expected numbers, text or truth values"
-            )
-        return found
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _type(types: Any, stored: Any) -> CellType | None:
+    """What the cells of a column are."""
+    kind = stored.value_type if types.is_dictionary(stored) else stored
+    tests: dict[CellType, Any] = {int: types.is_integer, float: types.is_floating, bool: types.is_boolean}
+    tests[str] = lambda one: types.is_string(one) or types.is_large_string(one) or types.is_null(one)
+    return next((cell for cell, test in tests.items() if test(kind)), None)
 
 
 def open_parquet(path: Path, _key: str | None, _named: bool) -> ParquetRows:

@@ -51,7 +51,7 @@ class TextRows(RowFile):
                         f"{self.source}, line {number}: found {len(row)} columns, expected {self.width} as in line "
                         f"{self._first}; quote cells that hold a comma"
                     )
-                cells[place] = [cell if cell.strip() else None for cell in row]
+                cells[place] = [cell or None for cell in row]
             yield Batch(cells, [f"{self.source}, line {number}" for number, _ in rows])
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class TextRows(RowFile):
 
     def _read(self) -> Iterator[_Line]:
         """The lines with the numbers at which they end; empty ones at the end of the file are left out."""
-        lines, empty = csv.reader(self._file), 0
+        lines, empty = csv.reader(self._file, strict=True), 0
         try:
             for row in lines:
                 if row and empty:
@@ -71,7 +71,9 @@ class TextRows(RowFile):
                     empty = empty or lines.line_num
         except (csv.Error, UnicodeDecodeError) as error:
             where = f"{self.source}, line {lines.line_num + 1}"
-            raise FileFormatError(f"{where}: no row of cells ({one_line(error)}); save it as UTF-8 text") from error
+            raise FileFormatError(
+                f"{where}: no row of cells ({one_line(error)}); save it as UTF-8 with quotes doubled in quoted cells"
+            ) from error
 
     def _check_names(self) -> None:
         seen: set[str] = set()

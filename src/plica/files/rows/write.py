@@ -11,6 +11,7 @@
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,19 +19,24 @@ import numpy as np
 
 from plica.errors import FileFormatError, InputError
 from plica.files.paths import replacing
-from plica.files.rows.batch import Array, CellType
+from plica.files.rows.batch import Array
 from plica.files.rows.parquet import require_pyarrow
 from plica.files.rows.text import text_of
 
 # Takes (B, D) cells: an array of numbers, or lists of cells.
 Write = Callable[[Any], None]
 Shape = tuple[int, ...]
-Types = tuple[CellType, ...]
+Types = tuple[Any, ...]  # types of cells, or of columns in a file
 
 
 @contextmanager
 def writing_rows(
-    path: Path, names: Sequence[str], row_shape: Shape | None = None, types: Sequence[CellType] | None = None
+    path: Path,
+    names: Sequence[str],
+    row_shape: Shape | None = None,
+    types: Sequence[Any] | None = None,
+    *,
+    named: bool = True,
 ) -> Iterator[Write]:
     """A function that adds rows to a file, which is there once the block ends without an error.
 
@@ -38,7 +44,9 @@ def writing_rows(
         path: The file; its ending decides how it is written.
         names: Of the columns, for files that keep names.
         row_shape: The shape of a row in an array, such as `()` for single numbers; by default `(D,)`.
-        types: What the cells of each column are, for files that keep it; by default floats.
+        types: What the cells of each column are, for files that keep it, or how another such file stores it; by
+            default floats.
+        named: Whether a text begins with a line of names; numbers that only count columns would be read as a row.
 
     Raises:
         FileFormatError: The ending is not known, or there is no folder to write to.
@@ -47,7 +55,10 @@ def writing_rows(
     check_can_write(path)
     shape = (len(names),) if row_shape is None else row_shape
     kinds = (float,) * len(names) if types is None else tuple(types)
-    with replacing(path) as temporary, _WRITERS[path.suffix.lower()](temporary, tuple(names), shape, kinds) as write:
+    writer: Any = (
+        _WRITERS[path.suffix.lower()] if named or path.suffix.lower() != ".csv" else partial(_csv, named=False)
+    )
+    with replacing(path) as temporary, writer(temporary, tuple(names), shape, kinds) as write:
         yield write
 
 
@@ -63,10 +74,11 @@ def check_can_write(path: Path) -> None:
 
 
 @contextmanager
-def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types) -> Iterator[Write]:
+def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, named: bool = True) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
+        if named:
+            writer.writerow(names)
 
         def write(rows: Any) -> None:
             cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
@@ -127,13 +139,17 @@ def _numbers(rows: Any) -> Array:
 def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) -> Iterator[Write]:
     arrow = require_pyarrow()
     of_type = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
-    schema = arrow.schema([(name, of_type[one]) for name, one in zip(names, types, strict=True)])
+    schema = arrow.schema([(name, of_type.get(one, one)) for name, one in zip(names, types, strict=True)])
 
     def write(rows: Any) -> None:
         cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
         columns = zip(*cells, strict=True) if len(cells) else ([] for _ in names)
         try:
-            writer.write_table(arrow.table([list(column) for column in columns], schema=schema))
+            filled = [
+                [int(cell) if one is int and isinstance(cell, bool) else cell for cell in column]
+                for one, column in zip(types, columns, strict=True)
+            ]
+            writer.write_table(arrow.table(filled, schema=schema))
         except (arrow.ArrowException, TypeError) as error:
             raise InputError(f"a column holds cells of several kinds ({error}); write the rows as .csv") from error
 

@@ -18,6 +18,7 @@ from plica.symbolic.layers.univariate import (
     LEAST,
     UnivariateLayer,
     deviance,
+    inside,
     of_units,
     positive_normal,
     rows,
@@ -128,7 +129,12 @@ def _mode(xp: Namespace, layer: BetaLayer, params: Params) -> Array:  # noqa: AR
 
 def _sample(xp: Namespace, layer: BetaLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     alpha, beta = of_units(xp, params, units, "alpha", "beta")
-    return xp.betaincinv(alpha, beta, xp.astype(uniforms, alpha.dtype))
+    info = xp.finfo(alpha.dtype)
+    found = xp.betaincinv(alpha, beta, inside(xp, xp.astype(uniforms, alpha.dtype)))
+    # rounding may lead to an end, where the density is 0 if the exponent there is positive
+    least = xp.where(xp.greater(alpha, 1.0), float(info.smallest_normal), 0.0)
+    most = xp.where(xp.greater(beta, 1.0), 1.0 - 0.5 * float(info.eps), 1.0)
+    return xp.minimum(xp.maximum(found, least), most)
 
 
 def _mean(xp: Namespace, layer: BetaLayer, params: Params) -> Array:  # noqa: ARG001
@@ -155,14 +161,15 @@ def _interval(
     # right tails where both ends are on the right: what is tiny there is no difference of what is about 1
     right = xp.betaincc(a, b, low) - xp.betaincc(a, b, high)
     share = xp.where(xp.greater(low * b, (1.0 - low) * a), right, xp.betainc(a, b, high) - xp.betainc(a, b, low))
-    return semiring.from_linear(xp, xp.clip(share, 0.0, 1.0))
+    return semiring.from_linear(xp, xp.where(xp.greater(high, low), xp.clip(share, 0.0, 1.0), 0.0))
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
     """By the two moments of the column, where it lies between 0 and 1."""
     mean = min(max(column.mean, 1e-3), 1.0 - 1e-3)
-    total = max(mean * (1.0 - mean) / column.spread**2 - 1.0, 0.1)
-    width = min(column.spread / min(mean, 1.0 - mean), 1.0)
+    spread = max(column.spread, 1e-6)  # whose square is far from underflow
+    total = max(mean * (1.0 - mean) / spread**2 - 1.0, 0.1)
+    width = min(spread / min(mean, 1.0 - mean), 1.0)
     return {"alpha_factory": times(mean * total, width), "beta_factory": times((1.0 - mean) * total, width)}
 
 

@@ -19,6 +19,7 @@ from plica.symbolic.layers.univariate import (
     UnivariateLayer,
     deviance,
     finite,
+    inside,
     of_units,
     positive_normal,
     rows,
@@ -110,7 +111,8 @@ def _mode(xp: Namespace, layer: GammaLayer, params: Params) -> Array:  # noqa: A
 
 def _sample(xp: Namespace, layer: GammaLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     concentration, rate = of_units(xp, params, units, "concentration", "rate")
-    return finite(xp, xp.gammaincinv(concentration, xp.astype(uniforms, rate.dtype)) / rate)
+    level = inside(xp, xp.astype(uniforms, rate.dtype))  # at 0 lies 0, where most densities are 0
+    return finite(xp, xp.gammaincinv(concentration, level) / rate)
 
 
 def _mean(xp: Namespace, layer: GammaLayer, params: Params) -> Array:  # noqa: ARG001
@@ -134,7 +136,7 @@ def _interval(
     # right tails where both ends are on the right: what is tiny there is no difference of what is about 1
     right = xp.gammaincc(a, low) - xp.gammaincc(a, high)
     share = xp.where(xp.greater(low, a), right, xp.gammainc(a, high) - xp.gammainc(a, low))
-    return semiring.from_linear(xp, xp.clip(share, 0.0, 1.0))
+    return semiring.from_linear(xp, xp.where(xp.greater(high, low), xp.clip(share, 0.0, 1.0), 0.0))
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from plica.errors import InputError, ShapeError
 from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.initializers import numbers_of
 from plica.symbolic.layers.base import (
     InputLayer,
     assign,
@@ -150,7 +151,7 @@ def histogram_edges(
     [0.0, 2.0, 4.0]
     """
     bins = positive("histogram_edges", "num_bins", num_bins)
-    numbers = np.asarray(values, np.float64).ravel()
+    numbers = numbers_of("histogram_edges", values).astype(np.float64, casting="same_kind").ravel()
     numbers = numbers[~np.isnan(numbers)]
     if not len(numbers) or not np.isfinite(numbers).all():
         raise InputError(
@@ -167,7 +168,7 @@ def histogram_edges(
 def _as_parameter(edges: Any) -> Parameter:
     if isinstance(edges, Parameter | ParameterInput):
         return Parameter.from_input(edges)
-    numbers = np.asarray(edges, np.float64)
+    numbers = numbers_of("HistogramLayer", edges).astype(np.float64, casting="same_kind")
     if numbers.ndim != 1 or len(numbers) < 2:
         raise ShapeError(f"HistogramLayer: expected edges as a list of at least 2 numbers, found shape {numbers.shape}")
     return Parameter.from_input(ConstantParameter(*numbers.shape, value=numbers))

@@ -116,7 +116,8 @@ def _mean(xp: Namespace, layer: LogNormalLayer, params: Params) -> Array:  # noq
 
 def _variance(xp: Namespace, layer: LogNormalLayer, params: Params) -> Array:  # noqa: ARG001
     square = xp.square(params["scale"])
-    return xp.expand_dims(xp.expm1(square) * xp.exp(2.0 * params["loc"] + square), axis=-1)
+    # of factors that do not overflow before it does
+    return xp.expand_dims(-xp.expm1(-square) * xp.exp(2.0 * (params["loc"] + square)), axis=-1)
 
 
 def _interval(

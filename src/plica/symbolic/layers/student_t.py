@@ -5,6 +5,7 @@
 ['df', 'loc', 'scale']
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -28,6 +29,8 @@ from plica.symbolic.layers.univariate import (
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
+
+_NEARLY_NORMAL = 1e7  # degrees of freedom: beyond, 1 - ratio would lose its digits
 
 
 @final
@@ -91,7 +94,11 @@ def _log_peak(xp: Namespace, params: Params) -> Array:
     df, log_scale = rows(xp, params["df"], params.log(xp, "scale"))
     half = 0.5 * df
     # log Gamma(y + 1/2) / Gamma(y) - log(2 pi y) / 2 by Stirling, y = df / 2, so that nothing cancels
-    peak = half * xp.log1p(0.5 / half) - 0.5 - HALF_LOG_TWO_PI - log_scale
+    small = xp.less(half, 1e-3)  # 1 / half^2, of a derivative, may not be a number of the dtype
+    large = xp.where(small, 1.0, half)
+    log_half = rows(xp, params.log(xp, "df"))[0] - math.log(2.0)
+    grown = xp.where(small, half * (xp.log(half + 0.5) - log_half), large * xp.log1p(0.5 / large))
+    peak = grown - 0.5 - HALF_LOG_TWO_PI - log_scale
     return peak + xp.stirling_error(half + 0.5) - xp.stirling_error(half)
 
 
@@ -114,10 +121,13 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: StudentTLayer, params: Pa
 def _sample(xp: Namespace, layer: StudentTLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     df, loc, scale = of_units(xp, params, units, "df", "loc", "scale")
     # df / (df + t^2) has a beta distribution; in float64, which tells its numbers near 0 and near 1 apart
-    wide, share = xp.astype(df, xp.float64), xp.astype(inside(xp, uniforms), xp.float64)
+    all_df, share = xp.astype(df, xp.float64), xp.astype(inside(xp, uniforms), xp.float64)
+    wide = xp.minimum(all_df, _NEARLY_NORMAL)
     ratio = xp.betaincinv(0.5 * wide, xp.full_like(wide, 0.5), 2.0 * xp.minimum(share, 1.0 - share))
     size = xp.sqrt(wide * (1.0 - ratio) / xp.maximum(ratio, 1e-300))
-    standard = xp.where(xp.less(share, 0.5), -size, size)
+    z = math.sqrt(2.0) * xp.erfinv(2.0 * share - 1.0)
+    z = z + z * (z * z + 1.0) / (4.0 * all_df)  # by Cornish and Fisher; what is left is of the order of 1 / df^2
+    standard = xp.where(xp.less(all_df, _NEARLY_NORMAL), xp.where(xp.less(share, 0.5), -size, size), z)
     return finite(xp, xp.astype(finite(xp, xp.astype(loc, xp.float64) + scale * standard), loc.dtype))
 
 

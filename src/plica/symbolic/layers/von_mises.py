@@ -149,7 +149,7 @@ def _sample(xp: Namespace, layer: VonMisesLayer, params: Params, units: Array, u
     low, high = xp.zeros_like(wanted), xp.full_like(wanted, math.pi)
     # the normal distribution's, or the uniform one's
     centred = 1.0 - 2.0 * xp.maximum(wanted, 1e-16)
-    angle = xp.minimum(math.sqrt(2.0) * xp.erfinv(centred) / xp.sqrt(wide), math.pi * centred)
+    angle = xp.minimum(math.sqrt(2.0) * xp.erfinv(centred) / xp.sqrt(xp.maximum(wide, 1e-300)), math.pi * centred)
     for _ in range(_STEPS):  # Halley's steps for the logarithm of the tail, or halves where those leave the bracket
         tail, density = _tail(xp, angle, wide, _FEWER_NODES)
         short = xp.greater(tail, wanted)
@@ -173,7 +173,7 @@ def _interval(
     high: Array,
 ) -> Value:
     loc, concentration = (xp.astype(one, xp.float64) for one in rows(xp, params["loc"], params["concentration"]))
-    turn = 2.0 * math.pi
+    loc, turn = _wrapped(xp, loc), 2.0 * math.pi
 
     def placed(end: Array) -> tuple[Array, Array]:
         """The angle from `loc`, from -pi to pi, and the number of whole turns."""
@@ -196,9 +196,10 @@ def _interval(
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
-    sharpness = 1.0 / column.spread**2
+    spread = max(column.spread, 1e-6)  # whose square is far from underflow
+    sharpness = 1.0 / spread**2
     return {
-        "loc_factory": around(column.mean, column.spread),
+        "loc_factory": around(column.mean, spread),
         "concentration_factory": beyond(0.01 * sharpness, sharpness),
     }
 

@@ -3,10 +3,10 @@
 A softmax underflows where its logarithm is an ordinary number. So a layer hands a semiring not an array but a `Weight`,
 and a carrier of logarithms takes the logarithms.
 
->>> import math
->>> params = Params.of(math, {"weight": 3.0, "logits": 0.0})
+>>> import numpy as np
+>>> params = Params.of(np, {"weight": np.array([3.0]), "logits": np.array([0.0])})
 >>> params.weight("weight").linear, params.exp_weight("logits").linear
-(3.0, 1.0)
+(array([3.]), array([1.]))
 """
 
 from __future__ import annotations

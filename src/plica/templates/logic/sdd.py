@@ -9,18 +9,23 @@
     D 4 1 2 2 1 3 0         a decomposition: id, node of the vtree, number of elements, a prime and a sub for each
 
 A decomposition is the disjunction of the conjunctions of each prime with its sub. Primes exclude each other, so every
-diagram is deterministic. Nodes come after those that they name; the last one is the root.
+diagram is deterministic; a prime and its sub have no variable in common. Nodes come after those that they name; the
+last one is the root.
 
 Source: Darwiche, "SDD: a new canonical representation of propositional knowledge bases", 2011.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from plica.errors import FileFormatError
-from plica.symbolic.scope import MAX_VARIABLE
+from plica.symbolic.scope import MAX_VARIABLE, Scope
 from plica.templates.logic.graph import LogicalCircuit
 from plica.templates.logic.nodes import (
     BottomNode,
@@ -31,6 +36,9 @@ from plica.templates.logic.nodes import (
     NegatedLiteralNode,
     TopNode,
 )
+
+_ROUNDING = 1e-6
+_GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples modulo 1 look random
 
 
 @final
@@ -73,6 +81,8 @@ class _Reader:
     count: int | None = None
     nodes: dict[int, LogicalNode] = field(default_factory=dict)
     in_nodes: dict[LogicalNode, Sequence[LogicalNode]] = field(default_factory=dict)
+    scopes: dict[int, Scope] = field(default_factory=dict)
+    shares: dict[int, NDArray[Any]] = field(default_factory=dict)  # how probable a node is, for two choices of coins
 
     def read(self, words: list[str]) -> None:
         kind, numbers = words[0], [_integer(word) for word in words[1:]]
@@ -98,10 +108,10 @@ class _Reader:
     def header(self, numbers: list[int]) -> None:
         (self.count,) = numbers
 
-    def add(self, number: int, node: LogicalNode, *inputs: LogicalNode) -> None:
+    def add(self, number: int, node: LogicalNode, share: Any, scope: Scope, *inputs: LogicalNode) -> None:
         if number in self.nodes:
             raise _DamageError(f"node {number} is there twice")
-        self.nodes[number] = node
+        self.nodes[number], self.shares[number], self.scopes[number] = node, np.broadcast_to(share, 2), scope
         self.in_nodes[node] = inputs
 
     def literal(self, numbers: list[int]) -> None:
@@ -111,7 +121,10 @@ class _Reader:
             raise _DamageError(
                 f"{literal} is no literal; variables are 1 to {MAX_VARIABLE + 1}, negative where negated"
             )
-        self.add(number, LiteralNode(variable) if literal > 0 else NegatedLiteralNode(variable))
+        heads = 0.2 + variable * _GOLDEN % 1 * 0.6
+        coins = np.array([heads, 1 - heads])  # for one of them, the same literal twice is more than everything
+        node = LiteralNode(variable) if literal > 0 else NegatedLiteralNode(variable)
+        self.add(number, node, coins if literal > 0 else 1 - coins, Scope([variable]))
 
     def decomposition(self, numbers: list[int]) -> None:
         number, _, count, *named = numbers
@@ -120,24 +133,29 @@ class _Reader:
         unknown = [one for one in named if one not in self.nodes]
         if unknown:
             raise _DamageError(f"node {unknown[0]} is not among the lines before")
-        elements = []
-        for prime, sub in zip(named[::2], named[1::2], strict=True):
+        elements, pairs = [], list(zip(named[::2], named[1::2], strict=True))
+        for prime, sub in pairs:
+            if not self.scopes[prime].isdisjoint(self.scopes[sub]):
+                raise _DamageError(f"the prime {prime} and its sub {sub} have a variable in common")
             elements.append(ConjunctionNode())
             self.in_nodes[elements[-1]] = (self.nodes[prime], self.nodes[sub])
-        self.add(number, DisjunctionNode(), *elements)
+        if np.any(sum(self.shares[prime] for prime, _ in pairs) > 1 + _ROUNDING):  # some rows are counted twice
+            raise _DamageError(f"the primes {', '.join(map(str, named[::2]))} are not exclusive")
+        share = sum(self.shares[prime] * self.shares[sub] for prime, sub in pairs)
+        self.add(number, DisjunctionNode(), share, Scope.union(*(self.scopes[one] for one in named)), *elements)
 
 
 # what a line begins with: how many numbers follow at least, and what is made of them
 _LINES: dict[str, tuple[int, Callable[[_Reader, list[int]], None]]] = {
     "sdd": (1, _Reader.header),
-    "F": (1, lambda reader, numbers: reader.add(numbers[0], BottomNode())),
-    "T": (1, lambda reader, numbers: reader.add(numbers[0], TopNode())),
+    "F": (1, lambda reader, numbers: reader.add(numbers[0], BottomNode(), 0.0, Scope())),
+    "T": (1, lambda reader, numbers: reader.add(numbers[0], TopNode(), 1.0, Scope())),
     "L": (3, _Reader.literal),
     "D": (3, _Reader.decomposition),
 }
 
 
 def _integer(word: str) -> int:
-    if not word.removeprefix("-").isdecimal() or len(word) > 18:
+    if not (word.isascii() and word.removeprefix("-").isdecimal()) or len(word) > 18:
         raise _DamageError(f"expected a number, found {word[:40]!r}")
     return int(word)

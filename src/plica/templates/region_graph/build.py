@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer, InputLayer, KroneckerLayer, Layer, SumLayer
 from plica.symbolic.parameters import ParameterFactory
@@ -132,7 +132,15 @@ class _Stack:
                     f"{', '.join(map(str, factory)) or 'none'}; the keys are scopes, as in {{Scope([0]): ...}}"
                 )
             factory = found
-        return self.push(factory(scope, self.options.num_input_units))
+        layer = factory(scope, self.options.num_input_units)
+        if not isinstance(layer, InputLayer):
+            raise DTypeError(f"build_circuit: input_factory gave {layer!r} for {scope!s}; expected an input layer")
+        if not layer.scope <= scope:
+            raise InputError(
+                f"build_circuit: input_factory was asked for an input layer of {scope!s} and gave {layer}; pass on the "
+                "scope that it is given"
+            )
+        return self.push(layer)
 
     def sums_first_region(self, partitions: list[list[Layer]], root: bool) -> Layer:
         """A Hadamard product of sums for each partition, and a sum over them where there are several or at the root."""

@@ -6,7 +6,9 @@ RegionGraph(5 regions, 1 partitions, 4 variables)
 RegionGraph(7 regions, 3 partitions, 4 variables)
 """
 
+import operator
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -67,8 +69,8 @@ def LinearTree(  # noqa: N802 (a constructor to its users)
 
 def check_counts(name: str, n: int, num_repetitions: int) -> None:
     """Raise unless there is a variable and a repetition."""
-    if n < 1 or num_repetitions < 1:
+    if not all(isinstance(one, SupportsIndex) and operator.index(one) >= 1 for one in (n, num_repetitions)):
         raise ShapeError(
-            f"{name}: expected at least one variable and one repetition, found n={n} and "
-            f"num_repetitions={num_repetitions}"
+            f"{name}: expected at least one variable and one repetition, found n={n!r} and "
+            f"num_repetitions={num_repetitions!r}"
         )

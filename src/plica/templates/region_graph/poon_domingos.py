@@ -8,8 +8,12 @@ RegionGraph(9 regions, 6 partitions, 16 variables)
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Real
+from typing import SupportsIndex, TypeAlias
+
+import numpy as np
 
 from plica.errors import InputError, ShapeError
 from plica.templates.region_graph.assemble import Assembly
@@ -42,15 +46,15 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
 
     Source: Poon and Domingos, "Sum-Product Networks: A New Deep Architecture", UAI 2011, section 4.
     """
-    sizes = tuple(shape)
-    if not sizes or any(size < 1 for size in sizes):
-        raise ShapeError(f"PoonDomingos: expected a shape such as (channels, height, width), found {sizes}")
-    if max_depth is not None and max_depth < 1:
+    sizes = tuple(shape) if isinstance(shape, Iterable) else ()
+    if not sizes or not all(isinstance(size, SupportsIndex) and operator.index(size) >= 1 for size in sizes):
+        raise ShapeError(f"PoonDomingos: expected a shape such as (channels, height, width), found {shape}")
+    if max_depth is not None and not (isinstance(max_depth, SupportsIndex) and max_depth >= 1):
         raise InputError(
             f"PoonDomingos: max_depth must be at least 1, found {max_depth}; leave it out to split to the end"
         )
     channels, grid = (sizes[0], sizes[1:]) if len(sizes) > 2 else (1, sizes)
-    resolutions = [_cuts(entry, grid) for entry in (delta if isinstance(delta, Sequence) else [delta])]
+    resolutions = [_cuts(entry, grid) for entry in (delta if isinstance(delta, Sequence | np.ndarray) else [delta])]
     if not resolutions:
         raise InputError("PoonDomingos: delta is an empty list; give at least one distance between cuts")
     parts = Assembly()
@@ -74,12 +78,12 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
 
 def _cuts(entry: float | Sequence[float], grid: tuple[int, ...]) -> Cuts:
     """Where each axis is cut at one resolution."""
-    deltas = tuple(entry) if isinstance(entry, Sequence) else (entry,) * len(grid)
+    deltas = tuple(entry) if isinstance(entry, Sequence | np.ndarray) else (entry,) * len(grid)
     if len(deltas) != len(grid):
         raise InputError(
             f"PoonDomingos: delta {deltas} has {len(deltas)} numbers, expected {len(grid)}, one for each axis of {grid}"
         )
-    if any(not 1 <= delta < math.inf for delta in deltas):
+    if not all(isinstance(delta, Real) and 1 <= delta < math.inf for delta in deltas):
         raise InputError(f"PoonDomingos: expected numbers of at least 1 as delta, found {entry}")
     return tuple(
         tuple(math.floor(delta * multiple) for multiple in range(1, math.ceil(size / delta)))

@@ -7,7 +7,9 @@ A pixel is a region of its channels: variable `c*height*width + row*width + colu
     RegionGraph(2085 regions, 1560 partitions, 784 variables)
 """
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import SupportsIndex
 
 from plica.errors import InputError, ShapeError
 from plica.templates.region_graph.assemble import Assembly
@@ -94,8 +96,9 @@ def _joined(parts: Assembly, cells: list[list[RegionNode]], join: Join) -> Regio
 
 def image_shape(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
     """`shape` as (channels, height, width)."""
-    sizes = (1, *shape) if len(shape) == 2 else tuple(shape)
-    if len(sizes) != 3 or any(size < 1 for size in sizes):
-        raise ShapeError(f"{name}: expected an image shape (channels, height, width), found {tuple(shape)}")
-    channels, height, width = sizes
+    given = tuple(shape) if isinstance(shape, Iterable) else ()
+    sizes = (1, *given) if len(given) == 2 else given
+    if len(sizes) != 3 or not all(isinstance(size, SupportsIndex) and operator.index(size) >= 1 for size in sizes):
+        raise ShapeError(f"{name}: expected an image shape (channels, height, width), found {shape}")
+    channels, height, width = map(operator.index, sizes)
     return channels, height, width

@@ -6,7 +6,7 @@ RegionGraph(19 regions, 9 partitions, 8 variables)
 
 import numpy as np
 
-from plica.errors import ShapeError
+from plica.symbolic.layers.base import positive
 from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph, RegionNode
 from plica.templates.region_graph.linear import check_counts
@@ -26,8 +26,8 @@ def RandomBinaryTree(  # noqa: N802 (a constructor to its users)
     Source: Peharz et al., "Random Sum-Product Networks", 2019, algorithm 1.
     """
     check_counts("RandomBinaryTree", n, num_repetitions)
-    if depth is not None and depth < 1:
-        raise ShapeError(f"RandomBinaryTree: depth must be at least 1, found {depth}; leave it out to split to the end")
+    if depth is not None:
+        positive("RandomBinaryTree", "depth", depth)
     generator = np.random.default_rng(seed)
     parts = Assembly()
     root = parts.region(range(n))

@@ -1,0 +1,230 @@
+"""Random tables are completed into the users' own, and damaged encodings are read right or refused with one line."""
+
+import copy
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from plica.cli.main import main
+from plica.cli.model import open_model
+from plica.errors import FileFormatError
+from plica.files.columns import KINDS
+from plica.files.encoding import Encoding
+from plica.files.infer import infer_columns
+from plica.files.model import KEY, load_model, save_model
+from plica.files.rows import open_rows
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer
+from plica.symbolic.scope import Scope
+
+_TEXTS = (
+    "",
+    " ",
+    "cat",
+    " dog ",
+    "01",
+    "1",
+    "1.0",
+    "-3",
+    "0.50",
+    "1e3",
+    "true",
+    "FALSE",
+    'say "a, b"',
+    "two\nlines",
+    "\u2603",
+)
+_COLUMNS: dict[str, Any] = {
+    "texts": lambda rng: rng.choice(_TEXTS),
+    "codes": lambda rng: rng.choice(["007", "7", "070", ""]),
+    "whole": lambda rng: rng.choice(["1", "2", "+3", "-4", "5.0", "", "  "]),
+    "long": lambda rng: str(2**53 + int(rng.integers(4))),
+    "counts": lambda rng: "" if rng.random() < 0.2 else str(rng.integers(0, 1000)),
+    "reals": lambda rng: rng.choice(["", f"{rng.normal():.3f}", f" {rng.normal():.1e}", f"{rng.normal()}"]),
+    "truths": lambda rng: rng.choice(["true", "false", ""]),
+}
+
+
+def random_table(rng: np.random.Generator) -> list[list[str]]:
+    makers = [_COLUMNS[name] for name in rng.choice(list(_COLUMNS), int(rng.integers(1, 6)))]
+    rows = [[str(make(rng)) for make in makers] for _ in range(int(rng.integers(30, 60)))]
+    return [[f"c {place}" for place in range(len(makers))], *rows]
+
+
+def write(path: str | Path, rows: list[list[str]]) -> None:
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+
+
+def read(path: str | Path) -> list[list[str]]:
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def untrained(path: Path, table: Path) -> Encoding:
+    """Writes a model of independent columns as `auto` takes them."""
+    with open_rows(table, named=True) as rows:
+        (batch,) = rows.batches(10**6)
+        assert rows.names is not None
+        encoding = Encoding(infer_columns(rows.names, batch.cells))
+    layers: list[Any] = []
+    for place, column in enumerate(encoding.modelled):
+        distribution = DISTRIBUTIONS[KINDS[column.kind].input_layer]
+        settings = distribution.settings_for(len(column.categories) or None)
+        layers.append(distribution.layer(Scope([place]), 1, **settings))
+    product = HadamardLayer(1, len(layers)) if len(layers) > 1 else None
+    inputs = {} if product is None else {product: layers}
+    circuit = Circuit([*layers, *inputs], inputs, [layers[0] if product is None else product])
+    save_untrained(path, circuit, {"semiring": "lse-sum", "dtype": "float64", "encoding": encoding.as_json()})
+    return encoding
+
+
+def save_untrained(path: Path, circuit: Circuit, options: dict[str, Any]) -> None:
+    from plica.cli.build import compile_circuit
+
+    state = compile_circuit(circuit, options).state_dict()
+    save_model(path, circuit, {name: value.numpy() for name, value in state.items()}, options)
+
+
+def run(*words: Any) -> Any:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def check_round_trip(folder: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table, model = random_table(rng), folder / "model.plica"
+    write(folder / "a.csv", table)
+    encoding = untrained(model, folder / "a.csv")
+    for method in ("sample", "mpe", "mean"):
+        full = folder / "full.csv"
+        result = run("complete", model, folder / "a.csv", "-o", full, "--method", method, "--batch", 1 + seed % 40)
+        assert result.exit_code == 0, (result.output, result.exception)
+        completed = read(full)
+        assert len(completed) == len(table)
+        for before, after in zip(table, completed, strict=True):
+            for old, new, column in zip(before, after, encoding.columns, strict=True):
+                assert new == old if old.strip() else new.strip(), column
+                assert old.strip() or column.kind != "categorical" or new in [_text(one) for one in column.categories]
+        assert run("score", model, full, "-o", folder / "s.npy").exit_code == 0
+        assert np.isfinite(np.load(folder / "s.npy")).all()
+    scores = []
+    for batch in (1, 1000):
+        assert run("score", model, folder / "a.csv", "-o", folder / "s.npy", "--batch", batch).exit_code == 0
+        scores.append(np.load(folder / "s.npy"))
+    np.testing.assert_allclose(*scores, rtol=1e-12)
+
+
+def _text(category: Any) -> str:
+    return {True: "true", False: "false"}[category] if isinstance(category, bool) else str(category)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_complete_gives_back_the_users_own_table(tmp_path: Path, seed: int) -> None:
+    check_round_trip(tmp_path, seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_complete_gives_back_many_tables(tmp_path: Path, seed: int) -> None:
+    check_round_trip(tmp_path, seed)
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each (container, key) in a JSON value."""
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in list(keys):
+        yield value, key
+        yield from places(value[key])
+
+
+_VALUES = (
+    None,
+    True,
+    0,
+    -1,
+    2**70,
+    1.5,
+    "",
+    "cat",
+    "count",
+    "real",
+    "categorical",
+    "ignored",
+    [],
+    {},
+    ["cat", "cat"],
+    [1, True],
+)
+
+
+def check_mutation(folder: Path, whole: bytes, seed: int) -> None:
+    """Mutates the encoding in the header of a file."""
+    rng = np.random.default_rng(seed)
+    length = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8 : 8 + length])
+    description = json.loads(header["__metadata__"][KEY])
+    encoding = description["options"]
+    for _ in range(1 + seed % 2):
+        found = list(places({"encoding": encoding["encoding"]})) if isinstance(encoding["encoding"], dict) else []
+        if not found:
+            break
+        container, key = found[int(rng.integers(len(found)))]
+        container = encoding if list(container) == ["encoding"] else container
+        action = int(rng.integers(4))
+        if action == 0 and isinstance(container, list):
+            container.append(copy.deepcopy(container[key]))
+        elif action == 1:
+            del container[key]
+            if container is encoding:
+                break
+        else:
+            container[key] = copy.deepcopy(_VALUES[int(rng.integers(len(_VALUES)))])
+    header["__metadata__"][KEY] = json.dumps(description)
+    text = json.dumps(header).encode()
+    path = folder / "mutated.plica"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + length :])
+    try:
+        open_model(path, "cpu")
+    except FileFormatError:
+        return
+    words = ("complete", path, folder / "a.csv", "-o", folder / "full.csv", "--method", "mpe")
+    result = run(*words)
+    assert result.exit_code in (0, 2), (encoding, result.exception)
+    assert len(result.output.splitlines()) == result.exit_code // 2
+    result = run("sample", path, "-o", folder / "drawn.csv", "-n", 3)
+    assert result.exit_code == 0, (encoding, result.output, result.exception)
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pets")
+    rng = np.random.default_rng(0)
+    rows = [
+        [str(rng.choice(["cat", "dog"])), str(rng.choice([2, 4])), f"{rng.normal()}", f"{rng.poisson(50)}"]
+        for _ in range(60)
+    ]
+    write(folder / "a.csv", [["pet", "legs", "weight", "visits"], *rows, ["", "", "", ""]])
+    untrained(folder / "model.plica", folder / "a.csv")
+    assert load_model(folder / "model.plica").options["encoding"]
+    return folder
+
+
+def test_damaged_encodings_are_read_right_or_refused(pets: Path, tmp_path: Path) -> None:
+    check_mutations(pets, tmp_path, range(40))
+
+
+@pytest.mark.full
+def test_many_damaged_encodings(pets: Path, tmp_path: Path) -> None:
+    check_mutations(pets, tmp_path, range(1000, 1500))
+
+
+def check_mutations(pets: Path, folder: Path, seeds: range) -> None:
+    (folder / "a.csv").write_bytes((pets / "a.csv").read_bytes())
+    for seed in seeds:
+        check_mutation(folder, (pets / "model.plica").read_bytes(), seed)

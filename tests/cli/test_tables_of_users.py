@@ -1,0 +1,197 @@
+"""Tables as users have them: without names, with columns of every kind and distribution, in files of every ending."""
+
+import csv
+import datetime
+import decimal
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from plica.cli.build import build_circuit
+from plica.cli.settings import Settings
+from plica.errors import InputError
+from plica.files.columns import KINDS, TableColumn
+from plica.files.datasets import Dataset, from_typed
+from plica.files.encoding import Encoding
+from plica.symbolic.layers import DISTRIBUTIONS
+
+Plica = Callable[..., Result]
+MODEL = "out/model.plica"
+
+
+def train(plica: Plica, data: str, *words: Any) -> None:
+    result = plica("train", data, "--out", "out", "--units", 2, "--epochs", 1, "--quiet", *words)
+    assert result.exit_code == 0, result.output
+
+
+def done(result: Result) -> None:
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert not result.output
+
+
+def refused(result: Result, message: str) -> None:
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_text_without_names_stays_without(plica: Plica) -> None:
+    Path("rows.csv").write_text("".join(f"{row % 2},{row % 3},{row % 2}\n" for row in range(30)))
+    train(plica, "rows.csv")
+    Path("holes.csv").write_text("1,,0\n,,\n")
+    done(plica("complete", MODEL, "holes.csv", "-o", "full.csv"))
+    done(plica("sample", MODEL, "-n", 3, "-o", "drawn.csv"))
+    for name, count in (("full.csv", 2), ("drawn.csv", 3)):
+        assert len(Path(name).read_text().splitlines()) == count
+        done(plica("score", MODEL, name, "-o", "scores.npy"))
+        assert np.load("scores.npy").shape == (count,)
+    assert Path("full.csv").read_text().startswith("1,")
+    Path("holes.csv").write_text("a,b,c\n1,,0\n")
+    done(plica("complete", MODEL, "holes.csv", "-o", "full.csv"))
+    assert Path("full.csv").read_text().startswith("a,b,c\n1,")
+
+
+def test_arrays_with_ignored_columns(plica: Plica) -> None:
+    values = np.random.default_rng(0).integers(0, 3, (30, 3)).astype(np.float32)
+    np.save("rows.npy", values)
+    Path("columns.json").write_text('{"1": "ignored"}')
+    train(plica, "rows.npy", "--columns", "columns.json")
+    values[0, 0] = np.nan
+    np.save("holes.npy", values)
+    for ending in ("csv", "parquet", "npy", "npz"):
+        done(plica("complete", MODEL, "holes.npy", "-o", f"full.{ending}"))
+        done(plica("score", MODEL, f"full.{ending}", "-o", "scores.npy"))
+        assert np.load("scores.npy").shape == (30,)
+    assert Path("full.csv").read_text().splitlines()[0] == "0,1,2"
+    full = np.load("full.npy")
+    assert full.dtype == np.float32
+    np.testing.assert_array_equal(full[1:], values[1:])
+    np.testing.assert_array_equal(np.load("full.npz")["rows"], full)
+
+
+def test_means_where_no_variable_has_states(plica: Plica) -> None:
+    np.save("rows.npy", np.random.default_rng(0).normal(size=(30, 2)))
+    train(plica, "rows.npy", "--input", "gaussian")
+    np.save("holes.npy", np.array([[np.nan, 1.0], [0.5, np.nan]]))
+    done(plica("complete", MODEL, "holes.npy", "-o", "full.npy", "--method", "mean"))
+    assert np.isfinite(np.load("full.npy")).all()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("kind", tuple(KINDS))
+def test_a_column_has_a_distribution_of_its_kind_or_is_refused(name: str, kind: Any) -> None:
+    categories = ("x", "y") if kind == "categorical" else ()
+    rows = np.array([[0.0, 0.5], [1.0, 0.2]])
+    encoding = Encoding((TableColumn("a", kind, categories, name), TableColumn("b", "real")))
+    data = Dataset("t", rows, rows, rows, None, None, encoding)
+    words: dict[str, Any] = dict.fromkeys(Settings.__dataclass_fields__) | {"input": "", "layer": "cp", "units": 2}
+    settings = Settings(**words | {"seed": 0, "dtype": "float32"})
+    distribution = DISTRIBUTIONS[name]
+    takes_states = distribution.settings is not None or distribution.domain().num_states == 2
+    whole = takes_states or distribution.domain().whole
+    if {"categorical": takes_states, "count": whole and distribution.settings is None, "real": not whole}[kind]:
+        circuit, _ = build_circuit(settings, data)
+        encoding.check_domains([circuit.domains[0], circuit.domains[1]])
+    else:
+        with pytest.raises(InputError, match=r"column 'a'.*(kind|categories)"):
+            build_circuit(settings, data)
+
+
+def test_values_outside_the_domain_of_a_typed_column_are_named(plica: Plica) -> None:
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{rng.uniform(0.1, 0.9):.3f},{rng.normal():.3f}\n" for _ in range(30))
+    Path("rows.csv").write_text("share,x\n" + rows)
+    Path("columns.json").write_text(json.dumps({"share": {"kind": "real", "input": "beta"}}))
+    train(plica, "rows.csv", "--columns", "columns.json")
+    Path("wrong.csv").write_text("note,x,share\n,1,0.5\n,1,1.5\n")
+    result = plica("score", MODEL, "wrong.csv", "-o", "scores.csv")
+    refused(result, "wrong.csv, line 3, column 'share': 1.5 is not between 0 and 1; rescale the data")
+    assert not Path("scores.csv").exists()
+
+
+def test_the_distribution_of_typed_columns_is_not_asked_for_with_one_of_all(plica: Plica) -> None:
+    Path("rows.csv").write_text("a\n" + "1.5\n2.5\n" * 10)
+    refused(
+        plica("train", "rows.csv", "--columns", "auto", "--input", "laplace", "--out", "out"), "--input is for rows"
+    )
+    assert not Path("out").exists()
+
+
+def test_an_archive_with_splits_keeps_them_with_typed_columns(plica: Plica) -> None:
+    values = np.random.default_rng(0).integers(0, 3, (40, 2)).astype(float)
+    np.savez("rows.npz", train=values[:25], valid=values[25:30], test=values[30:])
+    data = from_typed(Path("rows.npz"), said={})
+    assert [len(part) for part in (data.train, data.valid, data.test)] == [25, 5, 10]
+    np.testing.assert_array_equal(data.test, values[30:])
+    np.savez("rows.npz", train=values, valid=values[:, :1], test=values)
+    refused(plica("train", "rows.npz", "--columns", "auto", "--out", "out"), "rows of 1 cells, expected 2")
+    np.savez("rows.npz", train=values, valid=values, test=values, num_variables=16)
+    refused(plica("train", "rows.npz", "--columns", "auto", "--out", "out"), "packed bits")
+
+
+def test_columns_of_parquet_that_no_model_reads_are_passed_on(plica: Plica) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    when = [datetime.datetime(2026, 1, 1 + row % 28) for row in range(30)]
+    columns = {
+        "when": arrow.array(when, arrow.timestamp("ms")),
+        "pet": arrow.array([None if row == 2 else "cd"[row % 2] for row in range(30)]).dictionary_encode(),
+        "weight": arrow.array([None if row == 3 else row / 7 for row in range(30)], arrow.float32()),
+        "id": arrow.array([2**63 + row for row in range(30)], arrow.uint64()),
+        "price": arrow.array([decimal.Decimal("1.50")] * 30),
+        "none": arrow.array([None] * 30),
+    }
+    parquet.write_table(arrow.table(columns), "rows.parquet")
+    refused(plica("train", "rows.parquet", "--columns", "auto", "--out", "out"), "column 'when' holds timestamp[ms]")
+    Path("columns.json").write_text(json.dumps(dict.fromkeys(("when", "id", "price", "none"), "ignored")))
+    train(plica, "rows.parquet", "--columns", "columns.json")
+    done(plica("complete", MODEL, "rows.parquet", "-o", "full.parquet", "--batch", 7))
+    found = parquet.read_table("full.parquet")
+    for name, column in columns.items():
+        before, after = column.to_pylist(), found[name].to_pylist()
+        assert all(new == old for old, new in zip(before, after, strict=True) if old is not None)
+        assert name == "none" or None not in after
+    assert [found.schema.field(name).type for name in ("when", "id")] == [arrow.timestamp("ms"), arrow.uint64()]
+    done(plica("complete", MODEL, "rows.parquet", "-o", "full.csv"))
+    assert Path("full.csv").read_text().splitlines()[1].endswith(",9223372036854775808,1.50,")
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">i4", "longdouble", "float16", "uint16", "bool"])
+def test_arrays_of_every_dtype_are_read(plica: Plica, dtype: str) -> None:
+    if not Path("out").exists():
+        np.save("rows.npy", np.random.default_rng(0).integers(0, 2, (30, 2)))
+        train(plica, "rows.npy")
+    values = np.array([[0, 1], [1, 1]]).astype(dtype)
+    np.save("holes.npy", values)
+    for ending in ("npy", "csv", "parquet"):
+        done(plica("complete", MODEL, "holes.npy", "-o", f"full.{ending}"))
+        done(plica("score", MODEL, f"full.{ending}", "-o", "scores.npy"))
+    np.testing.assert_array_equal(np.load("full.npy"), values)
+
+
+def test_names_of_every_kind(plica: Plica) -> None:
+    """Marks of formulas, of templates of text, of HTML and of shells, in names of files and of columns."""
+    stem = "$\\frac{ {} %s <script>alert(1)<'\"&\n\u2603"
+    names = ["a\nb", "<script>alert(1)</script>", "$\\frac{", "{}"]
+    with Path(f"{stem}.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *[["x", 1.5, 2, "\u00e9"], ["y", 2.5, "", "$"]] * 15])
+    train(plica, f"{stem}.csv", "--columns", "auto")
+    page = Path("out/report.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    done(plica("complete", MODEL, f"{stem}.csv", "-o", "full.csv"))
+    with Path("full.csv").open(newline="", encoding="utf-8") as file:
+        assert next(csv.reader(file)) == names
+    Path("huge.csv").write_text('"{}",b\n' + "1e300,1\n2.5e300,2\n" * 10)
+    message = "huge: the values of column '{}' reach 2.5e+300, too large for float32"
+    Path("columns.json").write_text('{"{}": "real"}')
+    refused(plica("train", "huge.csv", "--columns", "columns.json", "--out", "again"), message)
+
+
+def test_a_parquet_file_is_trained_on_with_columns(plica: Plica) -> None:
+    Path("rows.parquet").write_bytes(b"PAR1")
+    refused(plica("train", "rows.parquet", "--out", "out"), "--columns auto")
