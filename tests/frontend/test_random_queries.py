@@ -1,6 +1,7 @@
 """All queries of random circuits, against the flat mixtures that these are."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from plica import queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery, SamplingQuery
 from plica.errors import InputError
-from tests.harness.flat_mixtures import Drawn, Mixture, Table, draw
+from tests.harness.flat_mixtures import Drawn, Mixture, Table, Unit, draw
 
 SEMIRINGS = ("lse-sum", "sum-product", "max-sum", "signed-lse-sum", "complex-lse-sum")
 LOGARITHMIC = {"lse-sum", "signed-lse-sum", "complex-lse-sum"}
@@ -28,7 +29,7 @@ class Case:
         self.mixture: Mixture = self.drawn.mixture
         self.single = rng.random() < 0.25
         self.semiring = str(rng.choice(SEMIRINGS))
-        flags = {name: bool(rng.integers(2)) for name in ("fold", "optimize")}
+        flags: dict[str, Any] = {name: bool(rng.integers(2)) for name in ("fold", "optimize")}
         dtype = "float32" if self.single else "float64"
         self.compiled = TorchCompiler(self.semiring, dtype=dtype, **flags).compile(self.drawn.circuit)
         self.compiled.train(bool(rng.integers(2)))
@@ -109,9 +110,13 @@ def check_expectations(case: Case) -> None:
         else:
             assert found.mean[torch.from_numpy(missing), variable].isnan().all()
             for state in range(states):
-                shares = mixture.of_units(x, variable, lambda unit, state=state: float(unit.kind.pmf(state)))
+                shares = mixture.of_units(x, variable, partial(_mass, state))
                 expected = np.where(missing, shares, x[:, variable] == state)
                 case.close(found.probabilities[:, variable, state], expected, 10)
+
+
+def _mass(state: int, unit: Unit) -> float:
+    return float(unit.kind.pmf(state))
 
 
 def check_latents(case: Case) -> None:
@@ -219,9 +224,13 @@ def check_impossible(case: Case) -> None:
     wrong = np.isneginf(expected)
     assert (queries.mpe(case.compiled, rows)[1].isneginf().numpy() == wrong).all()
     if wrong.any():
-        for ask in (queries.posterior, queries.latent_posterior, queries.mean, queries.variance, queries.sample):
+        for ask in (queries.posterior, queries.latent_posterior, queries.mean, queries.variance, _one_sample):
             with pytest.raises(InputError, match=rf"row {np.argmax(wrong)}: .* is -inf"):
-                ask(case.compiled, **{"given" if ask is queries.sample else "x": rows})
+                ask(case.compiled, rows)
+
+
+def _one_sample(compiled: Any, rows: torch.Tensor) -> Any:
+    return queries.sample(compiled, given=rows)
 
 
 CHECKS: tuple[Callable[[Case], None], ...] = (

@@ -265,7 +265,7 @@ def _density(layer: Any, names: Sequence[str], of_scipy: Callable[..., Any], dra
 def _gaussian(rng: Any, variable: int, units: int) -> tuple[Any, list[Unit]]:
     mean, deviation = rng.normal(size=units) * 3, rng.uniform(0.3, 2, units)
     logs = rng.normal(size=units) if rng.random() < 0.3 else np.zeros(units)
-    given = {"log_partition": _leaf(logs)} if logs.any() else {}
+    given: dict[str, Any] = {"log_partition": _leaf(logs)} if logs.any() else {}
     layer = GaussianLayer([variable], units, mean=_leaf(mean), stddev=_leaf(deviation), **given)
     return layer, [Unit(stats.norm(*one[:2]), one[2]) for one in zip(mean, deviation, logs, strict=True)]
 

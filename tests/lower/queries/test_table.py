@@ -112,10 +112,7 @@ def signed_inputs(sign: float = -1) -> Circuit:
     """A circuit whose values are positive though numbers of its input layers are negative, if the sign is."""
     weight = ConstantParameter(1, 2, value=[[0.5, 0.7]])
     tables = [[[1.0, 0.2 * sign, 0.5], [0.5, 0.5, 0.6]], [[1.0, 0.6, 0.2 * sign], [0.5, 0.7, 0.9]]]
-    layers = [
-        EmbeddingLayer([v], 2, num_states=3, weight_factory=lambda shape, table=table: start(shape, table))
-        for v, table in enumerate(tables)
-    ]
+    layers = [EmbeddingLayer([v], 2, num_states=3, weight=start((2, 3), table)) for v, table in enumerate(tables)]
     return product_then_sum(HadamardLayer(2, 2), layers, weight=Parameter.from_input(weight))
 
 

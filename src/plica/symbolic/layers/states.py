@@ -69,7 +69,9 @@ def input_row(
         numbers = table(xp, layer, params)
         states = xp.astype(xp.arange(numbers.linear.shape[-1]), low.dtype)
         inside = xp.logical_and(xp.greater_equal(states, low), xp.less_equal(states, high))  # (F, B, C)
-        logs = xp.where(inside, xp.zeros((), dtype=low.dtype), -math.inf)  # at hand, which logarithms of 0 and 1 are not
+        logs = xp.where(
+            inside, xp.zeros((), dtype=low.dtype), -math.inf
+        )  # at hand, which logarithms of 0 and 1 are not
         # a sum and no difference, so nothing cancels
         return semiring.contract(xp, [semiring.from_log(xp, logs)], numbers)
 

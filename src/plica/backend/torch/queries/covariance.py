@@ -76,11 +76,11 @@ def _expected(
 
 
 def _variables(circuit: TorchCircuit, variables: Iterable[int]) -> tuple[int, ...]:
-    asked = tuple(int(variable) for variable in variables)
+    asked = tuple(variables)
     for variable in asked:
         if variable not in circuit.scope:
             raise InputError(
-                f"{COVARIANCE.name} of variable {variable}: the circuit has the variables {circuit.scope!s}; name some "
-                "of these."
+                f"{COVARIANCE.name} of variable {variable!r}: the circuit has the variables {circuit.scope!s}; name "
+                "some of these."
             )
-    return asked
+    return tuple(map(int, asked))

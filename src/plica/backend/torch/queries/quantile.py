@@ -54,7 +54,7 @@ class _Shares:
         """Which share of the mixtures of `flows (B, U)` lies up to x `(B, P)`: `(B, P)`."""
         numbers, flows = x.reshape(-1), flows.repeat_interleave(x.shape[1], 0)
         mixed = torch.zeros_like(numbers)
-        for run, own in zip(self._runs, flows.split(self._widths, dim=1), strict=True):
+        for run, own in zip(self._runs, torch.split(flows, self._widths, dim=1), strict=True):
             ends = parts(len(numbers), run.rows_at_once())
             mixed += torch.cat([run(circuit, numbers[start:stop], own[start:stop]) for start, stop in ends])
         return mixed.reshape(x.shape)
