@@ -65,7 +65,8 @@ def test_rows_that_differ_in_what_they_hide(name: str, semiring: str) -> None:
 @pytest.mark.parametrize("kind", ["logits", "probs"])
 def test_marginals_of_unnormalized_categoricals_at_any_batch_size(kind: str, fold: bool) -> None:
     """Of one row, and of as many as there are folds, units or states, where a wrong axis would fit."""
-    layers = [CategoricalLayer([v], 3, num_categories=3, **{f"{kind}_factory": normal}) for v in range(3)]
+    settings: dict[str, Any] = {f"{kind}_factory": normal}
+    layers = [CategoricalLayer([v], 3, num_categories=3, **settings) for v in range(3)]
     if kind == "probs":
         layers = [CategoricalLayer([v], 3, num_categories=3, probs=constant([[3, 1, 2]] * 3)) for v in range(3)]
     compiled = compiled_of(product_then_sum(HadamardLayer(3, 3), layers), fold=fold)
@@ -92,6 +93,7 @@ def test_holes_contribute_no_gradient() -> None:
         compiled.zero_grad()
         x = torch.where(hidden, garbage, rows).requires_grad_()
         integrate(x, integrate_vars=hidden)[:2].sum().backward()
+        assert x.grad is not None
         assert not x.grad[hidden].any()
         found.append({name: value.copy() for name, value in gradients(compiled).items()})
         assert all(np.isfinite(value).all() for value in found[-1].values())

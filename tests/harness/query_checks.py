@@ -9,6 +9,7 @@ it what units come to between two ends, or the mean of each times its total, whe
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -289,7 +290,7 @@ def check_posterior(asked: Asked) -> None:
             asked.close(found.stddev[missing, variable] ** 2, (square - mean**2)[missing])
         else:
             for state in range(states):
-                expected = asked.mean_of(x, variable, lambda kind, state=state: kind.pmf(state))
+                expected = asked.mean_of(x, variable, methodcaller("pmf", state))
                 asked.close(found.probabilities[missing, variable, state], expected[missing])
 
 

@@ -15,8 +15,8 @@ Array = Any
 
 def _log_density(params: Params, x: Array) -> Array:
     alpha, beta = params["alpha"], params["beta"]
-    # at the ends, where it may be infinite, it is that of the next number
-    inner, rest = np.maximum(x, np.finfo(float).tiny), np.maximum(1 - x, np.finfo(float).epsneg)
+    # at the ends, where it may be infinite, it is that at the next number of float32
+    inner, rest = np.where(x == 0, 2.0**-126, x), np.where(x == 1, 2.0**-24, 1 - x)
     scale = lgamma(alpha + beta) - lgamma(alpha) - lgamma(beta)
     return scale + (alpha - 1) * np.log(inner) + (beta - 1) * np.log(rest)
 

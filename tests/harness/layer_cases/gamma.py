@@ -15,7 +15,7 @@ Array = Any
 
 def _log_density(params: Params, x: Array) -> Array:
     concentration, rate = params["concentration"], params["rate"]
-    x = np.maximum(x, np.finfo(float).tiny)  # at 0, where it may be infinite, it is that of the next number
+    x = np.where(x == 0, 2.0**-126, x)  # where it may be infinite, it is that at the next number of float32
     return concentration * np.log(rate) - lgamma(concentration) + (concentration - 1) * np.log(x) - rate * x
 
 

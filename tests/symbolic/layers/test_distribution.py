@@ -115,8 +115,6 @@ def settings(path: Path, name: str) -> Settings:
         input=name,
         device="cpu",
         dtype="float32",
-        columns=None,
-        missing=(),
         **options,
     )
 

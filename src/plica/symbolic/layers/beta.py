@@ -15,6 +15,7 @@ from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.starts import times
 from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
+    LEAST,
     UnivariateLayer,
     deviance,
     of_units,
@@ -25,14 +26,16 @@ from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFact
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
 
+_STEP = 2.0**-24  # below 1, the next number of float32
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class BetaLayer(UnivariateLayer):
     """Densities x^(alpha - 1) (1 - x)^(beta - 1) / B(alpha, beta) of one variable from 0 to 1.
 
-    At 0 and 1, where a density may be infinite, it is that of the nearest number inside that the dtype holds (at 0, of
-    the smallest normal one).
+    At 0 and 1, where a density may be infinite, it is that at 1.2e-38 and at 1 - 6e-8, the nearest normal numbers of
+    float32.
 
     Args:
         scope: The variable.
@@ -80,10 +83,9 @@ def _log_density(xp: Namespace, params: Params, x: Array) -> Array:
     """The density at `x (F, B, 1 or K)`."""
     a, b = rows(xp, params["alpha"], params["beta"])
     log_a, log_b = rows(xp, params.log(xp, "alpha"), params.log(xp, "beta"))
-    info = xp.finfo(a.dtype)
     x = xp.astype(x, a.dtype)
-    log_x = xp.log(xp.maximum(x, float(info.smallest_normal)))
-    log_rest = xp.log1p(-xp.minimum(x, 1.0 - 0.5 * float(info.eps)))
+    log_x = xp.log(xp.where(xp.equal(x, 0.0), LEAST, x))
+    log_rest = xp.log1p(-xp.where(xp.equal(x, 1.0), 1.0 - _STEP, x))
     total = a + b
     log_total = xp.log(total)
     # with n = a + b: log x^a (1 - x)^b / B = a log(x n / a) + b log((1 - x) n / b) + ..., as for a gamma density

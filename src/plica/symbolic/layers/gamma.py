@@ -15,6 +15,7 @@ from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.starts import times
 from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
+    LEAST,
     UnivariateLayer,
     deviance,
     finite,
@@ -32,7 +33,8 @@ from plica.symbolic.semirings import Params, Semiring, Value
 class GammaLayer(UnivariateLayer):
     """Densities rate^a x^(a - 1) exp(-rate x) / Gamma(a), a the concentration, of one real variable of at least 0.
 
-    At 0, where a density of a concentration below 1 is infinite, it is that of the smallest normal number of the dtype.
+    At 0, where a density of a concentration below 1 is infinite, it is that at 1.2e-38,
+    the smallest normal number of float32.
 
     Args:
         scope: The variable.
@@ -82,7 +84,7 @@ def _log_density(xp: Namespace, params: Params, x: Array) -> Array:
         xp, params["concentration"], params["rate"], params.log(xp, "concentration"), params.log(xp, "rate")
     )
     x = finite(xp, xp.astype(x, a.dtype))
-    log_x = xp.log(xp.maximum(x, float(xp.finfo(a.dtype).smallest_normal)))
+    log_x = xp.log(xp.where(xp.equal(x, 0.0), LEAST, x))
     # with u = rate x: log u^a e^-u / Gamma(a) = (a log(u / a) - u + a) + log(a / 2 pi) / 2 - stirling_error(a)
     density = deviance(xp, a, log_x + log_rate - log_a, rate * x - a) - log_x
     density = density + (0.5 * log_a - HALF_LOG_TWO_PI - xp.stirling_error(a))
