@@ -151,6 +151,6 @@ def test_what_cannot_be_asked() -> None:
 
 @pytest.mark.parametrize("variable", [1.7, -1, "0"])
 def test_covariances_are_of_variables(variable: Any) -> None:
-    compiled = TorchCompiler().compile(chain())
+    compiled = TorchCompiler().compile(chain(coin([0], 1)))
     with pytest.raises(InputError, match="the covariance of variable "):
         covariance(compiled, [0, variable])

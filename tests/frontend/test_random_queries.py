@@ -13,7 +13,8 @@ from plica import queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery, SamplingQuery
 from plica.errors import InputError
-from tests.harness.flat_mixtures import Drawn, Mixture, Table, Unit, draw
+from tests.harness.flat_mixtures import Drawn, Mixture, draw
+from tests.harness.flat_units import Table, Unit
 
 SEMIRINGS = ("lse-sum", "sum-product", "max-sum", "signed-lse-sum", "complex-lse-sum")
 LOGARITHMIC = {"lse-sum", "signed-lse-sum", "complex-lse-sum"}
