@@ -173,3 +173,12 @@ def test_a_thousand_completions_of_784_variables_take_less_than_one_gib() -> Non
     """All of the process: of a thousand rows that differ in what they hide, and of one row a thousand times."""
     result = subprocess.run([sys.executable, "-c", COMPLETIONS], capture_output=True, text=True, check=True)
     assert int(result.stdout) * 1024 < 2**30
+
+
+def test_seeds_are_integers_of_any_library_and_size() -> None:
+    compiled = TorchCompiler().compile(chain(coin([0], 1)))
+    assert torch.equal(sample(compiled, 9, seed=np.int64(3)), sample(compiled, 9, seed=3))  # type: ignore[arg-type]
+    assert torch.equal(sample(compiled, 9, seed=2**64 + 3), sample(compiled, 9, seed=3))
+    assert torch.equal(sample(compiled, 9, seed=-1), sample(compiled, 9, seed=2**64 - 1))
+    with pytest.raises(InputError, match=r"seed is 1.5, expected an integer"):
+        sample(compiled, seed=1.5)  # type: ignore[arg-type]

@@ -147,3 +147,10 @@ def test_what_cannot_be_asked() -> None:
         covariance(compiled, [0, 2])
     with pytest.raises(ShapeError, match="the covariance needs one output of one unit"):
         covariance(TorchCompiler().compile(chain(coin([0], 2), SumLayer(2, 2))), [0])
+
+
+@pytest.mark.parametrize("variable", [1.7, -1, "0"])
+def test_covariances_are_of_variables(variable: Any) -> None:
+    compiled = TorchCompiler().compile(chain(coin([0], 1)))
+    with pytest.raises(InputError, match="the covariance of variable "):
+        covariance(compiled, [0, variable])

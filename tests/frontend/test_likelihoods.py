@@ -230,6 +230,16 @@ def test_quantiles_undo_the_distribution_function() -> None:
     np.testing.assert_allclose(quantile(single, 0, [0.01, 0.5, 0.9]), quantile(compiled, 0, levels[1:4]), rtol=1e-4)
 
 
+def test_quantiles_of_a_variable_whose_layers_differ_in_units() -> None:
+    one, three = GaussianLayer([0], 1), GaussianLayer([0], 3)
+    mixed, total = SumLayer(3, 1), SumLayer(1, 1, arity=2)
+    circuit = Circuit([one, three, mixed, total], {mixed: [three], total: [one, mixed]}, [total])
+    for fold in (True, False):
+        compiled = compiled_of(circuit, fold=fold)
+        levels = torch.tensor([0.01, 0.3, 0.8], dtype=torch.float64)
+        np.testing.assert_allclose(cdf(compiled, quantile(compiled, 0, levels)[:, None]), levels, rtol=1e-12)
+
+
 def test_quantiles_of_states_are_exact() -> None:
     circuit = CIRCUITS["shared"]()
     compiled = compiled_of(circuit)

@@ -13,10 +13,12 @@ from operator import methodcaller
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from plica import queries
 from plica.backend.torch.queries import IntegrateQuery
+from plica.errors import InputError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import SumLayer
 from plica.symbolic.semirings import LSE_SUM
@@ -57,7 +59,7 @@ class Asked:
         return 1e-9 if self.compiled.dtype == torch.float64 else 2e-4
 
     def data(self, missing: float, seed: int = 0, rows: int = ROWS) -> Array:
-        """Possible rows of data with some missing; the first lacks everything, if any do."""
+        """Possible rows of data with some missing; the first lacks everything that may be missing, if any do."""
         drawn = data_of(self.circuit, list(self.cases), 50 * rows, 0.0, seed)
         drawn = drawn.astype(str(self.compiled.dtype).removeprefix("torch."))
         x = drawn[self.values(drawn) > 0][:rows]
@@ -65,7 +67,9 @@ class Asked:
         if missing:
             lacking = data_of(self.circuit, list(self.cases), rows, missing, seed)
             x[np.isnan(lacking)] = np.nan
-            x[:1] = np.nan
+            for layer in self.circuit.input_layers:
+                if self.inputs[type(layer)].totals is not None:
+                    x[:1, list(layer.scope)] = np.nan
         return x
 
     def values(self, x: Array, told: Told = lambda layer, params: None) -> Array:  # noqa: ARG005
@@ -234,26 +238,30 @@ def check_sample(asked: Asked) -> None:
         assert np.abs(shares - expected.astype(float)).max() < 2.5 / np.sqrt(number)
 
 
-def _inside(asked: Asked, rows: Array) -> Array:
-    """Which rows have no real number at an end of its domain, where a density may be as large as a dtype allows."""
-    found = np.ones(len(rows), bool)
+def _readable(asked: Asked, rows: Array) -> Array:
+    """Rows as densities read them that may be infinite at an end of their domain: the next number inside stands for it.
+
+    That is a number of the circuit's dtype, at 0 the smallest normal one.
+    """
+    found = rows.astype(str(asked.compiled.dtype).removeprefix("torch."))
     for variable, domain in asked.circuit.domains.items():
-        if not domain.whole:
-            column = rows[:, variable]
-            found &= (column > domain.least + 1e-6) & (column < domain.most - 1e-6)
-    return found
+        column = found[:, variable]
+        for end, other in ((domain.least, np.inf), (domain.most, -np.inf)):
+            if not domain.whole and np.isfinite(end):
+                inner = np.finfo(column.dtype).tiny if end == 0 else np.nextafter(column.dtype.type(end), other)
+                column[column == end] = inner
+    return found.astype(float)
 
 
 def check_mpe(asked: Asked) -> None:
     """The value is that of the row that was found, with its choices, and no completion that is drawn has more."""
     x = asked.data(0.4)
     rows, logs = queries.mpe(asked.compiled, torch.from_numpy(x))
-    rows = rows.numpy().astype(float)
-    assert (np.isnan(x) | (rows == x)).all()
-    oracle, inside = asked.oracle(), _inside(asked, rows)
-    asked.close(logs[inside], oracle.largest(rows[inside])[:, 0, 0])
-    drawn = queries.sample(asked.compiled, 20, torch.from_numpy(x), seed=6).numpy().astype(float)
-    others = oracle.largest(drawn)[:, 0, 0].reshape(ROWS, 20)
+    assert (np.isnan(x) | (rows.numpy() == x)).all()
+    oracle = asked.oracle()
+    asked.close(logs, oracle.largest(_readable(asked, rows.numpy()))[:, 0, 0])
+    drawn = queries.sample(asked.compiled, 20, torch.from_numpy(x), seed=6).numpy()
+    others = oracle.largest(_readable(asked, drawn))[:, 0, 0].reshape(ROWS, 20)
     assert (others <= logs.numpy()[:, None] + asked.tolerance).all()
 
 
@@ -261,12 +269,10 @@ def check_mpe_bounds(asked: Asked) -> None:
     """What was found lies between its value with its choices and the bound, which no completion exceeds."""
     x = asked.data(0.4)
     found = queries.mpe_bounds(asked.compiled, torch.from_numpy(x))
-    rows = found.rows.numpy().astype(float)
-    inside = _inside(asked, rows)
-    asked.close(found.found[inside], np.log(asked.values(rows[inside])))
+    asked.close(found.found, np.log(asked.values(_readable(asked, found.rows.numpy()))))
     assert (found.log_values <= found.found + asked.tolerance).all()
-    drawn = queries.sample(asked.compiled, 20, torch.from_numpy(x), seed=6).numpy().astype(float)
-    others = np.log(asked.values(drawn)).reshape(ROWS, 20)
+    drawn = queries.sample(asked.compiled, 20, torch.from_numpy(x), seed=6).numpy()
+    others = np.log(asked.values(_readable(asked, drawn))).reshape(ROWS, 20)
     assert (others <= found.upper.numpy()[:, None] + asked.tolerance).all()
 
 
@@ -349,10 +355,11 @@ def check_integrate(asked: Asked) -> None:
     """Hidden entries, whatever they hold, are reduced as the algebra says."""
     compiled, hidden = asked.compiled, _masked(asked, 7)
     x = asked.data(0.0)
-    expected = _in_algebra(asked, np.where(hidden, np.nan, x))
+    known = np.where(hidden, np.nan, x)
     x[hidden] = np.random.default_rng(8).choice([np.nan, 1e6, -1.5], x.shape)[hidden]
     query = IntegrateQuery(compiled)
     found = query(torch.from_numpy(x), integrate_vars=torch.from_numpy(hidden))
+    expected = _in_algebra(asked, known)
     assert torch.equal(query(torch.from_numpy(x), observed=torch.from_numpy(~hidden)), found)
     if not compiled.semiring.logarithmic:  # ordinary numbers may underflow
         asked.close(found.real[:, 0, 0] if found.is_complex() else found[:, 0, 0], np.exp(expected))
@@ -383,6 +390,25 @@ def _in_algebra(asked: Asked, x: Array) -> Array:
     values = oracle.layers(LOG_SPACES[algebra], np.asarray(x, WIDE))
     (output,) = asked.circuit.outputs
     return values[output][:, 0]
+
+
+def check_impossible(asked: Asked, x: Array) -> None:
+    """Rows that cannot be are so beside others that can; nothing follows from them, and no fault is found in others."""
+    good = asked.data(0.0)
+    rows = torch.from_numpy(np.concatenate([good[:1], x.astype(good.dtype), good[1:2]]))
+    expected = np.array([True, *[False] * len(x), True])
+    scores = queries.log_likelihood(asked.compiled, rows)
+    assert (scores.isneginf().numpy() == ~expected).all()
+    assert not scores.isnan().any()
+    given = torch.ones(rows.shape, dtype=torch.bool)
+    found = queries.conditional_log_likelihood(asked.compiled, rows, given)
+    assert (found.isnan().numpy() == ~expected).all()
+    assert (queries.mpe(asked.compiled, rows)[1].isneginf().numpy() == ~expected).all()
+    for ask in (queries.posterior, queries.latent_posterior, queries.mean, queries.variance):
+        with pytest.raises(InputError, match=r"row 1: the logarithm of the probability of what is given is -inf"):
+            ask(asked.compiled, rows)
+    with pytest.raises(InputError, match=r"row 1: the logarithm of the probability of what is given is -inf"):
+        queries.sample(asked.compiled, 2, rows)
 
 
 QUERY_CHECKS: dict[str, Callable[[Asked], None]] = {

@@ -32,6 +32,14 @@ def by(num_states: int, **settings: Any) -> Callable[[Sequence[int], int], Embed
     return lambda scope, units: EmbeddingLayer(scope, units, num_states=num_states, **settings)
 
 
+def _shares(layer: Any, params: Params, low: Array, high: Array) -> Array:
+    """The part of each unit's total between two ends, of any sign."""
+    states = np.arange(layer.num_states)
+    inside = ((states >= low) & (states <= high)).astype(float)
+    table = params["weight"]
+    return inside @ table.T / table.sum(axis=1)
+
+
 def _case(name: str, is_distribution: bool, refused: tuple[Refused, ...] = (), **settings: Any) -> InputCase:
     def distributions(_: Any, params: Params) -> list[Any]:
         return categorical.tables(params["weight"])
@@ -46,6 +54,7 @@ def _case(name: str, is_distribution: bool, refused: tuple[Refused, ...] = (), *
         draw=lambda layer, rng, rows: rng.integers(0, layer.num_states, (rows, 1)),
         alike=(by(5, **settings), by(1, **settings)),
         refused=refused,
+        shares=_shares,
     )
 
 

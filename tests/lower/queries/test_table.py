@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,33 @@ import torch
 
 import plica.queries
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import StructuralPropertyError, UnsupportedError
+from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.table import QUERIES
-from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer
-from plica.symbolic.parameters import ConstantParameter, Parameter
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import ConstantTensorInitializer
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    CategoricalLayer,
+    EmbeddingLayer,
+    HadamardLayer,
+    HistogramLayer,
+    PolynomialLayer,
+    UniformLayer,
+)
+from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter
 from plica.symbolic.semirings import SEMIRINGS
-from tests.harness.case_circuits import circuit_of
+from tests.harness.case_circuits import circuit_of, data_of
 from tests.harness.circuits import product_then_sum
-from tests.harness.layer_cases import CASES, LAYER_CASES, LayerCase
+from tests.harness.layer_cases import CASES, LAYER_CASES, LayerCase, polynomial
+from tests.harness.layer_cases.categorical import exp_normal
 from tests.harness.pairwise import pairwise
 from tests.harness.queries import one_unit
-from tests.harness.query_checks import QUERY_CHECKS, Asked
+from tests.harness.query_checks import QUERY_CHECKS, Asked, check_impossible
+from tests.harness.spaces import LINEAR
 
 # The first case of each layer, and those of a user's own layers of which most queries know nothing. Not those whose
-# values have any sign: a circuit of them describes a distribution for some parameters alone.
+# values have any sign: a circuit of them describes a distribution for some parameters alone, which tests below give.
 POSITIVE = [case for case in LAYER_CASES if "any sign" not in case.name and not case.name.startswith("polynomial")]
 FIRST = [*{case.row.layer: case for case in reversed(POSITIVE)}.values()][::-1]
 FIRST += [case for case in CASES if case.name in ("joint of two", "poisson")]
@@ -84,7 +97,7 @@ def test_the_table_says_of_classes_what_holds_for_layers() -> None:
             assert found == {needs.lacking(case.row) is None}, (case, needs.function)
 
 
-def signed(semiring: str) -> Asked:
+def signed_weight() -> Circuit:
     """A circuit whose values are positive though a weight is negative."""
     weight = ConstantParameter(1, 2, value=[[1.5, -0.5]])
     tables = [[[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]], [[0.5, 0.25, 0.25], [0.1, 0.3, 0.6]]]
@@ -92,21 +105,89 @@ def signed(semiring: str) -> Asked:
         CategoricalLayer([v], 2, num_categories=3, probs=ConstantParameter(2, 3, value=table))
         for v, table in enumerate(tables)
     ]
-    circuit = product_then_sum(HadamardLayer(2, 2), layers, weight=Parameter.from_input(weight))
-    compiled = TorchCompiler(semiring, dtype="float64").compile(circuit)
-    return Asked(circuit, compiled, LAYER_CASES)
+    return product_then_sum(HadamardLayer(2, 2), layers, weight=Parameter.from_input(weight))
 
 
+def signed_inputs(sign: float = -1) -> Circuit:
+    """A circuit whose values are positive though numbers of its input layers are negative, if the sign is."""
+    weight = ConstantParameter(1, 2, value=[[0.5, 0.7]])
+    tables = [[[1.0, 0.2 * sign, 0.5], [0.5, 0.5, 0.6]], [[1.0, 0.6, 0.2 * sign], [0.5, 0.7, 0.9]]]
+    layers = [EmbeddingLayer([v], 2, num_states=3, weight=start((2, 3), table)) for v, table in enumerate(tables)]
+    return product_then_sum(HadamardLayer(2, 2), layers, weight=Parameter.from_input(weight))
+
+
+def start(shape: tuple[int, ...], values: Any) -> Parameter:
+    """A tensor that is learned, whose sign nobody knows before a call."""
+    return Parameter.from_input(TensorParameter(*shape, initializer=ConstantTensorInitializer(np.array(values))))
+
+
+@pytest.mark.parametrize("circuit", [signed_weight, signed_inputs])
 @pytest.mark.parametrize("semiring", [name for name, row in SEMIRINGS.items() if row.negative])
-def test_cells_of_negative_weights(semiring: str) -> None:
+def test_cells_of_negative_numbers(semiring: str, circuit: Any) -> None:
     own = SEMIRINGS[semiring]
-    asked = signed(semiring)
+    described = circuit()
+    asked = Asked(described, TorchCompiler(semiring, dtype="float64").compile(described), LAYER_CASES)
     for needs in QUERIES:
         if needs.carrier(own).negative:
             QUERY_CHECKS[needs.function](asked)
         else:
             with pytest.raises(StructuralPropertyError, match="needs weights that are not negative"):
                 QUERY_CHECKS[needs.function](asked)
+
+
+@pytest.mark.parametrize("semiring", [name for name, row in SEMIRINGS.items() if not row.negative])
+def test_negative_numbers_are_refused_where_nothing_carries_them(semiring: str) -> None:
+    described = signed_inputs(sign=1)
+    asked = Asked(described, TorchCompiler(semiring, dtype="float64").compile(described), LAYER_CASES)
+    negative = TorchCompiler("sum-product", dtype="float64").compile(signed_inputs())
+    asked.compiled.load_state_dict(negative.state_dict())
+    for needs in QUERIES:
+        with pytest.raises((StructuralPropertyError, UnsupportedError), match="negative"):
+            QUERY_CHECKS[needs.function](asked)
+
+
+@pytest.mark.parametrize("semiring", [name for name, row in SEMIRINGS.items() if row.negative])
+def test_cells_of_polynomials(semiring: str) -> None:
+    """Which have no integral, so that most queries are refused; some units are negative at other data."""
+    (case,) = polynomial.CASES
+    powers = replace(
+        case,
+        build=polynomial.of(2, coeff_factory=exp_normal),
+        alike=(),
+        draw=lambda _, rng, rows: rng.random((rows, 1)),
+    )
+    asked = asked_of(powers, semiring)
+    for needs in QUERIES:
+        check_cell(asked, needs, powers)
+
+
+def test_rows_with_negative_units_have_no_posterior_however_many_are_asked() -> None:
+    """Scaled numbers, which many rows are carried in, would hand on probabilities below 0 and above 1."""
+    (case,) = polynomial.CASES
+    asked = asked_of(case, "sum-product")
+    x = data_of(asked.circuit, [case], 200, 0.0)
+    values = asked.oracle().layers(LINEAR, x)
+    inputs = np.concatenate([one for layer, one in values.items() if isinstance(layer, PolynomialLayer)], axis=1)
+    row = x[(asked.values(x) > 0) & (inputs.min(axis=1) < 0)][:1]
+    for count in (1, 5000):
+        with pytest.raises(InputError, match="row 0: the logarithm of the probability of what is given is nan"):
+            plica.queries.latent_posterior(asked.compiled, torch.from_numpy(np.repeat(row, count, axis=0)))
+
+
+@pytest.mark.parametrize("case", [case for case in FIRST if case.row.layer in (HistogramLayer, UniformLayer)], ids=str)
+def test_numbers_outside_of_bins_and_intervals_are_impossible(case: LayerCase) -> None:
+    asked = asked_of(case)
+    check_impossible(asked, np.full((3, asked.circuit.num_variables), -1e3))
+
+
+def test_impossible_states() -> None:
+    tables = [[[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]], [[0.0, 0.25, 0.75], [0.1, 0.3, 0.6]]]
+    layers = [CategoricalLayer([v], 2, num_categories=3, probs=start((2, 3), table)) for v, table in enumerate(tables)]
+    weight = Parameter.from_input(ConstantParameter(1, 2, value=[[0.5, 0.7]]))
+    circuit = product_then_sum(HadamardLayer(2, 2), layers, weight=weight)
+    for semiring, fold in (("sum-product", True), ("max-sum", False)):
+        asked = Asked(circuit, TorchCompiler(semiring, dtype="float64", fold=fold).compile(circuit), LAYER_CASES)
+        check_impossible(asked, np.array([[2.0, 1.0], [2.0, 0.0]]))
 
 
 # Pairs of layers, queries, semirings, flags, dtypes and modes: each cell of the tables is among them; the whole product

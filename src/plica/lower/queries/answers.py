@@ -15,8 +15,8 @@ class Posterior:
     Args:
         probabilities: `(B, D, C)`, of each state of each variable that has states: zeros beyond its own number of
             states, and for all other variables. A variable that is known has its state with probability 1.
-        mean: `(B, D)`, of each variable that has no states: what is known is its own mean. NaN for all others, and for
-            what is missing in columns that no layer reads.
+        mean: `(B, D)`, of each variable that has no states: what is known is its own mean. NaN for what is
+            missing of all others, and of columns that no layer reads.
         stddev: `(B, D)`, its standard deviation; 0 for what is known.
     """
 

@@ -7,7 +7,7 @@ being linear in that of every variable's layers, is then what lies in the box.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported
@@ -26,7 +26,6 @@ from plica.tracing.tracer import Tracer
 
 CDF = Needs("cdf", "the distribution function", inputs=("interval",), signed=True)
 PROBABILITY = Needs("probability", "the probability of a box", inputs=("interval",), signed=True)
-INSIDE = replace(PROBABILITY, inputs=("marginal",))  # of layers whose variables have no ends
 
 
 @dataclass(frozen=True, slots=True, eq=False)

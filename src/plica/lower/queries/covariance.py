@@ -71,7 +71,7 @@ def lower_products(folded: FoldedCircuit, variables: Sequence[int], owners: Owne
         ShapeError: More than one output or unit.
         UnsupportedError: A layer of the variables does not say what is needed of it.
     """
-    _check(folded, variables)
+    check_covariance(folded, variables)
     scope = LoweringScope(folded, SIGNED_LSE_SUM, DType.FLOAT64, owners or {})
     with scope.trace.active():
         x, reference = (
@@ -84,8 +84,11 @@ def lower_products(folded: FoldedCircuit, variables: Sequence[int], owners: Owne
     return LoweredProducts(scope.build(results), tuple(scope.captured))
 
 
-def _check(folded: FoldedCircuit, variables: Sequence[int]) -> None:
-    """Layers of none of the variables are asked for nothing, those of several for the covariances within a unit."""
+def check_covariance(folded: FoldedCircuit, variables: Sequence[int]) -> None:
+    """Raise where variables cannot be asked about.
+
+    Layers of none of the variables are asked for nothing, those of several for the covariances within a unit.
+    """
     circuit, asked = folded.circuit, set(variables)
     Needs("covariance", "the covariance").check(circuit, folded.row)
     read = {layer: len(asked & set(layer.scope)) for layer in circuit.live.input_layers}

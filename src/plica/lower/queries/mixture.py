@@ -36,7 +36,7 @@ class LoweredShares:
     Args:
         program: The Program.
         captured: What stands behind each captured variable.
-        layers: The layers of the variable, whose units the flows are in order.
+        layers: The layers of the variable that it is of, whose units the flows are in order.
     """
 
     program: Program
@@ -44,8 +44,12 @@ class LoweredShares:
     layers: tuple[InputLayer, ...]
 
 
-def lower_shares(folded: FoldedCircuit, variable: int, dtype: DType, owners: Owners | None = None) -> LoweredShares:
-    """The Program of how much of a mixture of the units of one variable's layers lies up to x.
+def lower_shares(
+    folded: FoldedCircuit, variable: int, dtype: DType, owners: Owners | None = None
+) -> list[LoweredShares]:
+    """The Programs of how much of a mixture of the units of one variable's layers lies up to x.
+
+    Each is of the layers of one number of units, as the outputs of a circuit are; the mixture is their sum.
 
     Args:
         folded: The circuit as it was described.
@@ -53,11 +57,19 @@ def lower_shares(folded: FoldedCircuit, variable: int, dtype: DType, owners: Own
         dtype: The dtype that it computes in.
         owners: The leaves that exist already.
     """
-    circuit = folded.circuit
-    layers = tuple(layer for layer in circuit.live.input_layers if variable in layer.scope)
-    part = circuit.subgraph(*layers)
+    alike: dict[int, list[InputLayer]] = {}
+    for layer in folded.circuit.live.input_layers:
+        if variable in layer.scope:
+            alike.setdefault(layer.num_output_units, []).append(layer)
+    return [_lower_shares(folded, variable, tuple(layers), dtype, owners or {}) for layers in alike.values()]
+
+
+def _lower_shares(
+    folded: FoldedCircuit, variable: int, layers: tuple[InputLayer, ...], dtype: DType, owners: Owners
+) -> LoweredShares:
+    part = folded.circuit.subgraph(*layers)
     own = (fold_circuit if folded.folds else single_groups)(part, rows=folded.rows)
-    scope = LoweringScope(own, LSE_SUM, dtype, owners or {})
+    scope = LoweringScope(own, LSE_SUM, dtype, owners)
     with scope.trace.active():
         x = scope.argument("x", ("b",), dtype)
         flows = scope.argument("flows", ("b", sum(layer.num_output_units for layer in layers)), dtype)

@@ -86,7 +86,8 @@ class Reading:
         """
         totals = ByVariable(self.scope)
         for group, flow in self.flows.inputs:
-            total = xp.sum(flow, axis=2, keepdims=True)
+            # where units are negative, which logarithms are not, flows of both signs may add up to 1
+            total = xp.sum(xp.abs(flow), axis=2, keepdims=True)
             if group.scope_idx[0]:
                 totals.add(*_by_variable(group, xp.broadcast_to(total, (*flow.dims[:2], len(group.scope_idx[0])))))
         lost = xp.abs(totals.total() - 1.0)

@@ -6,6 +6,7 @@ normalized or not. All columns of its row follow from that; `dataclasses.replace
     ROW = states.input_row(DiceLayer, lambda xp, layer, params: params.weight("probs"))
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -66,11 +67,13 @@ def input_row(
 
     def interval(xp: Namespace, semiring: Semiring, layer: Any, params: Params, low: Array, high: Array) -> Value:
         numbers = table(xp, layer, params)
-        linear = numbers.linear
-        states = xp.astype(xp.arange(linear.shape[-1]), low.dtype)
+        states = xp.astype(xp.arange(numbers.linear.shape[-1]), low.dtype)
         inside = xp.logical_and(xp.greater_equal(states, low), xp.less_equal(states, high))  # (F, B, C)
+        logs = xp.where(
+            inside, xp.zeros((), dtype=low.dtype), -math.inf
+        )  # at hand, which logarithms of 0 and 1 are not
         # a sum and no difference, so nothing cancels
-        return semiring.contract(xp, [semiring.from_linear(xp, xp.astype(inside, linear.dtype))], numbers)
+        return semiring.contract(xp, [semiring.from_log(xp, logs)], numbers)
 
     return InputRow(
         layer,

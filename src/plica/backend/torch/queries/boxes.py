@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Owners
-from plica.lower.queries.boxes import CDF, INSIDE, PROBABILITY, LoweredBoxes, lower_boxes
+from plica.lower.queries.boxes import CDF, PROBABILITY, LoweredBoxes, lower_boxes
 from plica.lower.queries.needs import Needs
 from plica.symbolic.semirings import Semiring
 
@@ -41,8 +42,8 @@ def probability(circuit: TorchCircuit, low: Tensor, high: Tensor) -> Tensor:
 def _inside(circuit: TorchCircuit, needs: Needs, low: Tensor, high: Tensor) -> Tensor:
     """The probabilities of boxes, `(B,)`."""
     device_of(circuit, needs.name)
-    check_needs(circuit, INSIDE)
     _check_bounded(circuit, needs, low, high)
+    check_needs(circuit, replace(needs, inputs=("marginal",)))  # of layers whose variables have no ends
 
     def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> LoweredBoxes:
         return lower_boxes(folded, semiring, dtype, as_dtype(low.dtype), leaves)

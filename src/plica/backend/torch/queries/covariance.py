@@ -14,7 +14,7 @@ from plica.backend.torch.queries.rows import check_known, device_of, whole_layer
 from plica.backend.torch.queries.values import log_values, once
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
-from plica.lower.queries.covariance import COVARIANCE, lower_products
+from plica.lower.queries.covariance import COVARIANCE, check_covariance, lower_products
 
 
 @torch.no_grad()
@@ -24,6 +24,8 @@ def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None
     described = circuit.folded.described
     COVARIANCE.check_layers(described, circuit.folded.row, described.live.inner_layers)
     asked = _variables(circuit, variables)
+    # before what is missing in rows is said to be at fault
+    once(circuit, ("needs", COVARIANCE.name, *asked), lambda: check_covariance(as_described(circuit), asked))
     dtype = getattr(torch, query_dtype(circuit).value)
     if x is None:
         given = torch.full((1, max(circuit.scope, default=-1) + 1), torch.nan, dtype=torch.float64, device=device)
@@ -74,11 +76,11 @@ def _expected(
 
 
 def _variables(circuit: TorchCircuit, variables: Iterable[int]) -> tuple[int, ...]:
-    asked = tuple(int(variable) for variable in variables)
+    asked = tuple(variables)
     for variable in asked:
         if variable not in circuit.scope:
             raise InputError(
-                f"{COVARIANCE.name} of variable {variable}: the circuit has the variables {circuit.scope!s}; name some "
-                "of these."
+                f"{COVARIANCE.name} of variable {variable!r}: the circuit has the variables {circuit.scope!s}; name "
+                "some of these."
             )
-    return asked
+    return tuple(map(int, asked))

@@ -20,7 +20,7 @@ from plica.backend.torch.queries.rows import device_of, floating
 from plica.backend.torch.queries.values import once
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
-from plica.lower.queries.mixture import INPUT_FLOWS, QUANTILE, LoweredShares, lower_shares
+from plica.lower.queries.mixture import INPUT_FLOWS, QUANTILE, lower_shares
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.scope import Scope
 
@@ -33,16 +33,18 @@ class _Shares:
 
     def __init__(self, circuit: TorchCircuit, variable: int) -> None:
         folded, dtype = as_described(circuit), query_dtype(circuit)
-        lowered: LoweredShares = lower_shares(
-            folded, variable, dtype, owners_of(leaf for leaf, _ in circuit.leaves.items())
-        )
-        self.layers = lowered.layers
-        self._run = QueryProgram(("shares", variable, circuit.dtype), lowered, "shares")
+        owners = owners_of(leaf for leaf, _ in circuit.leaves.items())
+        lowered = lower_shares(folded, variable, dtype, owners)
+        self._runs = [
+            QueryProgram(("shares", variable, number, circuit.dtype), one, "shares")
+            for number, one in enumerate(lowered)
+        ]
+        self._widths = [sum(layer.num_output_units for layer in one.layers) for one in lowered]
         groups = [group for group in reversed(folded.groups) if isinstance(folded.row(group.representative), InputRow)]
         places = {
             layer: (number, fold) for number, group in enumerate(groups) for fold, layer in enumerate(group.members)
         }
-        self._places = [places[layer] for layer in lowered.layers]
+        self._places = [places[layer] for one in lowered for layer in one.layers]
 
     def flows(self, found: list[Tensor]) -> list[Tensor]:
         """The flows of the units of the variable, `(1, B, U)`, among those of all groups."""
@@ -50,11 +52,12 @@ class _Shares:
 
     def __call__(self, circuit: TorchCircuit, x: Tensor, flows: Tensor) -> Tensor:
         """Which share of the mixtures of `flows (B, U)` lies up to x `(B, P)`: `(B, P)`."""
-        levels = x.shape[1]
-        flat = [x.reshape(-1), flows.repeat_interleave(levels, 0)]
-        ends = parts(len(flat[0]), self._run.rows_at_once())
-        found = [self._run(circuit, *(one[start:stop] for one in flat)) for start, stop in ends]
-        return torch.cat(found).reshape(x.shape)
+        numbers, flows = x.reshape(-1), flows.repeat_interleave(x.shape[1], 0)
+        mixed = torch.zeros_like(numbers)
+        for run, own in zip(self._runs, torch.split(flows, self._widths, dim=1), strict=True):
+            ends = parts(len(numbers), run.rows_at_once())
+            mixed += torch.cat([run(circuit, numbers[start:stop], own[start:stop]) for start, stop in ends])
+        return mixed.reshape(x.shape)
 
 
 @torch.no_grad()

@@ -83,13 +83,22 @@ def count(name: str, value: int) -> int:
     Raises:
         InputError: It is no integer, or negative.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InputError(f"{name} is {value!r}, expected an integer.") from None
+    number = integer(name, value)
     if number < 0:
         raise InputError(f"{name} is {number}, expected at least 0.")
     return number
+
+
+def integer(name: str, value: int) -> int:
+    """A number without a fraction, of any library.
+
+    Raises:
+        InputError: It is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} is {value!r}, expected an integer.") from None
 
 
 def check_total(log_value: Tensor) -> None:

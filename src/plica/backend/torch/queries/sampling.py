@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.choosing import answer, query_of
-from plica.backend.torch.queries.rows import check_known, check_total, count, device_of, whole_layers
+from plica.backend.torch.queries.rows import check_known, check_total, count, device_of, integer, whole_layers
 from plica.ir.program import Program
 from plica.lower.queries.sample import SAMPLING
 
@@ -18,7 +18,7 @@ def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None
     """See `plica.queries.sample`."""
     number = count("n", n)
     device = device_of(circuit, SAMPLING.name)
-    generator = None if seed is None else torch.Generator(device).manual_seed(seed)
+    generator = None if seed is None else torch.Generator(device).manual_seed(integer("seed", seed) % 2**64)
     if given is None:
         found = answer(circuit, SAMPLING, number, generator=generator)
         check_total(found.log_value)
