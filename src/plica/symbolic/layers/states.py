@@ -8,6 +8,7 @@ normalized or not. All columns of its row follow from that; `dataclasses.replace
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from plica.symbolic.layers.base import InputLayer
@@ -35,56 +36,16 @@ def input_row(
         padding: As of any row: what fills the parameters of states that some layers of a fold do not have.
         distribution: How templates and the command line ask for it.
     """
-
-    def body(xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
-        index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
-        return semiring.from_weight(xp, table(xp, layer, params).looked_up(lambda one: xp.lookup(one, index)))
-
-    def marginal(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
-        total = table(xp, layer, params).total(xp)
-        return semiring.from_weight(xp, total.map(lambda one: xp.expand_dims(one, axis=1)))
-
-    def maximum(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
-        numbers = table(xp, layer, params)
-        return semiring.from_weight(xp, numbers.map(lambda one: xp.expand_dims(xp.max(one, axis=-1), axis=1)))
-
-    def sample(xp: Namespace, layer: Any, params: Params, units: Array, uniforms: Array) -> Array:
-        shares, _ = _shares(xp, table(xp, layer, params))
-        cumulative = xp.cumulative_sum(shares, axis=-1)
-        return xp.expand_dims(xp.search_cumulative(cumulative, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
-
-    def mode(xp: Namespace, layer: Any, params: Params) -> Array:
-        return xp.expand_dims(xp.argmax(table(xp, layer, params).log(xp), axis=-1), axis=-1)  # (F, K, 1)
-
-    def mean(xp: Namespace, layer: Any, params: Params) -> Array:
-        shares, states = _shares(xp, table(xp, layer, params))
-        return xp.sum(shares * states, axis=-1, keepdims=True)
-
-    def variance(xp: Namespace, layer: Any, params: Params) -> Array:
-        shares, states = _shares(xp, table(xp, layer, params))
-        distance = states - xp.sum(shares * states, axis=-1, keepdims=True)  # first, so that nothing cancels
-        return xp.sum(shares * distance * distance, axis=-1, keepdims=True)
-
-    def interval(xp: Namespace, semiring: Semiring, layer: Any, params: Params, low: Array, high: Array) -> Value:
-        numbers = table(xp, layer, params)
-        states = xp.astype(xp.arange(numbers.linear.shape[-1]), low.dtype)
-        inside = xp.logical_and(xp.greater_equal(states, low), xp.less_equal(states, high))  # (F, B, C)
-        logs = xp.where(
-            inside, xp.zeros((), dtype=low.dtype), -math.inf
-        )  # at hand, which logarithms of 0 and 1 are not
-        # a sum and no difference, so nothing cancels
-        return semiring.contract(xp, [semiring.from_log(xp, logs)], numbers)
-
     return InputRow(
         layer,
-        body=body,
-        marginal=marginal,
-        sample=sample,
-        maximum=maximum,
-        mode=mode,
-        mean=mean,
-        variance=variance,
-        interval=interval,
+        body=partial(_body, table),
+        marginal=partial(_marginal, table),
+        sample=partial(_sample, table),
+        maximum=partial(_maximum, table),
+        mode=partial(_mode, table),
+        mean=partial(_mean, table),
+        variance=partial(_variance, table),
+        interval=partial(_interval, table),
         padding=padding or {},
         distribution=distribution,
     )
@@ -99,3 +60,53 @@ def _shares(xp: Namespace, table: Weight) -> tuple[Array, Array]:
     """The probabilities of states, right where the numbers themselves underflow, and the states as numbers."""
     shares = xp.softmax(table.log(xp), axis=-1)
     return shares, xp.astype(xp.arange(shares.shape[-1]), shares.dtype)
+
+
+# The columns of the row, whose table comes first: functions of a module, so that rows can be pickled.
+
+
+def _body(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
+    index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
+    return semiring.from_weight(xp, table(xp, layer, params).looked_up(lambda one: xp.lookup(one, index)))
+
+
+def _marginal(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
+    total = table(xp, layer, params).total(xp)
+    return semiring.from_weight(xp, total.map(lambda one: xp.expand_dims(one, axis=1)))
+
+
+def _maximum(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
+    numbers = table(xp, layer, params)
+    return semiring.from_weight(xp, numbers.map(lambda one: xp.expand_dims(xp.max(one, axis=-1), axis=1)))
+
+
+def _sample(table: Table, xp: Namespace, layer: Any, params: Params, units: Array, uniforms: Array) -> Array:
+    shares, _ = _shares(xp, table(xp, layer, params))
+    cumulative = xp.cumulative_sum(shares, axis=-1)
+    return xp.expand_dims(xp.search_cumulative(cumulative, units, xp.squeeze(uniforms, axis=-1)), axis=-1)
+
+
+def _mode(table: Table, xp: Namespace, layer: Any, params: Params) -> Array:
+    return xp.expand_dims(xp.argmax(table(xp, layer, params).log(xp), axis=-1), axis=-1)  # (F, K, 1)
+
+
+def _mean(table: Table, xp: Namespace, layer: Any, params: Params) -> Array:
+    shares, states = _shares(xp, table(xp, layer, params))
+    return xp.sum(shares * states, axis=-1, keepdims=True)
+
+
+def _variance(table: Table, xp: Namespace, layer: Any, params: Params) -> Array:
+    shares, states = _shares(xp, table(xp, layer, params))
+    distance = states - xp.sum(shares * states, axis=-1, keepdims=True)  # first, so that nothing cancels
+    return xp.sum(shares * distance * distance, axis=-1, keepdims=True)
+
+
+def _interval(
+    table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params, low: Array, high: Array
+) -> Value:
+    numbers = table(xp, layer, params)
+    states = xp.astype(xp.arange(numbers.linear.shape[-1]), low.dtype)
+    inside = xp.logical_and(xp.greater_equal(states, low), xp.less_equal(states, high))  # (F, B, C)
+    logs = xp.where(inside, xp.zeros((), dtype=low.dtype), -math.inf)  # at hand, which logarithms of 0 and 1 are not
+    # a sum and no difference, so nothing cancels
+    return semiring.contract(xp, [semiring.from_log(xp, logs)], numbers)
