@@ -79,7 +79,7 @@ def untrained(path: Path, table: Path) -> Encoding:
         settings = distribution.settings_for(len(column.categories) or None)
         layers.append(distribution.layer(Scope([place]), 1, **settings))
     product = HadamardLayer(1, len(layers)) if len(layers) > 1 else None
-    inputs = {} if product is None else {product: layers}
+    inputs: dict[Any, Any] = {} if product is None else {product: layers}
     circuit = Circuit([*layers, *inputs], inputs, [layers[0] if product is None else product])
     save_untrained(path, circuit, {"semiring": "lse-sum", "dtype": "float64", "encoding": encoding.as_json()})
     return encoding
@@ -117,7 +117,7 @@ def check_round_trip(folder: Path, seed: int) -> None:
     for batch in (1, 1000):
         assert run("score", model, folder / "a.csv", "-o", folder / "s.npy", "--batch", batch).exit_code == 0
         scores.append(np.load(folder / "s.npy"))
-    np.testing.assert_allclose(*scores, rtol=1e-12)
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-12)
 
 
 def _text(category: Any) -> str:
@@ -143,7 +143,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
-_VALUES = (
+_VALUES: tuple[Any, ...] = (
     None,
     True,
     0,

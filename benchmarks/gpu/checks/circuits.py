@@ -97,9 +97,14 @@ def _compare(compiled: TorchCircuit, x: Tensor, expected: Mapping[str, Tensor], 
     def step() -> None:
         result = compiled(x)
         if result.requires_grad:
-            result.sum().backward()
+            _real(result).sum().backward()  # type: ignore[no-untyped-call]
 
     require_no_waiting(device, step, f"{what}, forward and backward")
+
+
+def _real(values: Tensor) -> Tensor:
+    """Numbers of which there are gradients: of complex logarithms those of the sizes."""
+    return values.real if values.is_complex() else values
 
 
 def _results(compiled: TorchCircuit, x: Tensor) -> dict[str, Tensor]:
@@ -108,8 +113,9 @@ def _results(compiled: TorchCircuit, x: Tensor) -> dict[str, Tensor]:
     values = compiled(x)
     results = {"values": values.detach()}
     if values.requires_grad:
-        weights = torch.linspace(0.5, 1.5, values.numel(), dtype=values.dtype).reshape(values.shape).to(values.device)
-        torch.where(values.isfinite(), values * weights, 0.0).sum().backward()  # type: ignore[no-untyped-call]
+        real = _real(values)
+        weights = torch.linspace(0.5, 1.5, real.numel(), dtype=real.dtype).reshape(real.shape).to(real.device)
+        torch.where(real.isfinite(), real * weights, 0.0).sum().backward()  # type: ignore[no-untyped-call]
         learned = {f"gradient of {name}": one.grad for name, one in compiled.named_parameters()}
         results |= {name: gradient.clone() for name, gradient in learned.items() if gradient is not None}
     return results

@@ -34,8 +34,15 @@ def forward_and_backward(compiled: TorchCircuit, x: torch.Tensor) -> None:
         assert {one.grad.device for one in compiled.parameters() if one.grad is not None} == {META}
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("semiring", SEMIRINGS)
+PAIRS = [
+    # a third of them by default: every circuit with some semirings, every semiring with some circuits
+    pytest.param(name, semiring, marks=() if (place + number) % 3 == 0 else pytest.mark.full)
+    for place, name in enumerate(CASES)
+    for number, semiring in enumerate(SEMIRINGS)
+]
+
+
+@pytest.mark.parametrize(("name", "semiring"), PAIRS)
 def test_circuits_never_look_at_a_number(name: str, semiring: str) -> None:
     circuit = CASES[name]()
     try:
