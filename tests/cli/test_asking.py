@@ -183,6 +183,24 @@ def test_unknown_categories_may_be_missing(pets: Plica) -> None:
     np.testing.assert_allclose(np.load("a.npy"), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("out", ["full.csv", "full.parquet"])
+def test_categories_that_are_not_known_are_not_written_over(pets: Plica, out: str) -> None:
+    rows = [["Wanda", "fish", "", "0.050"], ["Rex", "?", "4", "21.50"], ["Tom", "", "3", ""]]
+    write("table.csv", rows)
+    assert_done(pets("complete", MODEL, "table.csv", "-o", out, "--method", "mpe", "--unknown", "missing"))
+    if out == "full.csv":
+        cells = read(out)[1:]
+        assert (cells[0][0], cells[0][1], cells[0][3]) == ("Wanda", "fish", "0.050")
+        assert cells[2][2] == "3"
+    else:
+        cells = [list(row.values()) for row in pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()]
+        assert (cells[0][1], cells[0][3], cells[2][2]) == ("fish", 0.05, 3)
+    assert cells[0][2] in ("2", "4", 2, 4)
+    assert cells[1][1] in ("bird", "cat", "dog")
+    assert cells[2][1] in ("bird", "cat", "dog")
+    assert cells[2][3] not in ("", None)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -9,7 +9,8 @@ import os
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, TypedDict
 
-from plica.errors import FileFormatError
+from plica.arguments import found
+from plica.errors import DTypeError, FileFormatError
 
 File: TypeAlias = str | os.PathLike[str] | IO[Any]  # a path, or an open file of text or bytes
 
@@ -29,13 +30,22 @@ def write(file: File, records: list[NodeRecord], outputs: list[int]) -> None:
     """Write the nodes and the positions of the outputs."""
     document = {"format": FORMAT, "version": VERSION, "nodes": records, "outputs": outputs}
     text = json.dumps(document) + "\n"
+    _check(file, "write", "dump")
     if isinstance(file, str | os.PathLike):
-        Path(file).write_text(text, encoding="utf-8")
+        try:
+            Path(file).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise FileFormatError(f"{file}: the file cannot be written ({error.strerror}); check the path") from error
         return
     try:
         file.write(text)
     except TypeError:  # a file of bytes
         file.write(text.encode())
+
+
+def _check(file: File, method: str, caller: str) -> None:
+    if not isinstance(file, str | os.PathLike) and not callable(getattr(file, method, None)):
+        raise DTypeError(f"RegionGraph.{caller}: expected a path or an open file, {found(file)}")
 
 
 def named(file: File) -> str:
@@ -49,6 +59,7 @@ def read(file: File) -> tuple[list[NodeRecord], list[int]]:
     Raises:
         FileFormatError: The file is missing, empty, damaged, or not a region graph of this version.
     """
+    _check(file, "read", "load")
     path = named(file)
     document = _json(file, path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
