@@ -1,6 +1,7 @@
 """The commands that ask a trained model: score, marginal, complete and sample, on typed tables and on arrays."""
 
 import csv
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,19 @@ def encoded(rows: list[list[str]]) -> Any:
 def assert_done(result: Result) -> None:
     assert result.exit_code == 0, result.output
     assert not result.output
+
+
+@pytest.mark.usefixtures("pets")
+def test_the_report_says_what_columns_are() -> None:
+    columns = {one["name"]: one for one in json.loads(Path("out/report.json").read_text())["data"]["columns"]}
+    assert list(columns) == ["name", "pet", "legs", "weight"]
+    assert columns["name"] == {"name": "name", "kind": "ignored", "categories": [], "input": None, "missing": None}
+    pet = columns["pet"]
+    assert (pet["kind"], pet["categories"], pet["input"]) == ("categorical", ["bird", "cat", "dog"], "categorical")
+    assert 0 < pet["missing"] < 20
+    page = Path("out/report.html").read_text()
+    for words in ("<td>weight</td><td>real</td><td></td><td>gaussian</td>", "<td>bird | cat | dog</td>"):
+        assert words in page
 
 
 def test_scores_are_those_of_the_circuit(pets: Plica) -> None:
