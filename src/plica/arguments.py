@@ -165,7 +165,7 @@ def edges(
     listed, last = elements(owner, name, nodes), elements(owner, "outputs", outputs)
     if not isinstance(in_nodes, Mapping):
         raise DTypeError(f"{owner}: in_{name} must be a mapping from nodes to sequences of them, {found(in_nodes)}")
-    given = {node: elements(owner, f"the inputs of {shown(node)}", inputs) for node, inputs in in_nodes.items()}
+    given = {node: elements(owner, "the inputs of a node", inputs) for node, inputs in in_nodes.items()}
     for one in (*listed, *last, *(child for inputs in given.values() for child in inputs)):
         if not isinstance(one, Hashable):
             raise DTypeError(f"{owner}: expected {name}, {found(one)}")

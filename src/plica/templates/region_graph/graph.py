@@ -9,7 +9,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 from plica.arguments import edges, flag, found, looked_up
 from plica.errors import DTypeError, FileFormatError, GraphError, InputError
@@ -192,14 +192,12 @@ class RegionGraph:
     def dump(self, file: files.File) -> None:
         """Write the graph as JSON, to a path or an open file."""
         index = {node: number for number, node in enumerate(self._nodes)}
-        records = [
-            files.NodeRecord(
-                kind="region" if isinstance(node, RegionNode) else "partition",
-                scope=list(node.scope),
-                inputs=[index[child] for child in self._in_nodes[node]],
-            )
-            for node in self._nodes
-        ]
+        records = []
+        for node in self._nodes:
+            kind: Literal["region", "partition"] = "region" if isinstance(node, RegionNode) else "partition"
+            inputs = [index[child] for child in self._in_nodes[node]]
+            record = files.NodeRecord(kind=kind, inputs=inputs)
+            records.append(record if inputs else record | {"scope": list(node.scope)})
         files.write(file, records, [index[output] for output in self._outputs])
 
     @staticmethod
@@ -212,8 +210,8 @@ class RegionGraph:
         records, outputs = files.read(file)
         try:
             nodes: list[Any] = [
-                RegionNode(record["scope"]) if record["kind"] == "region" else PartitionNode(record["scope"])
-                for record in records
+                RegionNode(scope) if record["kind"] == "region" else PartitionNode(scope)
+                for record, scope in zip(records, _scopes(records), strict=True)
             ]
             in_nodes = {node: [nodes[i] for i in record["inputs"]] for node, record in zip(nodes, records, strict=True)}
             return RegionGraph(nodes, in_nodes, [nodes[i] for i in outputs])
@@ -266,6 +264,16 @@ class RegionGraph:
     def __repr__(self) -> str:
         regions, partitions = len(self.region_nodes), len(self.partition_nodes)
         return f"RegionGraph({regions} regions, {partitions} partitions, {self.num_variables} variables)"
+
+
+def _scopes(records: Sequence[files.NodeRecord]) -> list[Scope]:
+    """The variables of each node of a file: its own, or those of its inputs."""
+    scopes = [Scope()] * len(records)
+    for place in topological_order(range(len(records)), lambda one: records[one]["inputs"]):
+        record = records[place]
+        own = record.get("scope")
+        scopes[place] = Scope.union(*(scopes[one] for one in record["inputs"])) if own is None else Scope(own)
+    return scopes
 
 
 def _check_listed(
