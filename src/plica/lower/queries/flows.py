@@ -122,7 +122,7 @@ class Flows:
         return told
 
     def _is_never_negative(self, group: FoldedLayer) -> bool:
-        """Whether weights need not be looked at: those of Plica's own layers, if their parameters cannot be negative."""
+        """Whether weights need not be looked at: those of Plica's own layers whose parameters cannot be negative."""
         layer = group.representative
         own = self.scope.folded.row(layer) is LAYER_ROWS.get(type(layer))
         return own and all(is_never_negative(group, name) for name in layer.all_evaluated_params)
