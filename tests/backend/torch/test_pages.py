@@ -49,10 +49,10 @@ def test_no_such_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(pages.matmul(a, a.mT), a @ a.mT)
 
 
-def test_joined() -> None:
-    parts = [torch.rand(3, 2, 4).permute(1, 0, 2), torch.rand(5, 3, 4)]
-    torch.testing.assert_close(pages.concat(parts, 0), torch.cat(parts), rtol=0, atol=0)
-    torch.testing.assert_close(pages.concat(parts[1:] * 2, 1), torch.cat(parts[1:] * 2, 1), rtol=0, atol=0)
+def test_empty() -> None:
+    like = torch.rand(2, dtype=torch.float64)
+    assert pages.empty((3, 4), like).fill_(1.0).sum() == 12
+    assert pages.empty((0, 4), like).dtype == torch.float64
 
 
 def test_taken() -> None:

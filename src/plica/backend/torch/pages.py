@@ -35,13 +35,11 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(a, b, out=_empty(shape, a.dtype))
 
 
-def concat(arrays: Sequence[Tensor], axis: int) -> Tensor:
-    """`torch.cat`."""
-    shape = list(arrays[0].shape)
-    shape[axis] = sum(one.shape[axis] for one in arrays)
-    if not _is_worth_it(shape, *arrays):
-        return torch.cat(list(arrays), axis)
-    return torch.cat(list(arrays), axis, out=_empty(shape, arrays[0].dtype))
+def empty(shape: Sequence[int], like: Tensor) -> Tensor:
+    """`torch.empty`, of the dtype and on the device of another array."""
+    if not _is_worth_it(shape, like):
+        return like.new_empty(shape)
+    return _empty(shape, like.dtype)
 
 
 def take(x: Tensor, axis: int, index: Tensor) -> Tensor:
