@@ -17,6 +17,7 @@ from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
+from plica.backend.torch.multivariate import log_multivariate_normal
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
 from plica.backend.torch.pages import matmul, softmax, take
@@ -50,6 +51,7 @@ __all__ = [
     "linalg",
     "log_einsum_exp",
     "log_matmul_exp",
+    "log_multivariate_normal",
     "log_ndtr",
     "log_normal",
     "log_tucker",
