@@ -83,10 +83,10 @@ class CategoricalLayer(InputLayer):
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, num_categories=categories)
         shape = (units, categories)
         if probs is None and probs_factory is None:
-            chosen = choose_parameter(name, "logits", shape, logits, logits_factory or log_softmax_normal)
+            chosen = choose_parameter(name, "logits", shape, logits, logits_factory, log_softmax_normal)
             assign(self, logits=chosen, probs=None)
         else:
-            chosen = choose_parameter(name, "probs", shape, probs, probs_factory or softmax_normal)
+            chosen = choose_parameter(name, "probs", shape, probs, probs_factory, softmax_normal)
             assign(self, logits=None, probs=chosen)
 
     @property

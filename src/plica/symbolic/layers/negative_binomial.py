@@ -80,9 +80,11 @@ class NegativeBinomialLayer(InputLayer):
         at_most_one(name, total_count=total_count, total_count_factory=total_count_factory)
         units = positive(name, "num_output_units", num_output_units)
         chosen = trials.choose_successes(name, units, logits, probs, logits_factory, probs_factory)
-        factory = total_count_factory or beyond(MIN_TOTAL_COUNT, 1.0)
+        default = beyond(MIN_TOTAL_COUNT, 1.0)
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, **chosen)
-        assign(self, total_count=choose_parameter(name, "total_count", (units,), total_count, factory))
+        assign(
+            self, total_count=choose_parameter(name, "total_count", (units,), total_count, total_count_factory, default)
+        )
 
     @property
     def domain(self) -> Domain:
