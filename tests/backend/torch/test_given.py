@@ -198,6 +198,14 @@ def test_any_number_of_rows(rows: int) -> None:
     assert torch.equal(found, compiled(X, parameters={"mean": MEANS})[:rows])
 
 
+def test_no_rows_have_no_negative_weights() -> None:
+    layer = SumLayer(2, 1, weight=tensor([[0.5, 0.5]]))
+    compiled = TorchCompiler().compile(chain(CategoricalLayer([0], 2, num_categories=2), layer))
+    x, weights = torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1, 2)
+    assert compiled(x, parameters={"1.weight": weights}).shape == (0, 1, 1)
+    compiled.check(x, parameters={"1.weight": weights})
+
+
 def test_rows_that_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = compiled_conditional().eval()
     x, means = X[:2].repeat(30, 1), torch.linspace(-1, 1, 120, dtype=torch.float64).reshape(60, 2)

@@ -461,6 +461,8 @@ class TorchCircuit(nn.Module):
         self._data.check(x, self.dtype)
 
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> None:
+        if given.num_rows == 0:  # of no numbers none is the least
+            return
         check = self._weights.get(given.names)
         if check is None:
             lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, given.names))
