@@ -460,6 +460,20 @@ def test_a_circuit_with_parameters_has_one_set() -> None:
             ask(compiled, X)
 
 
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_circuit_with_parameters_is_given_more(fold: bool) -> None:
+    """Of layers that fold, first one has been given its means, and then another."""
+    compiled = compiled_conditional(fold=fold)
+    both = {"mean": MEANS[0], "1.mean": MEANS[1]}
+    expected = compiled(X, parameters=both)
+    first = compiled.with_parameters({"mean": MEANS[0]})
+    for other in (first.with_parameters({"1.mean": MEANS[1]}), first.with_parameters(both)):
+        assert torch.equal(other(X), expected)
+    assert torch.equal(first(X, parameters={"1.mean": MEANS[1]}), expected)
+    wider = {name: compiled.state_dict()[name] + 1 for name in ("0.stddev", "1.stddev")}
+    assert torch.equal(first.with_parameters(wider)(X), compiled(X, parameters={"mean": MEANS[0], **wider}))
+
+
 def test_doubtful_weights_of_a_circuit_with_parameters_are_looked_at() -> None:
     compiled = TorchCompiler().compile(
         chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1, weight=tensor([[0.5, 0.5]])))

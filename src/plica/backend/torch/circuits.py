@@ -214,7 +214,8 @@ class TorchCircuit(nn.Module):
         """The circuit with tensors in place of some of its leaves, one set for all rows: what queries are asked of.
 
         It shares Programs, modules and all other tensors with this one, and gradients reach what is given. It is for
-        questions, and not to be trained, moved or saved itself.
+        questions, and not to be trained, moved or saved itself. What is given is taken as it is now, and so are the
+        tensors of layers that are computed with it: make another where one of them has changed.
 
         Args:
             parameters: Tensors by the keys of the state dict, of the shapes of their leaves.

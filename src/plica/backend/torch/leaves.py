@@ -166,7 +166,8 @@ class Leaves(nn.Module):
             found._leaves[attribute_of(name)], found._keys[attribute_of(name)] = leaf, (None,)
         for name, leaf in found._leaves.items():
             if any(member in folds for member in leaf.members):
-                own = found._parameters.pop(name, None) if leaf.learnable else found._buffers.get(name)
+                held = found._parameters.pop(name, None)  # none of those that were replaced already
+                own = found._buffers.get(name) if held is None else held
                 folded = [folds[one] if one in folds else own[at] for at, one in enumerate(leaf.members)]  # type: ignore[index]  # there unless all are given
                 found._buffers[name] = torch.stack(folded)
         return found
