@@ -379,6 +379,31 @@ def test_vmap_over_given_parameters() -> None:
             assert close(found[place], compiled(x, parameters={"0.logits": logits[place]}))
 
 
+def test_torch_compile_makes_one_graph_for_every_number_of_rows() -> None:
+    torch._dynamo.reset()
+    compiled, network, graphs = compiled_conditional(), torch.nn.Linear(3, 4).double(), []
+
+    def density(x: Tensor, condition: Tensor) -> Tensor:
+        means = network(condition)
+        found: Tensor = compiled(x, parameters={"mean": means[:, :2], "1.mean": means[0, 2:]})
+        return found
+
+    def backend(graph: Any, example_inputs: Any) -> Any:  # noqa: ARG001
+        graphs.append(graph)
+        return graph.forward
+
+    fast = torch.compile(density, fullgraph=True, dynamic=True, backend=backend)
+    for rows in (3, 2, 5):
+        x, condition = X[:1, :].expand(rows, 2), torch.linspace(-1, 1, 3 * rows, dtype=torch.float64).reshape(rows, 3)
+        found, again = (one(x, condition) for one in (fast, density))
+        torch.testing.assert_close(found, again)
+        by_both = zip(
+            *(torch.autograd.grad(one.sum(), list(network.parameters())) for one in (found, again)), strict=True
+        )
+        assert all(torch.allclose(*pair) for pair in by_both)
+    assert len(graphs) == 1
+
+
 def test_a_tracer_cannot_be_given() -> None:
     compiled = TorchCompiler().compile(chain(CategoricalLayer([0], 2, num_categories=3), SumLayer(2, 1)))
     x, logits = torch.tensor([[0], [2]]), torch.zeros(2, 3)

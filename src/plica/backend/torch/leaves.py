@@ -307,8 +307,9 @@ def _fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problem
 
 def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:
     """The dtype of a leaf of one kind beside real leaves of `real`."""
-    kinds = {DataType.REAL: real, DataType.INTEGER: torch.int64, DataType.COMPLEX: real.to_complex()}
-    return kinds[kind]
+    if kind == DataType.COMPLEX:
+        return real.to_complex()  # here alone: torch.compile does not trace it
+    return torch.int64 if kind == DataType.INTEGER else real
 
 
 def new_tensor(leaf: Leaf, real: torch.dtype, device: torch.device) -> Tensor:
