@@ -117,7 +117,7 @@ class _Units:
         self.xp = xp
         self.total = wide(params["total_count"])
         self.log_total = wide(params.log(xp, "total_count"))
-        self.shares = tuple(map(wide, trials.shares(xp, params)))
+        self.shares = tuple(map(wide, trials.shares(xp, params, dtype)))
         self.log_shares = tuple(map(wide, trials.log_shares(xp, params)))
 
     def log_masses(self, x: Array) -> Array:
@@ -162,7 +162,7 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: NegativeBinomialLayer, pa
 def _sample(xp: Namespace, layer: NegativeBinomialLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     total, failure, success = (
         xp.expand_dims(xp.astype(xp.take_along_axis(one, units, axis=-1, nonnegative=True), xp.float64), axis=-1)
-        for one in (params["total_count"], *trials.shares(xp, params))
+        for one in (params["total_count"], *trials.shares(xp, params, xp.float64))
     )
     odds = failure / success
     deviation = xp.sqrt(total * odds / success)
