@@ -101,6 +101,8 @@ class InputRow:
             refuse the layer.
         interval: The value of each unit, summed or integrated over a box `low <= x <= high`, both ends included; ends
             may be infinite, and a box whose `low` is above its `high` is empty.
+        increasing: Parameters whose numbers increase: from each of them to the next, or along the last axis of a single
+            one. Constants that do not, in the dtype of a circuit, are refused when it is compiled or cast.
     """
 
     layer: type[InputLayer]
@@ -116,6 +118,7 @@ class InputRow:
     variance: Moment | Unsupported = _NO_VARIANCE
     covariance: Moment | Unsupported = _NO_COVARIANCE
     interval: Interval | Unsupported = _NO_INTERVAL
+    increasing: tuple[str, ...] = ()
 
     def reduction(self, semiring: Semiring) -> Reduced | Unsupported:
         """The column that says how the layer loses its variables in the algebra."""
