@@ -1,4 +1,4 @@
-"""Constants that a dtype does not hold: numbers that become infinite in it, ends of intervals that become one number."""
+"""Constants that a dtype does not hold: numbers that are infinite in it, and ends of intervals that are one number."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
