@@ -92,7 +92,10 @@ def test_learned_ends_that_meet_have_no_density() -> None:
     assert found[:, 0, 0].tolist() == [pytest.approx(-np.log(2)), -np.inf]
     assert found[:, 0, 1:].isnan().all()
     found[0, 0, 0].backward()
-    assert [one.grad[0].tolist() for one in compiled.parameters() if one.grad is not None] == [[0.5, 0, 0, 0], [-0.5, 0, 0, 0]]
+    assert [one.grad[0].tolist() for one in compiled.parameters() if one.grad is not None] == [
+        [0.5, 0, 0, 0],
+        [-0.5, 0, 0, 0],
+    ]
     for place in range(1, 4):
         low, high = ([one[place]] for one in ([0.0, 1.0, 2.0, -3e38], [2.0, 1.0, 1.0, 3e38]))
         alone = TorchCompiler(dtype="float32").compile(
