@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy import stats
 
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import InputError
 from plica.lower.fold.settings import own_settings_of, padded_lengths
+from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS
 from plica.symbolic.layers.rows import FusedRow, InputRow, ProductRow, SumRow, with_sub_layers
-from plica.symbolic.parameters import TensorParameter, normal
+from plica.symbolic.parameters import ConstantParameter, TensorParameter, normal
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS, Params, Semiring
 from plica.tracing import namespace as xp
@@ -388,6 +392,22 @@ def check_choose(case: InnerCase) -> None:
         close((np.exp(logs[fold]) * units[reads]).sum(axis=1), expected)
 
 
+def check_increasing(case: InputCase) -> None:
+    """Constants that are one number in float32 are refused there, and taken in float64."""
+    layer = input_layer(case)
+    params = {name: layer.params[name] for name in case.row.increasing}
+    if not params:
+        return
+    steps = iter(1e9 + np.arange(1e3))
+    numbers = {name: [float(next(steps)) for _ in range(one.shape[-1])] for name, one in params.items()}
+    given = {name: ConstantParameter(len(one), value=one) for name, one in numbers.items()}
+    other = type(layer)(**layer.config, **{**layer.params, **given})
+    circuit = Circuit([other], {}, [other])
+    TorchCompiler(dtype="float64").compile(circuit)
+    with pytest.raises(InputError, match=f"its {' and '.join(params)} have 1000000000.0 and .*one number in float32"):
+        TorchCompiler(dtype="float32").compile(circuit)
+
+
 # For each kind of row, what checks each of its columns; None where there is nothing to compute.
 COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
     InputRow: {
@@ -405,6 +425,7 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "covariance": check_covariance,
         "interval": check_interval,
         "states": check_states,
+        "increasing": check_increasing,
     },
     SumRow: {"layer": None, "body": check_inner_body, "choose": check_choose},
     ProductRow: {"layer": None, "body": check_inner_body, "route": check_route},

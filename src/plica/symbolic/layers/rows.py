@@ -105,6 +105,8 @@ class InputRow:
             may be infinite, and a box whose `low` is above its `high` is empty.
         states: For layers of one variable that has finitely many states, the value of each unit at all of them; without
             it, the body is asked for each.
+        increasing: Parameters whose numbers increase: from each of them to the next, or along the last axis of a single
+            one. Constants that do not, in the dtype of a circuit, are refused when it is compiled or cast.
     """
 
     layer: type[InputLayer]
@@ -121,6 +123,7 @@ class InputRow:
     covariance: Moment | Unsupported = _NO_COVARIANCE
     interval: Interval | Unsupported = _NO_INTERVAL
     states: States | None = None
+    increasing: tuple[str, ...] = ()
 
     def reduction(self, semiring: Semiring) -> Reduced | Unsupported:
         """The column that says how the layer loses its variables in the algebra."""
