@@ -68,7 +68,9 @@ def input_factory(
         ):
             num_values = _num_values(there)
         if distribution.fitted is not None and there.size:
-            follows |= _starts(distribution, Column.of(there), {*given, *described})
+            column = Column.of(there)
+            column.check(f"the values of a column of input layer {name!r}")
+            follows |= _starts(distribution, column, {*given, *described})
     if num_values is not None:
         follows |= distribution.settings_for(num_values)
     return name_to_input_layer_factory(name, **follows | given | named_parameterizations_to_factories(described))

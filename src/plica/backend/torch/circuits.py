@@ -215,7 +215,8 @@ class TorchCircuit(nn.Module):
         """The circuit with tensors in place of some of its leaves, one set for all rows: what queries are asked of.
 
         It shares Programs, modules and all other tensors with this one, and gradients reach what is given. It is for
-        questions, and not to be trained, moved or saved itself.
+        questions, and not to be trained, moved or saved itself. What is given is taken as it is now, and so are the
+        tensors of layers that are computed with it: make another where one of them has changed.
 
         Args:
             parameters: Tensors by the keys of the state dict, of the shapes of their leaves.
@@ -462,6 +463,8 @@ class TorchCircuit(nn.Module):
         self._data.check(x, self.dtype)
 
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> None:
+        if given.num_rows == 0:  # of no numbers none is the least
+            return
         check = self._weights.get(given.names)
         if check is None:
             lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, given.names))

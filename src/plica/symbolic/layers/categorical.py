@@ -29,6 +29,7 @@ from plica.symbolic.parameters import (
     Parameter,
     ParameterFactory,
     ParameterLike,
+    SoftmaxParameter,
     log_softmax_normal,
     softmax_normal,
 )
@@ -90,9 +91,9 @@ class CategoricalLayer(InputLayer):
 
     @property
     def normalized(self) -> bool:
-        """Whether the logits are a log-softmax over the states, so that each unit sums to 1."""
-        output = None if self.logits is None else self.logits.output
-        return isinstance(output, LogSoftmaxParameter) and output.axis in (-1, 1)
+        """Whether the parameter is a softmax over the states, or its logarithm, so that each unit sums to 1."""
+        (parameter,) = self.params.values()
+        return isinstance(parameter.output, LogSoftmaxParameter | SoftmaxParameter) and parameter.output.axis in (-1, 1)
 
     @property
     def domain(self) -> Domain:

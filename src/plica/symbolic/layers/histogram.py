@@ -196,12 +196,16 @@ def _check_edges(parameter: Parameter) -> None:
 
 
 def _bins(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
-    """The lower edges, the widths and the middles of the bins, `(F, N)`; where a fold has no such bin, 0, 1 and 0."""
+    """The lower edges, the widths and the middles of the bins, `(F, N)`; where a fold has no such bin, 0, 1 and 0.
+
+    The width is NaN where learned edges have met, crossed, or left each other too far.
+    """
     edges = params["edges"]
     low, high = edges[:, :-1], edges[:, 1:]
     real = xp.isfinite(high)
     low, high = xp.where(real, low, 0.0), xp.where(real, high, 1.0)
     width = high - low
+    width = xp.where(xp.logical_and(xp.greater(width, 0.0), xp.isfinite(width)), width, float("nan"))
     return low, width, xp.where(real, low + 0.5 * width, 0.0)
 
 
@@ -305,6 +309,7 @@ ROW = InputRow(
     mean=_mean,
     variance=_variance,
     interval=_interval,
+    increasing=("edges",),
     padding={"edges": float("inf"), "logits": _NOTHING, "probs": 0.0},  # bins that some layers of a fold do not have
     distribution=Distribution("histogram", HistogramLayer, ("logits", "probs"), fitted=_fitted),
 )

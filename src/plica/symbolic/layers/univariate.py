@@ -131,6 +131,12 @@ def deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:
     return xp.where(near, a * (xp.log1p(ratio) - ratio), a * log_ratio - away)
 
 
+def exp_or_infinity(xp: Namespace, x: Array) -> Array:
+    """exp(x), infinite with derivatives of 0 where it overflows, where they would be NaN."""
+    over = xp.greater(x, math.log(float(xp.finfo(x.dtype).max)))
+    return xp.where(over, float("inf"), xp.exp(xp.where(over, 0.0, x)))
+
+
 def inside(xp: Namespace, uniforms: Array) -> Array:
     """Uniform numbers of [0, 1), with 0, and one that was rounded to 1, moved to the next number inside."""
     step = 0.5 * float(xp.finfo(uniforms.dtype).eps)

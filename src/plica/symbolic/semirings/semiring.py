@@ -258,6 +258,11 @@ def unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001
     return value
 
 
+def with_logarithm(xp: Namespace, x: Array) -> Array:
+    """Ordinary numbers, NaN where they are negative: two of them would multiply to what no logarithm says."""
+    return xp.where(xp.less(x, 0.0), float("nan"), x)
+
+
 def outer_of(combine: str) -> Callable[[Namespace, Value, Value], Value]:
     """Units against units through one elementwise function of the namespace."""
 
