@@ -17,13 +17,13 @@ from plica.symbolic.parameters import ConstantParameter, Parameter, dereferenced
 _CHECKED: WeakKeyDictionary[Circuit, set[DType]] = WeakKeyDictionary()
 
 
-def check_constants(circuit: Circuit, dtype: DType, row_of: Callable[[Layer], LayerRow]) -> None:
+def check_constants(circuit: Circuit, dtype: DType, row_of: Callable[[Layer], LayerRow | None]) -> None:
     """Refuse constants of a circuit that real numbers of `dtype` do not hold; each dtype is looked at once.
 
     Args:
         circuit: The circuit as it was described.
         dtype: The dtype of real parameters.
-        row_of: The row of a layer.
+        row_of: The row of a layer; None for one that stands in place of another.
 
     Raises:
         InputError: A constant is finite and too large for the dtype, or the row of its layer wants numbers that
