@@ -86,8 +86,7 @@ class Reading:
         """
         totals = ByVariable(self.scope)
         for group, flow in self.flows.inputs:
-            # where units are negative, which logarithms are not, flows of both signs may add up to 1
-            total = xp.sum(xp.abs(flow), axis=2, keepdims=True)
+            total = xp.sum(flow, axis=2, keepdims=True)  # none is negative: such numbers have no logarithm
             if group.scope_idx[0]:
                 totals.add(*_by_variable(group, xp.broadcast_to(total, (*flow.dims[:2], len(group.scope_idx[0])))))
         lost = xp.abs(totals.total() - 1.0)
