@@ -302,6 +302,22 @@ def check_interval(case: InputCase) -> None:
         np.testing.assert_allclose(found, np.stack(expected), rtol=1e-9, atol=1e-13)
 
 
+def check_states(case: InputCase) -> None:
+    """The values at all states are those of the body at each."""
+    layer = input_layer(case)
+    folds, count = Folds(layer), layer.domain.num_states
+    states = np.broadcast_to(np.arange(count), (F, count))[:, :, None].astype(float)
+    for semiring in carriers(case, REAL):
+
+        def at_all(params: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.states(xp, semiring, layer, params))
+
+        def at_each(params: Any, x: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.body(xp, semiring, layer, params, x))
+
+        close(folds.run(at_all), folds.run(at_each, states, batched={0: 1}))
+
+
 def check_padding(case: InputCase) -> None:
     """Layers of other lengths of their parameters have one key for folding; the circuits below fold them."""
     layer = input_layer(case)
@@ -408,6 +424,7 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "variance": check_variance,
         "covariance": check_covariance,
         "interval": check_interval,
+        "states": check_states,
         "increasing": check_increasing,
     },
     SumRow: {"layer": None, "body": check_inner_body, "choose": check_choose},

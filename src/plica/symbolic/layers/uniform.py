@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from plica.errors import InputError
 from plica.symbolic.domains import REALS, Domain
-from plica.symbolic.initializers import numbers_of
+from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
@@ -104,7 +104,7 @@ class UniformLayer(InputLayer):
 
 def _numbers(owner: str, value: ArrayLike, units: int) -> Parameter:
     """Numbers that are not learned: one for all units, or one for each."""
-    array = numbers_of(owner, value).astype(np.float64, casting="same_kind")
+    array = reals_of(owner, value)
     return Parameter.from_input(ConstantParameter(*(array.shape or (units,)), value=array))
 
 
@@ -112,7 +112,7 @@ def _end(owner: str, name: str, units: int, given: End, factory: ParameterFactor
     """One end of the intervals."""
     if given is not None and not isinstance(given, Parameter | ParameterInput):
         given = _numbers(owner, given, units)
-    return choose_parameter(owner, name, (units,), given, factory or (lambda _: _numbers(owner, default, units)))
+    return choose_parameter(owner, name, (units,), given, factory, (lambda _: _numbers(owner, default, units)))
 
 
 def _ends(xp: Namespace, params: Params) -> tuple[Array, Array]:

@@ -58,7 +58,7 @@ class UnivariateLayer(InputLayer):
         units = positive(owner, "num_output_units", num_output_units)
         assign(self, scope=input_scope(owner, scope, 1), num_output_units=units)
         for name, (given, factory, default) in parameters.items():
-            assign(self, **{name: choose_parameter(owner, name, (units,), given, factory or default)})
+            assign(self, **{name: choose_parameter(owner, name, (units,), given, factory, default)})
 
     @property
     def config(self) -> dict[str, Any]:
