@@ -454,7 +454,10 @@ class TorchCircuit(nn.Module):
             raise InputError(
                 f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._data.width})."
             )
-        watch = None if given.is_abstract else self.constants.watching(self.leaves, training=self.training)
+        unknown = given.is_abstract or is_abstract(self._real)
+        watch = None if unknown else self.constants.watching(self.leaves, training=self.training)
+        if self._real.is_cpu and not unknown:
+            self._check_weights(watch, given)
         result = self._exact(watch=watch, given=given)
         rows = given.num_rows  # of leaves that no output depends on, maybe
         return result if rows is None else result.expand(rows, *result.shape[1:])
