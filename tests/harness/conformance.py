@@ -108,7 +108,7 @@ def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | N
     circuit = circuit_of(case)
     own = [] if case.row.layer in LAYER_ROWS else [case]
     for dtype, some in (ways or turns((*WAYS, *DIRECTED_WAYS))).items():
-        x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2))
+        x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2)).to(dtype)
         failures = compare(Draw(str(case), 0, circuit, dtype, x, signed=is_signed(case)), some, own)
         assert not failures, "\n".join(failures[:3])
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from plica.ir.dtypes import FROM_SHORT
+from plica.ir.dtypes import FROM_SHORT, DType
 from plica.ir.printing import print_program
 from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
@@ -206,13 +206,18 @@ def nested(params: Mapping[str, Any]) -> Iterator[Program]:
                 yield entry
 
 
+# What refers to no size, told by its type: most of what is looked through.
+_WITHOUT_SIZES = frozenset((bool, int, float, complex, str, type(None), ShapedArray, DType))
+
+
 def size_variables(value: Any) -> Iterator[Var]:
     """The variables that the sizes within a type or a parameter value refer to, in order; repeats possible."""
     if isinstance(value, Size):
         yield from (atom for atom in atoms(value) if isinstance(atom, Var))
     elif isinstance(value, tuple):
         for entry in value:
-            yield from size_variables(entry)
+            if type(entry) not in _WITHOUT_SIZES:
+                yield from size_variables(entry)
     elif not isinstance(value, Program) and (shape := getattr(value, "shape", None)) is not None:
         yield from size_variables(shape)
 
@@ -279,6 +284,8 @@ def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Di
         return Size.of(new.get(atom, atom))
 
     def move(value: Any) -> Any:
+        if type(value) in _WITHOUT_SIZES:
+            return value
         if isinstance(value, Size):
             return substitute(value, size, known)
         if isinstance(value, Program):
@@ -286,7 +293,9 @@ def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Di
         return tuple(move(entry) for entry in value) if isinstance(value, tuple) else value
 
     def define(var: Var) -> Var:
-        new[var] = Var(name(var), array_type(move(var.type.shape), var.type.dtype), var.is_size)
+        is_static = isinstance(var.type, ShapedArray)
+        type_ = var.type if is_static else array_type(move(var.type.shape), var.type.dtype)
+        new[var] = Var(name(var), type_, var.is_size)
         return new[var]
 
     def use(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
