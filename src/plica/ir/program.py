@@ -6,12 +6,12 @@
 Programs are compared by meaning of the text: names of variables and source lines do not count.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from plica.ir.dtypes import FROM_SHORT, DType
+from plica.ir.dtypes import FROM_SHORT
 from plica.ir.printing import print_program
 from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
@@ -152,8 +152,15 @@ class Program:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Program) and self.key == other.key
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)  # which a tuple counts anew at each call
+
     def __hash__(self) -> int:
-        return hash(self.key)
+        return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # other processes have other hashes
 
     def __str__(self) -> str:
         return print_program(self)
@@ -206,20 +213,19 @@ def nested(params: Mapping[str, Any]) -> Iterator[Program]:
                 yield entry
 
 
-# What refers to no size, told by its type: most of what is looked through.
-_WITHOUT_SIZES = frozenset((bool, int, float, complex, str, type(None), ShapedArray, DType))
-
-
-def size_variables(value: Any) -> Iterator[Var]:
+def size_variables(value: Any) -> Iterable[Var]:
     """The variables that the sizes within a type or a parameter value refer to, in order; repeats possible."""
+    if isinstance(value, _WITHOUT_SIZES):  # most values by far
+        return ()
     if isinstance(value, Size):
-        yield from (atom for atom in atoms(value) if isinstance(atom, Var))
-    elif isinstance(value, tuple):
-        for entry in value:
-            if type(entry) not in _WITHOUT_SIZES:
-                yield from size_variables(entry)
-    elif not isinstance(value, Program) and (shape := getattr(value, "shape", None)) is not None:
-        yield from size_variables(shape)
+        return [atom for atom in atoms(value) if isinstance(atom, Var)]
+    if isinstance(value, tuple):
+        return [var for entry in value if not isinstance(entry, _WITHOUT_SIZES) for var in size_variables(entry)]
+    shape = None if isinstance(value, Program) else getattr(value, "shape", None)
+    return () if shape is None else size_variables(shape)
+
+
+_WITHOUT_SIZES = (int, float, str, ShapedArray)
 
 
 def _key(program: Program) -> Hashable:
@@ -284,7 +290,7 @@ def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Di
         return Size.of(new.get(atom, atom))
 
     def move(value: Any) -> Any:
-        if type(value) in _WITHOUT_SIZES:
+        if isinstance(value, _WITHOUT_SIZES):
             return value
         if isinstance(value, Size):
             return substitute(value, size, known)
