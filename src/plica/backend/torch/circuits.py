@@ -19,6 +19,7 @@ from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenT
 from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.record import record_call
+from plica.backend.torch.sources import constant_result
 from plica.backend.torch.state import unfold_states
 from plica.backend.torch.watch import Watch
 from plica.backend.torch.weights import WeightCheck
@@ -429,7 +430,7 @@ class TorchCircuit(nn.Module):
             self._programs[key] = self._lowered[key], []
         return self._lowered[key]
 
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    @constant_result
     def _specialize(self, key: Key) -> None:
         """Make the function of one semiring, dtype of data and dtype of parameters; no work after the first call."""
         if key in self._runs:
