@@ -198,6 +198,14 @@ def test_any_number_of_rows(rows: int) -> None:
     assert torch.equal(found, compiled(X, parameters={"mean": MEANS})[:rows])
 
 
+def test_no_rows_have_no_negative_weights() -> None:
+    layer = SumLayer(2, 1, weight=tensor([[0.5, 0.5]]))
+    compiled = TorchCompiler().compile(chain(CategoricalLayer([0], 2, num_categories=2), layer))
+    x, weights = torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1, 2)
+    assert compiled(x, parameters={"1.weight": weights}).shape == (0, 1, 1)
+    compiled.check(x, parameters={"1.weight": weights})
+
+
 def test_rows_that_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = compiled_conditional().eval()
     x, means = X[:2].repeat(30, 1), torch.linspace(-1, 1, 120, dtype=torch.float64).reshape(60, 2)
@@ -371,6 +379,29 @@ def test_vmap_over_given_parameters() -> None:
             assert close(found[place], compiled(x, parameters={"0.logits": logits[place]}))
 
 
+def test_torch_compile_makes_one_graph_for_every_number_of_rows() -> None:
+    torch._dynamo.reset()
+    compiled = TorchCompiler(dtype="float64").compile(chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1)))
+    graphs = []
+
+    def backend(graph: Any, example_inputs: Any) -> Any:  # noqa: ARG001
+        graphs.append(graph)
+        return graph.forward
+
+    def density(x: Tensor, logits: Tensor) -> Tensor:
+        found: Tensor = compiled(x, parameters={"0.logits": logits, "1.weight": logits[:, :1]})
+        return found
+
+    fast = torch.compile(density, fullgraph=True, dynamic=True, backend=backend)
+    for rows in (3, 4):
+        x, logits = torch.arange(rows)[:, None] % 2, torch.rand(rows, 2, 2, dtype=torch.float64, requires_grad=True)
+        found, again = fast(x, logits), density(x, logits)
+        torch.testing.assert_close(found, again)
+        through, directly = (torch.autograd.grad(one.sum(), logits)[0] for one in (found, again))
+        torch.testing.assert_close(through, directly)
+    assert len(graphs) == 1
+
+
 def test_a_tracer_cannot_be_given() -> None:
     compiled = TorchCompiler().compile(chain(CategoricalLayer([0], 2, num_categories=3), SumLayer(2, 1)))
     x, logits = torch.tensor([[0], [2]]), torch.zeros(2, 3)
@@ -450,6 +481,19 @@ def test_a_circuit_with_parameters_has_one_set() -> None:
     for ask in (queries.log_likelihood, queries.mpe):
         with pytest.raises(InputError, match=r"'mean' has no value of its own.*circuit\.with_parameters"):
             ask(compiled, X)
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_circuit_with_parameters_is_given_more(fold: bool) -> None:
+    """Of layers that fold, first one has been given its means, and then the other."""
+    compiled = TorchCompiler(fold=fold, dtype="float64").compile(conditional(tensor([0.0, 0.0])))
+    both = {"0.mean": MEANS[0], "1.mean": MEANS[1]}
+    expected = compiled(X, parameters=both)
+    first = compiled.with_parameters({"0.mean": MEANS[0]})
+    for other in (first.with_parameters({"1.mean": MEANS[1]}), first.with_parameters(both)):
+        assert torch.equal(other(X), expected)
+    assert torch.equal(first(X, parameters={"1.mean": MEANS[1]}), expected)
+    assert torch.equal(first(X), compiled(X, parameters={"0.mean": MEANS[0]}))
 
 
 def test_doubtful_weights_of_a_circuit_with_parameters_are_looked_at() -> None:

@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 
 from plica.backend.torch.compiler import TorchCompiler
+from plica.queries import cdf, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import (
@@ -160,6 +161,35 @@ def test_samples_are_exact_quantiles(
         with np.errstate(divide="ignore"):
             expected = np.maximum(kind.ppf(uniforms), 0)
         np.testing.assert_array_equal(found[:, unit], expected)
+
+
+RARE = {
+    "binomial": (lambda how: BinomialLayer([0], 1, total_count=1_000_000, **how), lambda p: stats.binom(1e6, p)),
+    "negative binomial": (
+        lambda how: NegativeBinomialLayer([0], 1, total_count=learned([1e6]), **how),
+        lambda p: stats.nbinom(1e6, 1 - p),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+@pytest.mark.parametrize("way", ["logits", "probs"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_one_of_many_trials(name: str, way: str, dtype: torch.dtype) -> None:
+    """What is almost certain, of which float32 knows 1 and its neighbours, happens a million times."""
+    make, distribution = RARE[name]
+    p = 0.7e-7 if name == "binomial" else float(1 - np.float32(1 - 1.6e-7))
+    sign = 1 if name == "binomial" else -1
+    chance = p if sign > 0 else 1 - p
+    given = sign * (np.log(p) - np.log1p(-p)) if way == "logits" else chance
+    compiled = compiled_layer(make({way: learned([given])}), dtype)
+    wanted = distribution(p)
+    drawn = sample(compiled, 20_000, seed=1).numpy().ravel()
+    counts = np.bincount(drawn, minlength=3)
+    expected = 20_000 * np.array([wanted.pmf(0), wanted.pmf(1), wanted.sf(1)])
+    assert stats.chisquare([*counts[:2], counts[2:].sum()], expected).pvalue > 1e-3
+    found = cdf(compiled, torch.tensor([[0.0], [1.0]])).double().numpy()
+    assert np.allclose(found, wanted.cdf([0, 1]), rtol=1e-6)
 
 
 def test_a_uniform_number_of_0_draws_a_possible_count() -> None:

@@ -10,6 +10,7 @@ from weakref import ReferenceType, ref
 import torch
 from torch import Tensor, nn
 
+from plica.arguments import seed as checked_seed
 from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
@@ -215,7 +216,8 @@ class TorchCircuit(nn.Module):
         """The circuit with tensors in place of some of its leaves, one set for all rows: what queries are asked of.
 
         It shares Programs, modules and all other tensors with this one, and gradients reach what is given. It is for
-        questions, and not to be trained, moved or saved itself.
+        questions, and not to be trained, moved or saved itself. What is given is taken as it is now, and so are the
+        tensors of layers that are computed with it: make another where one of them has changed.
 
         Args:
             parameters: Tensors by the keys of the state dict, of the shapes of their leaves.
@@ -342,7 +344,7 @@ class TorchCircuit(nn.Module):
             seed: Draws depend on it alone; by default it is drawn from torch's global generator, so that
                 `torch.manual_seed` decides.
         """
-        self._fill(self.leaves.items(), seed)
+        self._fill(self.leaves.items(), None if seed is None else checked_seed("reset_parameters", seed))
 
     def _fill(self, leaves: Iterable[tuple[Leaf, Tensor]], seed: int | None = None) -> None:
         numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self._folded.described))}
@@ -463,6 +465,8 @@ class TorchCircuit(nn.Module):
         self._data.check(x, self.dtype)
 
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> None:
+        if given.num_rows == 0:  # of no numbers none is the least
+            return
         check = self._weights.get(given.names)
         if check is None:
             lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, given.names))

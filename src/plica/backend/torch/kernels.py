@@ -20,7 +20,7 @@ from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 from plica.backend.torch.multivariate import log_multivariate_normal
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
-from plica.backend.torch.pages import matmul
+from plica.backend.torch.pages import matmul, softmax, take
 from plica.backend.torch.runs import multiply_runs
 from plica.backend.torch.special import (
     betainc,
@@ -76,8 +76,10 @@ __all__ = [
     "search_cumulative",
     "searchsorted",
     "sign",
+    "softmax",
     "steps",
     "stirling_error",
+    "take",
     "told",
     "total",
     "transform",

@@ -166,7 +166,8 @@ class Leaves(nn.Module):
             found._leaves[attribute_of(name)], found._keys[attribute_of(name)] = leaf, (None,)
         for name, leaf in found._leaves.items():
             if any(member in folds for member in leaf.members):
-                own = found._parameters.pop(name, None) if leaf.learnable else found._buffers.get(name)
+                held = found._parameters.pop(name, None)  # none of those that were replaced already
+                own = found._buffers.get(name) if held is None else held
                 folded = [folds[one] if one in folds else own[at] for at, one in enumerate(leaf.members)]  # type: ignore[index]  # there unless all are given
                 found._buffers[name] = torch.stack(folded)
         return found
@@ -306,8 +307,9 @@ def _fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problem
 
 def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:
     """The dtype of a leaf of one kind beside real leaves of `real`."""
-    kinds = {DataType.REAL: real, DataType.INTEGER: torch.int64, DataType.COMPLEX: real.to_complex()}
-    return kinds[kind]
+    if kind == DataType.COMPLEX:
+        return real.to_complex()  # here alone: torch.compile does not trace it
+    return torch.int64 if kind == DataType.INTEGER else real
 
 
 def new_tensor(leaf: Leaf, real: torch.dtype, device: torch.device) -> Tensor:

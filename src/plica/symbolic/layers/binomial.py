@@ -116,7 +116,7 @@ def _log_masses(xp: Namespace, layer: BinomialLayer, x: Array, shares: Any, log_
 
 def _of_units(xp: Namespace, params: Params, axis: int, dtype: Any = None) -> tuple[tuple[Array, ...], ...]:
     """The probabilities of failure and success, and their logarithms, with one more axis."""
-    found = (trials.shares(xp, params), trials.log_shares(xp, params))
+    found = (trials.shares(xp, params, dtype), trials.log_shares(xp, params))
     return tuple(tuple(xp.expand_dims(xp.astype(one, dtype or one.dtype), axis=axis) for one in pair) for pair in found)
 
 
@@ -151,8 +151,8 @@ def _sample(xp: Namespace, layer: BinomialLayer, params: Params, units: Array, u
         assert callable(_TABLED.sample), "tables are sampled from"
         return _TABLED.sample(xp, layer, params, units, uniforms)
     failure, success = (
-        xp.expand_dims(xp.astype(xp.take_along_axis(one, units, axis=-1, nonnegative=True), xp.float64), axis=-1)
-        for one in trials.shares(xp, params)
+        xp.expand_dims(xp.take_along_axis(one, units, axis=-1, nonnegative=True), axis=-1)
+        for one in trials.shares(xp, params, xp.float64)
     )
     deviation = xp.sqrt(layer.total_count * failure * success)
     skewness = (failure - success) / xp.maximum(deviation, 1e-150)

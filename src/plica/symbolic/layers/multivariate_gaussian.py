@@ -78,13 +78,13 @@ class MultivariateGaussianLayer(InputLayer):
         units, variables = positive(name, "num_output_units", num_output_units), input_scope(name, scope)
         count = positive(name, "the number of variables", len(variables))
         factor = choose_parameter(
-            name, "scale_tril", (units, count, count), scale_tril, scale_tril_factory or triangular_normal
+            name, "scale_tril", (units, count, count), scale_tril, scale_tril_factory, triangular_normal
         )
         assign(
             self,
             scope=variables,
             num_output_units=units,
-            mean=choose_parameter(name, "mean", (units, count), mean, mean_factory or normal),
+            mean=choose_parameter(name, "mean", (units, count), mean, mean_factory, normal),
             scale_tril=factor,
         )
 

@@ -30,6 +30,7 @@ from plica.symbolic.layers.base import (
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.starts import beyond
+from plica.symbolic.layers.univariate import exp_or_infinity
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -80,9 +81,11 @@ class NegativeBinomialLayer(InputLayer):
         at_most_one(name, total_count=total_count, total_count_factory=total_count_factory)
         units = positive(name, "num_output_units", num_output_units)
         chosen = trials.choose_successes(name, units, logits, probs, logits_factory, probs_factory)
-        factory = total_count_factory or beyond(MIN_TOTAL_COUNT, 1.0)
+        default = beyond(MIN_TOTAL_COUNT, 1.0)
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, **chosen)
-        assign(self, total_count=choose_parameter(name, "total_count", (units,), total_count, factory))
+        assign(
+            self, total_count=choose_parameter(name, "total_count", (units,), total_count, total_count_factory, default)
+        )
 
     @property
     def domain(self) -> Domain:
@@ -115,7 +118,7 @@ class _Units:
         self.xp = xp
         self.total = wide(params["total_count"])
         self.log_total = wide(params.log(xp, "total_count"))
-        self.shares = tuple(map(wide, trials.shares(xp, params)))
+        self.shares = tuple(map(wide, trials.shares(xp, params, dtype)))
         self.log_shares = tuple(map(wide, trials.log_shares(xp, params)))
 
     def log_masses(self, x: Array) -> Array:
@@ -138,12 +141,12 @@ def _body(xp: Namespace, semiring: Semiring, layer: NegativeBinomialLayer, param
 
 def _mean(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001
     failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(params["total_count"] * xp.exp(failure - success), axis=-1)
+    return xp.expand_dims(params["total_count"] * exp_or_infinity(xp, failure - success), axis=-1)
 
 
 def _variance(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001
     failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(params["total_count"] * xp.exp(failure - 2.0 * success), axis=-1)
+    return xp.expand_dims(params["total_count"] * exp_or_infinity(xp, failure - 2.0 * success), axis=-1)
 
 
 def _mode(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001
@@ -160,7 +163,7 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: NegativeBinomialLayer, pa
 def _sample(xp: Namespace, layer: NegativeBinomialLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     total, failure, success = (
         xp.expand_dims(xp.astype(xp.take_along_axis(one, units, axis=-1, nonnegative=True), xp.float64), axis=-1)
-        for one in (params["total_count"], *trials.shares(xp, params))
+        for one in (params["total_count"], *trials.shares(xp, params, xp.float64))
     )
     odds = failure / success
     deviation = xp.sqrt(total * odds / success)

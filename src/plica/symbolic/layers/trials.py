@@ -6,6 +6,7 @@ The logit is `log(p / (1 - p))`, so that every number is the logit of some proba
 import math
 from typing import Any
 
+from plica.ir.dtypes import DType
 from plica.symbolic.layers.base import InputLayer, at_most_one, choose_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.parameters import (
@@ -36,8 +37,8 @@ def choose_successes(
     """The logits or the probabilities of a layer, `(K,)`; logits of standard normal draws where nothing is given."""
     at_most_one(owner, logits=logits, probs=probs, logits_factory=logits_factory, probs_factory=probs_factory)
     if probs is None and probs_factory is None:
-        return {"logits": choose_parameter(owner, "logits", (units,), logits, logits_factory or normal), "probs": None}
-    return {"logits": None, "probs": choose_parameter(owner, "probs", (units,), probs, probs_factory or normal)}
+        return {"logits": choose_parameter(owner, "logits", (units,), logits, logits_factory, normal), "probs": None}
+    return {"logits": None, "probs": choose_parameter(owner, "probs", (units,), probs, probs_factory, normal)}
 
 
 def given_successes(layer: Any) -> dict[str, Parameter]:
@@ -71,11 +72,15 @@ def log_shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
     return failure, params.log(xp, "probs")
 
 
-def shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
-    """The probabilities of a failure and of a success, `(F, K)` each, both right near 0."""
-    if "logits" in params:
-        return xp.sigmoid(-params["logits"]), xp.sigmoid(params["logits"])
-    return 1.0 - params["probs"], params["probs"]
+def shares(xp: Namespace, params: Params, dtype: DType | None = None) -> tuple[Array, Array]:
+    """The probabilities of a failure and of a success, `(F, K)` each, both right near 0.
+
+    Near 1 they are rounded to that: ask for a wide dtype where a tail is computed from one of them, which is that of
+    many trials.
+    """
+    given = params["logits" if "logits" in params else "probs"]
+    given = xp.astype(given, dtype or given.dtype)
+    return (xp.sigmoid(-given), xp.sigmoid(given)) if "logits" in params else (1.0 - given, given)
 
 
 def times(xp: Namespace, count: Array, log: Array) -> Array:
