@@ -70,6 +70,7 @@ class _Memory:
             for holders in (places[part.place],) if is_apart else places.values():
                 if any(one is not operand and self.last.get(one, -1) >= number for one in holders):
                     return False
+                holders[:] = [one for one in holders if one is operand]  # of the others nobody reads one any more
         return True
 
 
