@@ -15,6 +15,7 @@ from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.explain import explain, explain_layer
+from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenTensors, split_rows
 from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
 from plica.backend.torch.logs import is_abstract
@@ -415,6 +416,7 @@ class TorchCircuit(nn.Module):
         self._specialize(key)
         return self._lower(key)
 
+    @without_collection()
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
         if key in self._programs:
             self._lowered[key] = self._programs[key][0]
