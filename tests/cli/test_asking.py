@@ -197,6 +197,30 @@ def test_unknown_categories_may_be_missing(pets: Plica) -> None:
     np.testing.assert_allclose(np.load("a.npy"), expected, rtol=1e-5)
 
 
+def test_numbers_that_are_filled_in_have_the_digits_of_the_model(pets: Plica) -> None:
+    """Known ones keep all of theirs, though they may look like those of single precision."""
+    known = "0.10000000149011612"
+    write("table.csv", [["cat", "4", ""], ["cat", "", known]], "pet,legs,weight")
+    for out in ("a.csv", "a.parquet", "b.csv"):
+        command = ("sample", MODEL, "--given") if out == "b.csv" else ("complete", MODEL)
+        assert_done(pets(*command, "table.csv", "-o", out))
+        if out == "a.parquet":
+            cells = [list(row.values()) for row in pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()]
+        else:
+            cells = read(out)[1:]
+        filled = str(cells[0][2])
+        assert str(float(filled)) == filled == str(np.float32(filled))
+        assert str(cells[1][2]) == known
+
+
+@pytest.mark.parametrize("value", [np.float64(7.5), np.int64(7), np.float32(7.5)])
+def test_messages_show_numbers_of_arrays_as_they_are(pets: Plica, value: Any) -> None:
+    np.save("table.npy", np.array([[value, 0, 0]]))
+    result = pets("score", MODEL, "table.npy", "-o", "a.npy")
+    assert result.exit_code == 2
+    assert f"table.npy, row 0, column 'pet': {value} is none of the categories bird, cat, dog" in result.output
+
+
 @pytest.mark.parametrize("out", ["full.csv", "full.parquet"])
 def test_categories_that_are_not_known_are_not_written_over(pets: Plica, out: str) -> None:
     rows = [["Wanda", "fish", "", "0.050"], ["Rex", "?", "4", "21.50"], ["Tom", "", "3", ""]]

@@ -148,3 +148,9 @@ def test_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(FileFormatError, match=r"no permission to write in .*; choose another output folder"):
         check_can_create(tmp_path / "demo")
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that takes no files, whoever asks")
+def test_a_file_in_a_folder_that_takes_nothing() -> None:
+    with pytest.raises(FileFormatError, match=r"^/proc/a\.csv: cannot be written: .*; choose another folder"):
+        replacing("/proc/a.csv").__enter__()

@@ -56,6 +56,16 @@ def test_arrays_keep_their_dtype_and_shape(tmp_path: Path, dtype: str) -> None:
         np.testing.assert_array_equal(np.concatenate([one.cells for one in rows.batches(2)]), values.reshape(5, 12))
 
 
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("first", ["pet,legs", "1,2"])
+def test_cells_that_are_not_separated_by_commas(tmp_path: Path, mark: str, name: str, named: bool, first: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{first}\n3,4\n".replace(",", mark))
+    with pytest.raises(FileFormatError, match=f"rows.csv, line 1: found {name} and no comma: .*separated by commas"):
+        open_rows(path, named=named)
+
+
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     def fails_on_the_way(path: Path) -> None:
         with writing_rows(path, ("a",)) as write:

@@ -307,6 +307,8 @@ def test_what_integration_refuses() -> None:
         query(x, integrate_vars=Scope([0]), observed=Scope([1]))
     with pytest.raises(DTypeError, match=r"integrate_vars is a mask of booleans, .* found torch.int64"):
         query(x, integrate_vars=x)
+    with pytest.raises(DTypeError, match=r"found numbers: \[0, 1\]; try integrate_vars=Scope\(\[0, 1\]\)"):
+        query(x, integrate_vars=[0, 1])
     with pytest.raises(DTypeError, match=r"integrate_vars is a mask of booleans, .* found \[Scope\(\{0\}\), 'one'\]"):
         query(x, integrate_vars=[Scope([0]), "one"])
     with pytest.raises(InputError, match=r"integrate_vars has shape \(3,\), expected \(3, 2\)"):

@@ -78,11 +78,11 @@ def _completed(model: "Model", rows: "RowFile", batch: "Batch", x: "Array", fill
     unread = np.isnan(x)
     if batch.cells.dtype != object and model.encoding is None:
         return np.where(unread, filled, batch.cells).astype(batch.cells.dtype)
-    from plica.cli.model import widened
+    from plica.cli.model import shortened
 
     cells, places = batch.cells.astype(object), model.places(rows)
     missing = unread if model.encoding is None else model.encoding.missing(batch.cells[:, list(places)])
-    found = model.cells(np.where(unread, widened(filled), x))
+    found = model.cells(np.where(unread, shortened(filled), x))
     if batch.cells.dtype != object and verbatim:  # numbers of categories and of reals, in the dtype of the array
         cells = batch.cells.copy()
     kept = unread & ~missing  # categories that the model has never seen: the user's own, whatever the model says

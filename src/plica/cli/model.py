@@ -110,6 +110,15 @@ def widened(x: Array) -> Array:
     return x.astype(str).astype(np.float64) if x.dtype == np.float32 else x
 
 
+def shortened(x: Array) -> Array:
+    """Numbers in double precision; those that come from single precision as that writes them, as `widened` has it."""
+    if x.dtype != np.float64:
+        return widened(x)
+    single = x.astype(np.float32)
+    from_single = (single == x) & (x != np.round(x))
+    return np.where(from_single, widened(np.where(from_single, single, np.float32(0))), x)
+
+
 def open_model(path: Path, device: str) -> Model:
     """The model of a file, on a device."""
     import torch

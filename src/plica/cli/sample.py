@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from plica.cli.asking import (
     DATA_OPTIONS,
@@ -56,8 +57,8 @@ def sample(
     shape = loaded.image_shape or (loaded.width,)
     with writing_rows(out, loaded.names, shape, loaded.types, named=named(loaded)) as write:
 
-        def add(rows: "torch.Tensor") -> None:
-            write(_rows(loaded, out, rows))
+        def add(rows: "torch.Tensor", drawn: "torch.Tensor | None" = None) -> None:
+            write(_rows(loaded, out, rows, drawn))
 
         if given is None:
             _draw(loaded, number, seed, batch, quiet, add)
@@ -80,11 +81,15 @@ def _fill(model: "Model", given: Path, number: int, seed: int, add: Any, **optio
 
     with reading(model, given, **options) as (_, batches):
         for place, (_batch, x) in enumerate(batches):
-            add(draw(model.circuit, number, given=x, seed=batch_seed((seed, place))))
+            rows = draw(model.circuit, number, given=x, seed=batch_seed((seed, place)))
+            add(rows, x.isnan().repeat_interleave(number, dim=0) if x.is_floating_point() else None)
 
 
-def _rows(model: "Model", out: Path, rows: "torch.Tensor") -> Any:
-    """Cells, or the numbers themselves where an array cannot hold the cells."""
+def _rows(model: "Model", out: Path, rows: "torch.Tensor", drawn: "torch.Tensor | None") -> Any:
+    """Cells, or the numbers themselves where an array cannot hold the cells; which were drawn, if some were given."""
+    from plica.cli.model import shortened
+
     values = as_array(rows)
-    arrays = out.suffix.lower() in (".npy", ".npz")
-    return values if arrays else model.cells(values)
+    if out.suffix.lower() in (".npy", ".npz"):
+        return values
+    return model.cells(values if drawn is None else np.where(as_array(drawn), shortened(values), values))

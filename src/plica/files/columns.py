@@ -144,8 +144,9 @@ def encode(
         if found is not None:
             numbers[place] = found
         elif not (unknown and column.kind == "categorical"):
+            cell = cells[place].item() if isinstance(cells[place], np.generic) else cells[place]
             raise InputError(
-                f"{places[place]}, column {column.name!r}: {reprlib.repr(cells[place])} is {kind.expected(column)}"
+                f"{places[place]}, column {column.name!r}: {reprlib.repr(cell)} is {kind.expected(column)}"
             )
     return numbers
 

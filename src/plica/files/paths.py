@@ -46,7 +46,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = path.resolve()
     if not path.parent.is_dir():
         raise FileFormatError(f"{path}: there is no folder {path.parent}; make it first, or choose another path")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", suffix=path.suffix, dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", suffix=path.suffix, dir=path.parent)
+    except OSError as error:  # names the temporary file, which means nothing to whoever asked for another
+        reason = (error.strerror or type(error).__name__).lower()
+        raise FileFormatError(f"{path}: cannot be written: {reason}; choose another folder") from error
     os.close(handle)
     temporary = Path(name)
     try:

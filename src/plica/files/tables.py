@@ -12,6 +12,7 @@ Nothing is unpickled. Values are checked to be numbers, finite and at least one;
 import csv
 import math
 import os
+import reprlib
 import struct
 import tokenize
 import zipfile
@@ -220,7 +221,9 @@ def _read_csv(path: Path, _key: str | None) -> Table:
         raise FileFormatError(f"{path}: not UTF-8 text ({one_line(error)}); save it as UTF-8") from error
     while lines and not lines[-1].strip():
         lines.pop()
-    first = 1 if lines and is_header(_cells(path, lines[0], 1)) else 0
+    cells = _cells(path, lines[0], 1) if lines else []
+    check_commas(f"{path}, line 1", cells)
+    first = 1 if lines and is_header(cells) else 0
     if len(lines) == first:
         raise FileFormatError(f"{path}: the file holds no rows of numbers")
     rows = lines[first:]
@@ -245,6 +248,20 @@ def _cells(path: Path, line: str, number: int) -> list[str]:
 def is_header(cells: list[str]) -> bool:
     """Whether no cell of the line is a number; a line with some numbers is a row with something wrong in it."""
     return not any(_is_number(cell) or not cell.strip() for cell in cells)
+
+
+def check_commas(where: str, cells: list[str]) -> None:
+    """Raise where the first line of a text is one cell with what other programs separate cells by.
+
+    Raises:
+        FileFormatError: It has semicolons or tabs.
+    """
+    for name, mark in (("semicolons", ";"), ("tabs", "\t")):
+        if len(cells) == 1 and mark in cells[0]:
+            raise FileFormatError(
+                f"{where}: found {name} and no comma: {reprlib.repr(cells[0])}; expected cells separated by commas, "
+                f"save the table so (in a table of one column, take the {name} out of its name)"
+            )
 
 
 def _is_number(cell: str) -> bool:

@@ -18,8 +18,17 @@ from plica.errors import InputError, ShapeError, StructuralPropertyError, Unsupp
 from plica.lower.queries.sample import SAMPLING
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
-from plica.symbolic.parameters import Parameter, SoftmaxParameter
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    ConstantValueLayer,
+    EvidenceLayer,
+    GaussianLayer,
+    HadamardLayer,
+    InputLayer,
+    KroneckerLayer,
+    SumLayer,
+)
+from plica.symbolic.parameters import ConstantParameter, Parameter, SoftmaxParameter
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import LinearTree, QuadGraph, QuadTree, RandomBinaryTree
 from tests.harness.circuits import (
@@ -63,7 +72,14 @@ def quad_graph(sum_product: str, **settings) -> Circuit:
     return graph_circuit(QuadGraph((1, 2, 2)), sum_product, nary_sum_weight_factory=mixing, **settings)
 
 
+def with_known(last: InputLayer) -> Circuit:
+    """Kronecker products of two coins and a layer of what is known: evidence, or what a marginal leaves."""
+    return product_then_sum(KroneckerLayer(2, 3), [*(coin([v], 2) for v in range(2)), last], weight_factory=exp_normal)
+
+
 CIRCUITS = {
+    "evidence": lambda: with_known(EvidenceLayer(coin([2], 2), observation=[1])),
+    "marginal": lambda: with_known(ConstantValueLayer(2, value=ConstantParameter(2, value=[0.25, 2.0]))),
     "one input": lambda: chain(coin([0], 1, 5)),
     "mixture": lambda: mixture(3, outputs=1),
     "tree": lambda: graph_circuit(RandomBinaryTree(5), "cp"),

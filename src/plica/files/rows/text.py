@@ -9,7 +9,7 @@ import numpy as np
 
 from plica.errors import FileFormatError
 from plica.files.rows.batch import Batch, RowFile
-from plica.files.tables import is_header, one_line
+from plica.files.tables import check_commas, is_header, one_line
 
 _Line = tuple[int, list[str]]  # its number, counted from 1, and its cells
 
@@ -31,6 +31,7 @@ class TextRows(RowFile):
             if first is None:
                 raise FileFormatError(f"{path}: the file holds no rows")
             number, cells = first
+            check_commas(f"{path}, line {number}", cells)
             self.names = tuple(cell.strip() for cell in cells) if named or is_header(cells) else None
             if self.names is None:
                 self._lines = chain([first], self._lines)

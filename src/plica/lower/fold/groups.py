@@ -114,13 +114,17 @@ class FoldedCircuit:
         """For each output of the circuit, its group and fold."""
         return self.info.out_fold_idx
 
+    def row_if_any(self, layer: Layer) -> LayerRow | None:
+        """What computes a layer; None for what stands in place of layers that are not there."""
+        return self.rows.get(type(layer)) or LAYER_ROWS.get(type(layer))
+
     def row(self, layer: Layer) -> LayerRow:
         """What computes a layer.
 
         Raises:
             UnsupportedError: The layer is of a class without a row.
         """
-        found = self.rows.get(type(layer)) or LAYER_ROWS.get(type(layer))
+        found = self.row_if_any(layer)
         if found is None:
             raise UnsupportedError(
                 f"{type(layer).__name__} has no row that says what it computes; write an InputRow, SumRow or "

@@ -11,7 +11,7 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import circuit_of, floating, mask_of
 from plica.backend.torch.queries.values import values
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.lower.queries.likelihood import integration
 from plica.symbolic.scope import Scope
 
@@ -77,6 +77,8 @@ class IntegrateQuery:
         scopes = [given] if isinstance(given, Scope) else given
         if isinstance(scopes, Sequence) and all(isinstance(one, Scope) for one in scopes):
             return self._mask_of_scopes(name, scopes, x)
+        if isinstance(scopes, Sequence) and scopes and all(type(one) is int for one in scopes):
+            raise DTypeError(f"{name} is a mask or made of scopes, found numbers: {given}; try {name}=Scope({given}).")
         return mask_of(name, given, x)
 
     def _mask_of_scopes(self, name: str, scopes: Sequence[Scope], x: Tensor) -> Tensor:
