@@ -51,9 +51,9 @@ def test_values(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch_circuits, "_PART", 1)
     found, compiled, semiring = made(seed)
     state = {key: one.clone() for key, one in compiled.state_dict().items()}
+    names = found.given()
+    by_row = [name for name in names if found.writer.rng.random() < 0.5]
     for rows in (3, 0, 20):
-        names = found.given()
-        by_row = [name for name in names if found.writer.rng.random() < 0.5]
         given = drawn(found, names) | drawn(found, by_row, rows)
         x = found.rows(rows)
         with torch.set_grad_enabled(rows == 3):
