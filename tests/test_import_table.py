@@ -14,6 +14,7 @@ import plica
 ROOT = Path(plica.__file__).parent
 LEVELS = {
     "errors": -1,  # the tree of errors is below everything
+    "arguments": 0,  # what callers pass, checked
     "graph": 0,
     "ir": 1,
     "ops": 2,

@@ -1,6 +1,7 @@
 """The commands that ask a trained model: score, marginal, complete and sample, on typed tables and on arrays."""
 
 import csv
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,19 @@ def encoded(rows: list[list[str]]) -> Any:
 def assert_done(result: Result) -> None:
     assert result.exit_code == 0, result.output
     assert not result.output
+
+
+@pytest.mark.usefixtures("pets")
+def test_the_report_says_what_columns_are() -> None:
+    columns = {one["name"]: one for one in json.loads(Path("out/report.json").read_text())["data"]["columns"]}
+    assert list(columns) == ["name", "pet", "legs", "weight"]
+    assert columns["name"] == {"name": "name", "kind": "ignored", "categories": [], "input": None, "missing": None}
+    pet = columns["pet"]
+    assert (pet["kind"], pet["categories"], pet["input"]) == ("categorical", ["bird", "cat", "dog"], "categorical")
+    assert 0 < pet["missing"] < 20
+    page = Path("out/report.html").read_text()
+    for words in ("<td>weight</td><td>real</td><td></td><td>gaussian</td>", "<td>bird | cat | dog</td>"):
+        assert words in page
 
 
 def test_scores_are_those_of_the_circuit(pets: Plica) -> None:
@@ -181,6 +195,24 @@ def test_unknown_categories_may_be_missing(pets: Plica) -> None:
     circuit, _ = compiled()
     expected = log_likelihood(circuit, encoded([["", "?", "4", "1"]])).detach().numpy()
     np.testing.assert_allclose(np.load("a.npy"), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("out", ["full.csv", "full.parquet"])
+def test_categories_that_are_not_known_are_not_written_over(pets: Plica, out: str) -> None:
+    rows = [["Wanda", "fish", "", "0.050"], ["Rex", "?", "4", "21.50"], ["Tom", "", "3", ""]]
+    write("table.csv", rows)
+    assert_done(pets("complete", MODEL, "table.csv", "-o", out, "--method", "mpe", "--unknown", "missing"))
+    if out == "full.csv":
+        cells = read(out)[1:]
+        assert (cells[0][0], cells[0][1], cells[0][3]) == ("Wanda", "fish", "0.050")
+        assert cells[2][2] == "3"
+    else:
+        cells = [list(row.values()) for row in pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()]
+        assert (cells[0][1], cells[0][3], cells[2][2]) == ("fish", 0.05, 3)
+    assert cells[0][2] in ("2", "4", 2, 4)
+    assert cells[1][1] in ("bird", "cat", "dog")
+    assert cells[2][1] in ("bird", "cat", "dog")
+    assert cells[2][3] not in ("", None)
 
 
 @pytest.mark.parametrize(

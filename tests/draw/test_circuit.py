@@ -1,13 +1,16 @@
 import re
 import sys
 import xml.etree.ElementTree as ET
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from plica.draw.canvas import new_figure
 from plica.draw.circuit import draw_circuit
-from plica.draw.view import describe_kinds, view_circuit
+from plica.draw.marks import Heading
+from plica.draw.view import Role, describe_kinds, view_circuit
 from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import SumLayer
@@ -48,6 +51,33 @@ def test_every_kind_of_circuit_is_drawn(tmp_path: Path, name: str) -> None:
     edges = sum(len(circuit.layer_inputs(layer)) for layer in circuit.layers)
     assert f"{len(circuit.layers)} layers, {edges} edges, {circuit.num_variables} variables" in found
     assert {type(layer).__name__.removesuffix("Layer") for layer in circuit.layers} <= set(found)
+
+
+KINDS: dict[str, list[tuple[str, Role]]] = {
+    "few": [("Categorical", "input"), ("Sum", "sum"), ("Hadamard", "product")],
+    "many": [(f"NegativeBinomial{number}", "input") for number in range(12)],
+}
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("letters", [5, 40, 60, 400])
+def test_titles_and_legends_keep_apart(kinds: str, letters: int) -> None:
+    figure = new_figure(10, 3)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, 10)
+    axes.set_ylim(0, 3)
+    heading = Heading.of("m" * letters, "few layers", KINDS[kinds], 9.0)
+    heading.draw(axes, 0.5, 3.0)
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == 2 + len(KINDS[kinds])
+    for box in boxes:
+        left, bottom, right, top = np.asarray(box.extents) / figure.dpi
+        assert left > 0.45
+        assert right < 9.55
+        assert bottom > 3.0 - heading.height
+        assert top < 3.0
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])

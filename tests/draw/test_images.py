@@ -32,6 +32,18 @@ def test_samples_and_real_rows_have_one_scale(tmp_path: Path) -> None:
     assert image[-200, -200] == 255
 
 
+def test_columns_of_several_kinds_have_scales_of_their_own(tmp_path: Path) -> None:
+    real = np.array([[0.0, 1000.0], [1.0, np.nan], [np.nan, 3000.0]])
+    drawn = np.array([[1.0, 1000.0], [0.0, 9000.0], [0.0, 3000.0]])
+    sample_grid(drawn, real, tmp_path / "a.png", columns=("state", "a name of many letters, too many to be shown"))
+    image = np.asarray(Image.open(tmp_path / "a.png").convert("L")).astype(int)
+    line = image[300]  # of the first row of both panels
+    width = len(line)
+    left, right, first, second = (line[int(width * share)] for share in (0.15, 0.4, 0.6, 0.85))
+    assert left > 200 > 50 > right  # the larger state, the smaller number
+    assert max(first, second) < 50
+
+
 def test_values_beyond_those_of_real_rows_are_clipped(tmp_path: Path) -> None:
     sample_grid(rows(4, 4) * 1e6, rows(4, 4), tmp_path / "a.png", image_shape=(1, 2, 2))
     sample_grid(rows(4, 4), np.zeros((4, 4)), tmp_path / "b.png", image_shape=(1, 2, 2))

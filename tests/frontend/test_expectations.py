@@ -15,10 +15,18 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, expected
 from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
 from plica.ir.op import unsupported
-from plica.queries import covariance, latent_posterior, mean, posterior, variance
+from plica.queries import covariance, latent_posterior, mean, posterior, quantile, variance
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InputLayer, InputRow, SumLayer
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    GaussianLayer,
+    HadamardLayer,
+    InputLayer,
+    InputRow,
+    PolynomialLayer,
+    SumLayer,
+)
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.circuits import (
@@ -263,6 +271,23 @@ def test_rows_that_scaled_numbers_do_not_prove(monkeypatch: pytest.MonkeyPatch) 
         posterior(narrow, x).probabilities, posterior(wide, x.double()).probabilities.float(), rtol=1e-5, atol=0
     )
     assert {semiring for _, semiring, *_ in cast("Any", narrow.queries)} == {"lse-sum", "scaled"}
+
+
+@pytest.mark.parametrize("rows", [1, 6000])
+def test_two_negative_factors_are_refused_whatever_the_number_of_rows(rows: int) -> None:
+    """Many rows are walked in scaled numbers, whose product of two negative ones is positive; logarithms know none."""
+    factors = [PolynomialLayer([v], 1, degree=1, coeff=constant([[0.0, 1.0]])) for v in range(2)]
+    product, total = HadamardLayer(1, 3), SumLayer(1, 1, weight=constant([[1.0]]))
+    inputs = [*factors, coin([2], 1)]
+    circuit = Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
+    compiled = TorchCompiler("signed-lse-sum", dtype="float64").compile(circuit)
+    both = torch.tensor([[1.0, 2.0, torch.nan], [-1.0, -2.0, torch.nan]], dtype=torch.float64)
+    good, bad = (row.expand(rows, 3) for row in both)
+    assert (latent_posterior(compiled, good)[4] == 1).all()
+    assert quantile(compiled, 2, 1e-9, good).shape == (rows,)
+    for ask in (lambda: latent_posterior(compiled, bad), lambda: quantile(compiled, 2, 0.5, bad)):
+        with pytest.raises(InputError, match="row 0: the logarithm of the probability of what is given is nan"):
+            ask()
 
 
 def test_layers_of_ones_own() -> None:

@@ -93,11 +93,14 @@ def check_constructor(case: LayerCase) -> None:
 
 
 def turns(ways: Sequence[Way]) -> dict[torch.dtype, list[Way]]:
-    """Half of the ways in each dtype, such that each flag is on and off in both."""
-    return {
-        dtype: [way for place, way in enumerate(ways) if place.bit_count() % 2 == side]
-        for side, dtype in enumerate((torch.float32, torch.float64))
-    }
+    """Half of the ways in each dtype, such that each flag is on and off in both; ways that share a circuit stay so."""
+    found: dict[torch.dtype, list[Way]] = {torch.float32: [], torch.float64: []}
+    flags: dict[str, dict[tuple[bool, bool], int]] = {}
+    for way in ways:
+        known = flags.setdefault(way.semiring, {})
+        place = known.setdefault((way.fold, way.optimize), len(known))
+        found[(torch.float32, torch.float64)[place.bit_count() % 2]].append(way)
+    return found
 
 
 def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | None = None) -> None:

@@ -23,6 +23,9 @@ Array = NDArray[Any]
 RELATIVE = {"float32": 2e-6, "float64": 1e-13, "complex64": 5e-6, "complex128": 1e-13}
 ABSOLUTE = {"float32": 1e-6, "float64": 1e-13, "complex64": 1e-6, "complex128": 1e-13}
 
+# Programs, which keep their numbers, and their functions: what takes differences runs one Program a hundred times.
+_EMITTED: dict[int, tuple[Program, Callable[..., Any]]] = {}
+
 # What does not depend on the phases of eigenvectors and singular vectors, which two libraries choose differently; of
 # numpy arrays and of tensors alike.
 UNIQUE: Mapping[str, Callable[..., tuple[Any, ...]]] = {
@@ -90,7 +93,11 @@ def run_region(
 
 def run_torch(program: Program, *tensors: torch.Tensor, device: str = "cpu") -> tuple[torch.Tensor, ...]:
     """The results of a Program without leaves in torch."""
-    results = emit(program)(SimpleNamespace(device=torch.device(device)), *tensors)
+    if id(program) not in _EMITTED:
+        if len(_EMITTED) > 100:
+            _EMITTED.clear()
+        _EMITTED[id(program)] = program, emit(program)
+    results = _EMITTED[id(program)][1](SimpleNamespace(device=torch.device(device)), *tensors)
     return results if len(program.results) != 1 else (results,)
 
 

@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy import stats
 
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import InputError
 from plica.lower.fold.settings import own_settings_of, padded_lengths
+from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS
 from plica.symbolic.layers.rows import FusedRow, InputRow, ProductRow, SumRow, with_sub_layers
-from plica.symbolic.parameters import TensorParameter, normal
+from plica.symbolic.parameters import ConstantParameter, TensorParameter, normal
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS, Params, Semiring
 from plica.tracing import namespace as xp
@@ -298,6 +302,22 @@ def check_interval(case: InputCase) -> None:
         np.testing.assert_allclose(found, np.stack(expected), rtol=1e-9, atol=1e-13)
 
 
+def check_states(case: InputCase) -> None:
+    """The values at all states are those of the body at each."""
+    layer = input_layer(case)
+    folds, count = Folds(layer), layer.domain.num_states
+    states = np.broadcast_to(np.arange(count), (F, count))[:, :, None].astype(float)
+    for semiring in carriers(case, REAL):
+
+        def at_all(params: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.states(xp, semiring, layer, params))
+
+        def at_each(params: Any, x: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, case.row.body(xp, semiring, layer, params, x))
+
+        close(folds.run(at_all), folds.run(at_each, states, batched={0: 1}))
+
+
 def check_padding(case: InputCase) -> None:
     """Layers of other lengths of their parameters have one key for folding; the circuits below fold them."""
     layer = input_layer(case)
@@ -372,6 +392,22 @@ def check_choose(case: InnerCase) -> None:
         close((np.exp(logs[fold]) * units[reads]).sum(axis=1), expected)
 
 
+def check_increasing(case: InputCase) -> None:
+    """Constants that are one number in float32 are refused there, and taken in float64."""
+    layer = input_layer(case)
+    params = {name: layer.params[name] for name in case.row.increasing}
+    if not params:
+        return
+    steps = iter(1e9 + np.arange(1e3))
+    numbers = {name: [float(next(steps)) for _ in range(one.shape[-1])] for name, one in params.items()}
+    given = {name: ConstantParameter(len(one), value=one) for name, one in numbers.items()}
+    other = type(layer)(**layer.config, **{**layer.params, **given})
+    circuit = Circuit([other], {}, [other])
+    TorchCompiler(dtype="float64").compile(circuit)
+    with pytest.raises(InputError, match=f"its {' and '.join(params)} have 1000000000.0 and .*one number in float32"):
+        TorchCompiler(dtype="float32").compile(circuit)
+
+
 # For each kind of row, what checks each of its columns; None where there is nothing to compute.
 COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
     InputRow: {
@@ -388,6 +424,8 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "variance": check_variance,
         "covariance": check_covariance,
         "interval": check_interval,
+        "states": check_states,
+        "increasing": check_increasing,
     },
     SumRow: {"layer": None, "body": check_inner_body, "choose": check_choose},
     ProductRow: {"layer": None, "body": check_inner_body, "route": check_route},

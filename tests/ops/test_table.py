@@ -93,6 +93,7 @@ def test_a_missing_column_says_why() -> None:
 
 F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 _X, _I = array_type((2, 3), F32), array_type((2,), I64)
+_VECTORS, _FACTORS = array_type((1, 2, 4, 3), F32), array_type((1, 4, 3, 3), F32)
 REFUSED: Any = (
     # operation, operands, parameters, error, part of the message
     ("add", (_X, array_type((2,), F32)), {}, ShapeError, "do not broadcast: 3 meets 2"),
@@ -107,6 +108,15 @@ REFUSED: Any = (
     ("logaddexp", (), {}, VerifyError, "at least 1"),
     ("log_normal", (_X, _X), {}, VerifyError, "takes 3 operand"),
     ("log_normal", (_I, _I, _I), {}, DTypeError, "found int64, expected float"),
+    ("log_multivariate_normal", (_X, _X), {}, ShapeError, r"takes vectors \(F, B, K, V\) and factors"),
+    (
+        "log_multivariate_normal",
+        (_VECTORS, _FACTORS, array_type((1, 2, 4), BOOL)),
+        {},
+        ShapeError,
+        "missing of vectors",
+    ),
+    ("log_multivariate_normal", (_VECTORS, _FACTORS, _FACTORS), {}, ShapeError, "missing of vectors"),
     ("where", (_X, _X, _X), {}, DTypeError, "condition of where is float32"),
     ("where", (array_type((3,), BOOL), _X, _I), {}, ShapeError, "do not broadcast"),
     ("max", (array_type((0, 2), F32),), {"axis": (0,), "keepdims": False}, ShapeError, "axis of size 0"),

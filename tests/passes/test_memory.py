@@ -196,7 +196,7 @@ def test_copies_of_control_flow_count() -> None:
 
 def test_a_loop_of_no_iterations_and_no_rows() -> None:
     program = traced(lambda x: plica.for_loop(0, 0, 1, lambda i, a: pnp.exp(a), x), VECTOR)
-    assert plan_memory(program, 0) == MemoryPlan(0, 0, 0)
+    assert plan_memory(program, 0) == MemoryPlan(0, 0, 0, 0)
     assert measured(program, torch.ones(0).double()) == 0
 
 

@@ -238,3 +238,24 @@ def test_what_the_caller_passes_is_never_changed() -> None:
 def test_refuses(settings: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         tabular_data(**{"num_features": 3, "input_layers": COIN, **SMALL, **settings})
+
+
+OUT_OF_REACH = {
+    "subnormal": ([1e-310, 2e-310, 3e-310], "differ by .*e-311, too little for float64; rescale them"),
+    "alike and subnormal": ([5e-324] * 3, "are 4.9.*e-324, too small for float64; rescale them"),
+    "near the largest": ([1e307, 1e308, 2e307], r"reach 1e\+308, too large for float64"),
+}
+
+
+@pytest.mark.parametrize("name", ["exponential", "gamma", "log-normal", "gaussian", "uniform", "histogram"])
+@pytest.mark.parametrize("case", OUT_OF_REACH)
+def test_columns_at_the_ends_of_floats_are_refused(case: str, name: str) -> None:
+    values, message = OUT_OF_REACH[case]
+    with pytest.raises(InputError, match=rf"input_layers\[0\]: the values of a column of .*{name}' {message}"):
+        tabular_data(
+            data=np.array([values, values]).T,
+            input_layers={"name": name},
+            num_input_units=1,
+            sum_product_layer="cp",
+            num_sum_units=1,
+        )

@@ -2,12 +2,9 @@
 
 import numpy as np
 
-from plica.errors import InputError
 from plica.files.datasets import Dataset
 from plica.files.tables import Array
 from plica.symbolic.layers import Column
-
-_ROOM = 1e8  # between the numbers of a column and the ends of the dtype, for densities and their gradients
 
 
 def describe_columns(data: Dataset, dtype: str) -> list[Column]:
@@ -36,19 +33,6 @@ def _present(values: Array) -> Array:
 
 
 def _describe(where: str, values: Array, dtype: str) -> Column:
-    limits = np.finfo(dtype)
-    values = values.astype(np.float64)
-    largest = float(np.abs(values).max())
-    advice = "rescale them" if dtype == "float64" else "rescale them or train with --dtype float64"
-    if largest > float(limits.max) / _ROOM:
-        raise InputError(f"{where} reach {largest:g}, too large for {dtype}; {advice}")
     column = Column.of(values)
-    spread, mean = column.spread, column.mean
-    if column.least == column.most:
-        return column
-    if spread < float(limits.tiny) * _ROOM:
-        raise InputError(f"{where} differ by {spread:g}, too little for {dtype}; {advice}")
-    shifted = advice.replace("rescale them", "subtract their mean")
-    if spread < float(limits.eps) * largest:
-        raise InputError(f"{where} differ by {spread:g} around {mean:g}, which {dtype} rounds away; {shifted}")
+    column.check(where, dtype, "rescale them" if dtype == "float64" else "rescale them or train with --dtype float64")
     return column

@@ -9,6 +9,7 @@ import numpy as np
 
 from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, as_array, load, output_option, reading, with_options
 from plica.cli.errors import one_line_errors
+from plica.files.columns import whole_of
 from plica.files.rows.write import check_can_write, writing_rows
 from plica.lower.data import column_domains
 
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 def complete(model: Path, data: Path, out: Path, method: str, seed: int, device: str, **options: Any) -> None:
     """Write DATA with what is missing (an empty cell, NaN) filled in by MODEL, given the rest of its row.
 
-    Cells that are there stay as they are, columns that the model ignores too.
+    Cells that are there stay as they are, columns that the model ignores too, and with --unknown missing categories
+    that the model has never seen.
     """
     check_can_write(out)
     loaded = load(model, device)
@@ -73,18 +75,25 @@ def _completed(model: "Model", rows: "RowFile", batch: "Batch", x: "Array", fill
     if x.dtype.kind != "f":
         # Whole numbers have no NaN: nothing is missing. Truth values are those of arrays alone.
         return batch.cells if verbatim or x.dtype.kind != "b" else x.astype(np.uint8)
-    missing = np.isnan(x)
+    unread = np.isnan(x)
     if batch.cells.dtype != object and model.encoding is None:
-        return np.where(missing, filled, batch.cells).astype(batch.cells.dtype)
+        return np.where(unread, filled, batch.cells).astype(batch.cells.dtype)
     from plica.cli.model import widened
 
-    cells = batch.cells.astype(object)
-    found = model.cells(np.where(missing, widened(filled), x))
+    cells, places = batch.cells.astype(object), model.places(rows)
+    missing = unread if model.encoding is None else model.encoding.missing(batch.cells[:, list(places)])
+    found = model.cells(np.where(unread, widened(filled), x))
     if batch.cells.dtype != object and verbatim:  # numbers of categories and of reals, in the dtype of the array
         cells = batch.cells.copy()
-    for variable, place in enumerate(model.places(rows)):
-        for row in np.flatnonzero(missing[:, variable] | (not verbatim)).tolist():
+    kept = unread & ~missing  # categories that the model has never seen: the user's own, whatever the model says
+    for variable, place in enumerate(places):
+        written = missing[:, variable] | (not verbatim) & ~kept[:, variable]
+        for row in np.flatnonzero(written).tolist():
             cells[row, place] = found[row][variable]
+        if not verbatim and model.types[variable] is int:
+            for row in np.flatnonzero(kept[:, variable]).tolist():
+                number = whole_of(cells[row, place])
+                cells[row, place] = cells[row, place] if number is None else number
     return cells
 
 

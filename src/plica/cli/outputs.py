@@ -33,6 +33,10 @@ def names_of(data: Dataset) -> tuple[str, ...]:
     return NAMES if data.shape is None else (*NAMES, INPAINTING)
 
 
+def _names(data: Dataset) -> tuple[str, ...] | None:
+    return None if data.encoding is None else tuple(column.name for column in data.encoding.modelled)
+
+
 def write_outputs(
     out: Path,
     data: Dataset,
@@ -47,7 +51,7 @@ def write_outputs(
     """Write model, samples, drawing and report to a temporary folder and move them to `out` together."""
     with filling(out) as folder:
         save_model(folder / MODEL, circuit, tensors, options)
-        sample_grid(samples, data.test, folder / SAMPLES, image_shape=data.shape)
+        sample_grid(samples, data.test, folder / SAMPLES, image_shape=data.shape, columns=_names(data))
         title = f"{data.name}: {report['model']['region_graph']}"
         draw_circuit(circuit, folder / CIRCUIT, image_shape=data.shape, title=title)
         if inpainted is not None and data.shape is not None:

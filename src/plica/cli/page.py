@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
 
 _ROWS = 128  # that are timed
+_MOST_VALUES = 12  # of a column that are listed
 _MOST_LINES = 2000  # of the Program and of what was fused and folded
 
 
@@ -66,6 +67,11 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
         ("rows", "number", "bits per dimension"),
         [(part, f"{report['data'][part]:,}", _figure(bits[part])) for part in ("train", "valid", "test")],
     )
+    if "columns" in report["data"]:
+        page.section("Columns")
+        page.table(
+            ("column", "kind", "values", "input layers", "missing of the training rows"), _columns(report["data"])
+        )
     page.section("Training")
     with tempfile.TemporaryDirectory() as drawn:
         path = Path(drawn) / "curves.svg"
@@ -103,6 +109,18 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     page.table(("setting", "value"), [(name, str(value)) for name, value in report["settings"].items()])
     page.table(("package", "version"), [(name, str(value)) for name, value in report["versions"].items()])
     return page.text()
+
+
+def _columns(data: dict[str, Any]) -> list[tuple[str, ...]]:
+    """A line for each column of a table."""
+    lines: list[tuple[str, ...]] = []
+    for one in data["columns"]:
+        values = [str(value) for value in one["categories"]]
+        shown = " | ".join(values[:_MOST_VALUES]) + f", ... ({len(values)} in all)" * (len(values) > _MOST_VALUES)
+        count = one["missing"]
+        missing = "" if count is None else f"{count:,} ({100 * count / max(data['train'], 1):.1f} %)"
+        lines.append((one["name"], one["kind"], shown, one["input"] or "", missing))
+    return lines
 
 
 def _figure(bits: float | None) -> str:

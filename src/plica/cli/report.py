@@ -6,9 +6,13 @@ import platform
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from plica.cli.settings import Settings
 from plica.cli.version import plica_version
+from plica.files.columns import KINDS
 from plica.files.datasets import Dataset
+from plica.files.encoding import Encoding
 from plica.learn.fit import FitResult
 from plica.learn.metrics import bits_per_dimension
 from plica.lower.leaves import leaf_keys
@@ -54,12 +58,31 @@ def make_report(
             "test": len(data.test),
             "image_shape": data.shape,
             "num_values": data.num_values,
+            **({} if data.encoding is None else {"columns": columns_of(data, data.encoding)}),
         },
         "seed": settings.seed,
         "settings": settings.as_json(),
         "versions": versions(),
         "history": [_epoch(entry, data.num_variables) for entry in result.history],
     }
+
+
+def columns_of(data: Dataset, encoding: Encoding) -> list[dict[str, Any]]:
+    """What each column of a table is, and how many of its training rows lack it."""
+    places = {column.name: place for place, column in enumerate(encoding.modelled)}
+    found = []
+    for column in encoding.columns:
+        place = places.get(column.name)
+        found.append(
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "categories": list(column.categories),
+                "input": None if place is None else column.input or KINDS[column.kind].input_layer,
+                "missing": None if place is None else int(np.isnan(data.train[:, place]).sum()),
+            }
+        )
+    return found
 
 
 def count_parameters(circuit: Circuit) -> int:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from plica.draw.canvas import FAINT, INK, LINE, MUTED, PAPER, new_figure
 from plica.draw.layout import Layout, place
 from plica.draw.marks import (
+    Heading,
     ImageShape,
     colours,
-    draw_legend,
     draw_mark,
     draw_symbol,
     draw_tiles,
-    draw_title,
     links_path,
     scope_rectangles,
 )
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARGIN = 0.45
-_HEADER = 1.15
 _LABELS = 2.15  # width of the column that describes each row
 _CELL = 0.27  # distance of neighbours in the widest row
 _MIN_WIDTH = 7.0
@@ -55,14 +53,16 @@ class _Grid:
 def draw_detail(view: CircuitView, title: str, subtitle: str, image_shape: ImageShape | None) -> "Figure":
     """A figure with one mark per layer, outputs on top."""
     layout = place(view.inputs, view.outputs)
-    grid = _grid(layout)
+    step = _step(layout)
+    width = _MARGIN + _LABELS + step * (max(layout.width, 1.0) + 1) + _MARGIN
+    heading = Heading.of(title, subtitle, view.kinds, width - 2 * _MARGIN)
+    grid = _grid(layout, step, width, heading.height)
     figure = new_figure(grid.width, grid.height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, grid.width)
     axes.set_ylim(0, grid.height)
     axes.axis("off")
-    draw_title(axes, _MARGIN, grid.height - 0.55, title, subtitle)
-    draw_legend(axes, view.kinds, grid.width - _MARGIN, grid.height - 0.5)
+    heading.draw(axes, _MARGIN, grid.height)
     at = _positions(view, layout, grid)
     _draw_links(axes, view, layout, grid, at)
     _draw_row_labels(axes, view, layout, grid)
@@ -77,20 +77,22 @@ def draw_detail(view: CircuitView, title: str, subtitle: str, image_shape: Image
     return figure
 
 
-def _grid(layout: Layout) -> _Grid:
+def _step(layout: Layout) -> float:
+    """The distance of neighbours in the widest row."""
     columns = max(layout.width, 1.0)
-    inner = max(_MIN_WIDTH, columns * _CELL)
-    step = min(inner / columns, 1.6)
-    inner = step * columns
+    return min(max(_MIN_WIDTH, columns * _CELL) / columns, 1.6)
+
+
+def _grid(layout: Layout, step: float, width: float, header: float) -> _Grid:
     sizes = tuple(min(_TILE[1], max(_TILE[0], 0.74 * step * layout.gap(row))) for row in range(len(layout.rows)))
     captions = tuple(_CAPTION if step * layout.gap(row) >= _NAMED else 0.0 for row in range(len(layout.rows)))
-    height = _HEADER + sum(sizes) + sum(captions) + _ROW_GAP * len(sizes) + _MARGIN
-    row_y, y = [], height - _HEADER
+    height = header + sum(sizes) + sum(captions) + _ROW_GAP * len(sizes) + _MARGIN
+    row_y, y = [], height - header
     for size, caption in zip(sizes, captions, strict=True):
         row_y.append(y - size / 2)
         y -= size + caption + _ROW_GAP
     left = _MARGIN + _LABELS + step * 0.5
-    return _Grid(left, step, tuple(row_y), sizes, captions, left + inner + step * 0.5 + _MARGIN, height)
+    return _Grid(left, step, tuple(row_y), sizes, captions, width, height)
 
 
 def _positions(view: CircuitView, layout: Layout, grid: _Grid) -> list[_Place]:

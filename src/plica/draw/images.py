@@ -11,6 +11,7 @@ b'PNG'
 
 import math
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,8 @@ ImageShape = tuple[int, int, int]
 _PANEL = 4.6  # inches
 _MARGIN = 0.3
 _HEADER = 0.62
+_NAMES = 1.0  # inches below the panels
+_MOST_NAMES, _LETTERS = 40, 16
 _MAX_ROWS = 64  # rows of a table, or images, that one panel shows
 
 
@@ -36,6 +39,7 @@ def sample_grid(
     path: str | os.PathLike[str],
     *,
     image_shape: ImageShape | None = None,
+    columns: Sequence[str] | None = None,
 ) -> None:
     """Draw two panels of equal size with one scale of values, that of the real rows.
 
@@ -44,23 +48,41 @@ def sample_grid(
         real: (M, D)
         path: Where to write; the ending chooses PNG or SVG.
         image_shape: (channels, height, width); None shows each row as one line of a heat map.
+        columns: The names of columns of several kinds, each of which has a scale of its own.
     """
+    if columns is not None:
+        samples, real = _each_by_itself(samples, real)
     panels = [_panel(rows, image_shape) for rows in (samples, real)]
     low, high = float(np.nanmin(real)), float(np.nanmax(real))
     tall = max(panel.shape[0] / panel.shape[1] for panel in panels) if image_shape else 1.0
     tall = min(tall, 3.0)
-    width, height = 2 * _PANEL + 3 * _MARGIN, _PANEL * tall + _HEADER + _MARGIN
+    below = _MARGIN if columns is None else _MARGIN + _NAMES
+    width, height = 2 * _PANEL + 3 * _MARGIN, _PANEL * tall + _HEADER + below
     figure = new_figure(width, height)
     unit = "rows" if image_shape is None else "images"
     titles = ("Samples from the model", f"Real {unit}, held out")
     for place, (panel, title) in enumerate(zip(panels, titles, strict=True)):
         left = _MARGIN + place * (_PANEL + _MARGIN)
-        axes = figure.add_axes((left / width, _MARGIN / height, _PANEL / width, _PANEL * tall / height))
+        axes = figure.add_axes((left / width, below / height, _PANEL / width, _PANEL * tall / height))
         _show(axes, panel, low, high, stretch=image_shape is None)
+        if columns is not None and len(columns) <= _MOST_NAMES:
+            names = [name if len(name) <= _LETTERS else f"{name[: _LETTERS - 3]}..." for name in columns]
+            axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8, color=MUTED)
+            axes.tick_params(length=0)
         axes.set_title(title, loc="left", fontsize=13, color=INK, pad=8)
         count = min(len((samples, real)[place]), _MAX_ROWS)
         axes.set_title(f"{count} {unit}", loc="right", fontsize=9, color=MUTED, pad=8)
     save_figure(figure, path)
+
+
+def _each_by_itself(samples: Array, real: Array) -> tuple[Array, Array]:
+    """Values between 0, the smallest real one of their column, and 1, the largest."""
+    real = real.astype(np.float64)
+    known = np.where(np.isfinite(real), real, np.nan)
+    empty = np.isnan(known).all(axis=0)
+    low, high = (np.where(empty, 0.0, end(np.where(empty, 0.0, known), axis=0)) for end in (np.nanmin, np.nanmax))
+    width = np.where(high > low, high - low, 1.0)
+    return np.clip((samples - low) / width, 0, 1), (real - low) / width
 
 
 def _show(axes: "Axes", panel: Array, low: float, high: float, *, stretch: bool) -> None:

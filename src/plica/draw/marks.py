@@ -1,6 +1,9 @@
 """The marks of a circuit's picture: colours of kinds, tiles that show a scope within an image, and links."""
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +25,12 @@ _COLOURS: dict[Role, tuple[str, ...]] = {
     "product": ("#d9772b", "#b8403d", "#a8641f"),
 }
 _TINT = 0.84  # how far a tile's ground is moved from its colour towards white
+_HEADER = 1.15  # inches of a title and a subtitle
+_TITLE, _LEGEND = 15, 9.5  # points
+_BOLD = 1.16  # how much wider a bold title is than `text_width` says, at most
+_NARROWEST = 0.2  # width of a letter, as a share of its size, below which none is
+_LEGEND_LINE = 0.3
+_BEFORE_NAME, _BETWEEN = 0.17, 0.36  # from a name to the middle of its mark, and from there to the one before
 _SYMBOLS: dict[Role, str] = {"input": "", "sum": "+", "product": "\N{MULTIPLICATION SIGN}"}
 
 
@@ -170,15 +179,82 @@ def draw_symbol(axes: "Axes", role: Role, x: float, y: float, size: float, colou
     axes.add_collection(LineCollection(strokes, colors=colour, linewidths=max(0.8, size * 6), capstyle="round"))
 
 
-def draw_legend(axes: "Axes", kinds: Sequence[tuple[str, Role]], right: float, y: float) -> None:
-    """The marks of all kinds with their names in one line that ends at `right`."""
-    chosen = colours(kinds)
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Title, subtitle and legend: in one line where there is room, else the legend in lines below the subtitle.
+
+    Attributes:
+        title: As long as the width allows.
+        subtitle: What stands below it.
+        lines: The kinds of the legend, line by line.
+        beside: Whether the only line of the legend ends the line of the title.
+        width: Of the whole.
+    """
+
+    title: str
+    subtitle: str
+    lines: tuple[tuple[tuple[str, Role], ...], ...]
+    beside: bool
+    width: float
+
+    @staticmethod
+    def of(title: str, subtitle: str, kinds: Iterable[tuple[str, Role]], width: float) -> "Heading":
+        """The heading of a picture of that width in inches, its margins left out."""
+        lines: list[list[tuple[str, Role]]] = [[]]
+        for one in kinds:
+            if lines[-1] and _legend_width([*lines[-1], one]) > width:
+                lines.append([])
+            lines[-1].append(one)
+        shown, several = _shortened(title, width), tuple(map(tuple, lines))
+        needed = text_width(shown, _TITLE) * _BOLD + 0.3 + _legend_width(several[0])
+        return Heading(shown, subtitle, several, len(several) == 1 and needed <= width, width)
+
+    @property
+    def height(self) -> float:
+        """What it takes at the top of a picture."""
+        return _HEADER + (0.0 if self.beside else _LEGEND_LINE * len(self.lines))
+
+    def draw(self, axes: "Axes", left: float, top: float) -> None:
+        """Draw it, beginning below the top of the picture."""
+        draw_title(axes, left, top - 0.55, self.title, self.subtitle)
+        for number, kinds in enumerate(self.lines):
+            right = left + (self.width if self.beside else _legend_width(kinds))
+            draw_legend(
+                axes,
+                colours(chain(*self.lines)),
+                kinds,
+                right,
+                top - 0.5 - (not self.beside) * (0.62 + number * _LEGEND_LINE),
+            )
+
+
+def draw_legend(
+    axes: "Axes", chosen: Mapping[str, str], kinds: Sequence[tuple[str, Role]], right: float, y: float
+) -> None:
+    """The marks of kinds with their names in one line that ends at `right`."""
     for kind, role in reversed(tuple(kinds)):
-        right -= text_width(kind, 9.5)
-        axes.text(right, y, kind, fontsize=9.5, color=INK, va="center")
-        right -= 0.17
+        right -= text_width(kind, _LEGEND)
+        axes.text(right, y, kind, fontsize=_LEGEND, color=INK, va="center")
+        right -= _BEFORE_NAME
         draw_mark(axes, role, right, y, 0.2, chosen[kind])
-        right -= 0.36
+        right -= _BETWEEN
+
+
+def _shortened(title: str, width: float) -> str:
+    """A title, or as much of its beginning as fits into a width."""
+
+    def fits(text: str) -> bool:
+        return text_width(text, _TITLE) * _BOLD <= width
+
+    most = int(width * 72 / (_TITLE * _NARROWEST))
+    if len(title) <= most and fits(title):
+        return title
+    letters = bisect_left(range(min(most, len(title))), True, key=lambda count: not fits(f"{title[: count + 1]}..."))
+    return f"{title[:letters]}..."
+
+
+def _legend_width(kinds: Iterable[tuple[str, Role]]) -> float:
+    return sum(text_width(kind, _LEGEND) + _BEFORE_NAME + _BETWEEN for kind, _ in kinds) - _BETWEEN + 0.1
 
 
 def text_width(text: str, points: float) -> float:
@@ -190,5 +266,5 @@ def text_width(text: str, points: float) -> float:
 
 def draw_title(axes: "Axes", left: float, y: float, title: str, subtitle: str) -> None:
     """The heading of a picture."""
-    axes.text(left, y, title, fontsize=15, color=INK, va="baseline", fontweight="bold")
+    axes.text(left, y, title, fontsize=_TITLE, color=INK, va="baseline", fontweight="bold")
     axes.text(left, y - 0.27, subtitle, fontsize=10, color=MUTED, va="baseline")

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from plica.draw.canvas import INK, LINE, MUTED, PAPER, new_figure
 from plica.draw.layout import depths
 from plica.draw.marks import (
+    Heading,
     ImageShape,
     colours,
-    draw_legend,
     draw_symbol,
     draw_tiles,
-    draw_title,
     scope_rectangles,
 )
 from plica.draw.view import CircuitView, Role, describe_kinds
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARGIN = 0.45
-_HEADER = 1.15
 _LABELS = 2.3
 _BARS = 8.0  # width of the longest bar
 _TILES = 2.2  # width of the column of example scopes
@@ -59,21 +57,21 @@ def draw_overview(view: CircuitView, title: str, subtitle: str, image_shape: Ima
         levels.extend([] for _ in range(level + 1 - len(levels)))
         levels[level].append(node)
     shown = _shown_rows(len(levels))
-    height = _HEADER + _ROW * len(shown) + _MARGIN
     width = _MARGIN + _LABELS + _BARS + (_TILES if image_shape else 0.0) + _MARGIN
+    heading = Heading.of(title, f"{subtitle}, {len(levels)} levels", view.kinds, width - 2 * _MARGIN)
+    height = heading.height + _ROW * len(shown) + _MARGIN
     figure = new_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, width)
     axes.set_ylim(0, height)
     axes.axis("off")
-    draw_title(axes, _MARGIN, height - 0.55, title, f"{subtitle}, {len(levels)} levels")
-    draw_legend(axes, view.kinds, width - _MARGIN, height - 0.5)
-    centre = {level: height - _HEADER - _ROW * (i + 0.4) for i, level in enumerate(shown) if level is not None}
+    heading.draw(axes, _MARGIN, height)
+    centre = {level: height - heading.height - _ROW * (i + 0.4) for i, level in enumerate(shown) if level is not None}
     bars = _bars(view, levels, centre)
     _draw_bands(axes, view, depth, bars)
     _draw_bars(axes, view, bars)
     if None in shown:
-        _draw_omission(axes, height - _HEADER - _ROW * (shown.index(None) + 0.4), len(levels) - len(centre))
+        _draw_omission(axes, height - heading.height - _ROW * (shown.index(None) + 0.4), len(levels) - len(centre))
     if image_shape is not None:
         for level, y in centre.items():
             _draw_examples(axes, view, levels[level], y, image_shape)

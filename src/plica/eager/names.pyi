@@ -454,6 +454,9 @@ def log_einsum_exp(equation: Any, values: Any, weight: Any, logs: Any = None, fo
 def log_matmul_exp(x: Any, weight: Any, logs: Any = None, form: Any = 'log', lost: Any = 1.0) -> Any:
     """`log(exp(x) @ weight.T)`: inputs in log space, the weight linear and not negative."""
 
+def log_multivariate_normal(scores: Any, factor: Any, missing: Any = None, /) -> Any:
+    """The logarithms of normal densities of mean 0 and covariance `factor @ factor.T`, of the entries that are there."""
+
 def log_ndtr(x: Any, /) -> Any:
     """The logarithm of the standard normal distribution function, right in both tails."""
 

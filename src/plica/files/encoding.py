@@ -116,6 +116,10 @@ class Encoding:
 
         return read
 
+    def missing(self, cells: Array) -> Array:
+        """Which cells are missing: empty, or one of the words that mean so."""
+        return is_missing(cells, self.words)
+
     def check_domains(self, domains: Sequence[Domain]) -> None:
         """Raise unless each column that is not ignored has a variable, whose values are those of its kind.
 

@@ -123,7 +123,7 @@ def save_model(
         "version": VERSION,
         "options": dict(options),
         "circuit": structure,
-        "complex": [name for name, value in stored.items() if value.dtype.kind == "c"],
+        "complex": sorted(name for name, value in stored.items() if value.dtype.kind == "c"),
     }
     try:
         text = json.dumps(description, allow_nan=False)

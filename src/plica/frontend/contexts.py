@@ -13,7 +13,8 @@ import importlib
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, final, overload
 
-from plica.errors import UnsupportedError
+from plica.arguments import found, known, shown
+from plica.errors import DTypeError, UnsupportedError
 from plica.frontend.compiled_program import CompiledProgram
 from plica.graph.limits import MAX_STEPS
 from plica.graph.strategy import OptMatchStrategy, Strategy
@@ -209,7 +210,7 @@ def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) ->
         UnsupportedError: `options` were given beside a context that has its own.
     """
     if isinstance(circuit, Program | Bound):
-        context = ctx or _ACTIVE.get()
+        context = _given(ctx)
         return CompiledProgram(circuit, rewriting=None if context is None else context.rewriting, **options)
     return _context(ctx, options).compile(circuit)
 
@@ -237,7 +238,7 @@ def _context(ctx: PipelineContext | None, options: dict[str, Any]) -> PipelineCo
     Raises:
         UnsupportedError: `options` were given beside a context that has its own.
     """
-    context = ctx or _ACTIVE.get()
+    context = _given(ctx)
     if context is not None and options:
         raise UnsupportedError(
             f"the options {', '.join(options)} belong to the context; give them to PipelineContext(...) instead."
@@ -245,9 +246,16 @@ def _context(ctx: PipelineContext | None, options: dict[str, Any]) -> PipelineCo
     return context or PipelineContext(**options)
 
 
+def _given(ctx: PipelineContext | None) -> PipelineContext | None:
+    """The context that was given, else the active one."""
+    if not isinstance(ctx, PipelineContext | None):
+        raise DTypeError(f"ctx must be a PipelineContext, {found(ctx)}")
+    return _ACTIVE.get() if ctx is None else ctx
+
+
 def _load_compiler(backend: str) -> type[TorchCompiler]:
-    if backend not in _BACKENDS:
-        raise UnsupportedError(f"there is no backend {backend!r}; there are {', '.join(_BACKENDS)}.")
+    if not known(backend, _BACKENDS):
+        raise UnsupportedError(f"there is no backend {shown(backend)}; there are {', '.join(_BACKENDS)}.")
     module, name = _BACKENDS[backend]
     try:
         loaded = importlib.import_module(module)

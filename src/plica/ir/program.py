@@ -6,8 +6,8 @@
 Programs are compared by meaning of the text: names of variables and source lines do not count.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -152,8 +152,15 @@ class Program:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Program) and self.key == other.key
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)  # which a tuple counts anew at each call
+
     def __hash__(self) -> int:
-        return hash(self.key)
+        return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # other processes have other hashes
 
     def __str__(self) -> str:
         return print_program(self)
@@ -206,15 +213,19 @@ def nested(params: Mapping[str, Any]) -> Iterator[Program]:
                 yield entry
 
 
-def size_variables(value: Any) -> Iterator[Var]:
+def size_variables(value: Any) -> Iterable[Var]:
     """The variables that the sizes within a type or a parameter value refer to, in order; repeats possible."""
+    if isinstance(value, _WITHOUT_SIZES):  # most values by far
+        return ()
     if isinstance(value, Size):
-        yield from (atom for atom in atoms(value) if isinstance(atom, Var))
-    elif isinstance(value, tuple):
-        for entry in value:
-            yield from size_variables(entry)
-    elif not isinstance(value, Program) and (shape := getattr(value, "shape", None)) is not None:
-        yield from size_variables(shape)
+        return [atom for atom in atoms(value) if isinstance(atom, Var)]
+    if isinstance(value, tuple):
+        return [var for entry in value if not isinstance(entry, _WITHOUT_SIZES) for var in size_variables(entry)]
+    shape = None if isinstance(value, Program) else getattr(value, "shape", None)
+    return () if shape is None else size_variables(shape)
+
+
+_WITHOUT_SIZES = (int, float, str, ShapedArray)
 
 
 def _key(program: Program) -> Hashable:

@@ -52,6 +52,15 @@ class Component:
         alone = [_alone(program, result) for result in program.results if isinstance(result, Var)]
         return [(one, 0, [var.name for var in (*one.consts, *one.inputs)]) for one in alone]
 
+    @cached_property
+    def work(self) -> list[int]:
+        """What it takes to make each value, by the Program of its text."""
+        found: dict[int, int] = {}
+        for text, _, _ in self.texts:
+            if id(text) not in found:  # one Program for many values is asked once
+                found[id(text)] = sum(work_of(one, {}) for one in text.equations)
+        return [found[id(text)] for text, _, _ in self.texts]
+
 
 def _alone(program: Program, result: Var) -> Program:
     """The part of a Program without dynamic sizes that makes one of its results."""
@@ -188,8 +197,8 @@ class Components:
         def value(at: int) -> Buffers:
             if not made:
                 made.extend(make(component, given))
-            text, _, reads = component.texts[at]
-            work = sum(work_of(one, {}) for one in text.equations)
+            _, _, reads = component.texts[at]
+            work = component.work[at]
             pinned = (pin for name in reads if name not in others for pin in pins(name))
             return Buffers((made[at],), (*pinned, *(others[name] for name in reads if name in others)), work)
 

@@ -19,6 +19,7 @@ from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.ir.types import array_type
+from plica.lower.constants import check_constants
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
@@ -92,6 +93,7 @@ class LoweringScope:
     _arguments: dict[TensorParameter, Tracer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_constants(self.folded.described, self.dtype, self.folded.row)
         self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
         # Before anything else has a name, so that a leaf is called alike in every Program of the circuit.

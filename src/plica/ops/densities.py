@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from plica.errors import ShapeError
+from plica.ir.dtypes import DType
 from plica.ir.op import ALWAYS, Array, Op, Sample, sample
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import broadcast, require_kind, require_operands, require_same_dtype
@@ -35,4 +37,56 @@ def _log_normal_samples() -> list[Sample]:
     ]
 
 
-DENSITIES = (Op("log_normal", _log_normal_type, _log_normal, _log_normal_samples, never_raises=ALWAYS),)
+def _vectors_type(*types: ArrayType) -> ArrayType:
+    require_operands(types, 2, 3)
+    require_kind(types[:2], ("float",))
+    dtype, (scores, factor) = require_same_dtype(*types[:2]), types[:2]
+    if len(scores.shape) != 4 or factor.shape != (scores.shape[0], scores.shape[2], *scores.shape[-1:] * 2):
+        raise ShapeError(
+            f"log_multivariate_normal takes vectors (F, B, K, V) and factors (F, K, V, V), found {scores} and {factor}."
+        )
+    masks = array_type((*scores.shape[:2], scores.shape[-1]), DType.BOOL)
+    if types[2:] and types[2] != masks:
+        raise ShapeError(
+            f"what is missing of vectors {scores} is {masks}, found {types[2]}; one mask is for all units."
+        )
+    return array_type(scores.shape[:-1], dtype)
+
+
+def _log_multivariate_normal(scores: Array, factor: Array, missing: Array | None = None) -> Any:
+    # the triangle R of (A E)' = Q R: A the rows of the factor for what is known, E those of the identity for the rest
+    known = np.ones(scores[:, :, 0].shape, bool) if missing is None else ~missing
+    size = scores.shape[-1]
+    rows = known[:, :, None, :, None]
+    beside = [
+        np.where(rows, np.tril(factor)[:, None], 0.0),
+        np.where(rows, np.zeros_like(factor)[:, None], np.eye(size)),
+    ]
+    root = np.linalg.qr(np.swapaxes(np.concatenate(beside, axis=-1).astype("float64"), -1, -2), mode="r")
+    # turned round it is upper triangular once more, of which elimination exchanges no rows
+    turned = np.swapaxes(root, -1, -2)[..., ::-1, ::-1]
+    white = np.linalg.solve(turned, np.where(known[:, :, None], scores, 0.0)[..., ::-1, None])[..., 0]
+    volume = np.log(np.abs(np.diagonal(root, axis1=-2, axis2=-1))).sum(-1)
+    constant = 0.5 * math.log(2.0 * math.pi) * known.sum(-1)[..., None]
+    return (-0.5 * (white * white).sum(-1) - volume - constant).astype(scores.dtype)
+
+
+def _vectors_samples() -> list[Sample]:
+    rng = np.random.default_rng(0)
+    scores, factor = rng.normal(size=(2, 5, 2, 3)), np.tril(rng.normal(size=(2, 2, 3, 3)), -1) + np.eye(3)
+    missing = np.asarray([[[0, 0, 0], [1, 0, 1], [0, 0, 1], [1, 1, 1], [1, 0, 1]]] * 2, bool)
+    missing[1, 0, 0] = True
+    several = np.tile(scores, (1, 3, 1, 1)), np.tile(missing, (1, 3, 1))
+    return [
+        sample(scores, factor),
+        sample(scores, factor, missing),
+        sample(several[0], factor, several[1]),
+        sample(*(one.astype("float32") for one in (scores, factor)), missing),
+        sample(scores[:, :0], factor, missing[:, :0]),
+    ]
+
+
+DENSITIES = (
+    Op("log_normal", _log_normal_type, _log_normal, _log_normal_samples, never_raises=ALWAYS),
+    Op("log_multivariate_normal", _vectors_type, _log_multivariate_normal, _vectors_samples, tolerance=10.0),
+)

@@ -29,7 +29,7 @@ from plica.ops import OPS
 from plica.ops.rules import normal_axes, normal_axis
 from plica.passes.replaced import Node, inner_variables, type_of
 from plica.rules.entrywise import ENTRYWISE, rule
-from plica.rules.view import CONSTANT, Match, New, OperationView, chain, made
+from plica.rules.view import CONSTANT, Match, New, OperationView, chain, every, made, not_complex
 
 Fired = dict[str, list[str]]
 """Rules by name and equation, and for each place where one fired what the equation there came from."""
@@ -197,6 +197,15 @@ def _in_place(axes: tuple[int, ...]) -> bool:
     return axes == tuple(range(len(axes)))
 
 
+def _by_ones(operation: str, *, commutative: bool) -> Pattern:
+    """`x op full(1)`."""
+    return Pattern(
+        Entry("op", operation, ("x", "ones"), commutative=commutative),
+        Entry("ones", "full", ("one",), kept=True),
+        Entry("one", CONSTANT, (), config={"value": every(1)}, kept=True),
+    )
+
+
 ALGEBRA: tuple[Rule, ...] = (
     *ENTRYWISE,
     # squeeze(expand_dims(x, a), a) -> x
@@ -239,6 +248,22 @@ ALGEBRA: tuple[Rule, ...] = (
         lambda match: made(match, "reshape", "x", shape=match["outer"].params["shape"]),
         None,
         source="entries keep their order",
+    ),
+    # x * full(1) -> x
+    rule(
+        "times-ones",
+        "x * full(1) -> x",
+        _by_ones("multiply", commutative=True),
+        condition=not_complex,
+        source="neutral element, exact for every float",
+    ),
+    # x / full(1) -> x
+    rule(
+        "divided-by-ones",
+        "x / full(1) -> x",
+        _by_ones("divide", commutative=False),
+        condition=not_complex,
+        source="neutral element, exact for every float",
     ),
     # reshape, broadcast or cast to the type that x has -> x
     rule(

@@ -29,11 +29,13 @@ class MemoryPlan:
         peak: The most that is alive at once, each value freed after its last use.
         total: What all of them take together, which is what automatic differentiation may keep.
         copied: What is written by operations that compute nothing.
+        working: The most that is alive at once beside the results.
     """
 
     peak: int
     total: int
     copied: int
+    working: int
 
 
 def plan_memory(program: Program, rows: int) -> MemoryPlan:
@@ -71,7 +73,9 @@ def _plan(program: Program, rows: int, in_place: Owned) -> MemoryPlan:
         own + sum(getattr(plan, what) for plan in inside.values())
         for what, own in (("total", sum(size.values()) + overwritten), ("copied", copied))
     )
-    return MemoryPlan(_peak(program, owner, size, inside), total, copied)
+    results = {owner.get(one) for one in program.outputs}
+    beside = {var: 0 if var in results else count for var, count in size.items()}
+    return MemoryPlan(_peak(program, owner, size, inside), total, copied, _peak(program, owner, beside, inside))
 
 
 def _together(equation: Equation, regions: list[MemoryPlan], rows: int) -> MemoryPlan:
@@ -81,7 +85,7 @@ def _together(equation: Equation, regions: list[MemoryPlan], rows: int) -> Memor
         made = [_bytes(output.type, rows) for output in _made(equation)]
         stacks = made[params["num_carries"] :] if "num_carries" in params else ()
         peak = sum(made) + max(peak, sum(stacks))  # the rows of a stack are alive while it is made of them
-    return MemoryPlan(peak, sum(plan.total for plan in regions), sum(plan.copied for plan in regions))
+    return MemoryPlan(peak, sum(plan.total for plan in regions), sum(plan.copied for plan in regions), peak)
 
 
 def _made(equation: Equation) -> tuple[Var, ...]:

@@ -9,6 +9,8 @@ a zero, and no infinity but where a logarithm and an exponential had left the ra
 
 from collections.abc import Callable
 
+import numpy as np
+
 from plica.graph.optimize import ORDINARY, Rule
 from plica.graph.pattern import Entry, Pattern
 from plica.rules.view import (
@@ -24,6 +26,7 @@ from plica.rules.view import (
     real,
     real_not_negative,
     same_type,
+    view_of,
     with_constant,
 )
 
@@ -44,6 +47,15 @@ def rule(
 def _along_its_axis(operation: str) -> Callable[[Match], New]:
     """An operation on x along the axis of the inner one."""
     return lambda match: made(match, operation, "x", axis=match.graph.config(match["inner"])["axis"])
+
+
+def _not_below(match: Match) -> str | None:
+    """For the maximum of x and a constant: x is not below it, nor the zero of another sign."""
+    view = view_of(match)
+    low, most = view.range(match["x"]), np.max(view.config(match["constant"])["value"])
+    if low is None or not (low[0] > most or low[0] == most != 0):
+        return f"x may be below {most}: it lies in {low}"
+    return same_type(match)
 
 
 _INVERSE = "inverse functions"
@@ -127,6 +139,14 @@ ENTRYWISE: tuple[Rule, ...] = (
         "x - 0 -> x",
         with_constant("subtract", is_positive_zero, commutative=False),
         source=_NEUTRAL,
+    ),
+    # max(x, c) -> x   where x >= c
+    rule(
+        "maximum-of-more",
+        "max(x, c) -> x, x >= c",
+        with_constant("maximum", lambda _: True, commutative=True),
+        condition=_not_below,
+        source="definition of the maximum",
     ),
     # where(c, x, x) -> x
     rule(

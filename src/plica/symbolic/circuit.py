@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
+from plica.arguments import edges, known, looked_up
 from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
@@ -69,11 +70,9 @@ class Circuit:
         *,
         operation: CircuitOperation | None = None,
     ) -> None:
-        listed = dict.fromkeys(layers)
-        self._outputs = tuple(outputs)
-        self._inputs = {layer: tuple(in_layers.get(layer, ())) for layer in listed}
-        _check_listed(listed, in_layers, self._outputs)
-        self._layers: tuple[Layer, ...] = topological_order(listed, self._inputs.__getitem__)
+        self._inputs, self._outputs = edges("Circuit", layers, in_layers, outputs, "layers")
+        _check_listed(self._inputs, in_layers, self._outputs)
+        self._layers: tuple[Layer, ...] = topological_order(self._inputs, self._inputs.__getitem__)
         self._index = {layer: index for index, layer in enumerate(self._layers)}
         self._operation = operation
         for layer in self._layers:
@@ -182,19 +181,23 @@ class Circuit:
 
     def layer_inputs(self, layer: Layer) -> tuple[Layer, ...]:
         """The inputs of one layer, in order."""
-        return self._inputs[layer]
+        inputs: tuple[Layer, ...] = looked_up("Circuit.layer_inputs", self._inputs, layer, "layer")
+        return inputs
 
     def layer_outputs(self, layer: Layer) -> tuple[Layer, ...]:
         """The layers that read one layer, once per edge."""
-        return self._consumers[layer]
+        readers: tuple[Layer, ...] = looked_up("Circuit.layer_outputs", self._consumers, layer, "layer")
+        return readers
 
     def layer_scope(self, layer: Layer) -> Scope:
         """The variables that one layer depends on."""
-        return self._scopes[layer]
+        scope: Scope = looked_up("Circuit.layer_scope", self._scopes, layer, "layer")
+        return scope
 
     def layer_index(self, layer: Layer) -> int:
         """The position of one layer in the topological order."""
-        return self._index[layer]
+        index: int = looked_up("Circuit.layer_index", self._index, layer, "layer")
+        return index
 
     def layer_name(self, layer: Layer) -> str:
         """What messages call a layer: its class, its topological index and its sizes."""
@@ -211,7 +214,7 @@ class Circuit:
 
     def subgraph(self, *outputs: Layer) -> "Circuit":
         """The circuit of some layers of this one, with what they depend on; the layers are shared."""
-        unknown = [layer for layer in outputs if layer not in self._inputs]
+        unknown = [layer for layer in outputs if not known(layer, self._inputs)]
         if unknown:
             raise GraphError(f"Circuit.subgraph: {unknown[0]} is not a layer of this circuit; choose among its layers")
         layers = topological_order(outputs, self._inputs.__getitem__)
@@ -323,7 +326,7 @@ class Circuit:
 
 
 def _check_listed(
-    listed: Mapping[Layer, None], in_layers: Mapping[Layer, Sequence[Layer]], outputs: tuple[Layer, ...]
+    listed: Mapping[Layer, object], in_layers: Mapping[Layer, Sequence[Layer]], outputs: tuple[Layer, ...]
 ) -> None:
     for layer in listed:
         check_layer(layer)

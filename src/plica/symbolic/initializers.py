@@ -14,11 +14,13 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.arguments import elements, integer
 from plica.errors import DTypeError, InputError, ShapeError
 
 Shape = tuple[int, ...]
@@ -63,7 +65,8 @@ class ConstantTensorInitializer(Initializer):
 
     def allows_shape(self, shape: Shape) -> bool:
         """Any shape for a number, its own shape for an array."""
-        return np.ndim(self.value) == 0 or np.shape(self.value) == tuple(shape)
+        shape = _sizes(shape)
+        return np.ndim(self.value) == 0 or np.shape(self.value) == shape
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:  # noqa: ARG002 (nothing is drawn)
         """The value, broadcast."""
@@ -145,7 +148,7 @@ class DirichletInitializer(Initializer):
 
     def __post_init__(self) -> None:
         if np.ndim(self.alpha) > 0:
-            object.__setattr__(self, "alpha", tuple(float(value) for value in np.asarray(self.alpha)))
+            object.__setattr__(self, "alpha", tuple(reals_of("DirichletInitializer", self.alpha)))
         for value in np.ravel(self.alpha).tolist():
             _check_finite(self, "alpha", value)
         if not np.all(np.asarray(self.alpha) > 0):
@@ -158,6 +161,7 @@ class DirichletInitializer(Initializer):
 
     def allows_shape(self, shape: Shape) -> bool:
         """Any shape that has the axis, of the length of `alpha` where there is one concentration per entry."""
+        shape = _sizes(shape)
         if not -len(shape) <= self.axis < len(shape):
             return False
         return not isinstance(self.alpha, tuple) or len(self.alpha) == shape[self.axis]
@@ -182,6 +186,10 @@ class InitializerRow:
     draw: Callable[[Any, np.random.Generator, Shape], NDArray[Any]]
 
 
+def _sizes(shape: Any) -> Shape:
+    return tuple(integer("allows_shape", "each size", size) for size in elements("allows_shape", "the shape", shape))
+
+
 def numbers_of(owner: str, value: Any) -> NDArray[Any]:
     """A copy of `value` as an array, which must hold booleans, integers of 64 bits, floats or complex numbers.
 
@@ -201,13 +209,26 @@ def numbers_of(owner: str, value: Any) -> NDArray[Any]:
     return array
 
 
+def reals_of(owner: str, value: Any) -> NDArray[np.float64]:
+    """The same in double precision.
+
+    Raises:
+        DTypeError: It holds complex numbers, or something else.
+        ShapeError: Its rows have several lengths.
+    """
+    array = numbers_of(owner, value)
+    if array.dtype.kind == "c":
+        raise DTypeError(f"{owner}: expected real numbers, found complex ones: {reprlib.repr(value)}")
+    return array.astype(np.float64)
+
+
 def _check_finite(initializer: Initializer, name: str, value: float) -> None:
     """Raise unless a setting is a number that a float can hold, and finite."""
     owner = type(initializer).__name__
+    if not isinstance(value, Real):
+        raise DTypeError(f"{owner}: {name} must be a number, found {reprlib.repr(value)}")
     try:
         finite = math.isfinite(value)
-    except TypeError:
-        raise DTypeError(f"{owner}: {name} must be a number, found {value!r}") from None
     except OverflowError:
         finite = False
     if not finite:

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Iterable, Iterator
 from typing import SupportsIndex, final
 
+from plica.arguments import elements, found
 from plica.errors import DTypeError, InputError
 
 MAX_VARIABLE = 2**27 - 1  # a scope has a bit for each variable up to its highest: 16 MiB at most
@@ -39,7 +40,7 @@ class Scope:
                 f"the variables of a scope are a sequence of integers, found {variables!r}; write [{variables!r}]"
             )
         bits = 0
-        for variable in variables:
+        for variable in elements("Scope", "variables", variables):
             bits |= 1 << _checked(variable)
         object.__setattr__(self, "_mask", bits)
 
@@ -105,22 +106,22 @@ class Scope:
 
     def union(*scopes: "Scope") -> "Scope":
         """The variables of any of `scopes`: `Scope.union(a, b)` or `a.union(b)`; empty without arguments."""
-        total = scopes[0] if scopes else Scope()
-        for scope in scopes[1:]:
-            total = total | scope
+        total = Scope()
+        for scope in scopes:
+            total = total | _scope(scope)
         return total
 
     def intersection(self, other: "Scope") -> "Scope":
         """The variables of both."""
-        return self & other
+        return self & _scope(other)
 
     def difference(self, other: "Scope") -> "Scope":
         """The variables of this scope that are not in `other`."""
-        return self - other
+        return self - _scope(other)
 
     def isdisjoint(self, other: "Scope") -> bool:
         """Whether no variable is in both."""
-        return self._mask & other._mask == 0
+        return self._mask & _scope(other)._mask == 0
 
     def __reduce__(self) -> tuple[type["Scope"], tuple[tuple[int, ...]]]:
         return Scope, (tuple(self),)
@@ -140,6 +141,12 @@ class Scope:
         if len(shown) > 8:
             shown = [*shown[:6], "...", shown[-1]]
         return "{" + ", ".join(shown) + "}"
+
+
+def _scope(value: Scope) -> Scope:
+    if not isinstance(value, Scope):
+        raise DTypeError(f"Scope: expected another scope, {found(value)}; write Scope([...])")
+    return value
 
 
 def _run_text(first: int, last: int) -> str:

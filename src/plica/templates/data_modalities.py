@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from plica.arguments import known, shown
 from plica.errors import InputError
 from plica.symbolic.circuit import Circuit
 from plica.templates.inputs import input_factory
@@ -72,8 +73,8 @@ def image_data(
     """
     shape = checked_image_shape("image_data", image_shape)
     graph = _region_graph(region_graph)(shape)
-    if sum_product_layer not in FAMILIES:
-        raise InputError(f"unknown sum_product_layer {sum_product_layer!r}; expected one of {', '.join(FAMILIES)}")
+    if not known(sum_product_layer, FAMILIES):
+        raise InputError(f"unknown sum_product_layer {shown(sum_product_layer)}; expected one of {', '.join(FAMILIES)}")
     weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
     return graph.build_circuit(
         input_factory=input_factory(input_layer, params=input_params, num_values=num_values),
@@ -87,6 +88,6 @@ def image_data(
 
 
 def _region_graph(name: str) -> Callable[[tuple[int, int, int]], RegionGraph]:
-    if name not in IMAGE_REGION_GRAPHS:
-        raise InputError(f"unknown region graph {name!r}; expected one of {', '.join(IMAGE_REGION_GRAPHS)}")
+    if not known(name, IMAGE_REGION_GRAPHS):
+        raise InputError(f"unknown region graph {shown(name)}; expected one of {', '.join(IMAGE_REGION_GRAPHS)}")
     return IMAGE_REGION_GRAPHS[name]

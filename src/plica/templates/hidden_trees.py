@@ -7,13 +7,13 @@
 (5, True, 5)
 """
 
-import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.arguments import elements, is_count, known, shown
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer, InputLayer, Layer, SumLayer
@@ -73,17 +73,20 @@ def hclt(
         Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
     rows = table("hclt", data)
-    if not all(isinstance(one, SupportsIndex) and operator.index(one) >= 1 for one in (num_latents, num_classes)):
+    if not all(map(is_count, (num_latents, num_classes))):
         raise ShapeError(
-            f"hclt: expected at least one latent state and one class, found num_latents={num_latents!r} and "
-            f"num_classes={num_classes!r}"
+            f"hclt: expected at least one latent state and one class, found num_latents={shown(num_latents)} and "
+            f"num_classes={shown(num_classes)}"
         )
-    inputs = _input_layers(rows, num_latents, input_layer, input_params or {}, input_layer_kwargs or {})
+    described, settings = ({} if one is None else one for one in (input_params, input_layer_kwargs))
+    inputs = _input_layers(rows, num_latents, input_layer, described, settings)
     check_rows("hclt", rows, [layer.domain for layer in inputs])
     codes = _codes(rows, inputs, num_bins)
     information = discrete_mutual_information(codes, pseudocount=pseudocount, chunk_size=chunk_size)
     tree = maximum_spanning_tree("hclt", information, root)
-    weights = parameterization_to_factory(weight_param or Parameterization("normal", "softmax"))
+    weights = parameterization_to_factory(
+        Parameterization("normal", "softmax") if weight_param is None else weight_param
+    )
     return hidden_tree(tree, inputs, num_classes=num_classes, weight_factory=weights)
 
 
@@ -139,29 +142,29 @@ def _num_values(name: str, columns: Array, first: int) -> int | None:
     Raises:
         InputError: They are counted, and a column holds others than integers from 0 on.
     """
-    distribution = DISTRIBUTIONS.get(name)
-    if distribution is None or distribution.settings is None:
+    if not known(name, DISTRIBUTIONS) or DISTRIBUTIONS[name].settings is None:
         return None
-    known = np.where(np.isnan(columns), 0.0, columns)
-    wrong = ((known < 0) | (known != np.floor(known)) | (known == np.inf)).any(axis=0)
+    values = np.where(np.isnan(columns), 0.0, columns)
+    wrong = ((values < 0) | (values != np.floor(values)) | (values == np.inf)).any(axis=0)
     if wrong.any():
         raise InputError(
             f"hclt: input layer {name!r} counts values, but column {first + int(wrong.argmax())} (counted from 0) "
             "holds others than integers from 0 on; encode them, or choose another input layer for the column"
         )
-    return int(known.max()) + 1
+    return int(values.max()) + 1
 
 
 def _for_each(what: str, given: Any, count: int) -> list[Any]:
     """What is given for each column, or once for all."""
     if isinstance(given, str | Mapping):
         return [given] * count
-    if len(given) != count:
+    several = elements("hclt", what, given)
+    if len(several) != count:
         raise ShapeError(
-            f"hclt: {what} has {len(given)} entries, but the data has {count} columns; give one for each column, or "
+            f"hclt: {what} has {len(several)} entries, but the data has {count} columns; give one for each column, or "
             "one for all"
         )
-    return list(given)
+    return list(several)
 
 
 def _codes(rows: Array, inputs: Sequence[InputLayer], num_bins: int) -> Codes:

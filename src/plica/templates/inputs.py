@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.arguments import keywords, known
 from plica.errors import InputError
 from plica.symbolic.domains import Domain, outside
 from plica.symbolic.layers import DISTRIBUTIONS, Column, Distribution
@@ -46,10 +47,11 @@ def input_factory(
     Raises:
         InputError: A name or a setting that is not known, one that is missing, or data that cannot be counted.
     """
-    given, described = dict(settings or {}), dict(params or {})
-    distribution = DISTRIBUTIONS.get(name)
-    if distribution is None:  # refused there, with its reason
+    if not known(name, DISTRIBUTIONS):  # refused there, with its reason
         return name_to_input_layer_factory(name)
+    owner, distribution = f"input layer {name!r}", DISTRIBUTIONS[name]
+    given = {} if settings is None else keywords(owner, "its settings", settings)
+    described = {} if params is None else keywords(owner, "its parameters", params)
     unknown = [key for key in described if key not in distribution.parameters]
     if unknown:
         raise InputError(
@@ -58,15 +60,17 @@ def input_factory(
         )
     follows: dict[str, Any] = {}
     if values is not None:
-        known = values[~np.isnan(values)]
+        there = values[~np.isnan(values)]
         if (
             num_values is None
             and distribution.settings is not None
             and not distribution.settings(1).keys() <= given.keys()
         ):
-            num_values = _num_values(known)
-        if distribution.fitted is not None and known.size:
-            follows |= _starts(distribution, Column.of(known), {*given, *described})
+            num_values = _num_values(there)
+        if distribution.fitted is not None and there.size:
+            column = Column.of(there)
+            column.check(f"the values of a column of input layer {name!r}")
+            follows |= _starts(distribution, column, {*given, *described})
     if num_values is not None:
         follows |= distribution.settings_for(num_values)
     return name_to_input_layer_factory(name, **follows | given | named_parameterizations_to_factories(described))

@@ -12,11 +12,13 @@ array([[0.693, 0.693, 0.   ],
 """
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.arguments import integer, is_count, shown
 from plica.errors import InputError, ShapeError
 
 Array: TypeAlias = NDArray[Any]
@@ -52,6 +54,8 @@ class Codes:
         Raises:
             InputError: A value is no state.
         """
+        if num_states is not None:
+            num_states = integer(name, "num_categories", num_states, least=1)
         columns = table(name, data).T
         missing = np.isnan(columns)
         known = np.where(missing, 0.0, columns)
@@ -78,8 +82,8 @@ class Codes:
         Raises:
             InputError: Fewer than one bin.
         """
-        if num_bins < 1:
-            raise InputError(f"{name}: num_bins must be at least 1, found {num_bins}")
+        if not is_count(num_bins):
+            raise InputError(f"{name}: num_bins must be at least 1, found {shown(num_bins)}")
         columns = table(name, data).T
         values = np.full(columns.shape, -1, dtype=np.int64)
         for column, codes in zip(columns, values, strict=True):
@@ -122,10 +126,10 @@ def discrete_mutual_information(codes: Codes, *, pseudocount: float = 0.0, chunk
 
     Source: Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
-    if not 0 <= pseudocount < np.inf:
-        raise InputError(f"pseudocount must be at least 0, found {pseudocount}; give a finite number")
-    if chunk_size is not None and chunk_size < 1:
-        raise InputError(f"chunk_size must be at least 1, found {chunk_size}")
+    if not isinstance(pseudocount, Real) or not 0 <= pseudocount < np.inf:
+        raise InputError(f"pseudocount must be at least 0, found {shown(pseudocount)}; give a finite number")
+    if chunk_size is not None and not is_count(chunk_size):
+        raise InputError(f"chunk_size must be at least 1, found {shown(chunk_size)}")
     compact, width = _compact(codes.values)
     measure = _dense if width <= _DENSE_STATES else _sparse
     found = measure(compact, width, codes.num_states.astype(np.float64), float(pseudocount), chunk_size)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, final
 
+from plica.arguments import elements, flag, keywords, known, shown
 from plica.errors import InputError
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import DirichletInitializer, Initializer, NormalInitializer, UniformInitializer
@@ -78,6 +79,8 @@ class Parameterization:
     activation_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("initialization_kwargs", "activation_kwargs"):
+            keywords("Parameterization", name, getattr(self, name))
         name_to_initializer(self.initialization, **self.initialization_kwargs)
         name_to_parameter_activation(self.activation, **self.activation_kwargs)
         name_to_dtype(self.dtype)
@@ -94,7 +97,12 @@ def parameterization_to_factory(parameterization: Parameterization) -> Parameter
     dtype = name_to_dtype(parameterization.dtype)
 
     def factory(shape: Shape) -> Parameter:
-        leaf = TensorParameter(*shape, initializer=initializer, learnable=dtype != DataType.INTEGER, dtype=dtype)
+        leaf = TensorParameter(
+            *elements("a parameter factory", "shape", shape),
+            initializer=initializer,
+            learnable=dtype != DataType.INTEGER,
+            dtype=dtype,
+        )
         return Parameter.from_input(leaf) if activation is None else Parameter.from_unary(activation(shape), leaf)
 
     return factory
@@ -104,15 +112,17 @@ def named_parameterizations_to_factories(
     parameterizations: Mapping[str, Parameterization],
 ) -> dict[str, ParameterFactory]:
     """The factories under the keywords of a layer's constructor: "logits" gives "logits_factory"."""
-    return {f"{name}_factory": parameterization_to_factory(value) for name, value in parameterizations.items()}
+    described = keywords("named_parameterizations_to_factories", "parameterizations", parameterizations)
+    return {f"{name}_factory": parameterization_to_factory(value) for name, value in described.items()}
 
 
 def sum_weight_factories(
     weight: Parameterization | None, *, use_mixing_weights: bool
 ) -> tuple[ParameterFactory, ParameterFactory]:
     """What makes the weights of sums over units (softmax of normal draws by default), and those over partitions."""
-    factory = parameterization_to_factory(weight or Parameterization(activation="softmax"))
-    return factory, partial(mixing_weight_factory, param_factory=factory) if use_mixing_weights else factory
+    factory = parameterization_to_factory(Parameterization(activation="softmax") if weight is None else weight)
+    mixing = flag("the sums over partitions", "use_mixing_weights", use_mixing_weights)
+    return factory, partial(mixing_weight_factory, param_factory=factory) if mixing else factory
 
 
 def name_to_initializer(name: str, **settings: Any) -> Initializer:
@@ -151,8 +161,8 @@ def name_to_input_layer_factory(name: str, **settings: Any) -> InputFactory:
 
 
 def _looked_up(what: str, name: str, table: Mapping[str, Row]) -> Row:
-    if name not in table:
-        raise InputError(f"unknown {what} {name!r}; expected one of {_listed(table)}")
+    if not known(name, table):
+        raise InputError(f"unknown {what} {shown(name)}; expected one of {_listed(table)}")
     return table[name]
 
 

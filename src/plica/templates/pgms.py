@@ -7,10 +7,10 @@ Circuit(4 layers, 3 variables, 1 output(s) of 1 unit(s))
 Circuit(299 layers, 100 variables, 1 output(s) of 1 unit(s))
 """
 
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
+from plica.arguments import flag, is_count, is_permutation, listed, shown
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer, InputLayer, Layer, SumLayer
@@ -39,8 +39,10 @@ def fully_factorized(
         ShapeError: No variable.
         InputError: A name or a setting that is not known.
     """
-    if not isinstance(num_variables, SupportsIndex) or operator.index(num_variables) < 1:
-        raise ShapeError(f"fully_factorized: expected at least one variable, found num_variables={num_variables!r}")
+    if not is_count(num_variables):
+        raise ShapeError(
+            f"fully_factorized: expected at least one variable, found num_variables={shown(num_variables)}"
+        )
     factory = input_factory(input_layer, input_layer_kwargs, input_params)
     inputs = [factory(Scope([variable]), 1) for variable in range(num_variables)]
     product = HadamardLayer(1, num_variables)
@@ -78,9 +80,10 @@ def hmm(
 
     Source: Rabiner, "A tutorial on hidden Markov models", 1989, equations 24 and 25 (the backward procedure).
     """
-    steps = list(ordering) if isinstance(ordering, Iterable) else [ordering]
-    if not all(isinstance(step, SupportsIndex) for step in steps) or sorted(steps) != list(range(len(steps) or 1)):
-        raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {_shown(steps)}")
+    steps = list(listed(ordering))
+    if not is_permutation(steps, len(steps) or 1):
+        found = _shown(steps) if steps else shown(ordering)
+        raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {found}")
     emit = input_factory(input_layer, input_layer_kwargs, input_params)
     weights, _ = sum_weight_factories(weight_param, use_mixing_weights=False)
     units = num_latent_states
@@ -88,7 +91,7 @@ def hmm(
     def move() -> SumLayer:
         return SumLayer(units, units, weight_factory=weights)
 
-    if homogeneous:
+    if flag("hmm", "homogeneous", homogeneous):
         emit, move = _shared_emission(emit(Scope([steps[-1]]), units)), _shared_transition(move)
     state: Layer = emit(Scope([steps[-1]]), units)
     layers, inner = [state], Inner()

@@ -10,11 +10,12 @@
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.arguments import is_count, known, shown
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
@@ -97,8 +98,10 @@ def tabular_data(
             that its layer does not take.
         ShapeError: Data that is no table, or not as many input layers as columns.
     """
-    if region_graph not in TABULAR_REGION_GRAPHS:
-        raise InputError(f"unknown region graph {region_graph!r}; expected one of {', '.join(TABULAR_REGION_GRAPHS)}")
+    if not known(region_graph, TABULAR_REGION_GRAPHS):
+        raise InputError(
+            f"unknown region graph {shown(region_graph)}; expected one of {', '.join(TABULAR_REGION_GRAPHS)}"
+        )
     rows = None if data is None else _rows(data)
     columns = _num_columns(num_features, rows)
     factories = [
@@ -142,12 +145,12 @@ def _num_columns(num_features: int | None, rows: NDArray[Any] | None) -> int:
     if rows is None:
         if num_features is None:
             raise InputError("tabular_data: pass num_features, the number of columns, or data")
-        if not isinstance(num_features, SupportsIndex) or operator.index(num_features) < 1:
-            raise ShapeError(f"tabular_data: expected at least one variable, found num_features={num_features!r}")
+        if not is_count(num_features):
+            raise ShapeError(f"tabular_data: expected at least one variable, found num_features={shown(num_features)}")
         return operator.index(num_features)
-    if num_features not in (None, rows.shape[1]):
+    if num_features is not None and not (is_count(num_features) and operator.index(num_features) == rows.shape[1]):
         raise ShapeError(
-            f"tabular_data: expected {num_features} columns (num_features), found {rows.shape[1]} in the data; "
+            f"tabular_data: expected {shown(num_features)} columns (num_features), found {rows.shape[1]} in the data; "
             "pass one of them"
         )
     return int(rows.shape[1])

@@ -178,19 +178,34 @@ def test_programs_and_circuits_share_what_they_keep(monkeypatch) -> None:
     assert len(SHARED) <= before
 
 
-def test_a_table_is_shared_with_data_that_may_be_missing_whose_circuit_keeps_a_row_beside_it(monkeypatch) -> None:
+def test_a_table_of_few_states_is_shared_with_data_that_may_be_missing(monkeypatch) -> None:
     by("exact", monkeypatch)
-    sizes: dict[str, Any] = {"num_values": 16, "num_input_units": 8, "num_sum_units": 8}
+    sizes: dict[str, Any] = {"num_values": 7, "num_input_units": 8, "num_sum_units": 8}
     circuit = TorchCompiler().compile(
         image_data((1, 4, 4), "quad-tree-2", input_layer="categorical", sum_product_layer="cp", **sizes)
     )
     with torch.no_grad():
         circuit.eval()(torch.zeros(1, 16, dtype=torch.int64))
         kept = circuit.constants.num_bytes
-        assert kept > 16 * 16 * 8 * 4, "sums of each state of each pixel"
+        assert kept > 16 * 7 * 8 * 4, "sums of each state of each pixel"
         missing = torch.full((1, 16), torch.nan)
         torch.testing.assert_close(circuit(missing), torch.zeros(1, 1, 1), atol=1e-5, rtol=0.0)
         assert circuit.constants.num_bytes == kept + 16 * 8 * 4, "sums of the row for what is missing"
+
+
+def test_what_is_missing_is_one_more_of_several_states(monkeypatch) -> None:
+    by("exact", monkeypatch)
+    sizes: dict[str, Any] = {"num_values": 16, "num_input_units": 8, "num_sum_units": 8}
+    circuit = TorchCompiler().compile(
+        image_data((1, 4, 4), "quad-tree-2", input_layer="categorical", sum_product_layer="cp", **sizes)
+    )
+    x = torch.randint(16, (5, 16)).float()
+    x[torch.rand(x.shape) < 0.5] = torch.nan
+    with torch.no_grad():
+        expected = circuit(x)
+        torch.testing.assert_close(circuit.eval()(x), expected)
+        program = next(iter(circuit.constants._programs.values()))
+        assert any(one.shape[0] == 16 * 17 for one in program.values())
 
 
 def test_what_is_kept_goes_with_train_mode_and_with_the_circuit() -> None:

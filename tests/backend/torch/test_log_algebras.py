@@ -118,6 +118,19 @@ def test_a_term_is_not_lost_beside_a_larger_number_of_no_weight(
     assert torch.isfinite(next(iter(compiled.parameters())).grad).all()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("row", INTEGRATING, ids=lambda row: row.name)
+@DTYPES
+def test_a_large_weight_does_not_bring_back_digits_that_are_lost(row: Semiring, dtype: torch.dtype) -> None:
+    """A term that is subnormal beside a larger one of no weight, times a weight that makes it an ordinary number."""
+    level, weight = (-100.0, 1e14) if dtype == torch.float32 else (-740.0, 1e30)
+    logits = tensor([[0.0, 0.0], [level, level + 1]])
+    layer = CategoricalLayer([0], 2, num_categories=2, logits=logits)
+    total = SumLayer(2, 1, weight=tensor([[0.0, weight]]))
+    compiled = TorchCompiler(row, dtype=dtype).compile(Circuit([layer, total], {total: [layer]}, [total]))
+    found = logarithm(row, compiled(torch.tensor([[0], [1]]))).flatten()
+    np.testing.assert_allclose(found.detach(), np.array([level, level + 1]) + math.log(weight), rtol=1e-6)
+
+
 @pytest.mark.parametrize("row", [row for row in INTEGRATING if row.negative], ids=lambda row: row.name)
 def test_a_factor_of_zero_has_the_derivative_of_ordinary_numbers(row: Semiring) -> None:
     """f(x) g(y) - 1 where f(x) is 0, and a sum of two numbers that cancel."""

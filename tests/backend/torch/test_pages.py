@@ -10,7 +10,7 @@ from plica.backend.torch import pages
 
 @pytest.fixture(autouse=True)
 def _all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_LARGE", 1)
+    monkeypatch.setattr(pages, "LARGE", 1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -49,7 +49,45 @@ def test_no_such_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(pages.matmul(a, a.mT), a @ a.mT)
 
 
-def test_joined() -> None:
-    parts = [torch.rand(3, 2, 4).permute(1, 0, 2), torch.rand(5, 3, 4)]
-    torch.testing.assert_close(pages.concat(parts, 0), torch.cat(parts), rtol=0, atol=0)
-    torch.testing.assert_close(pages.concat(parts[1:] * 2, 1), torch.cat(parts[1:] * 2, 1), rtol=0, atol=0)
+def test_empty() -> None:
+    like = torch.rand(2, dtype=torch.float64)
+    assert pages.empty((3, 4), like).fill_(1.0).sum() == 12
+    assert pages.empty((0, 4), like).dtype == torch.float64
+
+
+def test_taken() -> None:
+    x, index = torch.rand(3, 4, 5), torch.tensor([2, 0, 2, 1, 3])
+    torch.testing.assert_close(pages.take(x, 1, index), x[:, index], rtol=0, atol=0)
+    torch.testing.assert_close(pages.take(x, 1, index[:0]), x[:, :0])
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_softmax(axis: int) -> None:
+    x = torch.rand(3, 4, 5).mT
+    torch.testing.assert_close(pages.softmax(x, axis), torch.softmax(x, axis), rtol=0, atol=0)
+
+
+def test_memory_is_lent_to_one_result_at_a_time() -> None:
+    pages._kept.clear()
+    x = torch.rand(3, 4)
+    first = pages.softmax(x, 0)
+    place, expected = first.data_ptr(), first.clone()
+    view = first[1:]
+    del first
+    second = pages.softmax(x + x, 0)
+    torch.testing.assert_close(view, expected[1:], rtol=0, atol=0)
+    assert second.data_ptr() != place
+    del view
+    assert pages.softmax(x, 0).data_ptr() == place
+
+
+def test_little_memory_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_KEPT", 3 * 4096)
+    pages._kept.clear()
+    results = [pages.softmax(torch.rand(1024), 0) for _ in range(5)]
+    expected = [one.clone() for one in results]
+    del results[0]
+    assert sum(map(len, pages._kept)) == 4096
+    torch.testing.assert_close(results, expected[1:], rtol=0, atol=0)
+    results.clear()
+    assert sum(map(len, pages._kept)) == 3 * 4096

@@ -94,6 +94,14 @@ EXAMPLES = [
         lambda x, w: np.log(2 * np.exp(x) @ w.T),
     ),
     Example(
+        "log_multivariate_normal",
+        "f",
+        lambda x: pnp.log_multivariate_normal(
+            x[None, :, None], pnp.tril(pnp.triu(pnp.ones_like(x.T @ x)))[None, None], x[None] > 0
+        ),
+        lambda x: np.where(x > 0, 0, -0.5 * x * x - np.float32(np.log(np.sqrt(2 * np.pi)))).sum(-1)[None, :, None],
+    ),
+    Example(
         "log_einsum_exp",
         "fp",
         lambda x, w: pnp.log_einsum_exp("ab,cb->ac", [x], w),

@@ -9,6 +9,7 @@ import plica
 import plica.numpy as pnp
 from plica.ir.text import parse_program
 from plica.ops import OPS
+from plica.passes.constants import states
 from plica.passes.constants.fold import Folding, fold
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import Fate
@@ -157,6 +158,17 @@ def test_a_row_of_one_number_is_a_row(row) -> None:
     lines = ["s:f64[2,1,3] = full[shape=(2,1,3)] 0.5:f64[]", "d:f64[2,1,1] = max[axis=(2,) keepdims=True] c"]
     program = _program(LOOKUP, *lines, f"n:f64[2,b,3] = where m {row} k", "r:f64[2,b,4] = matmul n w")
     assert _at_each_call(_folded(program)) == [*ROWS, "where"]
+
+
+@pytest.mark.parametrize("order", ["m c k", "m k c", "m 0.5:f64[] k"])
+def test_a_constant_row_is_one_more_of_several_states(order, monkeypatch) -> None:
+    monkeypatch.setattr(states, "_SEVERAL", 5)
+    program = _program(LOOKUP, f"n:f64[2,b,3] = where {order}", "r:f64[2,b,4] = matmul n w")
+    assert _at_each_call(_folded(program)) == ["reshape", "where", *ROWS]
+    both = _program(
+        LOOKUP, f"n:f64[2,b,3] = where {order}", "r:f64[2,b,4] = matmul n w", "q:f64[2,b,3] = add n z", result="r, q"
+    )
+    assert _at_each_call(_folded(both)).count("where") == 1
 
 
 MASKS = {

@@ -10,7 +10,16 @@ from scipy import stats
 from torch import Tensor
 
 import plica.numpy as pnp
-from plica.symbolic.layers import LAYER_ROWS, BetaLayer, GammaLayer, LogNormalLayer, StudentTLayer, VonMisesLayer
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    BetaLayer,
+    GammaLayer,
+    GeometricLayer,
+    LogNormalLayer,
+    NegativeBinomialLayer,
+    StudentTLayer,
+    VonMisesLayer,
+)
 from plica.symbolic.semirings import SEMIRINGS, Params
 
 LOG = SEMIRINGS["lse-sum"]
@@ -23,7 +32,7 @@ def run(layer: Any, column: str, values: dict[str, Any], *arrays: Any, dtype: An
     tensors = {name: torch.tensor([one], dtype=dtype, requires_grad=True) for name, one in values.items()}
     row, params = LAYER_ROWS[layer], Params.of(pnp, tensors)
     rule = getattr(row, column)
-    if column in ("sample", "variance"):
+    if column in ("sample", "mean", "variance"):
         return rule(pnp, layer([0], units), params, *arrays), tensors
     return LOG.to_log(pnp, rule(pnp, LOG, layer([0], units), params, *arrays)), tensors
 
@@ -106,3 +115,27 @@ def test_angles_without_concentration_and_locations_of_many_turns() -> None:
     ends = [torch.tensor([[[one]]], dtype=torch.float64) for one in (-np.inf, np.inf)]
     found, _ = run(VonMisesLayer, "interval", values, *ends)
     np.testing.assert_allclose(found.detach().flatten().numpy(), 0, atol=1e-9)
+
+
+OVERFLOWING = {
+    LogNormalLayer: {"loc": [0.0, 500.0, 0.0], "scale": [1e200, 30.0, 1.0]},
+    GeometricLayer: {"logits": [-1e200, -720.0, 0.0]},
+    NegativeBinomialLayer: {"total_count": [0.5, 2.0, 1.0], "logits": [-1e200, -720.0, 0.0]},
+    StudentTLayer: {"df": [1e30, 2.5, 3.0], "loc": [0.0, 0.0, 0.0], "scale": [1e200, 1e200, 1.0]},
+}
+
+
+@DTYPES
+@pytest.mark.parametrize("layer", OVERFLOWING)
+def test_moments_that_overflow_have_derivatives_that_are_numbers(layer: Any, dtype: torch.dtype) -> None:
+    values = OVERFLOWING[layer]
+    limit = 1e38 if dtype == torch.float32 else 1e300
+    values = {name: [min(max(one, -limit), limit) for one in row] for name, row in values.items()}
+    for column in ("mean", "variance"):
+        found, tensors = run(layer, column, values, dtype=dtype)
+        assert not found.isnan().any()
+        assert found[0, 2].isfinite()
+        if (layer, column) != (StudentTLayer, "mean"):
+            assert (found[0, :2] == np.inf).all()
+        for slope in torch.autograd.grad(found.sum(), list(tensors.values()), allow_unused=True):
+            assert slope is None or not slope.isnan().any(), (layer, column)

@@ -90,6 +90,23 @@ def test_files_are_paths_or_open_files(kind: str, tmp_path) -> None:
     assert described(loaded) == described(graph)
 
 
+def test_files_of_version_1_are_read() -> None:
+    nodes = [
+        {"kind": "region", "scope": [0], "inputs": []},
+        {"kind": "region", "scope": [1], "inputs": []},
+        {"kind": "partition", "scope": [0, 1], "inputs": [0, 1]},
+        {"kind": "region", "scope": [0, 1], "inputs": [2]},
+    ]
+    text = json.dumps({"format": "plica-region-graph", "version": 1, "nodes": nodes, "outputs": [3]})
+    assert described(RegionGraph.load(io.StringIO(text))) == described(FullyFactorized(2))
+
+
+def test_the_file_of_a_chain_is_as_long_as_the_chain() -> None:
+    LinearTree(1000).dump(file := io.StringIO())
+    assert len(file.getvalue()) < 150 * 1000
+    assert RegionGraph.load(io.StringIO(file.getvalue())).scope == Scope(range(1000))
+
+
 def test_any_order_of_nodes_may_be_loaded(tmp_path) -> None:
     """A file that another program wrote need not list inputs first."""
     nodes = [
@@ -114,7 +131,8 @@ GOOD = {"format": "plica-region-graph", "version": 1, "nodes": [NODE], "outputs"
         ("{", "the file is not JSON"),
         ("[" * 100_000, "the file is not JSON"),
         ("[]", "expected a file of format 'plica-region-graph'"),
-        (json.dumps({**GOOD, "version": 2}), "expected version 1 .* found 2"),
+        (json.dumps({**GOOD, "version": 3}), "expected version 1 or 2 .* found 3"),
+        (json.dumps({**GOOD, "nodes": [{"kind": "region", "inputs": []}]}), "node 0 is damaged"),
         (json.dumps({**GOOD, "nodes": 3}), "expected lists `nodes` and `outputs`"),
         (json.dumps({**GOOD, "outputs": [1]}), "expected lists `nodes` and `outputs`"),
         (json.dumps({**GOOD, "nodes": [{**NODE, "scope": [-1]}]}), "node 0 is damaged"),

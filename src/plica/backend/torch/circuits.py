@@ -10,6 +10,7 @@ from weakref import ReferenceType, ref
 import torch
 from torch import Tensor, nn
 
+from plica.arguments import seed as checked_seed
 from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
@@ -342,7 +343,7 @@ class TorchCircuit(nn.Module):
             seed: Draws depend on it alone; by default it is drawn from torch's global generator, so that
                 `torch.manual_seed` decides.
         """
-        self._fill(self.leaves.items(), seed)
+        self._fill(self.leaves.items(), None if seed is None else checked_seed("reset_parameters", seed))
 
     def _fill(self, leaves: Iterable[tuple[Leaf, Tensor]], seed: int | None = None) -> None:
         numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self._folded.described))}

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, final
 import torch
 from torch import Tensor
 
+from plica.arguments import flag, found
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.leaves import Drawing, LeafStore
 from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
@@ -116,9 +117,9 @@ class TorchCompiler:
         compilation_rules: CompilationRules | None = None,
         policy: FoldPolicy | None = None,
     ) -> None:
-        self.semiring = Semiring.from_name(semiring) if isinstance(semiring, str) else semiring
-        self.fold = fold
-        self.optimize = optimize
+        self.semiring = semiring if isinstance(semiring, Semiring) else Semiring.from_name(semiring)
+        self.fold = flag("TorchCompiler", "fold", fold)
+        self.optimize = flag("TorchCompiler", "optimize", optimize)
         _check_how(rules, strategy, max_steps)
         self.rules = rules
         self.strategy = strategy
@@ -140,6 +141,8 @@ class TorchCompiler:
             UnsupportedError: The semiring cannot carry the circuit's numbers.
             StructuralPropertyError: Missing data is asked for and the circuit cannot sum it out.
         """
+        if not isinstance(circuit, Circuit):
+            raise DTypeError(f"compile takes a circuit, {found(circuit)}; templates and plica.Circuit(...) make some.")
         if self.circuits.is_compiled(circuit):
             return self.circuits.get_compiled_circuit(circuit)
         with torch.inference_mode(False), _without_collection():  # whoever compiles there may train it elsewhere

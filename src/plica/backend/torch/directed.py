@@ -15,6 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from plica.backend.torch.exact import least_right
 from plica.backend.torch.logs import is_abstract
 
 _TERMS_AT_ONCE = 2**22
@@ -84,7 +85,7 @@ def _with_lost(
     """Sums and shifts, made again where terms were lost: where a sum is very small, and some term of it is not 0."""
     limits = torch.finfo(shift.dtype)
     length = total.detach().abs()
-    right = (length >= limits.tiny / limits.eps) & (length <= limits.max)
+    right = (length >= min(least_right(weight, logs), limits.max)) & (length <= limits.max)
     if bool(right.all()):
         return total, shift
     direction, size, counts = numbers

@@ -40,10 +40,10 @@ def log_of_sum(
     Shapes: total (..., B, O), shift broadcasts with it; factors (..., B, I) each; weight and given (..., O, N), N the
         product of the factors' I, that of the last factor fastest.
     """
-    limits = torch.finfo(total.dtype)
-    limit = limits.tiny / limits.eps * lost_each
     if is_abstract(total) or total.device.type != "cpu" or not total.numel() or not weight.numel():
         return safe_log(total).add_(shift)
+    limits = torch.finfo(total.dtype)
+    limit = min(least_right(weight, form) * lost_each, limits.max)
     least, most = torch.aminmax(total.detach())
     if bool(most <= limits.max):
         if bool(least >= limit):
@@ -63,6 +63,16 @@ def log_of_sum(
         logs = _LOGS[form](weights[fold])
         flat = flat.index_put((fold, row), _in_log_space([x[fold, row] for x in values], logs))
     return flat.reshape(result.shape)
+
+
+def least_right(weight: Tensor, form: str | None) -> float:
+    """The least sum of weights times numbers of at most 1 whose digits cannot have been lost by small factors.
+
+    Each of these lacks up to a smallest normal number, times its weight, which may be larger than 1.
+    """
+    limits = torch.finfo(weight.dtype)
+    most = 1.0 if form == "log_softmax" else float(weight.detach().abs().amax())
+    return limits.tiny / limits.eps * max(most, 1.0)
 
 
 _LOGS: dict[str | None, Callable[[Tensor], Tensor]] = {

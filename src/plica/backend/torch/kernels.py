@@ -17,9 +17,10 @@ from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
+from plica.backend.torch.multivariate import log_multivariate_normal
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
-from plica.backend.torch.pages import matmul
+from plica.backend.torch.pages import matmul, softmax, take
 from plica.backend.torch.runs import multiply_runs
 from plica.backend.torch.special import (
     betainc,
@@ -50,6 +51,7 @@ __all__ = [
     "linalg",
     "log_einsum_exp",
     "log_matmul_exp",
+    "log_multivariate_normal",
     "log_ndtr",
     "log_normal",
     "log_tucker",
@@ -74,8 +76,10 @@ __all__ = [
     "search_cumulative",
     "searchsorted",
     "sign",
+    "softmax",
     "steps",
     "stirling_error",
+    "take",
     "told",
     "total",
     "transform",

@@ -1,13 +1,15 @@
-"""Large results in huge pages, where the system has them for those who ask.
+"""Large results in huge pages that are kept for the next one, where the system has them for those who ask.
 
 Memory of tens of megabytes is new at each call, and the first write to each page of it waits for the system: with pages
-of 4 KiB that takes longer than a product that fills them.
+of 4 KiB that takes longer than a product that fills them. So such memory is asked for in huge pages, and some of it is
+kept when nobody reads it any more: the system may take its pages when it needs them (`MADV_FREE`).
 
 >>> matmul(torch.ones(2, 3, 4), torch.ones(2, 4, 5)).shape
 torch.Size([2, 3, 5])
 """
 
 import mmap
+import weakref
 from collections.abc import Sequence
 from math import prod
 
@@ -16,8 +18,13 @@ from torch import Tensor
 
 from plica.backend.torch.indexing import is_traced, may_write
 
-_LARGE = 2**25  # bytes: the C library keeps smaller pieces of memory, whose pages are there already
+LARGE = 2**24
+"""Bytes from which a result is large: the C library keeps smaller pieces of memory, whose pages are there already."""
+_KEPT = 2**28  # bytes that are kept at most
 _HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
+_FREE = getattr(mmap, "MADV_FREE", None)
+
+_kept: list[mmap.mmap] = []  # in the order in which they were left
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -28,26 +35,64 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(a, b, out=_empty(shape, a.dtype))
 
 
-def concat(arrays: Sequence[Tensor], axis: int) -> Tensor:
-    """`torch.cat`."""
-    shape = list(arrays[0].shape)
-    shape[axis] = sum(one.shape[axis] for one in arrays)
-    if not _is_worth_it(shape, *arrays):
-        return torch.cat(list(arrays), axis)
-    return torch.cat(list(arrays), axis, out=_empty(shape, arrays[0].dtype))
+def empty(shape: Sequence[int], like: Tensor) -> Tensor:
+    """`torch.empty`, of the dtype and on the device of another array."""
+    if not _is_worth_it(shape, like):
+        return like.new_empty(shape)
+    return _empty(shape, like.dtype)
+
+
+def take(x: Tensor, axis: int, index: Tensor) -> Tensor:
+    """`torch.index_select`."""
+    shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
+    if not _is_worth_it(shape, x):
+        return torch.index_select(x, axis, index)
+    return torch.index_select(x, axis, index, out=_empty(shape, x.dtype))
+
+
+def softmax(x: Tensor, axis: int) -> Tensor:
+    """`torch.softmax`."""
+    if not _is_worth_it(x.shape, x) or not x.is_floating_point():
+        return torch.softmax(x, axis)
+    return torch.softmax(x, axis, out=_empty(x.shape, x.dtype))
 
 
 def _is_worth_it(shape: Sequence[int], *arrays: Tensor) -> bool:
     """Whether a result of some shape is large, and may be written into memory of its own."""
-    is_large = prod(shape) * arrays[0].element_size() >= _LARGE and arrays[0].is_cpu
+    is_large = prod(shape) * arrays[0].element_size() >= LARGE and arrays[0].is_cpu
     return _HUGE is not None and is_large and not is_traced(*arrays) and may_write(*arrays)
 
 
 def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """An array whose numbers are not set."""
+    size = prod(shape) * dtype.itemsize
     try:
-        memory = mmap.mmap(-1, prod(shape) * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory.madvise(_HUGE or 0)
+        memory = _memory(size)
     except OSError:  # no such pages, or no memory, which torch says better
         return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(memory, dtype=dtype).view(shape)
+    lent = memoryview(memory)  # lives as long as a tensor reads it
+    weakref.finalize(lent, _keep, memory).atexit = False
+    return torch.frombuffer(lent, dtype=dtype).view(shape)
+
+
+def _memory(size: int) -> mmap.mmap:
+    """Memory in huge pages, kept or new."""
+    for memory in [one for one in _kept if len(one) == size]:
+        try:
+            _kept.remove(memory)
+        except ValueError:  # another thread has taken it
+            continue
+        return memory
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(_HUGE or 0)
+    return memory
+
+
+def _keep(memory: mmap.mmap) -> None:
+    """Keep memory that nobody reads any more, rather than what is kept for longest."""
+    if _FREE is None:
+        return
+    memory.madvise(_FREE)
+    _kept.append(memory)
+    while sum(map(len, _kept)) > _KEPT:
+        del _kept[:1]

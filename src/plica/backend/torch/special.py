@@ -20,6 +20,8 @@ from torch import Tensor
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _DEEP = 45.0  # exp(-45) is below the last place of float64
+_NODES = 40
+_TOGETHER = 10
 _RAISED = 2  # how far `a` is raised by its recurrence: the tails of small ones are too long for the nodes
 _STEPS = 6  # of third order, from starts that are right to a few places
 _LIMIT = 690.0  # of logarithms of solutions
@@ -86,7 +88,10 @@ def betaincinv(a: Tensor, b: Tensor, p: Tensor) -> Tensor:
     dtype, (a, b, p) = a.dtype, _wide(a, b, p)
     inside = (a > 0) & (b > 0) & (p > 0) & (p < 1) & a.isfinite() & b.isfinite()
     safe_a, safe_b, safe_p = _where(inside, (a, 1.0), (b, 1.0), (p, 0.5))
-    tail = lambda logit: _beta_tail(safe_a, safe_b, torch.sigmoid(logit), torch.sigmoid(-logit))  # noqa: E731
+
+    def tail(logit: Tensor) -> _Tail:
+        return _beta_tail(safe_a, safe_b, torch.sigmoid(logit), torch.sigmoid(-logit))
+
     logit = _solve(tail, _beta_start(safe_a, safe_b, safe_p), safe_p)
     ends = torch.where(p == 0, 0.0, torch.where(p == 1, 1.0, math.nan))
     return torch.where(inside, torch.sigmoid(logit), torch.where((a > 0) & (b > 0), ends, math.nan)).to(dtype)
@@ -229,15 +234,19 @@ def _beta_reach(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Tensor:
 def _integral(drop: Callable[[Tensor], Tensor], reach: Tensor) -> Tensor:
     """The integral of exp(-drop(v)) for v from 0 to `reach`."""
     total = torch.zeros_like(reach)
-    for node, weight in _nodes():
-        total = total + weight * torch.exp(-drop(reach * node))
+    for nodes in _nodes():
+        terms = torch.exp(-drop(torch.stack([reach * place for place, _ in nodes]))).unbind()
+        for term, (_, weight) in zip(terms, nodes, strict=True):
+            total = total.add(term, alpha=weight)
     return total * reach
 
 
 @cache
-def _nodes() -> list[tuple[float, float]]:
-    places, weights = np.polynomial.legendre.leggauss(40)
-    return list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
+def _nodes() -> list[list[tuple[float, float]]]:
+    """Places and weights; `_TOGETHER` of them are one tensor, so that few operations are called on little memory."""
+    places, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes = list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
+    return [nodes[first : first + _TOGETHER] for first in range(0, _NODES, _TOGETHER)]
 
 
 def _deviance(a: Tensor, log_ratio: Tensor, away: Tensor) -> Tensor:

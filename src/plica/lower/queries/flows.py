@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from plica.eager import namespace
 from plica.ir.op import Unsupported
 from plica.ir.sizes import Dim
+from plica.lower.checks import is_never_negative
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.shares import LOGARITHMS, Shares, Sums
 from plica.lower.queries.top_down import Message
-from plica.symbolic.layers import Choice, InputRow, Layer, ProductRow, SumRow
+from plica.symbolic.layers import LAYER_ROWS, Choice, InputRow, Layer, ProductRow, SumRow
 from plica.symbolic.semirings import Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -93,7 +94,8 @@ class Flows:
         """What each of the H inputs of sums is told, `(F, B, I)`."""
         layer, number = group.representative, self.scope.folded.groups.index(group)
         log_weights = choice.log_weights(xp, layer, self.scope.parameters(group))  # (F, O, N)
-        self.invalid.append(xp.any(xp.isnan(log_weights)))
+        if not self._is_never_negative(group):
+            self.invalid.append(xp.any(xp.isnan(log_weights)))
         reads = np.asarray(choice.reads(layer))
         inputs = [
             self.scope.read(list(self.up), [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)
@@ -118,6 +120,12 @@ class Flows:
             found = self._terms(group, sums, log_weights, reads)
             told = [found[:, :, place * units : (place + 1) * units] for place in range(layer.arity)]
         return told
+
+    def _is_never_negative(self, group: FoldedLayer) -> bool:
+        """Whether weights need not be looked at: those of Plica's own layers whose parameters cannot be negative."""
+        layer = group.representative
+        own = self.scope.folded.row(layer) is LAYER_ROWS.get(type(layer))
+        return own and all(is_never_negative(group, name) for name in layer.all_evaluated_params)
 
     def _terms(self, group: FoldedLayer, sums: Sums, log_weights: Tracer, reads: NDArray[np.int64]) -> Tracer:
         """What sums tell their inputs `(F, B, H*I)`, whatever their terms read."""

@@ -27,9 +27,12 @@ def unit_tables(scope: LoweringScope, group: FoldedLayer, width: int, ratio: Rat
     assert isinstance(layer, InputLayer), "tables are of input layers"
     assert isinstance(row, InputRow), "input rows belong to input layers"
     params, count = scope.parameters(group), num_states(layer) or 0
-    states = xp.astype(xp.reshape(xp.arange(count), (1, count, 1)), layer.domain.dtype(scope.dtype))
-    x = xp.broadcast_to(states, (group.num_folds, count, 1))
-    value = row.body(xp, scope.semiring, layer, params, x)  # (F, C, K)
+    if row.states is None:
+        states = xp.astype(xp.reshape(xp.arange(count), (1, count, 1)), layer.domain.dtype(scope.dtype))
+        x = xp.broadcast_to(states, (group.num_folds, count, 1))
+        value = row.body(xp, scope.semiring, layer, params, x)  # (F, C, K)
+    else:
+        value = row.states(xp, scope.semiring, layer, params)
     tables = xp.matrix_transpose(ratio(value, row.marginal(xp, scope.semiring, layer, params)))
     if count == width:
         return tables

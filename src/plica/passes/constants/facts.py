@@ -14,7 +14,7 @@ from typing import Any
 from plica.ir.op import Memory, View
 from plica.ir.program import Equation, Operand, Var, nested
 from plica.ir.sizes import SIZE_ARITHMETIC, Size, atoms, evaluate, single_atom
-from plica.ir.types import SCALAR_SIZE, ArrayType
+from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
 from plica.ops import ELEMENTWISE, LINALG, OPS
 from plica.passes.constants.policy import FoldPolicy
 
@@ -85,6 +85,8 @@ def bytes_of(type_: ArrayType, sizes: Sizes) -> int | None:
 
 def elements_of(type_: ArrayType, sizes: Sizes) -> int | None:
     """How many entries arrays of a type have; None where a size is not known."""
+    if isinstance(type_, ShapedArray):
+        return prod(type_.shape)
     if any(atom not in sizes for dim in type_.shape for atom in atoms(dim)):
         return None
     return prod(evaluate(dim, sizes.__getitem__) for dim in type_.shape)
@@ -114,6 +116,8 @@ def _times(equation: Equation, sizes: Sizes) -> int:
 
 def estimated(type_: ArrayType, sizes: Sizes) -> int:
     """How many entries arrays of a type have, where sizes that are not known are guessed."""
+    if isinstance(type_, ShapedArray):
+        return prod(type_.shape)
     return prod(evaluate(dim, lambda atom: sizes.get(atom, UNKNOWN)) for dim in type_.shape)
 
 

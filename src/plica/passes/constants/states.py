@@ -4,6 +4,7 @@ r"""What is computed of a looked-up row and of constants alone is computed for e
     f(take(T, i), W)                -> take(f(T, W), i)
     f(where(m, c, lookup(T, i)), W) -> where(m, f(c, W), lookup(f(T, W), i))   m: of whole rows; c: one constant row
     lookup(T, i)                    -> take(T', C * fold + i)              T': states first, so that a row is one run
+    where(m, c, lookup(T, i))       -> lookup([T, c], where(m, C, i))      one more state, so that rows are read once
 
 The new tables are constants. So a sum layer of an image circuit's pixels, its widest layer, goes from all calls. Rows
 are multiplied together with others than before: sums of I terms of a contraction may differ by I roundings.
@@ -40,6 +41,9 @@ from plica.passes.replaced import names_of
 _LOOKUPS = ("lookup", "take", "gather")
 LAYOUT, CONTRACTED = 1, 2
 """What is done to a lookup: its table gets states first; and what reads its rows is applied to the table too."""
+
+
+_SEVERAL = 8  # states that a table has at least that gets one more
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,7 @@ class _Pass:
         self.looked: dict[Operand, _Looked] = {}
         self.written: dict[Operand, None] = {}
         self.places: dict[tuple[Operand, int], Operand] = {}
+        self.indices: dict[tuple[Operand, Operand, bool], Operand] = {}
         self.equations: list[Equation] = []
         self.tables: dict[Var, Var] = {}
         self.moved: list[Equation] = []
@@ -274,6 +279,8 @@ class _Pass:
             self.equations.append(looked.original)
         elif choice is None:
             self._write_rows(operand, looked)
+        elif self._may_have_state(looked, choice):
+            self._write_rows(operand, self._with_state(looked, choice))
         else:
             rows = Var(self.names.fresh(), operand.type)
             self._write_rows(rows, looked)
@@ -283,6 +290,26 @@ class _Pass:
                 (mask,) = self._add("reshape", (mask,), {"shape": shape}, looked.source)
             inputs = (mask, choice.row, rows) if choice.is_first else (mask, rows, choice.row)
             self.equations.append(Equation(OpRef("where"), inputs, (operand,), {}, looked.source))
+
+    def _may_have_state(self, looked: _Looked, choice: _Choice) -> bool:
+        """Whether the constant row may be a state: a table of few states would grow by too much."""
+        states = looked.table.type.shape[looked.row]
+        same_dtype = choice.row.type.dtype == looked.table.type.dtype
+        return looked.has_folds and same_dtype and isinstance(states, int) and states >= _SEVERAL
+
+    def _with_state(self, looked: _Looked, choice: _Choice) -> _Looked:
+        """The constant row as one more state."""
+        source, index = looked.source, looked.index
+        states = looked.table.type.shape[looked.row]
+        inputs = (looked.table, self._other(looked))
+        (table,) = self._add("concat", inputs, {"axis": looked.row}, source, looked.root)
+        key = (index, choice.mask, choice.is_first)
+        if key not in self.indices:
+            (mask,) = self._add("reshape", (choice.mask,), {"shape": index.type.shape}, source)
+            last = Literal(int(states), ShapedArray((), index.type.dtype))
+            chosen = (mask, last, index) if choice.is_first else (mask, index, last)
+            (self.indices[key],) = self._add("where", chosen, {}, source)
+        return replace(looked, table=table, index=self.indices[key], choice=None)
 
     def _write_rows(self, output: Var, looked: _Looked) -> None:
         """The rows of a table; those of all folds as one, in which fold f has the states from C f on."""

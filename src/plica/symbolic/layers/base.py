@@ -11,11 +11,11 @@ parameters are attributes of the names in `params`, together with a row (see `pl
 
 import copy
 import math
-import operator
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
+from plica.arguments import function, integer
 from plica.errors import DTypeError, GraphError, InputError, ShapeError
 from plica.graph.kinds import Form, NodeKind, constructor_arguments
 from plica.symbolic.domains import Domain
@@ -292,13 +292,7 @@ def _replace_sub_layer(layer: Layer, name: str, new: Layer) -> None:
 
 def positive(owner: str, name: str, value: int) -> int:
     """`value` as an integer of at least 1."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise DTypeError(f"{owner}: {name} must be an integer, found {value!r}") from None
-    if number < 1:
-        raise ShapeError(f"{owner}: {name} must be at least 1, found {number}")
-    return number
+    return integer(owner, name, value, least=1)
 
 
 def check_power(owner: str, units: int, arity: int) -> None:
@@ -322,10 +316,18 @@ def input_scope(owner: str, scope: Iterable[int], num_variables: int | None = No
 
 
 def choose_parameter(
-    owner: str, name: str, shape: Shape, given: ParameterLike | None, factory: ParameterFactory
+    owner: str,
+    name: str,
+    shape: Shape,
+    given: ParameterLike | None,
+    factory: ParameterFactory | None,
+    default: ParameterFactory | None = None,
 ) -> Parameter:
-    """The parameter that was given, else what `factory` makes, checked to have `shape`."""
-    parameter = Parameter.from_input(factory(shape) if given is None else given)
+    """The parameter that was given, else what `factory` makes, or `default` without one; checked to have `shape`."""
+    if given is None:
+        chosen = default if factory is None else factory
+        given = function(owner, f"the factory of {name}", chosen)(shape)
+    parameter = Parameter.from_input(given)
     if parameter.shapes != (shape,):
         raise ShapeError(
             f"{owner}: expected {name} of shape {shape}, found {' and '.join(map(str, parameter.shapes))}; "

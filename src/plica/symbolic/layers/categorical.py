@@ -29,6 +29,7 @@ from plica.symbolic.parameters import (
     Parameter,
     ParameterFactory,
     ParameterLike,
+    SoftmaxParameter,
     log_softmax_normal,
     softmax_normal,
 )
@@ -82,17 +83,17 @@ class CategoricalLayer(InputLayer):
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, num_categories=categories)
         shape = (units, categories)
         if probs is None and probs_factory is None:
-            chosen = choose_parameter(name, "logits", shape, logits, logits_factory or log_softmax_normal)
+            chosen = choose_parameter(name, "logits", shape, logits, logits_factory, log_softmax_normal)
             assign(self, logits=chosen, probs=None)
         else:
-            chosen = choose_parameter(name, "probs", shape, probs, probs_factory or softmax_normal)
+            chosen = choose_parameter(name, "probs", shape, probs, probs_factory, softmax_normal)
             assign(self, logits=None, probs=chosen)
 
     @property
     def normalized(self) -> bool:
-        """Whether the logits are a log-softmax over the states, so that each unit sums to 1."""
-        output = None if self.logits is None else self.logits.output
-        return isinstance(output, LogSoftmaxParameter) and output.axis in (-1, 1)
+        """Whether the parameter is a softmax over the states, or its logarithm, so that each unit sums to 1."""
+        (parameter,) = self.params.values()
+        return isinstance(parameter.output, LogSoftmaxParameter | SoftmaxParameter) and parameter.output.axis in (-1, 1)
 
     @property
     def domain(self) -> Domain:

@@ -7,6 +7,7 @@ ConstantValueLayer(scope={}, 3)
 from dataclasses import dataclass
 from typing import Any, final
 
+from plica.arguments import flag
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, choose_parameter, fields_of, positive
 from plica.symbolic.layers.variable_free import variable_free_row
@@ -38,7 +39,7 @@ class ConstantValueLayer(InputLayer):
         units = positive(name, "num_output_units", num_output_units)
         given = value if isinstance(value, Parameter | ParameterInput) else ConstantParameter(units, value=value)
         chosen = choose_parameter(name, "value", (units,), given, normal)
-        assign(self, num_output_units=units, log_space=bool(log_space), value=chosen)
+        assign(self, num_output_units=units, log_space=flag(name, "log_space", log_space), value=chosen)
 
     @property
     def scope(self) -> Scope:

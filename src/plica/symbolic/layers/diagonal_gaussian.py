@@ -68,8 +68,8 @@ class DiagonalGaussianLayer(InputLayer):
             self,
             scope=variables,
             num_output_units=units,
-            mean=choose_parameter(name, "mean", shape, mean, mean_factory or normal),
-            stddev=choose_parameter(name, "stddev", shape, stddev, stddev_factory or positive_normal),
+            mean=choose_parameter(name, "mean", shape, mean, mean_factory, normal),
+            stddev=choose_parameter(name, "stddev", shape, stddev, stddev_factory, positive_normal),
         )
 
     @property

@@ -83,8 +83,8 @@ class DiscretizedLogisticLayer(InputLayer):
         defaults = _fitted(Column(middle, max(middle, 0.5), 0, number - 1))
         assign(
             self,
-            mean=choose_parameter(name, "mean", (units,), mean, mean_factory or defaults["mean_factory"]),
-            scale=choose_parameter(name, "scale", (units,), scale, scale_factory or defaults["scale_factory"]),
+            mean=choose_parameter(name, "mean", (units,), mean, mean_factory, defaults["mean_factory"]),
+            scale=choose_parameter(name, "scale", (units,), scale, scale_factory, defaults["scale_factory"]),
         )
 
     @property

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import GraphError
+from plica.errors import GraphError, InputError
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers.base import InputLayer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
+
+_ROOM = 1e8  # between the numbers of a column and the ends of the dtype, for densities and their gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,37 @@ class Column:
             return Column(low, 1.0, low, most)
         scaled = (known - low) / width
         return Column(low + width * float(scaled.mean()), width * float(scaled.std()), low, most)
+
+    def check(self, where: str, dtype: str = "float64", advice: str = "rescale them") -> None:
+        """Raise where densities fitted to the column could not be computed with.
+
+        Args:
+            where: What messages call the values.
+            dtype: The dtype in which densities read them.
+            advice: What to do about it.
+
+        Raises:
+            InputError: `dtype` cannot hold the values, or not what they differ by.
+
+        >>> Column.of(np.array([1e-310, 2e-310])).check("lengths")
+        Traceback (most recent call last):
+        plica.errors.InputError: lengths differ by 5e-311, too little for float64; rescale them
+        """
+        limits = np.finfo(dtype)
+        tiny, largest = float(limits.tiny) * _ROOM, max(-self.least, self.most)
+        if largest > float(limits.max) / _ROOM:
+            raise InputError(f"{where} reach {largest:g}, too large for {dtype}; {advice}")
+        if self.least == self.most:
+            if 0 < largest < tiny:
+                raise InputError(f"{where} are {self.most:g}, too small for {dtype}; {advice}")
+            return
+        if self.spread < tiny:
+            raise InputError(f"{where} differ by {self.spread:g}, too little for {dtype}; {advice}")
+        if self.spread < float(limits.eps) * largest:
+            shifted = advice.replace("rescale them", "subtract their mean")
+            raise InputError(
+                f"{where} differ by {self.spread:g} around {self.mean:g}, which {dtype} rounds away; {shifted}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

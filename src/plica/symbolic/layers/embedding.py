@@ -63,7 +63,7 @@ class EmbeddingLayer(InputLayer):
         name = "EmbeddingLayer"
         at_most_one(name, weight=weight, weight_factory=weight_factory)
         units, count = positive(name, "num_output_units", num_output_units), positive(name, "num_states", num_states)
-        chosen = choose_parameter(name, "weight", (units, count), weight, weight_factory or normal)
+        chosen = choose_parameter(name, "weight", (units, count), weight, weight_factory, normal)
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, num_states=count, weight=chosen)
 
     @property

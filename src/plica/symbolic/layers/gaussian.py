@@ -79,8 +79,8 @@ class GaussianLayer(InputLayer):
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units)
         assign(
             self,
-            mean=choose_parameter(name, "mean", (units,), mean, mean_factory or normal),
-            stddev=choose_parameter(name, "stddev", (units,), stddev, stddev_factory or positive_normal),
+            mean=choose_parameter(name, "mean", (units,), mean, mean_factory, normal),
+            stddev=choose_parameter(name, "stddev", (units,), stddev, stddev_factory, positive_normal),
             log_partition=None
             if log_partition is None
             else choose_parameter(name, "log_partition", (units,), log_partition, normal),

@@ -15,9 +15,10 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from plica.arguments import found, known
 from plica.errors import InputError, ShapeError
 from plica.symbolic.domains import REALS, Domain
-from plica.symbolic.initializers import numbers_of
+from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers.base import (
     InputLayer,
     assign,
@@ -102,13 +103,13 @@ class HistogramLayer(InputLayer):
             num_bins = _NUM_BINS if given is None else given.shape[0] - 1
         bins = positive(name, "num_bins", num_bins)
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, num_bins=bins)
-        assign(self, edges=choose_parameter(name, "edges", (bins + 1,), given, edges_factory or _equal_bins))
+        assign(self, edges=choose_parameter(name, "edges", (bins + 1,), given, edges_factory, _equal_bins))
         _check_edges(self.edges)
         if probs is None and probs_factory is None:
-            chosen = choose_parameter(name, "logits", (units, bins), logits, logits_factory or log_softmax_normal)
+            chosen = choose_parameter(name, "logits", (units, bins), logits, logits_factory, log_softmax_normal)
             assign(self, logits=chosen, probs=None)
         else:
-            chosen = choose_parameter(name, "probs", (units, bins), probs, probs_factory or softmax_normal)
+            chosen = choose_parameter(name, "probs", (units, bins), probs, probs_factory, softmax_normal)
             assign(self, logits=None, probs=chosen)
 
     @property
@@ -144,14 +145,16 @@ def histogram_edges(
         by: Whether bins are equally wide, or hold equally many values.
 
     Raises:
-        InputError: No numbers, or infinite ones.
+        InputError: No numbers, infinite ones, or another word than these.
         ShapeError: A number of bins below 1.
 
     >>> histogram_edges([0.0, 1.0, float("nan"), 4.0], 2).tolist()
     [0.0, 2.0, 4.0]
     """
     bins = positive("histogram_edges", "num_bins", num_bins)
-    numbers = numbers_of("histogram_edges", values).astype(np.float64, casting="same_kind").ravel()
+    if not known(by, ("width", "quantile")):
+        raise InputError(f"histogram_edges: by must be 'width' or 'quantile', {found(by)}")
+    numbers = reals_of("histogram_edges", values).ravel()
     numbers = numbers[~np.isnan(numbers)]
     if not len(numbers) or not np.isfinite(numbers).all():
         raise InputError(
@@ -168,7 +171,7 @@ def histogram_edges(
 def _as_parameter(edges: Any) -> Parameter:
     if isinstance(edges, Parameter | ParameterInput):
         return Parameter.from_input(edges)
-    numbers = numbers_of("HistogramLayer", edges).astype(np.float64, casting="same_kind")
+    numbers = reals_of("HistogramLayer", edges)
     if numbers.ndim != 1 or len(numbers) < 2:
         raise ShapeError(f"HistogramLayer: expected edges as a list of at least 2 numbers, found shape {numbers.shape}")
     return Parameter.from_input(ConstantParameter(*numbers.shape, value=numbers))
@@ -193,12 +196,16 @@ def _check_edges(parameter: Parameter) -> None:
 
 
 def _bins(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
-    """The lower edges, the widths and the middles of the bins, `(F, N)`; where a fold has no such bin, 0, 1 and 0."""
+    """The lower edges, the widths and the middles of the bins, `(F, N)`; where a fold has no such bin, 0, 1 and 0.
+
+    The width is NaN where learned edges have met, crossed, or left each other too far.
+    """
     edges = params["edges"]
     low, high = edges[:, :-1], edges[:, 1:]
     real = xp.isfinite(high)
     low, high = xp.where(real, low, 0.0), xp.where(real, high, 1.0)
     width = high - low
+    width = xp.where(xp.logical_and(xp.greater(width, 0.0), xp.isfinite(width)), width, float("nan"))
     return low, width, xp.where(real, low + 0.5 * width, 0.0)
 
 
@@ -302,6 +309,7 @@ ROW = InputRow(
     mean=_mean,
     variance=_variance,
     interval=_interval,
+    increasing=("edges",),
     padding={"edges": float("inf"), "logits": _NOTHING, "probs": 0.0},  # bins that some layers of a fold do not have
     distribution=Distribution("histogram", HistogramLayer, ("logits", "probs"), fitted=_fitted),
 )

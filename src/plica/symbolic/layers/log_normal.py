@@ -18,6 +18,7 @@ from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
     LEAST_SPREAD,
     UnivariateLayer,
+    exp_or_infinity,
     inside,
     of_units,
     positive_normal,
@@ -111,13 +112,15 @@ def _sample(
 
 
 def _mean(xp: Namespace, layer: LogNormalLayer, params: Params) -> Array:  # noqa: ARG001
-    return xp.expand_dims(xp.exp(params["loc"] + 0.5 * xp.square(params["scale"])), axis=-1)
+    return xp.expand_dims(exp_or_infinity(xp, params["loc"] + 0.5 * xp.square(params["scale"])), axis=-1)
 
 
 def _variance(xp: Namespace, layer: LogNormalLayer, params: Params) -> Array:  # noqa: ARG001
     square = xp.square(params["scale"])
     # of factors that do not overflow before it does
-    return xp.expand_dims(-xp.expm1(-square) * xp.exp(2.0 * (params["loc"] + square)), axis=-1)
+    power = exp_or_infinity(xp, 2.0 * (params["loc"] + square))
+    share = -xp.expm1(-xp.where(xp.isfinite(power), square, 1.0))  # no derivative by it where the other is infinite
+    return xp.expand_dims(share * power, axis=-1)
 
 
 def _interval(

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+from plica.arguments import elements, flag, known
 from plica.errors import InputError, UnsupportedError
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, fields_of, input_scope, positive
@@ -67,8 +68,9 @@ class ModuleLayer(InputLayer):
         answers: Iterable[str] = (),
     ) -> None:
         name = "ModuleLayer"
-        units, given = positive(name, "num_output_units", num_output_units), tuple(answers)
-        unknown = [one for one in given if one not in ANSWERS]
+        units, given = positive(name, "num_output_units", num_output_units), elements(name, "answers", answers)
+        normalized = flag(name, "normalized", normalized)
+        unknown = [one for one in given if not known(one, ANSWERS)]
         if unknown:
             raise InputError(f"{name}: a module answers some of {', '.join(ANSWERS)}, found {unknown[0]!r}")
         lacking = [one for one in ("forward", *given) if not callable(getattr(module, one, None))]
@@ -79,7 +81,8 @@ class ModuleLayer(InputLayer):
         if normalized and "log_partition" in given:
             raise InputError(f"{name}: normalized and log_partition exclude each other; pass one of them")
         assign(self, scope=input_scope(name, scope), num_output_units=units, module=module, domain=domain)
-        assign(self, log_space=bool(log_space), normalized=bool(normalized), answers=given)
+        assign(self, log_space=flag(name, "log_space", log_space), answers=given)
+        assign(self, normalized=normalized)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -78,13 +78,13 @@ class MultivariateGaussianLayer(InputLayer):
         units, variables = positive(name, "num_output_units", num_output_units), input_scope(name, scope)
         count = positive(name, "the number of variables", len(variables))
         factor = choose_parameter(
-            name, "scale_tril", (units, count, count), scale_tril, scale_tril_factory or triangular_normal
+            name, "scale_tril", (units, count, count), scale_tril, scale_tril_factory, triangular_normal
         )
         assign(
             self,
             scope=variables,
             num_output_units=units,
-            mean=choose_parameter(name, "mean", (units, count), mean, mean_factory or normal),
+            mean=choose_parameter(name, "mean", (units, count), mean, mean_factory, normal),
             scale_tril=factor,
         )
 
@@ -140,56 +140,30 @@ def _scores(xp: Namespace, params: Params, log_stddev: Array, x: Array) -> Array
     return standardized(xp, xp.expand_dims(x, axis=2), mean, log_stddev, most)
 
 
-def _solved(xp: Namespace, factor: Array, x: Array) -> Array:
-    """The z of `factor @ z = x`, for lower triangular matrices.
-
-    Turned round they are upper triangular, of which elimination exchanges no rows: z comes by substitution alone, which
-    is right where a solution by exchanged rows would lose all digits.
-    """
-    turned = xp.linalg.solve(xp.flip(factor, axis=(-2, -1)), xp.flip(x, axis=-2))
-    return xp.flip(turned, axis=-2)
-
-
 def _body(
     xp: Namespace,
     semiring: Semiring,
-    layer: MultivariateGaussianLayer,
+    layer: MultivariateGaussianLayer,  # noqa: ARG001
     params: Params,
     x: Array,
 ) -> Value:
     factor, log_stddev = _factor(xp, params)
-    scores = xp.permute_dims(_scores(xp, params, log_stddev, x), (0, 2, 3, 1))  # (F, K, V, B)
-    white = _solved(xp, factor, scores)
-    peak = xp.sum(log_stddev + xp.log(xp.abs(xp.linalg.diagonal(factor))), axis=-1)  # (F, K)
-    density = -0.5 * xp.sum(xp.square(white), axis=2) - xp.expand_dims(peak, axis=-1)
-    return semiring.from_log(xp, xp.permute_dims(density, (0, 2, 1)) - layer.num_variables * HALF_LOG_TWO_PI)
+    density = xp.log_multivariate_normal(_scores(xp, params, log_stddev, x), factor)
+    return semiring.from_log(xp, density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1))
 
 
 def _partial(
     xp: Namespace,
     semiring: Semiring,
-    layer: MultivariateGaussianLayer,
+    layer: MultivariateGaussianLayer,  # noqa: ARG001
     params: Params,
     x: Array,
     missing: Array,
 ) -> Value:
     factor, log_stddev = _factor(xp, params)
-    dtype, known = log_stddev.dtype, xp.expand_dims(xp.logical_not(missing), axis=2)  # (F, B, 1, V)
-    # a factor of the correlations of what is known beside ones of what is not: the triangle R of (A E)' = Q R, A the
-    # rows of what is known, E those of the identity of what is not. The correlations themselves, which are squares,
-    # would lose what variables differ by that are nearly functions of others.
-    wide = xp.expand_dims(xp.astype(factor, xp.float64), axis=1)  # (F, 1, K, V, V)
-    of_known = xp.expand_dims(known, axis=-1)  # (F, B, 1, V, 1)
-    rows = xp.where(of_known, wide, 0.0)
-    others = xp.where(of_known, xp.zeros_like(wide), xp.eye(layer.num_variables, dtype=xp.float64))
-    beside = xp.concat([rows, others], axis=-1)
-    root = xp.matrix_transpose(xp.linalg.qr(xp.matrix_transpose(beside)).R)
-    scores = xp.where(known, _scores(xp, params, log_stddev, x), 0.0)
-    white = xp.squeeze(_solved(xp, root, xp.expand_dims(xp.astype(scores, xp.float64), axis=-1)), axis=-1)
-    volume = xp.astype(xp.log(xp.abs(xp.linalg.diagonal(root))), dtype)
-    peak = xp.where(known, volume + xp.expand_dims(log_stddev, axis=1) + HALF_LOG_TWO_PI, 0.0)
-    density = xp.astype(-0.5 * xp.sum(xp.square(white), axis=-1), dtype) - xp.sum(peak, axis=-1)
-    return semiring.from_log(xp, density)
+    density = xp.log_multivariate_normal(_scores(xp, params, log_stddev, x), factor, missing)
+    known = xp.astype(xp.logical_not(missing), log_stddev.dtype)
+    return semiring.from_log(xp, density - xp.matmul(known, xp.matrix_transpose(log_stddev)))
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer, params: Params) -> Value:

@@ -30,6 +30,7 @@ from plica.symbolic.layers.base import (
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.starts import beyond
+from plica.symbolic.layers.univariate import exp_or_infinity
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -80,9 +81,11 @@ class NegativeBinomialLayer(InputLayer):
         at_most_one(name, total_count=total_count, total_count_factory=total_count_factory)
         units = positive(name, "num_output_units", num_output_units)
         chosen = trials.choose_successes(name, units, logits, probs, logits_factory, probs_factory)
-        factory = total_count_factory or beyond(MIN_TOTAL_COUNT, 1.0)
+        default = beyond(MIN_TOTAL_COUNT, 1.0)
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, **chosen)
-        assign(self, total_count=choose_parameter(name, "total_count", (units,), total_count, factory))
+        assign(
+            self, total_count=choose_parameter(name, "total_count", (units,), total_count, total_count_factory, default)
+        )
 
     @property
     def domain(self) -> Domain:
@@ -138,12 +141,12 @@ def _body(xp: Namespace, semiring: Semiring, layer: NegativeBinomialLayer, param
 
 def _mean(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001
     failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(params["total_count"] * xp.exp(failure - success), axis=-1)
+    return xp.expand_dims(params["total_count"] * exp_or_infinity(xp, failure - success), axis=-1)
 
 
 def _variance(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001
     failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(params["total_count"] * xp.exp(failure - 2.0 * success), axis=-1)
+    return xp.expand_dims(params["total_count"] * exp_or_infinity(xp, failure - 2.0 * success), axis=-1)
 
 
 def _mode(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001

@@ -65,7 +65,7 @@ class PoissonLayer(InputLayer):
         at_most_one(name, rate=rate, rate_factory=rate_factory)
         units = positive(name, "num_output_units", num_output_units)
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units)
-        assign(self, rate=choose_parameter(name, "rate", (units,), rate, rate_factory or beyond(MIN_RATE, 1.0)))
+        assign(self, rate=choose_parameter(name, "rate", (units,), rate, rate_factory, beyond(MIN_RATE, 1.0)))
 
     @property
     def domain(self) -> Domain:

@@ -67,7 +67,7 @@ class PolynomialLayer(InputLayer):
         name = "PolynomialLayer"
         at_most_one(name, coeff=coeff, coeff_factory=coeff_factory)
         units, highest = positive(name, "num_output_units", num_output_units), _degree(name, degree)
-        chosen = choose_parameter(name, "coeff", (units, highest + 1), coeff, coeff_factory or normal)
+        chosen = choose_parameter(name, "coeff", (units, highest + 1), coeff, coeff_factory, normal)
         assign(self, scope=input_scope(name, scope, 1), num_output_units=units, degree=highest, coeff=chosen)
 
     @property

@@ -31,6 +31,8 @@ Reduced: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
 Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
 # units: (F, B) integers >= 0, uniforms: (F, B, num_variables) in [0, 1) -> (F, B, num_variables)
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
+# -> (F, C, K): the value at each of C states
+States: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
 # -> (F, K, num_variables): where each unit has its largest value
 Mode: TypeAlias = Callable[[Namespace, Any, Params], Array]
 # -> (F, K, num_variables): a moment of each variable under each unit, divided by the unit's total
@@ -101,6 +103,10 @@ class InputRow:
             refuse the layer.
         interval: The value of each unit, summed or integrated over a box `low <= x <= high`, both ends included; ends
             may be infinite, and a box whose `low` is above its `high` is empty.
+        states: For layers of one variable that has finitely many states, the value of each unit at all of them; without
+            it, the body is asked for each.
+        increasing: Parameters whose numbers increase: from each of them to the next, or along the last axis of a single
+            one. Constants that do not, in the dtype of a circuit, are refused when it is compiled or cast.
     """
 
     layer: type[InputLayer]
@@ -116,6 +122,8 @@ class InputRow:
     variance: Moment | Unsupported = _NO_VARIANCE
     covariance: Moment | Unsupported = _NO_COVARIANCE
     interval: Interval | Unsupported = _NO_INTERVAL
+    states: States | None = None
+    increasing: tuple[str, ...] = ()
 
     def reduction(self, semiring: Semiring) -> Reduced | Unsupported:
         """The column that says how the layer loses its variables in the algebra."""

@@ -46,6 +46,7 @@ def input_row(
         mean=partial(_mean, table),
         variance=partial(_variance, table),
         interval=partial(_interval, table),
+        states=partial(_states, table),
         padding=padding or {},
         distribution=distribution,
     )
@@ -68,6 +69,10 @@ def _shares(xp: Namespace, table: Weight) -> tuple[Array, Array]:
 def _body(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
     index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
     return semiring.from_weight(xp, table(xp, layer, params).looked_up(lambda one: xp.lookup(one, index)))
+
+
+def _states(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
+    return semiring.from_weight(xp, table(xp, layer, params).map(xp.matrix_transpose))
 
 
 def _marginal(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:

@@ -140,11 +140,11 @@ def _mean(xp: Namespace, layer: StudentTLayer, params: Params) -> Array:  # noqa
 
 
 def _variance(xp: Namespace, layer: StudentTLayer, params: Params) -> Array:  # noqa: ARG001
-    df = params["df"]
-    has = xp.greater(df, 2.0)
+    df, square = params["df"], xp.square(params["scale"])
+    has = xp.logical_and(xp.greater(df, 2.0), xp.not_equal(square, float("inf")))
     least = xp.where(has, df, 3.0)
     none = xp.where(xp.greater(df, 1.0), float("inf"), float("nan"))
-    return xp.expand_dims(xp.where(has, xp.square(params["scale"]) * (least / (least - 2.0)), none), axis=-1)
+    return xp.expand_dims(xp.where(has, xp.where(has, square, 0.0) * (least / (least - 2.0)), none), axis=-1)
 
 
 def _interval(

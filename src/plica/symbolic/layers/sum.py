@@ -79,7 +79,7 @@ class SumLayer(InnerLayer):
         )
         assign(self, num_input_units=units, num_output_units=sums, arity=positive(name, "arity", arity))
         shape = (sums, self.arity * units)
-        assign(self, weight=choose_parameter(name, "weight", shape, weight, weight_factory or softmax_normal))
+        assign(self, weight=choose_parameter(name, "weight", shape, weight, weight_factory, softmax_normal))
 
     @property
     def mixing(self) -> bool:

@@ -37,8 +37,8 @@ def choose_successes(
     """The logits or the probabilities of a layer, `(K,)`; logits of standard normal draws where nothing is given."""
     at_most_one(owner, logits=logits, probs=probs, logits_factory=logits_factory, probs_factory=probs_factory)
     if probs is None and probs_factory is None:
-        return {"logits": choose_parameter(owner, "logits", (units,), logits, logits_factory or normal), "probs": None}
-    return {"logits": None, "probs": choose_parameter(owner, "probs", (units,), probs, probs_factory or normal)}
+        return {"logits": choose_parameter(owner, "logits", (units,), logits, logits_factory, normal), "probs": None}
+    return {"logits": None, "probs": choose_parameter(owner, "probs", (units,), probs, probs_factory, normal)}
 
 
 def given_successes(layer: Any) -> dict[str, Parameter]:

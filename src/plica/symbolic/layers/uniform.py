@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from plica.errors import InputError
 from plica.symbolic.domains import REALS, Domain
-from plica.symbolic.initializers import numbers_of
+from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
@@ -104,7 +104,7 @@ class UniformLayer(InputLayer):
 
 def _numbers(owner: str, value: ArrayLike, units: int) -> Parameter:
     """Numbers that are not learned: one for all units, or one for each."""
-    array = numbers_of(owner, value).astype(np.float64, casting="same_kind")
+    array = reals_of(owner, value)
     return Parameter.from_input(ConstantParameter(*(array.shape or (units,)), value=array))
 
 
@@ -112,23 +112,33 @@ def _end(owner: str, name: str, units: int, given: End, factory: ParameterFactor
     """One end of the intervals."""
     if given is not None and not isinstance(given, Parameter | ParameterInput):
         given = _numbers(owner, given, units)
-    return choose_parameter(owner, name, (units,), given, factory or (lambda _: _numbers(owner, default, units)))
+    return choose_parameter(owner, name, (units,), given, factory, (lambda _: _numbers(owner, default, units)))
 
 
 def _ends(xp: Namespace, params: Params) -> tuple[Array, Array]:
     return xp.expand_dims(params["low"], axis=1), xp.expand_dims(params["high"], axis=1)  # (F, 1, K)
 
 
+def _width(xp: Namespace, params: Params) -> Array:
+    """How long each interval is `(F, K)`; NaN where learned ends have met, crossed, or left each other too far."""
+    width = params["high"] - params["low"]
+    return xp.where(xp.logical_and(xp.greater(width, 0.0), xp.isfinite(width)), width, float("nan"))
+
+
+def _log_density(xp: Namespace, params: Params) -> Array:
+    """Within the interval, `(F, 1, K)`."""
+    return -xp.log(xp.expand_dims(_width(xp, params), axis=1))
+
+
 def _body(xp: Namespace, semiring: Semiring, layer: UniformLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
-    low, high = _ends(xp, params)
+    (low, high), density = _ends(xp, params), _log_density(xp, params)
     x = xp.astype(x, low.dtype)
     inside = xp.logical_and(xp.greater_equal(x, low), xp.less_equal(x, high))
-    return semiring.from_log(xp, xp.where(inside, -xp.safe_log(high - low), float("-inf")))
+    return semiring.from_log(xp, xp.where(xp.logical_or(inside, xp.isnan(density)), density, float("-inf")))
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: UniformLayer, params: Params) -> Value:  # noqa: ARG001
-    low, high = _ends(xp, params)
-    return semiring.from_log(xp, -xp.safe_log(high - low))
+    return semiring.from_log(xp, _log_density(xp, params))
 
 
 def _middle(xp: Namespace, layer: UniformLayer, params: Params) -> Array:  # noqa: ARG001
@@ -137,15 +147,15 @@ def _middle(xp: Namespace, layer: UniformLayer, params: Params) -> Array:  # noq
 
 
 def _sample(xp: Namespace, layer: UniformLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
-    low, high = (
-        xp.expand_dims(xp.take_along_axis(params[name], units, axis=-1, nonnegative=True), axis=-1)
-        for name in ("low", "high")
+    low, high, width = (
+        xp.expand_dims(xp.take_along_axis(one, units, axis=-1, nonnegative=True), axis=-1)
+        for one in (params["low"], params["high"], _width(xp, params))
     )
-    return xp.minimum(low + (high - low) * uniforms, high)  # which rounding might exceed
+    return xp.minimum(low + width * uniforms, high)  # which rounding might exceed
 
 
 def _variance(xp: Namespace, layer: UniformLayer, params: Params) -> Array:  # noqa: ARG001
-    return xp.expand_dims(xp.square(params["high"] - params["low"]) / 12.0, axis=-1)
+    return xp.expand_dims(xp.square(_width(xp, params)) / 12.0, axis=-1)
 
 
 def _interval(
@@ -158,7 +168,7 @@ def _interval(
 ) -> Value:
     least, most = _ends(xp, params)
     covered = xp.minimum(xp.astype(high, most.dtype), most) - xp.maximum(xp.astype(low, least.dtype), least)
-    return semiring.from_linear(xp, xp.maximum(covered, 0.0) / (most - least))
+    return semiring.from_linear(xp, xp.maximum(covered, 0.0) / xp.expand_dims(_width(xp, params), axis=1))
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:
@@ -176,5 +186,6 @@ ROW = InputRow(
     mean=_middle,
     variance=_variance,
     interval=_interval,
+    increasing=("low", "high"),
     distribution=Distribution("uniform", UniformLayer, ("low", "high"), fitted=_fitted),
 )

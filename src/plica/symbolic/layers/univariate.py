@@ -58,7 +58,7 @@ class UnivariateLayer(InputLayer):
         units = positive(owner, "num_output_units", num_output_units)
         assign(self, scope=input_scope(owner, scope, 1), num_output_units=units)
         for name, (given, factory, default) in parameters.items():
-            assign(self, **{name: choose_parameter(owner, name, (units,), given, factory or default)})
+            assign(self, **{name: choose_parameter(owner, name, (units,), given, factory, default)})
 
     @property
     def config(self) -> dict[str, Any]:
@@ -129,6 +129,12 @@ def deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:
     near = xp.less(xp.abs(away), 0.5 * a)
     ratio = xp.where(near, away, 0.0) / a
     return xp.where(near, a * (xp.log1p(ratio) - ratio), a * log_ratio - away)
+
+
+def exp_or_infinity(xp: Namespace, x: Array) -> Array:
+    """exp(x), infinite with derivatives of 0 where it overflows, where they would be NaN."""
+    over = xp.greater(x, math.log(float(xp.finfo(x.dtype).max)))
+    return xp.where(over, float("inf"), xp.exp(xp.where(over, 0.0, x)))
 
 
 def inside(xp: Namespace, uniforms: Array) -> Array:

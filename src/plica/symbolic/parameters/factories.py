@@ -4,11 +4,12 @@
 (4, 3)
 """
 
+from plica.arguments import function
 from plica.errors import ShapeError
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.parameters.graph import Parameter, ParameterFactory
 from plica.symbolic.parameters.leaves import TensorParameter
-from plica.symbolic.parameters.nodes import Shape
+from plica.symbolic.parameters.nodes import Shape, as_shape
 from plica.symbolic.parameters.reduce import LogSoftmaxParameter, SoftmaxParameter
 from plica.symbolic.parameters.select import MixingWeightParameter
 
@@ -38,11 +39,14 @@ def mixing_weight_factory(shape: Shape, *, param_factory: ParameterFactory) -> P
     Raises:
         ShapeError: `shape` is not of that form.
     """
+    shape = as_shape(shape, "mixing_weight_factory")
     if len(shape) != 2 or shape[1] % shape[0] != 0:
         raise ShapeError(
             f"mixing_weight_factory: expected a shape (K, H*K), found {tuple(shape)}; "
             "a mixing sum layer has as many output units as each of its inputs"
         )
     units, columns = shape
-    weights = Parameter.from_input(param_factory((units, columns // units)))
+    weights = Parameter.from_input(
+        function("mixing_weight_factory", "param_factory", param_factory)((units, columns // units))
+    )
     return Parameter.from_unary(MixingWeightParameter(weights.shape), weights)

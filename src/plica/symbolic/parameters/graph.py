@@ -12,6 +12,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, final
 
+from plica.arguments import edges, found, looked_up
 from plica.errors import DTypeError, GraphError, ShapeError
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
@@ -43,11 +44,10 @@ class Parameter:
     __slots__ = ("_in_nodes", "_nodes", "_outputs")
 
     def __init__(self, nodes: Iterable[Node], in_nodes: Mapping[Node, Sequence[Node]], outputs: Iterable[Node]) -> None:
-        listed = dict.fromkeys(nodes)
-        self._in_nodes = {node: tuple(in_nodes.get(node, ())) for node in listed}
-        _check_edges(listed, in_nodes)
-        self._outputs = _checked_outputs(listed, tuple(outputs))
-        self._nodes: tuple[Node, ...] = topological_order(listed, self._in_nodes.__getitem__)
+        self._in_nodes, self._outputs = edges("Parameter", nodes, in_nodes, outputs, "nodes")
+        _check_edges(self._in_nodes, in_nodes)
+        _check_outputs(self._in_nodes, self._outputs)
+        self._nodes: tuple[Node, ...] = topological_order(self._in_nodes, self._in_nodes.__getitem__)
         for node in self._nodes:
             _check_inputs(node, self._in_nodes[node])
 
@@ -103,7 +103,8 @@ class Parameter:
 
     def node_inputs(self, node: Node) -> tuple[Node, ...]:
         """The inputs of one node."""
-        return self._in_nodes[node]
+        inputs: tuple[Node, ...] = looked_up("Parameter.node_inputs", self._in_nodes, node, "node")
+        return inputs
 
     def subgraph(self, output: Node) -> "Parameter":
         """The parameter that ends at another of its nodes; the nodes are shared."""
@@ -135,10 +136,10 @@ class Parameter:
     @staticmethod
     def from_sequence(parameter: "ParameterLike", *ops: ParameterOp) -> "Parameter":
         """Operations of one input each, applied one after another."""
-        found = Parameter.from_input(parameter)
+        chain = Parameter.from_input(parameter)
         for op in ops:
-            found = Parameter.from_nary(op, found)
-        return found
+            chain = Parameter.from_nary(op, chain)
+        return chain
 
     @staticmethod
     def from_unary(op: ParameterOp, parameter: "ParameterLike") -> "Parameter":
@@ -153,6 +154,7 @@ class Parameter:
     @staticmethod
     def from_nary(op: ParameterOp, *parameters: "ParameterLike") -> "Parameter":
         """An operation applied to parameters; nodes that they share stay shared."""
+        _check_operation(op)
         operands = [Parameter.from_input(parameter) for parameter in parameters]
         in_nodes: dict[Node, tuple[Node, ...]] = {}
         for operand in operands:
@@ -178,7 +180,10 @@ def _checked_already(in_nodes: dict[Node, tuple[Node, ...]], output: Node) -> Pa
     return made
 
 
-def _check_edges(listed: Mapping[Node, None], in_nodes: Mapping[Node, Sequence[Node]]) -> None:
+def _check_edges(listed: Mapping[Node, object], in_nodes: Mapping[Node, Sequence[Node]]) -> None:
+    for node in listed:
+        if not isinstance(node, ParameterInput | ParameterOp):
+            raise DTypeError(f"Parameter: expected leaves and operations as nodes, {found(node)}")
     for node, inputs in in_nodes.items():
         for unknown in (node, *inputs):
             if unknown not in listed:
@@ -188,21 +193,25 @@ def _check_edges(listed: Mapping[Node, None], in_nodes: Mapping[Node, Sequence[N
                 )
 
 
-def _checked_outputs(listed: Mapping[Node, None], outputs: tuple[Node, ...]) -> tuple[Node, ...]:
+def _check_operation(op: ParameterOp) -> None:
+    if not isinstance(op, ParameterOp):
+        raise DTypeError(f"expected an operation on parameters, such as ExpParameter((2, 3)), {found(op)}")
+
+
+def _check_outputs(listed: Mapping[Node, object], outputs: tuple[Node, ...]) -> None:
     if not outputs:
         raise GraphError("Parameter: expected at least one output, found none; name the last node among `outputs`")
     for output in outputs:
         if output not in listed:
             raise GraphError(f"Parameter: the output {type(output).__name__} is not among the nodes; add it to `nodes`")
-    return outputs
 
 
 def _check_inputs(node: Node, inputs: tuple[Node, ...]) -> None:
     expected = node.in_shapes if isinstance(node, ParameterOp) else ()
-    found = tuple(child.shape for child in inputs)
-    if found != expected:
+    shapes = tuple(child.shape for child in inputs)
+    if shapes != expected:
         raise ShapeError(
-            f"{type(node).__name__}: expected {_shapes(expected)}, found {_shapes(found)}; "
+            f"{type(node).__name__}: expected {_shapes(expected)}, found {_shapes(shapes)}; "
             "construct the operation with the shapes of its inputs"
         )
 

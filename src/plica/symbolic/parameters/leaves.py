@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.arguments import flag, found
 from plica.errors import DTypeError, ShapeError
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer, numbers_of
@@ -47,6 +48,14 @@ class TensorParameter(ParameterInput):
         name: str | None = None,
     ) -> None:
         sizes = as_shape(shape, self)
+        owner = "TensorParameter"
+        learnable = flag(owner, "learnable", learnable)
+        if not isinstance(dtype, DataType):
+            raise DTypeError(f"{owner}: dtype must be one of DataType, such as DataType.REAL, {found(dtype)}")
+        if not isinstance(initializer, Initializer | None):
+            raise DTypeError(f"{owner}: expected an initializer, such as NormalInitializer(), {found(initializer)}")
+        if not isinstance(name, str | None):
+            raise DTypeError(f"{owner}: name must be a text, {found(name)}")
         if initializer is not None and not initializer.allows_shape(sizes):
             raise ShapeError(
                 f"TensorParameter: {type(initializer).__name__} with {initializer.config} cannot fill shape {sizes}; "

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from plica.arguments import integer
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.graph.kinds import Form, NodeKind, constructor_arguments
 from plica.ir.ranges import Range
@@ -228,8 +229,8 @@ class _Alone:
 
 
 def as_shape(sizes: Iterable[int], owner: object) -> Shape:
-    """`sizes` as a tuple of positive integers; `owner` is named where they are not."""
-    name = type(owner).__name__
+    """`sizes` as a tuple of positive integers; `owner`, or its class, is named where they are not."""
+    name = owner if isinstance(owner, str) else type(owner).__name__
     try:
         shape = tuple(operator.index(size) for size in sizes)
     except TypeError:
@@ -245,6 +246,7 @@ def as_shape(sizes: Iterable[int], owner: object) -> Shape:
 
 def check_axis(op: ParameterOp, shape: Shape, axis: int) -> None:
     """Raise unless `shape` has `axis`."""
+    axis = integer(type(op).__name__, "axis", axis)
     if not -len(shape) <= axis < len(shape):
         raise ShapeError(
             f"{type(op).__name__}: axis {axis} is outside the input of shape {shape}; "

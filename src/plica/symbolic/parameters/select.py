@@ -6,11 +6,11 @@
 (2, 7)
 """
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from plica.arguments import elements, integer
 from plica.errors import InputError, ShapeError
 from plica.ir.ranges import Range
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_axis, fold_axis, range_as
@@ -29,7 +29,7 @@ class IndexParameter(UnaryOp):
     def infer_shape(self) -> Shape:
         """The shape of the input, with the number of indices at `axis`."""
         check_axis(self, self.in_shape, self.axis)
-        object.__setattr__(self, "indices", tuple(operator.index(index) for index in self.indices))
+        object.__setattr__(self, "indices", _integers(self.indices))
         at = self.axis % len(self.in_shape)
         size = self.in_shape[at]
         wrong = [index for index in self.indices if not 0 <= index < size]
@@ -48,6 +48,11 @@ class IndexParameter(UnaryOp):
         # Runs of neighbours are slices: no index array has to be made, and a slice is a view.
         parts = [arrays[0][(*before, slice(first, last + 1))] for first, last in _runs(self.indices)]
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=at)
+
+
+def _integers(indices: Iterable[int]) -> tuple[int, ...]:
+    name = "IndexParameter"
+    return tuple(integer(name, "each index", index) for index in elements(name, "indices", indices))
 
 
 def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:

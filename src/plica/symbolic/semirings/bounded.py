@@ -42,6 +42,7 @@ from plica.symbolic.semirings.semiring import (
     are_one_number,
     choose_each,
     outer_of,
+    with_logarithm,
 )
 from plica.symbolic.semirings.weights import Weight
 
@@ -71,7 +72,7 @@ def _lift(xp: Namespace, mantissa: Array, scale: Array | float, lost: float, who
 
 
 def _from_linear(xp: Namespace, x: Array) -> Value:
-    return _lift(xp, x, 0.0, 1.0)
+    return _lift(xp, with_logarithm(xp, x), 0.0, 1.0)
 
 
 def _from_log(xp: Namespace, x: Array) -> Value:

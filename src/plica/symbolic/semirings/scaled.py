@@ -40,7 +40,15 @@ import numpy as np
 from plica.symbolic.semirings import linear
 from plica.symbolic.semirings.algebra import REAL
 from plica.symbolic.semirings.exponents import largest, least, natural, of_logs, plus, times_power
-from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, are_one_number, outer_of
+from plica.symbolic.semirings.semiring import (
+    Array,
+    Namespace,
+    Semiring,
+    Value,
+    are_one_number,
+    outer_of,
+    with_logarithm,
+)
 from plica.symbolic.semirings.weights import Weight
 
 DELTA = 2.0**-10
@@ -61,6 +69,7 @@ def _lift(mantissa: Array, scale: Array | float, cap: Array | float, lost: float
 
 
 def _from_linear(xp: Namespace, x: Array) -> Value:
+    x = with_logarithm(xp, x)
     held = xp.where(xp.equal(x, 0.0), 0.0, x)  # no gradient through a zero, as in log space
     most = xp.stop_gradient(xp.max(xp.abs(x), axis=2, keepdims=True))
     return _lift(held, 0.0, xp.maximum(most, _smallest(x) / DELTA**2))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from plica.arguments import known, shown
 from plica.eager import namespace
 from plica.errors import ShapeError, UnsupportedError
 from plica.ir.dtypes import as_dtype
@@ -215,8 +216,8 @@ class Semiring:
         Raises:
             UnsupportedError: There is none.
         """
-        if name not in SEMIRINGS:
-            raise UnsupportedError(f"there is no semiring {name!r}; there are {', '.join(SEMIRINGS)}.")
+        if not known(name, SEMIRINGS):
+            raise UnsupportedError(f"there is no semiring {shown(name)}; there are {', '.join(SEMIRINGS)}.")
         return SEMIRINGS[name]
 
 
@@ -255,6 +256,11 @@ def are_one_number(parts: Sequence[Array | float]) -> bool:
 def unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001
     """The value as it is."""
     return value
+
+
+def with_logarithm(xp: Namespace, x: Array) -> Array:
+    """Ordinary numbers, NaN where they are negative: two of them would multiply to what no logarithm says."""
+    return xp.where(xp.less(x, 0.0), float("nan"), x)
 
 
 def outer_of(combine: str) -> Callable[[Namespace, Value, Value], Value]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
+from plica.arguments import function
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, SumLayer
 from plica.symbolic.parameters import ConstantParameter, HadamardParameter, Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.scope import Scope
@@ -47,13 +47,15 @@ def build_circuit(
         raise InputError(
             f"build_circuit: the scope {wanted!s} lacks variables of the formula: {logical.scope - wanted!s}; add them"
         )
+    if literal_weights is not None and not isinstance(literal_weights, Mapping):
+        function("build_circuit", "literal_weights, where it is no mapping,", literal_weights)
     if isinstance(literal_weights, Mapping) and not Scope(literal_weights) <= wanted:
         raise InputError(
             f"build_circuit: literal_weights names variables outside the scope {wanted!s}: "
             f"{Scope(literal_weights) - wanted!s}; add them to the scope"
         )
     simple = logical.prune().smooth()
-    stack = _Stack(literal_weights or {}, wanted)
+    stack = _Stack({} if literal_weights is None else literal_weights, wanted)
     for node in simple.nodes:
         stack.push(node, simple.node_inputs(node))
     outputs = [stack.output(node, simple.node_scope(node)) for node in simple.outputs]
@@ -123,7 +125,7 @@ class _Stack:
 
     def _masked(self, variable: int, mask: Mask) -> ParameterLike:
         if isinstance(self.weights, Mapping):
-            given = np.asarray(self.weights.get(variable, (1.0, 1.0)), dtype=np.float64)
+            given = reals_of("build_circuit", self.weights.get(variable, (1.0, 1.0)))
             if given.shape != _SHAPE[1:]:
                 raise ShapeError(
                     f"build_circuit: expected two weights of variable {variable}, of its negative and its positive "

@@ -13,6 +13,7 @@ from itertools import combinations
 from operator import and_
 from typing import final, get_args
 
+from plica.arguments import edges, looked_up
 from plica.errors import DTypeError, GraphError
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
@@ -53,12 +54,10 @@ class LogicalCircuit:
         *,
         is_deterministic: bool = False,
     ) -> None:
-        listed = dict.fromkeys(nodes)
-        self._outputs = tuple(outputs)
-        self._in_nodes = {node: tuple(in_nodes.get(node, ())) for node in listed}
+        self._in_nodes, self._outputs = edges("LogicalCircuit", nodes, in_nodes, outputs, "nodes")
         self._is_known_deterministic = is_deterministic
-        _check(listed, in_nodes, self._outputs)
-        self._nodes: tuple[LogicalNode, ...] = topological_order(listed, self._in_nodes.__getitem__)
+        _check(self._in_nodes, in_nodes, self._outputs)
+        self._nodes: tuple[LogicalNode, ...] = topological_order(self._in_nodes, self._in_nodes.__getitem__)
         self._scopes = _scopes(self._nodes, self._in_nodes)
 
     @property
@@ -73,11 +72,13 @@ class LogicalCircuit:
 
     def node_inputs(self, node: LogicalNode) -> tuple[LogicalNode, ...]:
         """The inputs of a node, in order."""
-        return self._in_nodes[node]
+        inputs: tuple[LogicalNode, ...] = looked_up("LogicalCircuit.node_inputs", self._in_nodes, node, "node")
+        return inputs
 
     def node_scope(self, node: LogicalNode) -> Scope:
         """The variables that a node depends on."""
-        return self._scopes[node]
+        scope: Scope = looked_up("LogicalCircuit.node_scope", self._scopes, node, "node")
+        return scope
 
     @cached_property
     def scope(self) -> Scope:
@@ -187,7 +188,7 @@ def _scopes(
 
 
 def _check(
-    listed: Mapping[LogicalNode, None],
+    listed: Mapping[LogicalNode, object],
     in_nodes: Mapping[LogicalNode, Sequence[LogicalNode]],
     outputs: tuple[LogicalNode, ...],
 ) -> None:

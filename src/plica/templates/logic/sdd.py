@@ -24,7 +24,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import FileFormatError
+from plica.arguments import found
+from plica.errors import DTypeError, FileFormatError
 from plica.symbolic.scope import MAX_VARIABLE, Scope
 from plica.templates.logic.graph import LogicalCircuit
 from plica.templates.logic.nodes import (
@@ -52,6 +53,8 @@ class SDD:
         Raises:
             FileFormatError: The file is missing, empty, damaged, or of another format.
         """
+        if not isinstance(file, str | Path):
+            raise DTypeError(f"SDD.load: expected a path, {found(file)}")
         try:
             lines = Path(file).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:

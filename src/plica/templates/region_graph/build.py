@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from plica.arguments import found, function, known, shown
 from plica.errors import DTypeError, InputError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer, InputLayer, KroneckerLayer, Layer, SumLayer
@@ -61,11 +62,12 @@ def choose_family(
             raise InputError(
                 f"build_circuit: pass sum_product (one of {', '.join(FAMILIES)}), or both sum_factory and prod_factory"
             )
-        return Family(prod_factory, sum_factory, sums_first=False)
+        sums = function("build_circuit", "sum_factory", sum_factory)
+        return Family(function("build_circuit", "prod_factory", prod_factory), sums, sums_first=False)
     if sum_factory is not None or prod_factory is not None:
         raise InputError("build_circuit: sum_product excludes sum_factory and prod_factory; pass one or the other")
-    if sum_product not in FAMILIES:
-        raise InputError(f"build_circuit: sum_product must be one of {', '.join(FAMILIES)}; found {sum_product!r}")
+    if not known(sum_product, FAMILIES):
+        raise InputError(f"build_circuit: sum_product must be one of {', '.join(FAMILIES)}; found {shown(sum_product)}")
     product, sums_first = FAMILIES[sum_product]
     return Family(product, partial(SumLayer, weight_factory=sum_weight_factory), sums_first)
 
@@ -108,6 +110,8 @@ class _Stack:
     in_layers: dict[Layer, tuple[Layer, ...]] = field(default_factory=dict)
 
     def push(self, layer: Layer, *inputs: Layer) -> Layer:
+        if not isinstance(layer, Layer):
+            raise DTypeError(f"build_circuit: sum_factory and prod_factory make layers, {found(layer)}")
         self.in_layers[layer] = inputs
         return layer
 
@@ -125,14 +129,14 @@ class _Stack:
         """The input layer of a scope within an input region, made by the factory of the scope, else of the region."""
         factory = self.options.input_factory
         if isinstance(factory, Mapping):
-            found = factory.get(scope) or factory.get(region)
-            if found is None:
+            chosen = factory.get(scope) or factory.get(region)
+            if chosen is None:
                 raise InputError(
                     f"build_circuit: input_factory has no entry for the input region {region!s}; it has "
                     f"{', '.join(map(str, factory)) or 'none'}; the keys are scopes, as in {{Scope([0]): ...}}"
                 )
-            factory = found
-        layer = factory(scope, self.options.num_input_units)
+            factory = chosen
+        layer = function("build_circuit", "input_factory", factory)(scope, self.options.num_input_units)
         if not isinstance(layer, InputLayer):
             raise DTypeError(f"build_circuit: input_factory gave {layer!r} for {scope!s}; expected an input layer")
         if not layer.scope <= scope:

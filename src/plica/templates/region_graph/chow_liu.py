@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.arguments import flag, integer, known, shown
 from plica.errors import InputError
 from plica.templates.mutual_information import (
     Codes,
@@ -81,9 +82,10 @@ def ChowLiuTree(  # noqa: N802 (a constructor to its users)
 
     Source: Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
-    measure = _MEASURES.get(input_type)
-    if measure is None:
-        raise InputError(f"ChowLiuTree: unknown input_type {input_type!r}; expected one of {', '.join(_MEASURES)}")
+    name = "ChowLiuTree"
+    if not known(input_type, _MEASURES):
+        raise InputError(f"{name}: unknown input_type {shown(input_type)}; expected one of {', '.join(_MEASURES)}")
+    measure, as_region_graph = _MEASURES[input_type], flag(name, "as_region_graph", as_region_graph)
     rows = table("ChowLiuTree", data)
     if num_bins is not None:
         codes = Codes.of_bins("ChowLiuTree", rows, num_bins)
@@ -125,7 +127,7 @@ def maximum_spanning_tree(name: str, weights: Array, root: int | None = None) ->
         `(D,)` the predecessor of each variable, and -1 for the root. Among equal weights the first edge is taken.
     """
     variables = len(weights)
-    if root is not None and not 0 <= root < variables:
+    if root is not None and not 0 <= (root := integer(name, "root", root)) < variables:
         raise InputError(f"{name}: root must be a variable from 0 to {variables - 1}, found {root}")
     tree = np.full(variables, -1, dtype=np.int64)
     best, nearest = np.array(weights[0], dtype=np.float64), np.zeros(variables, dtype=np.int64)

@@ -1,27 +1,33 @@
-"""The JSON text of a region graph: its nodes in topological order, each with its kind, its variables and its inputs.
+"""The JSON text of a region graph: its nodes in topological order, each with its kind and its inputs, or its variables.
 
-{"format": "plica-region-graph", "version": 1, "outputs": [0],
- "nodes": [{"kind": "region", "scope": [0], "inputs": []}]}
+{"format": "plica-region-graph", "version": 2, "outputs": [3],
+ "nodes": [{"kind": "region", "scope": [0], "inputs": []}, {"kind": "region", "scope": [1], "inputs": []},
+           {"kind": "partition", "inputs": [0, 1]}, {"kind": "region", "inputs": [2]}]}
+
+A node with inputs has their variables, so that the text of a chain of regions, each of one variable more, is as long as
+the chain. In version 1 every node has its variables, which are read as well.
 """
 
 import json
 import os
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias, TypedDict
+from typing import IO, Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from plica.errors import FileFormatError
+from plica.arguments import found
+from plica.errors import DTypeError, FileFormatError
 
 File: TypeAlias = str | os.PathLike[str] | IO[Any]  # a path, or an open file of text or bytes
 
 FORMAT = "plica-region-graph"
-VERSION = 1
+VERSION = 2
+_READ = (1, VERSION)
 
 
 class NodeRecord(TypedDict):
-    """One node; its inputs are positions of other nodes."""
+    """One node; its inputs are positions of other nodes, whose variables are its own if it names none."""
 
     kind: Literal["region", "partition"]
-    scope: list[int]
+    scope: NotRequired[list[int]]
     inputs: list[int]
 
 
@@ -29,13 +35,22 @@ def write(file: File, records: list[NodeRecord], outputs: list[int]) -> None:
     """Write the nodes and the positions of the outputs."""
     document = {"format": FORMAT, "version": VERSION, "nodes": records, "outputs": outputs}
     text = json.dumps(document) + "\n"
+    _check(file, "write", "dump")
     if isinstance(file, str | os.PathLike):
-        Path(file).write_text(text, encoding="utf-8")
+        try:
+            Path(file).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise FileFormatError(f"{file}: the file cannot be written ({error.strerror}); check the path") from error
         return
     try:
         file.write(text)
     except TypeError:  # a file of bytes
         file.write(text.encode())
+
+
+def _check(file: File, method: str, caller: str) -> None:
+    if not isinstance(file, str | os.PathLike) and not callable(getattr(file, method, None)):
+        raise DTypeError(f"RegionGraph.{caller}: expected a path or an open file, {found(file)}")
 
 
 def named(file: File) -> str:
@@ -49,13 +64,14 @@ def read(file: File) -> tuple[list[NodeRecord], list[int]]:
     Raises:
         FileFormatError: The file is missing, empty, damaged, or not a region graph of this version.
     """
+    _check(file, "read", "load")
     path = named(file)
     document = _json(file, path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(f"{path}: expected a file of format {FORMAT!r}; write one with RegionGraph.dump")
-    if document.get("version") != VERSION:
+    if document.get("version") not in _READ:
         raise FileFormatError(
-            f"{path}: expected version {VERSION} of {FORMAT}, found {document.get('version')!r}; "
+            f"{path}: expected version {' or '.join(map(str, _READ))} of {FORMAT}, found {document.get('version')!r}; "
             "load it with the release of plica that wrote it"
         )
     nodes, outputs = document.get("nodes"), document.get("outputs")
@@ -88,7 +104,7 @@ def _is_node(record: object, nodes: list[object]) -> bool:
     return (
         isinstance(record, dict)
         and record.get("kind") in ("region", "partition")
-        and _integers(record.get("scope"))
+        and (_integers(record.get("scope")) or ("scope" not in record and bool(record.get("inputs"))))
         and _positions(record.get("inputs"), nodes)
     )
 

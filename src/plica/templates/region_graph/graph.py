@@ -9,8 +9,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
+from plica.arguments import edges, flag, found, looked_up
 from plica.errors import DTypeError, FileFormatError, GraphError, InputError
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, topological_order
@@ -73,11 +74,9 @@ class RegionGraph:
         in_nodes: Mapping[RegionGraphNode, Sequence[RegionGraphNode]],
         outputs: Iterable[RegionNode],
     ) -> None:
-        listed = dict.fromkeys(nodes)
-        self._outputs = tuple(outputs)
-        self._in_nodes = {node: tuple(in_nodes.get(node, ())) for node in listed}
-        _check_listed(listed, in_nodes, self._outputs)
-        self._nodes: tuple[RegionGraphNode, ...] = topological_order(listed, self._in_nodes.__getitem__)
+        self._in_nodes, self._outputs = edges("RegionGraph", nodes, in_nodes, outputs, "nodes")
+        _check_listed(self._in_nodes, in_nodes, self._outputs)
+        self._nodes: tuple[RegionGraphNode, ...] = topological_order(self._in_nodes, self._in_nodes.__getitem__)
         self._readers = consumers(self._nodes, self._in_nodes.__getitem__)
         for node in self._nodes:
             if isinstance(node, RegionNode):
@@ -127,19 +126,24 @@ class RegionGraph:
 
     def region_inputs(self, region: RegionNode) -> tuple[PartitionNode, ...]:
         """The partitions of a region."""
-        return tuple(node for node in self._in_nodes[region] if isinstance(node, PartitionNode))
+        return tuple(node for node in self._of(self._in_nodes, region) if isinstance(node, PartitionNode))
 
     def partition_inputs(self, partition: PartitionNode) -> tuple[RegionNode, ...]:
         """The parts of a partition."""
-        return tuple(node for node in self._in_nodes[partition] if isinstance(node, RegionNode))
+        return tuple(node for node in self._of(self._in_nodes, partition) if isinstance(node, RegionNode))
 
     def region_outputs(self, region: RegionNode) -> tuple[PartitionNode, ...]:
         """The partitions that a region is a part of."""
-        return tuple(node for node in self._readers[region] if isinstance(node, PartitionNode))
+        return tuple(node for node in self._of(self._readers, region) if isinstance(node, PartitionNode))
 
     def partition_outputs(self, partition: PartitionNode) -> tuple[RegionNode, ...]:
         """The regions that a partition splits."""
-        return tuple(node for node in self._readers[partition] if isinstance(node, RegionNode))
+        return tuple(node for node in self._of(self._readers, partition) if isinstance(node, RegionNode))
+
+    @staticmethod
+    def _of(table: Mapping[RegionGraphNode, Any], node: RegionGraphNode) -> tuple[RegionGraphNode, ...]:
+        inputs: tuple[RegionGraphNode, ...] = looked_up("RegionGraph", table, node, "node")
+        return inputs
 
     @cached_property
     def scope(self) -> Scope:
@@ -168,6 +172,8 @@ class RegionGraph:
             other: The other region graph.
             scope: The variables to compare; by default those that both have.
         """
+        if not isinstance(other, RegionGraph):
+            raise DTypeError(f"RegionGraph.is_compatible: expected another region graph, {found(other)}")
         if self.is_omni_compatible or other.is_omni_compatible:
             return True
         variables = self.scope & other.scope if scope is None else Scope(scope)
@@ -186,14 +192,12 @@ class RegionGraph:
     def dump(self, file: files.File) -> None:
         """Write the graph as JSON, to a path or an open file."""
         index = {node: number for number, node in enumerate(self._nodes)}
-        records = [
-            files.NodeRecord(
-                kind="region" if isinstance(node, RegionNode) else "partition",
-                scope=list(node.scope),
-                inputs=[index[child] for child in self._in_nodes[node]],
-            )
-            for node in self._nodes
-        ]
+        records = []
+        for node in self._nodes:
+            kind: Literal["region", "partition"] = "region" if isinstance(node, RegionNode) else "partition"
+            inputs = [index[child] for child in self._in_nodes[node]]
+            record = files.NodeRecord(kind=kind, inputs=inputs)
+            records.append(record if inputs else record | {"scope": list(node.scope)})
         files.write(file, records, [index[output] for output in self._outputs])
 
     @staticmethod
@@ -206,8 +210,8 @@ class RegionGraph:
         records, outputs = files.read(file)
         try:
             nodes: list[Any] = [
-                RegionNode(record["scope"]) if record["kind"] == "region" else PartitionNode(record["scope"])
-                for record in records
+                RegionNode(scope) if record["kind"] == "region" else PartitionNode(scope)
+                for record, scope in zip(records, _scopes(records), strict=True)
             ]
             in_nodes = {node: [nodes[i] for i in record["inputs"]] for node, record in zip(nodes, records, strict=True)}
             return RegionGraph(nodes, in_nodes, [nodes[i] for i in outputs])
@@ -249,11 +253,11 @@ class RegionGraph:
             input_factory=input_factory,
             family=build.choose_family(sum_product, sum_factory, prod_factory, sum_weight_factory),
             sum_weight_factory=sum_weight_factory,
-            nary_sum_weight_factory=nary_sum_weight_factory or sum_weight_factory,
+            nary_sum_weight_factory=sum_weight_factory if nary_sum_weight_factory is None else nary_sum_weight_factory,
             num_input_units=num_input_units,
             num_sum_units=num_sum_units,
             num_classes=num_classes,
-            factorize_multivariate=factorize_multivariate,
+            factorize_multivariate=flag("build_circuit", "factorize_multivariate", factorize_multivariate),
         )
         return build.build_circuit(self, options)
 
@@ -262,8 +266,18 @@ class RegionGraph:
         return f"RegionGraph({regions} regions, {partitions} partitions, {self.num_variables} variables)"
 
 
+def _scopes(records: Sequence[files.NodeRecord]) -> list[Scope]:
+    """The variables of each node of a file: its own, or those of its inputs."""
+    scopes = [Scope()] * len(records)
+    for place in topological_order(range(len(records)), lambda one: records[one]["inputs"]):
+        record = records[place]
+        own = record.get("scope")
+        scopes[place] = Scope.union(*(scopes[one] for one in record["inputs"])) if own is None else Scope(own)
+    return scopes
+
+
 def _check_listed(
-    listed: Mapping[RegionGraphNode, None],
+    listed: Mapping[RegionGraphNode, object],
     in_nodes: Mapping[RegionGraphNode, Sequence[RegionGraphNode]],
     outputs: tuple[RegionNode, ...],
 ) -> None:

@@ -6,12 +6,12 @@ RegionGraph(5 regions, 1 partitions, 4 variables)
 RegionGraph(7 regions, 3 partitions, 4 variables)
 """
 
-import operator
 from collections.abc import Sequence
-from typing import SupportsIndex
 
 import numpy as np
 
+from plica.arguments import elements, flag, is_count, is_permutation, shown
+from plica.arguments import seed as checked_seed
 from plica.errors import InputError, ShapeError
 from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph
@@ -51,15 +51,16 @@ def LinearTree(  # noqa: N802 (a constructor to its users)
         seed: The seed of the draws.
     """
     check_counts("LinearTree", n, num_repetitions)
-    if ordering is not None and (randomize or sorted(ordering) != list(range(n))):
-        problem = "found randomize=True with it" if randomize else f"found {list(ordering)}"
+    randomize = flag("LinearTree", "randomize", randomize)
+    given = tuple(range(n)) if ordering is None else elements("LinearTree", "ordering", ordering)
+    if ordering is not None and (randomize or not is_permutation(given, n)):
+        problem = "found randomize=True with it" if randomize else f"found {shown(list(given))}"
         raise InputError(f"LinearTree: ordering must be a permutation of 0..{n - 1}, used as given; {problem}")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(checked_seed("LinearTree", seed))
     parts = Assembly()
     root = parts.region(range(n))
     for _ in range(num_repetitions if n > 1 else 0):
-        given = range(n) if ordering is None else ordering
-        order = [int(v) for v in generator.permutation(n)] if randomize else list(given)
+        order = generator.permutation(n).tolist() if randomize else list(given)
         rest = parts.region([order[-1]])
         for variable in reversed(order[1:-1]):
             rest = parts.split([parts.region([variable]), rest])
@@ -69,8 +70,8 @@ def LinearTree(  # noqa: N802 (a constructor to its users)
 
 def check_counts(name: str, n: int, num_repetitions: int) -> None:
     """Raise unless there is a variable and a repetition."""
-    if not all(isinstance(one, SupportsIndex) and operator.index(one) >= 1 for one in (n, num_repetitions)):
+    if not all(is_count(one) for one in (n, num_repetitions)):
         raise ShapeError(
-            f"{name}: expected at least one variable and one repetition, found n={n!r} and "
-            f"num_repetitions={num_repetitions!r}"
+            f"{name}: expected at least one variable and one repetition, found n={shown(n)} and "
+            f"num_repetitions={shown(num_repetitions)}"
         )

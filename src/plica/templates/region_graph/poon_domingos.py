@@ -8,13 +8,13 @@ RegionGraph(9 regions, 6 partitions, 16 variables)
 
 import itertools
 import math
-import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from plica.arguments import is_count, listed, shown
 from plica.errors import InputError, ShapeError
 from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph, RegionNode
@@ -46,15 +46,15 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
 
     Source: Poon and Domingos, "Sum-Product Networks: A New Deep Architecture", UAI 2011, section 4.
     """
-    sizes = tuple(shape) if isinstance(shape, Iterable) else ()
-    if not sizes or not all(isinstance(size, SupportsIndex) and operator.index(size) >= 1 for size in sizes):
-        raise ShapeError(f"PoonDomingos: expected a shape such as (channels, height, width), found {shape}")
-    if max_depth is not None and not (isinstance(max_depth, SupportsIndex) and max_depth >= 1):
+    sizes = listed(shape)
+    if not sizes or not all(map(is_count, sizes)):
+        raise ShapeError(f"PoonDomingos: expected a shape such as (channels, height, width), found {shown(shape)}")
+    if max_depth is not None and not is_count(max_depth):
         raise InputError(
-            f"PoonDomingos: max_depth must be at least 1, found {max_depth}; leave it out to split to the end"
+            f"PoonDomingos: max_depth must be at least 1, found {shown(max_depth)}; leave it out to split to the end"
         )
     channels, grid = (sizes[0], sizes[1:]) if len(sizes) > 2 else (1, sizes)
-    resolutions = [_cuts(entry, grid) for entry in (delta if isinstance(delta, Sequence | np.ndarray) else [delta])]
+    resolutions = [_cuts(entry, grid) for entry in _several(delta)]
     if not resolutions:
         raise InputError("PoonDomingos: delta is an empty list; give at least one distance between cuts")
     parts = Assembly()
@@ -78,17 +78,22 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
 
 def _cuts(entry: float | Sequence[float], grid: tuple[int, ...]) -> Cuts:
     """Where each axis is cut at one resolution."""
-    deltas = tuple(entry) if isinstance(entry, Sequence | np.ndarray) else (entry,) * len(grid)
+    deltas = _several(entry, len(grid))
     if len(deltas) != len(grid):
         raise InputError(
             f"PoonDomingos: delta {deltas} has {len(deltas)} numbers, expected {len(grid)}, one for each axis of {grid}"
         )
-    if not all(isinstance(delta, Real) and 1 <= delta < math.inf for delta in deltas):
-        raise InputError(f"PoonDomingos: expected numbers of at least 1 as delta, found {entry}")
+    if not all(isinstance(delta, Real) and 1 <= float(delta) < math.inf for delta in deltas):
+        raise InputError(f"PoonDomingos: expected numbers of at least 1 as delta, found {shown(entry)}")
     return tuple(
         tuple(math.floor(delta * multiple) for multiple in range(1, math.ceil(size / delta)))
         for delta, size in zip(deltas, grid, strict=True)
     )
+
+
+def _several(value: Any, times: int = 1) -> tuple[Any, ...]:
+    """What a list or an array holds; a number so many times."""
+    return tuple(value) if isinstance(value, Sequence) or np.ndim(value) else (value,) * times
 
 
 def _splits(box: Box, resolutions: Sequence[Cuts]) -> Iterator[tuple[Box, Box]]:

@@ -8,9 +8,9 @@ A pixel is a region of its channels: variable `c*height*width + row*width + colu
 """
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import SupportsIndex
+from collections.abc import Callable, Sequence
 
+from plica.arguments import is_count, known, listed, shown
 from plica.errors import InputError, ShapeError
 from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph, RegionNode
@@ -26,8 +26,8 @@ def QuadTree(shape: Sequence[int], *, num_patch_splits: int = 2) -> RegionGraph:
         shape: (channels, height, width), or (height, width).
         num_patch_splits: 2 splits a block into top and bottom and each half into left and right; 4 splits it at once.
     """
-    if num_patch_splits not in _TREE_JOINS:
-        raise InputError(f"QuadTree: num_patch_splits must be 2 or 4, found {num_patch_splits}")
+    if not known(num_patch_splits, _TREE_JOINS):
+        raise InputError(f"QuadTree: num_patch_splits must be 2 or 4, found {shown(num_patch_splits)}")
     return _bottom_up("QuadTree", shape, _TREE_JOINS[num_patch_splits])
 
 
@@ -96,9 +96,9 @@ def _joined(parts: Assembly, cells: list[list[RegionNode]], join: Join) -> Regio
 
 def image_shape(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
     """`shape` as (channels, height, width)."""
-    given = tuple(shape) if isinstance(shape, Iterable) else ()
+    given = listed(shape)
     sizes = (1, *given) if len(given) == 2 else given
-    if len(sizes) != 3 or not all(isinstance(size, SupportsIndex) and operator.index(size) >= 1 for size in sizes):
-        raise ShapeError(f"{name}: expected an image shape (channels, height, width), found {shape}")
+    if len(sizes) != 3 or not all(map(is_count, sizes)):
+        raise ShapeError(f"{name}: expected an image shape (channels, height, width), found {shown(shape)}")
     channels, height, width = map(operator.index, sizes)
     return channels, height, width

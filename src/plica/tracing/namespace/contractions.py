@@ -156,6 +156,24 @@ def log_einsum_exp(
     return record("log_einsum_exp", *values, weight, logs, equation=equation, logs=form, **_losses(lost))
 
 
+def log_multivariate_normal(scores: Array, factor: Array, missing: Array | None = None, /) -> Tracer:
+    """The logarithms of normal densities of mean 0 and covariance `factor @ factor.T`, of the entries that are there.
+
+    Computed in float64. In torch on the CPU a factorization is made for each pattern of missing entries; elsewhere, and
+    under `torch.compile`, for all patterns that there may be or, where rows are fewer, for each row.
+
+    Args:
+        scores: The vectors.
+        factor: Matrices, of which the lower triangle is read; no zeros in the diagonal.
+        missing: Which entries of each row are not there, whatever `scores` has there; none by default.
+
+    Shapes: scores (F, B, K, V), factor (F, K, V, V), missing (F, B, V), result (F, B, K).
+    """
+    name = "log_multivariate_normal"
+    masks = () if missing is None else (as_tracer(name, missing),)
+    return record(name, *promoted(name, [scores, factor]), *masks)
+
+
 def directed_matmul(
     direction: Tracer, size: Tracer, weight: Tracer, logs: Tracer | None = None, form: str = "log"
 ) -> tuple[Tracer, Tracer]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from plica.backend.torch.operations.call import Call, Row, Unsigned, bounds_source, indices
+from plica.backend.torch.operations.call import Call, Row, Unsigned, bounds_source, indices, is_large
 from plica.backend.torch.operations.subscripts import Part, parts_written, subscript
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
@@ -20,6 +20,11 @@ def _gather(call: Call) -> str:
     places = ", ".join(indices(call, place) for place in range(1, len(call.inputs)))
     axes = tuple(axis % _rank(call) for axis in call.params["axes"])
     return f"kernels.gather({call.tensor(0)}, {axes!r}, {places})"
+
+
+def _take(call: Call) -> str:
+    x, axis, places = call.tensor(0), call.params["axis"], indices(call, 1)
+    return f"kernels.take({x}, {axis}, {places})" if is_large(call.equation) else f"{x}.index_select({axis}, {places})"
 
 
 def is_python_index(call: Call) -> bool:
@@ -98,10 +103,7 @@ INDEXING: dict[str, Row] = {
     "update": Row(_update, unsigned=Unsigned.MODULAR),
     "nonzero": Row(lambda call: f"kernels.nonzero({call.tensor(0)})", unsigned=Unsigned.MODULAR),
     "unique": Row(_unique),
-    "take": Row(
-        lambda call: f"{call.tensor(0)}.index_select({call.params['axis']}, {indices(call, 1)})",
-        unsigned=Unsigned.MODULAR,
-    ),
+    "take": Row(_take, unsigned=Unsigned.MODULAR),
     "take_along_axis": Row(
         lambda call: f"{call.tensor(0)}.gather({call.params['axis']}, {indices(call, 1)})", unsigned=Unsigned.MODULAR
     ),

@@ -1,6 +1,6 @@
 """Rows of reductions."""
 
-from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, along, dtype_source, function, wide
+from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, along, dtype_source, function, is_large, wide
 
 
 def _reduction(name: str) -> Text:
@@ -51,7 +51,7 @@ REDUCE: dict[str, Row] = {
         lambda call: f"torch.argmin({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
         unsigned=Unsigned.ORDERED,
     ),
-    "softmax": Row(along("torch.softmax")),
+    "softmax": Row(lambda call: along("kernels.softmax" if is_large(call.equation) else "torch.softmax")(call)),
     "log_softmax": Row(along("torch.log_softmax")),
     "cumulative_sum": Row(wide(along("torch.cumsum"))),
     "cumulative_prod": Row(wide(along("torch.cumprod"))),

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from plica.arguments import elements
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.expected import mean
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
-from plica.backend.torch.queries.rows import check_known, device_of, whole_layers
+from plica.backend.torch.queries.rows import check_known, device_of, integer, whole_layers
 from plica.backend.torch.queries.values import log_values, once
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
@@ -76,9 +77,9 @@ def _expected(
 
 
 def _variables(circuit: TorchCircuit, variables: Iterable[int]) -> tuple[int, ...]:
-    asked = tuple(variables)
+    asked = elements(COVARIANCE.name, "variables", variables)
     for variable in asked:
-        if variable not in circuit.scope:
+        if integer("variable", variable) not in circuit.scope:
             raise InputError(
                 f"{COVARIANCE.name} of variable {variable!r}: the circuit has the variables {circuit.scope!s}; name "
                 "some of these."

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.pages import concat
+from plica.backend.torch.pages import empty
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
 from plica.errors import StructuralPropertyError
@@ -96,20 +96,29 @@ def read_flows(
     if attempt is not None and x.device.type in attempt.devices and len(x) * circuit.num_activations >= _SCALED_FROM:
         first = attempt.carrier
     asked = _program(circuit, query, x.dtype, first)
-    found = []
-    for start, stop in parts(len(x), asked.run.rows_at_once()):
+    rows, whole, logs = asked.run.rows_at_once(), [], []
+    for start, stop in parts(len(x), rows):
         part = x[start:stop]
         results, log_value, proven = asked(circuit, part)
         if proven is not None and not bool(proven.all()):
-            rows = proven.logical_not().nonzero().squeeze(1)
-            others, log_others, _ = _program(circuit, query, x.dtype, LSE_SUM)(circuit, part[rows])
-            results = [one.index_copy(query.rows, rows, other) for one, other in zip(results, others, strict=True)]
-            log_value = log_value.index_copy(0, rows, log_others)
-        found.append((keep(results), log_value))
-    check_known(torch.cat([log_value for _, log_value in found]), 1, otherwise)
-    if len(found) == 1:
-        return asked.lowered, found[0][0]
-    return asked.lowered, [concat(each, query.rows) for each in zip(*(one for one, _ in found), strict=True)]
+            again = proven.logical_not().nonzero().squeeze(1)
+            others, log_others, _ = _program(circuit, query, x.dtype, LSE_SUM)(circuit, part[again])
+            results = [one.index_copy(query.rows, again, other) for one, other in zip(results, others, strict=True)]
+            log_value = log_value.index_copy(0, again, log_others)
+        results = keep(results)
+        if not start:
+            whole = results if stop == len(x) else [_longer(one, query.rows, len(x)) for one in results]
+        if whole is not results:
+            for one, result in zip(whole, results, strict=True):
+                one.narrow(query.rows, start, stop - start).copy_(result)
+        logs.append(log_value)
+    check_known(torch.cat(logs), 1, otherwise)
+    return asked.lowered, whole
+
+
+def _longer(array: Tensor, axis: int, size: int) -> Tensor:
+    """An array of another size along one axis, whose numbers are not set."""
+    return empty((*array.shape[:axis], size, *array.shape[axis + 1 :]), array)
 
 
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:

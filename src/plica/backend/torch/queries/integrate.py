@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.rows import floating, mask_of
+from plica.backend.torch.queries.rows import circuit_of, floating, mask_of
 from plica.backend.torch.queries.values import values
 from plica.errors import InputError
 from plica.lower.queries.likelihood import integration
@@ -40,7 +40,7 @@ class IntegrateQuery:
     """
 
     def __init__(self, circuit: TorchCircuit) -> None:
-        self._circuit = circuit
+        self._circuit = circuit_of("IntegrateQuery", circuit)
         folded = circuit.folded
         integration(circuit.semiring).check(folded.described, folded.row)
 

@@ -90,8 +90,8 @@ class QueryProgram:
 
 
 def rows_within_budget(program: Program) -> int:
-    """For how many rows the intermediate results of a Program fit the memory budget; one at least."""
-    more, less = (plan_memory(program, rows).peak for rows in (2 * _PLANNED_ROWS, _PLANNED_ROWS))
+    """For how many rows what a Program needs beside its results fits the memory budget; one at least."""
+    more, less = (plan_memory(program, rows).working for rows in (2 * _PLANNED_ROWS, _PLANNED_ROWS))
     return max(1, BYTES_AT_ONCE * _PLANNED_ROWS // max(1, more - less))
 
 

@@ -13,10 +13,11 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from plica.arguments import shown
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.expected import read_flows
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
-from plica.backend.torch.queries.rows import device_of, floating
+from plica.backend.torch.queries.rows import device_of, floating, integer
 from plica.backend.torch.queries.values import once
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
@@ -68,9 +69,12 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     folded = circuit.folded
     QUANTILE.check_layers(folded.described, folded.row, layers)
     dtype = getattr(torch, query_dtype(circuit).value)
-    levels = torch.as_tensor(p, dtype=dtype, device=device)
+    try:
+        levels = torch.as_tensor(p, dtype=dtype, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        levels = torch.full((), torch.nan)
     if levels.ndim > 1 or not bool(((levels > 0) & (levels < 1)).all()):
-        raise InputError(f"p is {p!r}, expected a number above 0 and below 1, or several of them `(P,)`.")
+        raise InputError(f"p is {shown(p)}, expected a number above 0 and below 1, or several of them `(P,)`.")
     width = max(circuit.scope) + 1
     x = torch.full((1, width), torch.nan, dtype=dtype, device=device) if given is None else circuit.taken(given)
     rows = _without(circuit, layers, variable, floating(x))
@@ -89,8 +93,8 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
 
 
 def _layers_of(circuit: TorchCircuit, variable: int) -> list[InputLayer]:
-    if variable not in circuit.scope:
-        raise InputError(f"{variable!r} is not among the variables of the circuit, {circuit.scope!s}.")
+    if integer("variable", variable) not in circuit.scope:
+        raise InputError(f"{shown(variable)} is not among the variables of the circuit, {circuit.scope!s}.")
     return [layer for layer in circuit.symbolic.live.input_layers if variable in layer.scope]
 
 

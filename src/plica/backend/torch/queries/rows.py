@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plica.arguments import found, shown
 from plica.backend.torch.circuits import TorchCircuit
 from plica.errors import DTypeError, InputError, UnsupportedError
 
@@ -60,21 +61,21 @@ def mask_of(name: str, mask: Any, x: Tensor) -> Tensor:
         InputError: It has another shape.
     """
     try:
-        found = torch.as_tensor(mask)
+        given = torch.as_tensor(mask)
     except (TypeError, ValueError, RuntimeError):
-        found = None
-    if found is None or found.dtype != torch.bool:
+        given = None
+    if given is None or given.dtype != torch.bool:
         raise DTypeError(
             f"{name} is a mask of booleans, true or false for each entry of the data, found "
-            f"{f'{mask!r:.80}' if found is None else found.dtype}; "
+            f"{f'{mask!r:.80}' if given is None else given.dtype}; "
             f"compare to make one: {name}=numbers > 0, for instance."
         )
-    if found.shape not in (x.shape, x.shape[1:], (1, x.shape[1])):
+    if given.shape not in (x.shape, x.shape[1:], (1, x.shape[1])):
         raise InputError(
-            f"{name} has shape {tuple(found.shape)}, expected {tuple(x.shape)}, one entry for each of the data, or "
+            f"{name} has shape {tuple(given.shape)}, expected {tuple(x.shape)}, one entry for each of the data, or "
             f"{tuple(x.shape[1:])} for all rows alike."
         )
-    return found.to(x.device).expand(x.shape)
+    return given.to(x.device).expand(x.shape)
 
 
 def count(name: str, value: int) -> int:
@@ -98,7 +99,18 @@ def integer(name: str, value: int) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise InputError(f"{name} is {value!r}, expected an integer.") from None
+        raise InputError(f"{name} is {shown(value)}, expected an integer.") from None
+
+
+def circuit_of(query: str, circuit: Any) -> TorchCircuit:
+    """A compiled circuit.
+
+    Raises:
+        DTypeError: It is none.
+    """
+    if not isinstance(circuit, TorchCircuit):
+        raise DTypeError(f"{query} takes a compiled circuit, {found(circuit)}; compile it: plica.compile(circuit).")
+    return circuit
 
 
 def check_total(log_value: Tensor) -> None:

@@ -9,7 +9,15 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.choosing import answer, query_of
-from plica.backend.torch.queries.rows import check_known, check_total, count, device_of, integer, whole_layers
+from plica.backend.torch.queries.rows import (
+    check_known,
+    check_total,
+    circuit_of,
+    count,
+    device_of,
+    integer,
+    whole_layers,
+)
 from plica.ir.program import Program
 from plica.lower.queries.sample import SAMPLING
 
@@ -43,7 +51,7 @@ class SamplingQuery:
     """
 
     def __init__(self, circuit: TorchCircuit) -> None:
-        self._circuit = circuit
+        self._circuit = circuit_of("SamplingQuery", circuit)
         query_of(circuit, SAMPLING, None)
 
     @property

@@ -1,0 +1,86 @@
+"""Constants that a dtype does not hold: numbers that are infinite in it, and ends of intervals that are one number."""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plica.errors import InputError
+from plica.ir.dtypes import DType
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.layers import InputRow, Layer, LayerRow, held_layers
+from plica.symbolic.parameters import ConstantParameter, Parameter, dereferenced
+
+_CHECKED: WeakKeyDictionary[Circuit, set[DType]] = WeakKeyDictionary()
+
+
+def check_constants(circuit: Circuit, dtype: DType, row_of: Callable[[Layer], LayerRow]) -> None:
+    """Refuse constants of a circuit that real numbers of `dtype` do not hold; each dtype is looked at once.
+
+    Args:
+        circuit: The circuit as it was described.
+        dtype: The dtype of real parameters.
+        row_of: The row of a layer.
+
+    Raises:
+        InputError: A constant is finite and too large for the dtype, or the row of its layer wants numbers that
+            increase by finite steps, and in this dtype they do not.
+    """
+    checked = _CHECKED.setdefault(circuit, set())
+    if dtype in checked:
+        return
+    for layer in circuit.live.layers:
+        for start, held in held_layers(layer):
+            for name, parameter in held.evaluated_params.items():
+                _check_size(circuit, layer, start + name, parameter, dtype)
+            row = row_of(held)
+            if isinstance(row, InputRow) and row.increasing:
+                _check_steps(circuit, layer, start, [held.params[name] for name in row.increasing], row, dtype)
+    checked.add(dtype)
+
+
+def _check_size(circuit: Circuit, layer: Layer, name: str, parameter: Parameter, dtype: DType) -> None:
+    for node in parameter.nodes:
+        leaf = dereferenced(node)
+        if not isinstance(leaf, ConstantParameter):
+            continue
+        value = np.asarray(leaf.value)
+        parts = (value.real, value.imag) if leaf.dtype == DataType.COMPLEX else (value,)
+        for part in parts:
+            lost = np.isinf(_as(part, dtype)) & np.isfinite(part)
+            if lost.any():
+                found = float(part[lost][0])
+                _refuse(circuit, layer, f"the constant {found:g} in its {name} is too large for {dtype.value}", dtype)
+
+
+def _check_steps(
+    circuit: Circuit, layer: Layer, start: str, parameters: list[Parameter], row: InputRow, dtype: DType
+) -> None:
+    leaves = [dereferenced(one.output) for one in parameters]
+    constants = [leaf for leaf in leaves if isinstance(leaf, ConstantParameter)]
+    if len(constants) < len(leaves):  # others are looked at where the layer computes with them
+        return
+    values = [np.broadcast_to(np.asarray(leaf.value, np.float64), leaf.shape) for leaf in constants]
+    numbers = values[0] if len(values) == 1 else np.stack(values, axis=-1)
+    with np.errstate(over="ignore"):
+        steps = np.diff(_as(numbers, dtype), axis=-1)
+    wrong = np.argwhere(~((steps > 0) & np.isfinite(steps)))
+    if len(wrong):
+        place, last = tuple(wrong[0][:-1]), int(wrong[0][-1])
+        low, high = (float(one) for one in numbers[(*place, slice(last, last + 2))])
+        found = "one number" if steps[tuple(wrong[0])] == 0 else "infinitely far apart"
+        names = " and ".join(start + name for name in row.increasing)
+        _refuse(circuit, layer, f"its {names} have {low!r} and {high!r}, which are {found} in {dtype.value}", dtype)
+
+
+def _as(numbers: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    with np.errstate(over="ignore"):
+        return numbers.astype(dtype.value)
+
+
+def _refuse(circuit: Circuit, layer: Layer, what: str, dtype: DType) -> NoReturn:
+    advice = "" if dtype == DType.FLOAT64 else "compile with dtype='float64', or "
+    raise InputError(f"{circuit.layer_name(layer)}: {what}; {advice}rescale the numbers (and those of the data).")

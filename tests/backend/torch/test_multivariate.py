@@ -1,0 +1,78 @@
+"""Normal densities of vectors with holes: each row beside the row alone, and one factorization for each pattern."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from plica.backend.torch.multivariate import log_multivariate_normal
+
+FOLDS, UNITS, SIZE = 2, 3, 4
+
+
+def arrays(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(FOLDS, rows, UNITS, SIZE, generator=generator, dtype=torch.float64)
+    factor = torch.randn(FOLDS, UNITS, SIZE, SIZE, generator=generator, dtype=torch.float64).tril(-1)
+    return scores.to(dtype), (factor + torch.eye(SIZE, dtype=torch.float64)).to(dtype)
+
+
+def holes(rows: int, share: float) -> Tensor:
+    return torch.rand(FOLDS, rows, SIZE, generator=torch.Generator().manual_seed(1)) < share
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40])
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_each_row_has_the_density_of_what_it_knows(rows: int, share: float) -> None:
+    scores, factor = arrays(rows)
+    missing = holes(rows, share)
+    found = log_multivariate_normal(scores.masked_fill(missing[:, :, None], 1e30), factor, missing)
+    for fold, row, unit in np.ndindex(FOLDS, rows, UNITS):
+        known = ~missing[fold, row].numpy()
+        covariance = (factor @ factor.mT)[fold, unit].numpy()[np.ix_(known, known)]
+        kind = stats.multivariate_normal(np.zeros(known.sum()), covariance) if known.any() else None
+        expected = 0.0 if kind is None else kind.logpdf(scores[fold, row, unit].numpy()[known])
+        np.testing.assert_allclose(found[fold, row, unit], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+def test_what_does_not_look_at_the_data_finds_the_same(rows: int) -> None:
+    scores, factor = (one.requires_grad_() for one in arrays(rows))
+    missing = holes(rows, 0.4)
+
+    def gradients(found: Tensor) -> Any:
+        return torch.autograd.grad((found * torch.arange(rows)[:, None]).sum(), [scores, factor])
+
+    looked = log_multivariate_normal(scores, factor, missing)
+    blind = torch.func.vmap(log_multivariate_normal)(scores[None], factor[None], missing[None])[0]
+    torch.testing.assert_close(blind, looked)
+    torch.testing.assert_close(gradients(blind), gradients(looked))
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.0, 0), (0.4, 2**SIZE * FOLDS)])
+def test_factorizations_are_made_for_patterns_and_not_for_rows(
+    share: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores, factor = arrays(500)
+    matrices, qr = [], torch.linalg.qr
+
+    def counted(x: Tensor) -> Any:
+        matrices.append(x.shape[:-2].numel())
+        return qr(x)
+
+    monkeypatch.setattr(torch.linalg, "qr", counted)
+    log_multivariate_normal(scores, factor, holes(500, share))
+    assert sum(matrices) == most * UNITS
+
+
+def test_no_rows_and_float32() -> None:
+    scores, factor = arrays(0)
+    assert log_multivariate_normal(scores, factor, holes(0, 0.5)).shape == (FOLDS, 0, UNITS)
+    scores, factor = arrays(5, torch.float32)
+    missing = holes(5, 0.4)
+    found = log_multivariate_normal(scores, factor, missing)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), log_multivariate_normal(scores.double(), factor.double(), missing))
