@@ -2,10 +2,11 @@
 
     python -m benchmarks.mnist --data FOLDER [--contenders plica cirkit] [--epochs 20] [--out FILE]
 
-The folder holds `mnist_t10k.npz`, the 10,000 test images of MNIST: 8,000 are for training, 1,000 to choose the best
-epoch by and 1,000 to test. Both learn a quad graph whose weights and pixel probabilities are softmaxes of normal draws,
-by Adam with the same batches, rates and epochs (`plica.learn.fit`, which takes any torch module); the initial draws are
-each library's own. Speed is not compared here: `benchmarks.inference` and `benchmarks.run` do that.
+The folder holds `mnist_t10k.npz`, the 10,000 test images of MNIST: the first 8,000 are for training, the next 1,000 to
+choose the best epoch by and the last 1,000 to test. Both learn a quad graph whose weights and pixel probabilities are
+softmaxes of normal draws, by Adam with the same batches, rates and epochs (`plica.learn.fit`, which takes any torch
+module); the initial draws are each library's own. Speed is not compared here: `benchmarks.inference` and
+`benchmarks.run` do that.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _SHAPE = (1, 28, 28)
 
 
 def splits(folder: Path) -> tuple[Any, Any, Any]:
-    """Rows `(N, 784)` for training, validation and test."""
+    """Rows `(N, 784)` for training, validation and test: eight tenths, one and one."""
     with np.load(folder / "mnist_t10k.npz") as archive:
         rows = archive["images"].reshape(-1, 784).astype(np.int64)
-    return rows[:8000], rows[8000:9000], rows[9000:]
+    tenth = len(rows) // 10
+    return rows[: 8 * tenth], rows[8 * tenth : 9 * tenth], rows[9 * tenth :]
 
 
 def of_plica(units: int) -> nn.Module:

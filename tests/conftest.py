@@ -8,10 +8,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: worke
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("plica", deadline=None, max_examples=50, derandomize=True)
-hypothesis.settings.load_profile("plica")
+for _name, _examples in (("default", 25), ("full", 50)):
+    hypothesis.settings.register_profile(f"plica {_name}", deadline=None, max_examples=_examples, derandomize=True)
 
 gc.disable()  # what is collected is a million objects that stay: nobody looks through them until they are set apart
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    is_default = config.getoption("markexpr") == "not full"
+    hypothesis.settings.load_profile("plica default" if is_default else "plica full")
 
 
 def pytest_collection_finish() -> None:

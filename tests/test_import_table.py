@@ -130,6 +130,9 @@ PROGRAMS = """
 import plica, plica.numpy as pnp
 from plica.templates.data_modalities import image_data
 from plica.backend.torch.compiler import TorchCompiler
+from plica.lower.fold.groups import fold_circuit
+from tests.harness.circuits import CIRCUITS
+from tests.harness.folding import fold_nodes
 
 def scores(x, y):
     n, m = x.shape
@@ -147,11 +150,20 @@ circuit = image_data((1, 3, 3), input_layer="categorical", num_input_units=2, su
 compiled = TorchCompiler().compile(circuit)
 print(compiled.program)
 print(compiled.code)
+
+names = [f"node {number}" for number in range(40)]
+inputs = {name: [names[place // 2], names[place // 3]] if place > 5 else [] for place, name in enumerate(names)}
+print(fold_nodes(names, names[-1:], inputs.__getitem__, lambda name: (len(inputs[name]), name[-1] in "135")))
+for name, build in CIRCUITS.items():
+    described = build()
+    for group in fold_circuit(described).groups:
+        print("folded", name, [described.layer_index(layer) for layer in group.members], group.in_fold_idx)
 """
 
 
-def test_programs_print_the_same_under_every_hash_seed() -> None:
+def test_programs_and_folds_print_the_same_under_every_hash_seed() -> None:
     first, second = (_python(PROGRAMS, PYTHONHASHSEED=seed) for seed in ("1", "2"))
     assert first == second
     assert "f32[n,m]" in first
     assert "log_matmul_exp" in first
+    assert first.count("\nfolded") > 40

@@ -1,9 +1,6 @@
 """Folding of graphs: schedules, the order of folds, the index, and evaluation by groups against evaluation by nodes."""
 
 import itertools
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -168,31 +165,6 @@ def test_the_index_has_shape_folds_arity_2() -> None:
     assert info.in_fold_idx[1:] == ((((0, 1), (0, 0), (0, 1)),), (((0, 0), (0, 0), (1, 0)),))
     assert np.array(info.in_fold_idx[1]).shape == (1, 3, 2)
     assert info.out_fold_idx == ((1, 0), (0, 0), (1, 0))
-
-
-HASHED = """
-from plica.lower.fold.groups import fold_circuit
-from tests.harness.folding import fold_nodes
-from tests.harness.circuits import CIRCUITS
-names = [f"node {number}" for number in range(40)]
-inputs = {name: [names[place // 2], names[place // 3]] if place > 5 else [] for place, name in enumerate(names)}
-print(fold_nodes(names, names[-1:], inputs.__getitem__, lambda name: (len(inputs[name]), name[-1] in "135")))
-for name, build in CIRCUITS.items():
-    circuit = build()
-    for group in fold_circuit(circuit).groups:
-        print(name, [circuit.layer_index(layer) for layer in group.members], group.in_fold_idx)
-"""
-
-
-def test_the_order_does_not_depend_on_the_hash_seed() -> None:
-    texts = {
-        subprocess.run(
-            [sys.executable, "-c", HASHED], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
-        for seed in ("0", "1", "2")
-    }
-    (text,) = texts
-    assert len(text.splitlines()) > 40
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,9 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower.leaves import leaf_keys
-from plica.symbolic.layers import LAYER_ROWS
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import LAYER_ROWS, GaussianLayer, HadamardLayer, SumLayer
+from plica.symbolic.parameters import TensorParameter
 from tests.harness.case_circuits import circuit_of, data_of
 from tests.harness.layer_cases import LAYER_CASES, LayerCase, references
 from tests.harness.oracle import Oracle, numbers
@@ -60,3 +62,20 @@ def expected(case: LayerCase, compiled: TorchCircuit, x: Tensor, parameters: Map
 def close(found: Tensor, wanted: Any) -> bool:
     """Whether numbers are near to 1e-9."""
     return np.allclose(found.detach().numpy(), np.asarray(wanted), rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+def conditional(mean: TensorParameter | None = None) -> Circuit:
+    """A product of two densities, of which the means of one are given, below a sum."""
+    mean = mean or TensorParameter(2, initializer=None, name="mean")
+    inputs = [GaussianLayer([0], 2, mean=mean), GaussianLayer([1], 2)]
+    product, total = HadamardLayer(2), SumLayer(2, 1)
+    return Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
+
+
+X = torch.tensor([[0.1, -0.3], [1.0, 0.2], [float("nan"), 0.0]], dtype=torch.float64)
+MEANS = torch.tensor([[0.0, 1.0], [0.5, -1.0], [2.0, 0.3]], dtype=torch.float64)
+
+
+def compiled_conditional(**how: Any) -> TorchCircuit:
+    """The same compiled, whose means "mean" calls give."""
+    return TorchCompiler(dtype="float64", **how).compile(conditional())

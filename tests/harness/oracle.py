@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
@@ -131,17 +130,17 @@ class Oracle:
         circuit = self.circuit.subgraph(*outputs)
         return Oracle(circuit, {key: self._leaves[tensor] for tensor, key in keys(circuit).items()})
 
-    def integral(self, row: Array, bound: float = 40.0) -> float:
-        """The integral over the real variables that are NaN in `row`, for one output of one unit, by quadrature."""
-        free = [v for v in range(len(row)) if np.isnan(row[v])]
+    def integral(self, row: Array, bound: float = 40.0, step: float = 0.2) -> float:
+        """The integral over the real variables that are NaN in `row`, for one output of one unit, by quadrature.
 
-        def density(*point: float) -> float:
-            filled = np.array(row, float)
-            filled[free] = point
-            return float(self.linear(filled[None]).item())
-
-        options = {"epsabs": 1e-8, "epsrel": 1e-7, "limit": 100, "points": [0.0]}
-        return float(scipy.integrate.nquad(density, [(-bound, bound)] * len(free), opts=options)[0])
+        Sums of equidistant values of a density that is smooth, and nothing at both ends, are exact to rounding where
+        the step is a fraction of its spread.
+        """
+        free = np.isnan(row)
+        ends = np.arange(-bound, bound, step)
+        rows = np.tile(np.array(row, float), (len(ends) ** free.sum(), 1))
+        rows[:, free] = np.stack(np.meshgrid(*[ends] * free.sum()), axis=-1).reshape(-1, free.sum())
+        return float(self.linear(rows).sum() * step ** free.sum())
 
 
 def evaluate(parameter: Parameter, leaves: Mapping[Any, Array], known: dict[Any, Array] | None = None) -> Array:

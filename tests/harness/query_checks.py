@@ -198,7 +198,7 @@ def check_probability(asked: Asked) -> None:
 def check_quantile(asked: Asked) -> None:
     """The first number whose probability, given the rest of the row, suffices."""
     x, levels = asked.data(0.4), np.array([0.02, 0.5, 0.93])
-    for variable in (min(asked.circuit.scope), max(asked.circuit.scope)):
+    for variable in {min(asked.circuit.scope), max(asked.circuit.scope)}:
         rows = np.array(x)
         for layer in asked.circuit.input_layers:
             if variable in layer.scope:

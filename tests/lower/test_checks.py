@@ -7,7 +7,14 @@ import torch
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, SumLayer
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    ConstantValueLayer,
+    EmbeddingLayer,
+    EvidenceLayer,
+    GaussianLayer,
+    SumLayer,
+)
 from plica.symbolic.parameters import ConstantParameter, MixingWeightParameter, Parameter, ReferenceParameter
 from tests.harness.circuits import bag, chain, coin, constant, tensor
 from tests.harness.oracle import Oracle, numbers
@@ -61,3 +68,14 @@ def test_complex_numbers_need_a_semiring_that_carries_them() -> None:
         TorchCompiler("lse-sum").compile(circuit)
     compiled = TorchCompiler("sum-product").compile(circuit)
     assert compiled(torch.tensor([[1]])).is_complex()
+
+
+@pytest.mark.parametrize("leaf", [constant, tensor])
+def test_circuits_without_variables_are_looked_at_too(leaf) -> None:
+    seen = EvidenceLayer(EmbeddingLayer([0], 1, num_states=2, weight=leaf([[1.0, -3.0]])), observation=0)
+    for layer in (seen, ConstantValueLayer(2, value=leaf([0.5, -3.0]))):
+        message = rf"{type(layer).__name__}\(0, scope={{}}.*has the entry -3, and lse-sum carries logarithms"
+        with pytest.raises(UnsupportedError, match=message):
+            TorchCompiler("lse-sum").compile(chain(layer))()
+        found = TorchCompiler("signed-lse-sum").compile(chain(layer))()
+        assert found.exp().real.flatten()[0].item() == pytest.approx(1.0 if layer is seen else 0.5)

@@ -12,6 +12,7 @@ from plica.ir.types import spec
 from plica.passes.clean import clean
 from plica.passes.reuse import overwritten
 from plica.tracing.trace import trace
+from tests.harness.work import count_calls
 
 PLACES = {"multiply": (0, 1), "divide": (0,), "maximum": (0,), "rescale": (0,)}
 LEAVES = SimpleNamespace(device=torch.device("cpu"))
@@ -82,3 +83,23 @@ def test_nothing_is_written_over_where_gradients_are_asked_for() -> None:
 def test_loops_and_updates_write_over_nothing_here() -> None:
     program = trace(lambda x: ((x + 1) * x).at[0].set(1.0), spec((3,), "float32"))
     assert overwritten(program, PLACES) == {}
+
+
+def test_the_work_is_linear_in_the_parts_of_a_split() -> None:
+    """Such are the units of all steps of a chain: computed at once, and read one after the other."""
+
+    def work(steps: int) -> int:
+        def chain(x):
+            y, result = x + 1, pnp.ones((1, 3))
+            for step in range(steps):
+                result = result * y[step : step + 1]
+            return result
+
+        program = clean(trace(chain, spec((steps, 3), "float32")))
+        assert sum(one.op.name == "split" for one in program.equations) == 1
+        found = []
+        calls = count_calls(lambda: found.append(overwritten(program, PLACES)))
+        assert len(found[0]) > steps // 2
+        return calls
+
+    assert work(80) < 2.5 * work(40)

@@ -290,6 +290,8 @@ def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Di
         return Size.of(new.get(atom, atom))
 
     def move(value: Any) -> Any:
+        if isinstance(value, _WITHOUT_SIZES):
+            return value
         if isinstance(value, Size):
             return substitute(value, size, known)
         if isinstance(value, Program):
@@ -297,7 +299,9 @@ def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Di
         return tuple(move(entry) for entry in value) if isinstance(value, tuple) else value
 
     def define(var: Var) -> Var:
-        new[var] = Var(name(var), array_type(move(var.type.shape), var.type.dtype), var.is_size)
+        is_static = isinstance(var.type, ShapedArray)
+        type_ = var.type if is_static else array_type(move(var.type.shape), var.type.dtype)
+        new[var] = Var(name(var), type_, var.is_size)
         return new[var]
 
     def use(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:

@@ -35,10 +35,6 @@ class _Part:
     split: Equation | None = None
     place: int = 0
 
-    def is_apart_from(self, other: "_Part | None") -> bool:
-        """Whether both are different parts of one split."""
-        return other is not None and self.split is not None and self.split is other.split and self.place != other.place
-
 
 @dataclass(slots=True)
 class _Memory:
@@ -46,29 +42,36 @@ class _Memory:
 
     Args:
         last: The number of the equation that reads a variable last.
-        holders: The variables that may lie in the memory of an array.
+        holders: The variables that may lie in the memory of an array, by the split and its part where they lie, so that
+            an array of many parts is not gone through for each of them.
         inside: In the memory of which arrays a variable may lie.
         part: Where exactly, if that is known.
     """
 
     last: Mapping[Operand, int]
-    holders: dict[Var, list[Var]] = field(default_factory=dict)
+    holders: dict[Var, dict[Equation | None, dict[int, list[Var]]]] = field(default_factory=dict)
     inside: dict[Operand, tuple[Var, ...]] = field(default_factory=dict)
     part: dict[Operand, _Part] = field(default_factory=dict)
 
     def put(self, var: Var, arrays: Sequence[Var]) -> None:
         """Note that a variable may lie in the memory of some arrays."""
         self.inside[var] = tuple(dict.fromkeys(arrays))
+        part = self.part.get(var, _Part(var))
         for array in self.inside[var]:
-            self.holders.setdefault(array, []).append(var)
+            self.holders.setdefault(array, {}).setdefault(part.split, {}).setdefault(part.place, []).append(var)
 
     def is_free(self, operand: Operand, number: int) -> bool:
         """Whether the memory of an operand of an equation is the Program's, and read by nobody afterwards."""
         part = self.part.get(operand)
         if part is None or self.last[operand] > number:
             return False
-        others = (one for one in self.holders[part.whole] if one is not operand)
-        return all(self.last.get(one, -1) < number or part.is_apart_from(self.part.get(one)) for one in others)
+        for split, places in self.holders[part.whole].items():
+            is_apart = split is not None and split is part.split  # from all other parts
+            for holders in (places[part.place],) if is_apart else places.values():
+                if any(one is not operand and self.last.get(one, -1) >= number for one in holders):
+                    return False
+                holders[:] = [one for one in holders if one is operand]  # of the others nobody reads one any more
+        return True
 
 
 def overwritten(program: Program, places: Mapping[str, Sequence[int]]) -> dict[Equation, int]:

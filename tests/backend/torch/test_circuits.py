@@ -229,6 +229,7 @@ def test_torch_compile_makes_one_graph_for_every_batch_size(name: str) -> None:
     assert len(graphs) == 2
 
 
+@pytest.mark.full
 def test_torch_compile_with_the_real_compiler() -> None:
     torch._dynamo.reset()
     compiled = TorchCompiler().compile(coins())

@@ -3,6 +3,7 @@
 import copy
 import gc
 import itertools
+import math
 import pickle
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower.fold import read
+from plica.lower.queries.score import lower_score
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer, UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
@@ -336,6 +338,20 @@ def test_the_collector_of_garbage_is_as_before_after_compiling(enabled: bool) ->
         assert (seen, gc.isenabled()) == ([False], enabled)
     finally:
         gc.enable()
+
+
+def test_programs_are_lowered_without_the_collector_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def watched(*args: Any, **settings: Any) -> Any:
+        seen.append(gc.isenabled())
+        return lower_score(*args, **settings)
+
+    monkeypatch.setattr("plica.backend.torch.circuits.lower_score", watched)
+    compiled = TorchCompiler().compile(CIRCUITS["mixing"]())
+    seen.clear()
+    compiled(torch.full((1, compiled.num_variables), math.nan))
+    assert (seen, gc.isenabled()) == ([False], True)
 
 
 def test_compiling_leaves_little_in_cycles() -> None:

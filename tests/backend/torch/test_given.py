@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 import plica
-from plica import queries
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
@@ -35,7 +33,19 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.circuits import chain, tensor
 from tests.harness.conformance import is_signed
-from tests.harness.given import ROWS, close, compiled_case, expected, of_row, other_values, own_values
+from tests.harness.given import (
+    MEANS,
+    ROWS,
+    X,
+    close,
+    compiled_case,
+    compiled_conditional,
+    conditional,
+    expected,
+    of_row,
+    other_values,
+    own_values,
+)
 from tests.harness.layer_cases import CASES, LayerCase
 from tests.harness.oracle import gradients, numbers
 
@@ -111,22 +121,6 @@ def test_all_algebras(semiring: str, scaled: bool, monkeypatch: pytest.MonkeyPat
         with torch.no_grad():
             compiled.get_parameter("leaves.table").copy_(table[row : row + 1])
         assert close(found[row], compiled(x[row : row + 1])[0].detach())
-
-
-def conditional(mean: TensorParameter | None = None) -> Circuit:
-    """A product of two densities, of which the means of one are given, below a sum."""
-    mean = mean or TensorParameter(2, initializer=None, name="mean")
-    inputs = [GaussianLayer([0], 2, mean=mean), GaussianLayer([1], 2)]
-    product, total = HadamardLayer(2), SumLayer(2, 1)
-    return Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
-
-
-X = torch.tensor([[0.1, -0.3], [1.0, 0.2], [float("nan"), 0.0]], dtype=torch.float64)
-MEANS = torch.tensor([[0.0, 1.0], [0.5, -1.0], [2.0, 0.3]], dtype=torch.float64)
-
-
-def compiled_conditional(**how: Any) -> Any:
-    return TorchCompiler(dtype="float64", **how).compile(conditional())
 
 
 @pytest.mark.parametrize("fold", [True, False])
@@ -354,155 +348,9 @@ def test_whole_numbers() -> None:
         compiled(x, parameters={"code": torch.zeros(3)})
 
 
-def test_second_derivatives_and_functional_calls() -> None:
-    compiled = compiled_conditional()
-    x, means = X[:2], MEANS[:2].clone().requires_grad_()
-
-    def value(one: Tensor) -> Tensor:
-        found: Tensor = compiled(x, parameters={"mean": one})
-        return found
-
-    assert torch.autograd.gradcheck(value, means)
-    assert torch.autograd.gradgradcheck(value, means)
-    own = dict(compiled.named_parameters())
-    found = torch.func.functional_call(compiled, own, (x,), {"parameters": {"mean": means}})
-    assert torch.equal(found, value(means))
-
-
-def test_vmap_over_given_parameters() -> None:
-    compiled = TorchCompiler(dtype="float64").compile(chain(CategoricalLayer([0], 2, num_categories=3), SumLayer(2, 1)))
-    x = torch.tensor([[0], [2]])
-    logits = torch.randn(4, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        found = torch.func.vmap(lambda one: compiled(x, parameters={"0.logits": one}))(logits)
-        for place in range(4):
-            assert close(found[place], compiled(x, parameters={"0.logits": logits[place]}))
-
-
-def test_torch_compile_makes_one_graph_for_every_number_of_rows() -> None:
-    torch._dynamo.reset()
-    compiled = TorchCompiler(dtype="float64").compile(chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1)))
-    graphs = []
-
-    def backend(graph: Any, example_inputs: Any) -> Any:  # noqa: ARG001
-        graphs.append(graph)
-        return graph.forward
-
-    def density(x: Tensor, logits: Tensor) -> Tensor:
-        found: Tensor = compiled(x, parameters={"0.logits": logits, "1.weight": logits[:, :1]})
-        return found
-
-    fast = torch.compile(density, fullgraph=True, dynamic=True, backend=backend)
-    for rows in (3, 4):
-        x, logits = torch.arange(rows)[:, None] % 2, torch.rand(rows, 2, 2, dtype=torch.float64, requires_grad=True)
-        found, again = fast(x, logits), density(x, logits)
-        torch.testing.assert_close(found, again)
-        through, directly = (torch.autograd.grad(one.sum(), logits)[0] for one in (found, again))
-        torch.testing.assert_close(through, directly)
-    assert len(graphs) == 1
-
-
-def test_a_tracer_cannot_be_given() -> None:
-    compiled = TorchCompiler().compile(chain(CategoricalLayer([0], 2, num_categories=3), SumLayer(2, 1)))
-    x, logits = torch.tensor([[0], [2]]), torch.zeros(2, 3)
-    with pytest.raises(UnsupportedError, match="cannot give parameters to a circuit"):
-        plica.jit(lambda x, logits: compiled(x, parameters={"0.logits": logits}))(x, logits)
-
-
 def test_conditional_densities_integrate_to_one() -> None:
     compiled = compiled_conditional()
     grid = torch.linspace(-12, 12, 2001, dtype=torch.float64)
     x = torch.stack([grid, torch.full_like(grid, float("nan"))], dim=1)
     values = compiled(x, parameters={"mean": MEANS[0]}).exp().flatten().detach().numpy()
     assert np.isclose(np.trapezoid(values, grid.numpy()), 1.0, atol=1e-6)
-
-
-# Queries
-
-
-QUERIES: dict[str, Any] = {
-    "log_likelihood": lambda c: queries.log_likelihood(c, X),
-    "conditional_log_likelihood": lambda c: queries.conditional_log_likelihood(
-        c, X[:2], torch.tensor([[True, False]] * 2)
-    ),
-    "sample": lambda c: queries.sample(c, 4, seed=0),
-    "filled": lambda c: queries.sample(c, 2, given=X, seed=0),
-    "mpe": lambda c: queries.mpe(c, X)[0],
-    "mean": lambda c: queries.mean(c, X),
-    "variance": lambda c: queries.variance(c, X),
-    "posterior": lambda c: queries.posterior(c, X).mean,
-    "cdf": lambda c: queries.cdf(c, X[:2]),
-    "value": lambda c: c(X),
-}
-
-
-@pytest.mark.parametrize("fold", [True, False])
-@pytest.mark.parametrize("training", [True, False])
-def test_queries_of_a_circuit_with_parameters(fold: bool, training: bool) -> None:
-    compiled = compiled_conditional(fold=fold).train(training)
-    plain = TorchCompiler(fold=fold, dtype="float64").compile(conditional(tensor([0.0, 0.0]))).train(training)
-    plain.load_state_dict({**plain.state_dict(), **compiled.state_dict()})
-    own = compiled.state_dict()["1.mean"].clone()
-    other = own + 1
-    with torch.no_grad():
-        for mean in MEANS[:2]:
-            bound = compiled.with_parameters({"mean": mean, "1.mean": other})
-            plain.load_state_dict({**plain.state_dict(), "0.mean": mean, "1.mean": other})
-            for name, ask in QUERIES.items():
-                assert torch.allclose(ask(bound), ask(plain), atol=1e-9, equal_nan=True), name
-        assert torch.equal(compiled.state_dict()["1.mean"], own), "the circuit is as it was"
-
-
-def test_circuits_with_parameters_share_programs() -> None:
-    compiled = compiled_conditional()
-    queries.log_likelihood(compiled.with_parameters({"mean": MEANS[0]}), X)
-    programs, asked = list(compiled._programs), list(compiled.queries)
-    queries.log_likelihood(compiled.with_parameters({"mean": MEANS[1]}), X)
-    assert (list(compiled._programs), list(compiled.queries)) == (programs, asked)
-
-
-def test_gradients_through_queries_reach_what_is_given() -> None:
-    compiled = compiled_conditional()
-    mean = MEANS[0].clone().requires_grad_()
-    queries.log_likelihood(compiled.with_parameters({"mean": mean}), X).sum().backward()
-    again = MEANS[0].clone().requires_grad_()
-    compiled(X, parameters={"mean": again}).sum().backward()
-    assert mean.grad is not None
-    assert again.grad is not None
-    assert close(mean.grad, again.grad.numpy())
-
-
-def test_a_circuit_with_parameters_has_one_set() -> None:
-    compiled = compiled_conditional()
-    with pytest.raises(InputError, match="with_parameters takes one set for all rows"):
-        compiled.with_parameters({"mean": MEANS})
-    with pytest.raises(InputError, match="'mean' has no value of its own"):
-        compiled.with_parameters({})
-    for ask in (queries.log_likelihood, queries.mpe):
-        with pytest.raises(InputError, match=r"'mean' has no value of its own.*circuit\.with_parameters"):
-            ask(compiled, X)
-
-
-@pytest.mark.parametrize("fold", [True, False])
-def test_a_circuit_with_parameters_is_given_more(fold: bool) -> None:
-    """Of layers that fold, first one has been given its means, and then the other."""
-    compiled = TorchCompiler(fold=fold, dtype="float64").compile(conditional(tensor([0.0, 0.0])))
-    both = {"0.mean": MEANS[0], "1.mean": MEANS[1]}
-    expected = compiled(X, parameters=both)
-    first = compiled.with_parameters({"0.mean": MEANS[0]})
-    for other in (first.with_parameters({"1.mean": MEANS[1]}), first.with_parameters(both)):
-        assert torch.equal(other(X), expected)
-    assert torch.equal(first(X, parameters={"1.mean": MEANS[1]}), expected)
-    assert torch.equal(first(X), compiled(X, parameters={"0.mean": MEANS[0]}))
-
-
-def test_doubtful_weights_of_a_circuit_with_parameters_are_looked_at() -> None:
-    compiled = TorchCompiler().compile(
-        chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1, weight=tensor([[0.5, 0.5]])))
-    )
-    x = torch.zeros(3, 1, dtype=torch.int64)
-    for ask in (lambda c: c(x), lambda c: queries.log_likelihood(c, x)):
-        for weight in (torch.tensor([[0.5, 0.25]]), torch.tensor([[0.5, 0.75]])):
-            assert ask(compiled.with_parameters({"1.weight": weight})).isfinite().all()
-        with pytest.raises(UnsupportedError, match=r"its weight has the entry -0\.25"):
-            ask(compiled.with_parameters({"1.weight": torch.tensor([[0.5, -0.25]])}))

@@ -150,3 +150,16 @@ def test_a_factor_of_zero_has_the_derivative_of_ordinary_numbers(row: Semiring) 
         gradients.append([one.grad for one in compiled.parameters()])
     for found_one, expected in zip(*gradients, strict=True):
         torch.testing.assert_close(found_one, expected)
+
+
+@pytest.mark.parametrize("row", [row for row in INTEGRATING if row.negative], ids=lambda row: row.name)
+def test_narrow_circuits_have_results_of_complex64(row: Semiring) -> None:
+    """There are no narrower complex numbers."""
+    layer = EmbeddingLayer([0], 2, num_states=2, weight=tensor([[1.0, -2.0], [0.5, 3.0]]))
+    total = SumLayer(2, 1, weight=tensor([[1.0, -1.0]]))
+    compiled = TorchCompiler(row, dtype="float16").compile(Circuit([layer, total], {total: [layer]}, [total]))
+    found = compiled(torch.tensor([[0], [1]]))
+    assert found.dtype == torch.complex64
+    torch.testing.assert_close(found.exp().real.flatten(), torch.tensor([0.5, -5.0]), rtol=1e-2, atol=1e-2)
+    found.real.sum().backward()
+    assert all(bool(one.grad.isfinite().all()) for one in compiled.parameters() if one.grad is not None)

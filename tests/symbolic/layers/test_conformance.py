@@ -11,7 +11,7 @@ import torch
 from plica.symbolic.layers import LAYER_ROWS
 from plica.symbolic.layers.rows import FusedRow, InputRow, LayerRow, ProductRow, SumRow
 from plica.symbolic.semirings import Params
-from tests.harness.comparison import WAYS
+from tests.harness.comparison import DIRECTED_WAYS, WAYS
 from tests.harness.conformance import check_circuit, checks_of, layers_of
 from tests.harness.layer_cases import CASES, LAYER_CASES, LayerCase
 from tests.harness.layer_cases.cut_poisson import CASES as POISSON
@@ -76,7 +76,7 @@ def test_layers_conform(case: LayerCase, check: Callable[[Any], None]) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_circuits_of_layers_in_full(case: LayerCase) -> None:
-    check_circuit(case, dict.fromkeys((torch.float32, torch.float64), WAYS))
+    check_circuit(case, dict.fromkeys((torch.float32, torch.float64), (*WAYS, *DIRECTED_WAYS)))
 
 
 # What the checks are worth: a Poisson row with one fault, and which checks find it.

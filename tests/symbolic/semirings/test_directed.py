@@ -55,6 +55,23 @@ def test_what_rounds_to_minus_pi_is_pi(dtype: torch.dtype) -> None:
     np.testing.assert_allclose(found, [math.pi, math.pi, math.pi, -math.pi / 2], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_arguments_are_never_above_pi_and_keep_their_digits(dtype: torch.dtype) -> None:
+    """Just below the negative axis: what rounds to it is on it, and has the derivatives of its neighbours."""
+    steps = np.concatenate([[0.0], 10.0 ** np.arange(-17, 0)])
+    pi = torch.tensor(math.pi, dtype=dtype)
+    angles = torch.tensor(steps, dtype=dtype) - pi
+    found = COMPLEX_LSE_SUM.mul(torch.complex(torch.zeros_like(angles), angles), logs(1.0, dtype=dtype))
+    assert (found.imag > -pi).all()
+    assert (found.imag <= pi).all()
+    off = (found.exp() - torch.polar(torch.ones_like(angles), angles)).abs()
+    assert (off <= (2e-5 if dtype == torch.float32 else 1e-11)).all()
+    number = torch.tensor([-2.0], dtype=dtype.to_complex()).conj().resolve_conj().requires_grad_()
+    assert torch.signbit(number.imag).all(), "a zero below the axis"
+    COMPLEX_LSE_SUM.map_from(number, SUM_PRODUCT).imag.sum().backward()
+    torch.testing.assert_close(number.grad, torch.tensor([-0.5j], dtype=dtype.to_complex()))
+
+
 @pytest.mark.parametrize("argument", [0.0, 2.0, INF, -INF, NAN])
 def test_zero_has_no_argument(argument: float) -> None:
     zero = torch.complex(torch.tensor([-INF], dtype=torch.float64), torch.tensor([argument], dtype=torch.float64))

@@ -15,10 +15,12 @@ from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.explain import explain, explain_layer
+from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenTensors, split_rows
 from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.record import record_call
+from plica.backend.torch.sources import constant_result
 from plica.backend.torch.state import unfold_states
 from plica.backend.torch.watch import Watch
 from plica.backend.torch.weights import WeightCheck
@@ -414,6 +416,7 @@ class TorchCircuit(nn.Module):
         self._specialize(key)
         return self._lower(key)
 
+    @without_collection()
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
         if key in self._programs:
             self._lowered[key] = self._programs[key][0]
@@ -429,7 +432,7 @@ class TorchCircuit(nn.Module):
             self._programs[key] = self._lowered[key], []
         return self._lowered[key]
 
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    @constant_result
     def _specialize(self, key: Key) -> None:
         """Make the function of one semiring, dtype of data and dtype of parameters; no work after the first call."""
         if key in self._runs:
@@ -454,7 +457,10 @@ class TorchCircuit(nn.Module):
             raise InputError(
                 f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._data.width})."
             )
-        watch = None if given.is_abstract else self.constants.watching(self.leaves, training=self.training)
+        unknown = given.is_abstract or is_abstract(self._real)
+        watch = None if unknown else self.constants.watching(self.leaves, training=self.training)
+        if self._real.is_cpu and not unknown:
+            self._check_weights(watch, given)
         result = self._exact(watch=watch, given=given)
         rows = given.num_rows  # of leaves that no output depends on, maybe
         return result if rows is None else result.expand(rows, *result.shape[1:])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar, final
 
@@ -13,6 +11,7 @@ from torch import Tensor
 
 from plica.arguments import flag, found
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import Drawing, LeafStore
 from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
 from plica.errors import DTypeError, UnsupportedError
@@ -145,7 +144,7 @@ class TorchCompiler:
             raise DTypeError(f"compile takes a circuit, {found(circuit)}; templates and plica.Circuit(...) make some.")
         if self.circuits.is_compiled(circuit):
             return self.circuits.get_compiled_circuit(circuit)
-        with torch.inference_mode(False), _without_collection():  # whoever compiles there may train it elsewhere
+        with torch.inference_mode(False), without_collection():  # whoever compiles there may train it elsewhere
             compiled = self._compile(circuit)
         self.circuits.add(circuit, compiled)
         return compiled
@@ -310,22 +309,6 @@ class TorchCompiler:
             if held is tensor:
                 return leaf.members
         raise KeyError("the tensor holds no parameters of the circuits of this compiler")
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Keep the collector of garbage from looking at all objects of the process again and again.
-
-    Compiling makes many objects that stay, which is what starts the collector, and hardly a cycle, which is what it
-    looks for.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _check_how(rules: Any, strategy: Any, max_steps: Any) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from plica.backend.torch.emit import emit
+from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import Leaves
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.operations import ROWS
@@ -110,6 +111,7 @@ class _FoldedProgram:
         policy: How much memory what is kept may take.
     """
 
+    @without_collection()
     def __init__(
         self,
         program: Program,

@@ -15,6 +15,7 @@ import torch
 from plica.backend.torch import kernels
 from plica.backend.torch.bounds import Bounds
 from plica.backend.torch.emit_control import CONTROL, INDENT, sizes_made
+from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.operations import ROWS
 from plica.backend.torch.operations.call import (
@@ -43,6 +44,7 @@ _KEPT = 8  # how many of the first and of the last facts about bounds are kept i
 _DIVISIONS = ("//", ")%(", " % ", "torch.div(", "torch.remainder(")  # in lines that may divide integers by zero
 
 
+@without_collection()
 def emit(
     program: Program,
     name: str = "forward",

@@ -1,8 +1,8 @@
 """The way out where linear numbers underflow or overflow: results that are lost are computed again in log space.
 
-A sum of `weight * exp(x - shift)` is right while it is well above the smallest normal number, and finite. Below, terms
-have lost digits or all of themselves; it is infinite where a weight, such as exp(100), has overflowed. Then terms are
-`log weight + x` each, at the price of an array of all of them.
+A sum of `weight * exp(x - shift)` is right while it is well above the smallest normal number (times the largest weight
+if that is above 1), and finite. Below, terms have lost digits or all of themselves; it is infinite where a weight, such
+as exp(100), has overflowed. Then terms are `log weight + x` each, at the price of an array of all of them.
 On the CPU that is a plain branch. On other devices, under `torch.compile` and in function transforms it would wait for
 the device, so there the result stays as it is: `-inf` where every term is below the smallest number.
 """

@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from ctypes import string_at
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.autograd import forward_ad
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Module
@@ -17,6 +18,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 __all__ = [
     "apart",
+    "constant_result",
     "content_of",
     "counts_versions",
     "doubt",
@@ -33,6 +35,7 @@ __all__ = [
     "wants_gradient",
 ]
 
+F = TypeVar("F", bound=Callable[..., Any])
 SMALL = 2**16
 """A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
 
@@ -195,7 +198,13 @@ def is_compiling() -> bool:
     return torch.compiler.is_compiling()
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+def constant_result(function: F) -> F:
+    """`torch.compiler.assume_constant_result`, which would import torch._dynamo: a second for all who never compile."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@_disable_dynamo  # torch.compiler.disable, likewise
 def outside(function: Callable[..., Any], *args: Any) -> Any:
     """The result of a function that torch.compile does not look into, and which runs anew at each call."""
     return function(*args)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from plica.ir.dtypes import as_dtype
+from plica.ir.dtypes import DType, as_dtype
 from plica.symbolic.parameters.signed import log_size, sign
 from plica.symbolic.semirings.algebra import REAL
 from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value, accumulate, spread, unchanged
@@ -27,6 +27,7 @@ from plica.symbolic.semirings.weights import Weight
 
 _ROUNDING = 2.0**-18
 """By which share of pi an argument may differ from one of a real number, and be taken for a rounding of it."""
+_ROUNDING_OF_DOUBLES = 2.0**-40
 
 
 def _from_linear(xp: Namespace, x: Array) -> Value:
@@ -62,10 +63,14 @@ def _real_logs(xp: Namespace, value: Value) -> Array:
 def _result(xp: Namespace, value: Value) -> Array:
     direction, size = value
     if not _is_complex(direction):
-        direction = xp.astype(direction, f"complex{2 * as_dtype(direction.dtype).bits}")
+        direction = xp.astype(direction, f"complex{max(64, 2 * as_dtype(direction.dtype).bits)}")  # none are narrower
     is_zero = xp.equal(direction, 0.0)
     logs = xp.log(xp.where(is_zero, 1.0, direction)) + size
-    turned = xp.where(xp.less_equal(xp.imag(logs), (_ROUNDING - 1.0) * math.pi), logs + 2j * math.pi, logs)
+    rounding = _ROUNDING if as_dtype(logs.dtype) == DType.COMPLEX64 else _ROUNDING_OF_DOUBLES
+    above = logs + 2j * math.pi
+    beyond = xp.stop_gradient(xp.maximum(xp.imag(above) - math.pi, 0.0))
+    above = above - 1j * xp.astype(beyond, logs.dtype)
+    turned = xp.where(xp.less_equal(xp.imag(logs), (rounding - 1.0) * math.pi), above, logs)
     return xp.where(is_zero, complex(-math.inf, 0.0), turned)
 
 

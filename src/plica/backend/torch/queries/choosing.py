@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import device_of
 from plica.errors import StructuralPropertyError
@@ -51,6 +52,7 @@ class TorchQuery:
         one_row: Whether data is one row that all rows that are made up complete.
     """
 
+    @without_collection()
     def __init__(
         self,
         circuit: TorchCircuit,

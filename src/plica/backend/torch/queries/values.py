@@ -13,6 +13,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.constants import LoweredProgram
+from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.logs import is_abstract, safe_log
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype, rows_within_budget
 from plica.backend.torch.weights import WeightCheck
@@ -73,6 +74,7 @@ class CarriedProgram:
         lower: Lowers it: of the folded circuit, the carrier, the dtype that it computes in, and the leaves.
     """
 
+    @without_collection()
     def __init__(self, circuit: TorchCircuit, carrier: Semiring, key: tuple[Hashable, ...], lower: Lower) -> None:
         own = circuit.semiring.algebra == carrier.algebra
         folded = circuit.folded if own else as_described(circuit)
