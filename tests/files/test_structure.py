@@ -219,6 +219,7 @@ def test_a_damaged_structure_is_refused(case: str) -> None:
 
 
 def test_settings_without_a_form_are_refused() -> None:
-    leaf = TensorParameter(2, 3, initializer=NormalInitializer(), name={1, 2})  # type: ignore[arg-type]
+    leaf = TensorParameter(2, 3, initializer=NormalInitializer())
+    object.__setattr__(leaf, "name", {1, 2})  # the constructor refuses it
     with pytest.raises(UnsupportedError, match="a setting of type set cannot be saved"):
         encode_circuit(chain(CategoricalLayer([0], 2, num_categories=3, logits=leaf)))

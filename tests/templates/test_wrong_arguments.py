@@ -97,5 +97,5 @@ def test_delta_may_be_an_array() -> None:
 def test_columns_of_tiny_numbers_have_a_start_where_floats_tell_them_apart(name: str) -> None:
     circuit = table(data=ROWS * 1e-290, input_layers={"name": name})
     assert circuit.num_variables == 4
-    with pytest.raises(PlicaError, match="differ by .*e-311, too little for float64; rescale them"):
+    with pytest.raises(PlicaError, match=r"differ by .*e-311, too little for float64; rescale them"):
         table(data=ROWS * 1e-310, input_layers={"name": name})
