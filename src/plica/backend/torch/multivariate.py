@@ -111,7 +111,7 @@ def _possible(known: Tensor) -> _Patterns:
         return _Patterns(number.repeat_interleave(rows), known.flatten(0, 1), flat)
     bits = torch.arange(size, device=known.device)
     every = torch.arange(2**size, device=known.device)[:, None] >> bits & 1
-    of_rows = (known << bits).sum(-1) + 2**size * number[:, None]
+    of_rows = (known.to(torch.int64) << bits).sum(-1) + 2**size * number[:, None]
     return _Patterns(number.repeat_interleave(2**size), every.to(torch.bool).repeat(folds, 1), of_rows.flatten())
 
 

@@ -79,7 +79,7 @@ def _expected(
 def _variables(circuit: TorchCircuit, variables: Iterable[int]) -> tuple[int, ...]:
     asked = elements(COVARIANCE.name, "variables", variables)
     for variable in asked:
-        if integer("variable", variable) not in circuit.scope:
+        if integer(f"{COVARIANCE.name} of variable {variable!r}: it", variable) not in circuit.scope:
             raise InputError(
                 f"{COVARIANCE.name} of variable {variable!r}: the circuit has the variables {circuit.scope!s}; name "
                 "some of these."
