@@ -148,7 +148,11 @@ class Circuit:
     @property
     def input_layers(self) -> Listing[InputLayer]:
         """The layers that read variables, in order."""
-        return Listing(layer for layer in self._layers if isinstance(layer, InputLayer))
+        return Listing(self._input_layers)
+
+    @cached_property
+    def _input_layers(self) -> tuple[InputLayer, ...]:
+        return tuple(layer for layer in self._layers if isinstance(layer, InputLayer))
 
     @property
     def inner_layers(self) -> Listing[InnerLayer]:

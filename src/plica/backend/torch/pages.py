@@ -11,6 +11,7 @@ torch.Size([2, 3, 5])
 import mmap
 import weakref
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 
 import torch
@@ -21,6 +22,7 @@ from plica.backend.torch.indexing import is_traced, may_write
 LARGE = 2**24
 """Bytes from which a result is large: the C library keeps smaller pieces of memory, whose pages are there already."""
 _KEPT = 2**28  # bytes that are kept at most
+_LENT = 2**25  # bytes of the pieces that the C library keeps as they are: of larger ones the system may take the pages
 _HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
 _FREE = getattr(mmap, "MADV_FREE", None)
 
@@ -77,6 +79,7 @@ def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 def _memory(size: int) -> mmap.mmap:
     """Memory in huge pages, kept or new."""
+    _keep_freed_memory()
     for memory in [one for one in _kept if len(one) == size]:
         try:
             _kept.remove(memory)
@@ -88,11 +91,22 @@ def _memory(size: int) -> mmap.mmap:
     return memory
 
 
+@cache
+def _keep_freed_memory() -> None:
+    """Let the C library keep what is freed, up to twice its largest piece.
+
+    It does so once a piece of that size was freed (M_TRIM_THRESHOLD in mallopt(3)), and the arrays beside large ones
+    would else be new pages at each call. No page of this piece is ever written.
+    """
+    torch.empty(_LENT - 2**16, dtype=torch.uint8)
+
+
 def _keep(memory: mmap.mmap) -> None:
     """Keep memory that nobody reads any more, rather than what is kept for longest."""
     if _FREE is None:
         return
-    memory.madvise(_FREE)
+    if len(memory) > _LENT:
+        memory.madvise(_FREE)
     _kept.append(memory)
     while sum(map(len, _kept)) > _KEPT:
         del _kept[:1]

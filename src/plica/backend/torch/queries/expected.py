@@ -133,11 +133,13 @@ def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
 def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> None:
     """Write a probability of 1 for the state of what is known of some variables, where zeros are."""
     columns = torch.tensor(variables, dtype=torch.int64, device=x.device)
-    known = x[:, columns].isnan().logical_not_()
+    states = x[:, columns]
+    known = states.isnan().logical_not_()
     if bool(known.any()):
-        rows, places = known.nonzero(as_tuple=True)
-        named = columns[places]
-        probabilities[rows, named, x[rows, named].long()] = 1.0
+        to_row, to_variable, to_state = probabilities.stride()
+        starts = torch.arange(len(x), device=x.device)[:, None] * to_row + columns * to_variable
+        places = (starts + states.nan_to_num().long() * to_state)[known]
+        probabilities.as_strided((probabilities.numel(),), (1,)).index_fill_(0, places, 1.0)  # of all places in memory
 
 
 def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:
