@@ -16,11 +16,13 @@ ROW: Any = LAYER_ROWS[DiscretizedLogisticLayer]
 
 
 def _masses(layer: Any, params: Params) -> Array:
-    """The masses of all states, `(K, C)`: differences of the distribution function, whose ends are 0 and 1."""
+    """The masses of all states, `(K, C)`: differences of the chance of less or, above the mean, of that of more."""
     between = np.arange(layer.num_states - 1, dtype=WIDE) + WIDE(0.5)
-    below = 1 / (1 + np.exp(-(between - params["mean"][:, None]) / params["scale"][:, None]))
-    ends = np.zeros((layer.num_output_units, 1), WIDE)
-    return np.diff(np.concatenate([ends, below, ends + 1], axis=1), axis=1)
+    scores = (between - params["mean"][:, None]) / params["scale"][:, None]
+    zeros = np.zeros((layer.num_output_units, 1), WIDE)
+    below = np.concatenate([zeros, 1 / (1 + np.exp(-scores)), zeros + 1], axis=1)
+    above = np.concatenate([zeros + 1, 1 / (1 + np.exp(scores)), zeros], axis=1)
+    return np.where(below[:, 1:] < 0.5, np.diff(below, axis=1), -np.diff(above, axis=1))
 
 
 def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
