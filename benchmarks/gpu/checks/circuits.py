@@ -45,7 +45,8 @@ def checks() -> Iterator[Check]:
 def _check(build: Callable[[], Circuit], semiring: str, device: Device) -> str | None:
     circuit = build()
     try:
-        TorchCompiler(semiring).compile(circuit)
+        compiled = TorchCompiler(semiring).compile(circuit)
+        compiled(_rows(circuit))  # weights of any sign are looked at in a call
     except UnsupportedError as error:
         return f"refused on the CPU too: {error}"
     for (fold, optimize), dtype in product(FLAGS, DTYPES):
@@ -79,14 +80,29 @@ def pair(
 
 
 def _inputs(circuit: Circuit, compiled: TorchCircuit) -> dict[str, Tensor]:
-    """Rows of data, and rows of which some entries are missing where the circuit can sum them out."""
-    rows = torch.from_numpy(data(circuit, ROWS))
+    """Rows of data, and rows of which some entries are missing where the circuit can sum them out, or all are."""
+    rows = _rows(circuit)
     inputs = {"values": rows}
-    if compiled.properties.smooth and compiled.properties.decomposable:
-        missing = torch.from_numpy(np.random.default_rng(1).random(rows.shape) < 0.4)
-        missing[0] = True
-        inputs["marginals"] = rows.double().masked_fill(missing, torch.nan)
+    missing = torch.from_numpy(np.random.default_rng(1).random(rows.shape) < 0.4)
+    missing[0] = True
+    for holes in (missing, missing.any(1, keepdim=True).expand(rows.shape)):
+        some = rows.double().masked_fill(holes, torch.nan)
+        if compiled.properties.smooth and compiled.properties.decomposable and _is_answered(compiled, some):
+            return inputs | {"marginals": some}
     return inputs
+
+
+def _rows(circuit: Circuit) -> Tensor:
+    return torch.from_numpy(data(circuit, ROWS))
+
+
+def _is_answered(compiled: TorchCircuit, x: Tensor) -> bool:
+    """Whether the CPU does not refuse the rows by name: layers may need variables, all of them or none."""
+    try:
+        compiled(x.to(compiled.dtype))
+    except (InputError, UnsupportedError):
+        return False
+    return True
 
 
 def _compare(compiled: TorchCircuit, x: Tensor, expected: Mapping[str, Tensor], device: Device, what: str) -> None:
