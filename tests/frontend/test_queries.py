@@ -149,8 +149,9 @@ def assert_alike(circuit: Circuit) -> None:
             torch.testing.assert_close(one, theirs, rtol=1e-9, atol=1e-9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TorchQuery, "rows_at_once", lambda _: 7)
-        assert torch.equal(sample(first, 20, seed=9), expected[0])
-        assert torch.equal(sample(first, 20, x, seed=9), expected[1])
+        for one, whole in zip((sample(first, 20, seed=9), sample(first, 20, x, seed=9)), expected, strict=True):
+            # torch rounds the entries at the end of an array, too few for a vector, by other code than the rest
+            torch.testing.assert_close(one, whole, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["two trees", "quad graph, mixing", "gaussian"])
