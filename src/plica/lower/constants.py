@@ -1,5 +1,6 @@
 """Constants that a dtype does not hold: numbers that are infinite in it, and ends of intervals that are one number."""
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -8,22 +9,21 @@ from numpy.typing import NDArray
 
 from plica.errors import InputError
 from plica.ir.dtypes import DType
-from plica.lower.fold.settings import Rows
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.layers import LAYER_ROWS, InputRow, Layer, held_layers
+from plica.symbolic.layers import InputRow, Layer, LayerRow, held_layers
 from plica.symbolic.parameters import ConstantParameter, Parameter, dereferenced
 
 _CHECKED: WeakKeyDictionary[Circuit, set[DType]] = WeakKeyDictionary()
 
 
-def check_constants(circuit: Circuit, dtype: DType, rows: Rows) -> None:
+def check_constants(circuit: Circuit, dtype: DType, row_of: Callable[[Layer], LayerRow | None]) -> None:
     """Refuse constants of a circuit that real numbers of `dtype` do not hold; each dtype is looked at once.
 
     Args:
         circuit: The circuit as it was described.
         dtype: The dtype of real parameters.
-        rows: The rows of layers that are not Plica's own.
+        row_of: The row of a layer; None for one that stands in place of another.
 
     Raises:
         InputError: A constant is finite and too large for the dtype, or the row of its layer wants numbers that
@@ -36,7 +36,7 @@ def check_constants(circuit: Circuit, dtype: DType, rows: Rows) -> None:
         for start, held in held_layers(layer):
             for name, parameter in held.evaluated_params.items():
                 _check_size(circuit, layer, start + name, parameter, dtype)
-            row = rows.get(type(held)) or LAYER_ROWS.get(type(held))
+            row = row_of(held)
             if isinstance(row, InputRow) and row.increasing:
                 _check_steps(circuit, layer, start, [held.params[name] for name in row.increasing], row, dtype)
     checked.add(dtype)

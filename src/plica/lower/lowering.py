@@ -93,7 +93,7 @@ class LoweringScope:
     _arguments: dict[TensorParameter, Tracer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_constants(self.folded.described, self.dtype, self.folded.rows)
+        check_constants(self.folded.described, self.dtype, self.folded.row_if_any)
         self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
         # Before anything else has a name, so that a leaf is called alike in every Program of the circuit.

@@ -139,7 +139,9 @@ def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> 
         to_row, to_variable, to_state = probabilities.stride()
         starts = torch.arange(len(x), device=x.device)[:, None] * to_row + columns * to_variable
         places = (starts + states.nan_to_num().long() * to_state)[known]
-        probabilities.as_strided((probabilities.numel(),), (1,)).index_fill_(0, places, 1.0)  # of all places in memory
+        sizes = zip(probabilities.shape, probabilities.stride(), strict=True)
+        span = 1 + sum((size - 1) * step for size, step in sizes)  # of memory, from the first entry to the last
+        probabilities.as_strided((span,), (1,)).index_fill_(0, places, 1.0)
 
 
 def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:
