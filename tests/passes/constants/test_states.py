@@ -171,6 +171,20 @@ def test_a_constant_row_is_one_more_of_several_states(order, monkeypatch) -> Non
     assert _at_each_call(_folded(both)).count("where") == 1
 
 
+@pytest.mark.parametrize(("dtype", "count"), [("uint8", 256), ("int8", 128)])
+def test_one_more_state_than_the_dtype_of_an_index_counts(dtype, count) -> None:
+    text = f"""{{ lambda ; {{b:i64[]}} x:{dtype[0]}{dtype[-1]}[1,b] m:bool[1,b,1] t:f64[1,2,{count}] c:f64[1,1,2] . let
+        k:f64[1,b,2] = lookup t x
+        r:f64[1,b,2] = where m c k
+      in (r,) }}"""
+    folding = fold(parse_program(text, OPS), run_time=("t", "c"))
+    assert "where" in _at_each_call(folding)
+    table, row = np.arange(2.0 * count).reshape(1, 2, count), np.asarray([[[-1.0, -2.0]]])
+    mask, index = np.asarray([[[True], [False], [False]]]), np.asarray([[3, 0, count - 1]], dtype)
+    (found,) = run_folded(folding, {"x": index, "m": mask, "t": table, "c": row})
+    assert found.tolist() == [[[-1.0, -2.0], [0.0, count], [count - 1, 2 * count - 1]]]
+
+
 MASKS = {
     "entries, not rows": ["e:bool[2,b,3] = greater z 0.5:f64[]", "n:f64[2,b,3] = where e c k"],
     "no constant": ["n:f64[2,b,3] = where m z k"],

@@ -306,7 +306,9 @@ class _Pass:
         key = (index, choice.mask, choice.is_first)
         if key not in self.indices:
             (mask,) = self._add("reshape", (choice.mask,), {"shape": index.type.shape}, source)
-            last = Literal(int(states), ShapedArray((), index.type.dtype))
+            if index.type.dtype != DType.INT64:  # which may end at the last state
+                (index,) = self._add("astype", (index,), {"dtype": DType.INT64}, source)
+            last = Literal(int(states), ShapedArray((), DType.INT64))
             chosen = (mask, last, index) if choice.is_first else (mask, index, last)
             (self.indices[key],) = self._add("where", chosen, {}, source)
         return replace(looked, table=table, index=self.indices[key], choice=None)
