@@ -21,9 +21,7 @@ class Inputs(Protocol):
         """The value of a group of input layers, `(F, B, K)`."""
 
 
-def layer_values(
-    scope: LoweringScope, data: Inputs | None, read: list[list[Value]] | None = None
-) -> list[Value]:
+def layer_values(scope: LoweringScope, data: Inputs | None, read: list[list[Value]] | None = None) -> list[Value]:
     """The value of every group, in order: `(F, B, K)`, or `(F, 1, K)` without data, where no variable is known.
 
     Args:

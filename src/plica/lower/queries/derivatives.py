@@ -45,6 +45,7 @@ class Derivatives:
 
     Attributes:
         inputs: Of each group of input layers, the flow of each unit, `(F, B, K)`.
+        signed: The numbers of input layers that may be negative, which have no flow, `(F, B, K)`.
         terms: Nothing: sums as they were described are not looked at, nor are their weights.
         invalid: Nothing.
     """
@@ -54,6 +55,7 @@ class Derivatives:
     read: Sequence[Sequence[Value]]
     count: Dim
     inputs: list[tuple[FoldedLayer, Tracer]] = field(default_factory=list)
+    signed: list[Tracer] = field(default_factory=list)
     terms: Sequence[tuple[FoldedLayer, Tracer]] = ()
     invalid: Sequence[Tracer] = ()
 
@@ -84,8 +86,11 @@ class Derivatives:
         """
         number = self.scope.folded.groups.index(group)
         mantissa = self.up[number][0]
-        if isinstance(self.scope.folded.row(group.representative), InputRow):
+        row = self.scope.folded.row(group.representative)
+        if isinstance(row, InputRow):
             self.inputs.append((group, mantissa * message.content))
+            if row.distribution is None:
+                self.signed.append(mantissa)
             return ()
         read = [value[0] for value in self.read[number]]
         told = self._handed_on(mantissa.operand, message.content, [one.operand for one in read])
@@ -95,6 +100,10 @@ class Derivatives:
             for one, change in zip(read, told, strict=True)
         ]
 
+    def are_flows(self) -> list[Tracer]:
+        """Where numbers that may be negative are not, `(B,)` or `(1,)` each: two of them have a positive product."""
+        return [xp.all(xp.greater_equal(one, 0.0), axis=(0, 2)) for one in self.signed]
+
     def _handed_on(self, result: Operand, change: Tracer, ends: Sequence[Operand]) -> list[Tracer | None]:
         """By how much the logarithm changes with the numbers that a body has read, given that for its result."""
         active = dict.fromkeys(ends)
@@ -102,6 +111,8 @@ class Derivatives:
         for equation in self._before(result, active):
             places = [place for place, operand in enumerate(equation.inputs) if operand in active]
             if places:
+                if equation.op.name not in _RULES:
+                    raise UnsupportedError(f"no derivative is handed on by {equation.op.name}.")
                 active.update(dict.fromkeys(equation.outputs[:1]))  # what `rescale` divides by is a constant
                 followed.append((equation, places))
         changes = {result: change}
@@ -115,13 +126,13 @@ class Derivatives:
         return [changes.pop(end, None) for end in ends]
 
     def _before(self, result: Operand, ends: Mapping[Operand, None]) -> list[Equation]:
-        """The equations with rules on the ways from `ends` to a result, in order."""
+        """The equations on the ways from `ends` to a result, and those of what else it is computed from, in order."""
         found: dict[int, Equation] = {}
         open_ = [result]
         while open_:
             operand = open_.pop()
             place, equation = self._made.get(operand, (-1, None))
-            if operand not in ends and equation is not None and equation.op.name in _RULES and place not in found:
+            if operand not in ends and equation is not None and place not in found:
                 found[place] = equation
                 open_.extend(equation.inputs)
         return [found[place] for place in sorted(found)]
@@ -177,7 +188,7 @@ def _matmul(step: _Step, told: Tracer) -> Tracer:
 
 
 def _einsum(step: _Step, told: Tracer) -> Tracer:
-    # The weight, which has no rows, stands second and begins with the operand's axes: see `symbolic/semirings/linear.py`
+    # A weight, which has no rows, stands second and begins with the operand's axes: see `symbolic/semirings/linear.py`
     terms, _, result = step.equation.params["equation"].partition("->")
     names = terms.split(",")
     own = names.pop(step.place)

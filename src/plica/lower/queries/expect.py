@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -144,7 +145,8 @@ def lower_flows(
         reading = Reading(scope, flows, Known.of(x))
         results = [*query.read(reading), log_value, _invalid(scope, flows)]
         if semiring.proven is not None:
-            results.append(xp.logical_and(semiring.proven(xp, up[group])[fold, :, 0], reading.is_whole()))
+            proven = [semiring.proven(xp, up[group])[fold, :, 0], reading.is_whole(), *flows.are_flows()]
+            results.append(reduce(xp.logical_and, proven))
     circuit = folded.circuit
     return LoweredFlows(
         scope.build(results),

@@ -68,6 +68,10 @@ class Flows:
         """Parts of totals, as ordinary numbers."""
         return self.shares.ratio
 
+    def are_flows(self) -> list[Tracer]:
+        """Nothing more to be shown: a negative number has no share, so that flows would not add up to 1."""
+        return []
+
     def start(self) -> Tracer:
         """1 for the one unit of the output, 0 in rows that cannot be."""
         value = self.scope.read(list(self.up), list(self.scope.folded.out_fold_idx))
