@@ -22,6 +22,7 @@ from plica.symbolic.layers import (
     CategoricalLayer,
     GaussianLayer,
     HadamardLayer,
+    HistogramLayer,
     InputLayer,
     InputRow,
     PolynomialLayer,
@@ -180,6 +181,19 @@ def test_a_variance_does_not_suffer_from_a_mean_far_from_zero() -> None:
     compiled = TorchCompiler(dtype="float32").compile(circuit)
     within, between = 0.25 * 1e-6 + 0.75 * 4e-6, 0.25 * 0.75 * 0.125**2
     assert float(variance(compiled, torch.tensor([[torch.nan]]))) == pytest.approx(within + between, rel=1e-5)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_units_without_mass_have_no_say(scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "_SCALED_FROM", 0 if scaled else 2**60)
+    probs = constant([[0.0, 0.0], [0.5, 1.5]])
+    coins = CategoricalLayer([0], 2, num_categories=2, probs=probs)
+    bins = HistogramLayer([1], 2, edges=[0.0, 1.0, 2.0], probs=probs)
+    circuit = product_then_sum(HadamardLayer(2, 2), [coins, bins], weight=constant([[0.5, 0.5]]))
+    compiled = TorchCompiler(dtype="float64").compile(circuit)
+    x = torch.full((1, 2), torch.nan, dtype=torch.float64)
+    np.testing.assert_allclose(mean(compiled, x)[0], [0.75, 1.25], rtol=1e-12)
+    np.testing.assert_allclose(variance(compiled, x)[0], [0.1875, 0.1875 + 1 / 12], rtol=1e-12)
 
 
 def test_variables_of_several_kinds() -> None:

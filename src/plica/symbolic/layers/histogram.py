@@ -253,12 +253,8 @@ def _mode(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
     return xp.expand_dims(xp.take_along_axis(_bins(xp, params)[2], best, axis=-1, nonnegative=True), axis=-1)
 
 
-def _shares(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
-    return xp.softmax(_masses(layer, params).log(xp), axis=-1)  # right where the numbers themselves underflow
-
-
 def _sample(xp: Namespace, layer: HistogramLayer, params: Params, units: Array, uniforms: Array) -> Array:
-    shares, level = _shares(xp, layer, params), xp.squeeze(uniforms, axis=-1)
+    shares, level = _masses(layer, params).shares(xp), xp.squeeze(uniforms, axis=-1)
     above = xp.cumulative_sum(shares, axis=-1)  # (F, K, N)
     found = xp.search_cumulative(above, units, level)  # (F, B)
 
@@ -275,13 +271,15 @@ def _sample(xp: Namespace, layer: HistogramLayer, params: Params, units: Array, 
 
 def _mean(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
     middle = xp.expand_dims(_bins(xp, params)[2], axis=1)
-    return xp.sum(_shares(xp, layer, params) * middle, axis=-1, keepdims=True)
+    return xp.sum(_masses(layer, params).shares(xp) * middle, axis=-1, keepdims=True)
 
 
 def _variance(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
     width, middle = (xp.expand_dims(one, axis=1) for one in _bins(xp, params)[1:])
     distance = middle - _mean(xp, layer, params)
-    return xp.sum(_shares(xp, layer, params) * (distance * distance + width * width / 12.0), axis=-1, keepdims=True)
+    return xp.sum(
+        _masses(layer, params).shares(xp) * (distance * distance + width * width / 12.0), axis=-1, keepdims=True
+    )
 
 
 def _interval(

@@ -58,8 +58,8 @@ def from_logs(xp: Namespace, logs: Array) -> Weight:
 
 
 def _shares(xp: Namespace, table: Weight) -> tuple[Array, Array]:
-    """The probabilities of states, right where the numbers themselves underflow, and the states as numbers."""
-    shares = xp.softmax(table.log(xp), axis=-1)
+    """The probabilities of states, and the states as numbers."""
+    shares = table.shares(xp)
     return shares, xp.astype(xp.arange(shares.shape[-1]), shares.dtype)
 
 

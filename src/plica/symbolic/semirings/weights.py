@@ -80,6 +80,12 @@ class Weight:
         """The logarithms."""
         return xp.safe_log(self.linear) if self.in_logs is None else self._logs
 
+    def shares(self, xp: Namespace) -> Array:
+        """Parts of the sum over the last axis, right where the numbers underflow; equal ones where all are zero."""
+        logs = self.log(xp)
+        is_nothing = xp.equal(xp.max(logs, axis=-1, keepdims=True), -inf)
+        return xp.softmax(xp.where(is_nothing, 0.0, logs), axis=-1)
+
     @cached_property
     def _logs(self) -> Array:
         assert self.in_logs is not None, "asked for by `log` where there are logarithms"
