@@ -1,5 +1,6 @@
 """Flows found by derivatives, on circuits as they are computed; what they are is tested by `posterior`."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -7,12 +8,12 @@ import torch
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import expected
-from plica.errors import UnsupportedError
+from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.lower.queries.expect import LATENTS, POSTERIOR, lower_flows
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import HadamardLayer, SumLayer
+from plica.symbolic.layers import LAYER_ROWS, HadamardLayer, SumLayer, SumRow
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.semirings.scaled import SCALED
 from tests.harness.circuits import coin, constant, tensor
@@ -54,3 +55,21 @@ def test_bodies_in_other_operations_share_flows(monkeypatch: pytest.MonkeyPatch)
     }  # proven, so that nobody asked again
     monkeypatch.setattr(expected, "_SCALED_FROM", 2**60)
     torch.testing.assert_close(found, posterior(compiled, x).probabilities, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("scaled_from", [0, 2**60])
+def test_hidden_negative_weights_are_refused(scaled_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that does not say which of its parameters are weights; two negative ones may have a positive product."""
+    monkeypatch.setattr(expected, "_SCALED_FROM", scaled_from)
+    row = LAYER_ROWS[SumLayer]
+    assert isinstance(row, SumRow)
+    compiler = TorchCompiler(dtype="float64")
+    hidden = replace(row, body=lambda xp, semiring, _, params, inputs: semiring.contract(xp, inputs, params["weight"]))
+    compiler.add_layer_rule(hidden, override=True)
+    inputs = [coin([0], 1), coin([1], 1)]
+    sums = [SumLayer(1, 2, weight=tensor([[-1.0], [2.0]])) for _ in inputs]
+    product, root = HadamardLayer(2, 2), SumLayer(2, 1, weight=tensor([[1.0, 1.0]]))
+    edges: dict[Any, Any] = {sums[0]: [inputs[0]], sums[1]: [inputs[1]], product: sums, root: [product]}
+    compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
+    with pytest.raises(StructuralPropertyError, match="the posterior needs weights that are not negative"):
+        posterior(compiled, torch.full((2, 2), torch.nan, dtype=torch.float64))

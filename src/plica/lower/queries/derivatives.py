@@ -27,7 +27,7 @@ from plica.lower.lowering import LoweringScope
 from plica.lower.queries.shares import SCALED_NUMBERS
 from plica.lower.queries.top_down import Message
 from plica.lower.queries.units import Ratio
-from plica.symbolic.layers import InputRow
+from plica.symbolic.layers import LAYER_ROWS, Choice, InputRow, LayerRow, SumRow
 from plica.symbolic.semirings import Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -45,9 +45,9 @@ class Derivatives:
 
     Attributes:
         inputs: Of each group of input layers, the flow of each unit, `(F, B, K)`.
-        signed: The numbers of input layers that may be negative, which have no flow, `(F, B, K)`.
+        signed: The numbers of layers that may be negative, which have no flow, `(F, B, K)`.
         terms: Nothing: sums as they were described are not looked at, nor are their weights.
-        invalid: Nothing.
+        invalid: Of sums whose rows are not Plica's own, whether a weight is negative, `()`.
     """
 
     scope: LoweringScope
@@ -57,7 +57,7 @@ class Derivatives:
     inputs: list[tuple[FoldedLayer, Tracer]] = field(default_factory=list)
     signed: list[Tracer] = field(default_factory=list)
     terms: Sequence[tuple[FoldedLayer, Tracer]] = ()
-    invalid: Sequence[Tracer] = ()
+    invalid: list[Tracer] = field(default_factory=list)
 
     @property
     def ratio(self) -> Ratio:
@@ -92,6 +92,8 @@ class Derivatives:
             if row.distribution is None:
                 self.signed.append(mantissa)
             return ()
+        if row is not LAYER_ROWS.get(type(group.representative)):
+            self._look_at(group, row)
         read = [value[0] for value in self.read[number]]
         told = self._handed_on(mantissa.operand, message.content, [one.operand for one in read])
         silent = (group.num_folds, self.count)
@@ -103,6 +105,14 @@ class Derivatives:
     def are_flows(self) -> list[Tracer]:
         """Where numbers that may be negative are not, `(B,)` or `(1,)` each: two of them have a positive product."""
         return [xp.all(xp.greater_equal(one, 0.0), axis=(0, 2)) for one in self.signed]
+
+    def _look_at(self, group: FoldedLayer, row: LayerRow) -> None:
+        """Look for negative numbers in a group whose row need not say which of its parameters are weights."""
+        if isinstance(row, SumRow) and isinstance(row.choose, Choice):
+            log_weights = row.choose.log_weights(xp, group.representative, self.scope.parameters(group))
+            self.invalid.append(xp.any(xp.isnan(log_weights)))
+        else:
+            self.signed.append(self.up[self.scope.folded.groups.index(group)][0])
 
     def _handed_on(self, result: Operand, change: Tracer, ends: Sequence[Operand]) -> list[Tracer | None]:
         """By how much the logarithm changes with the numbers that a body has read, given that for its result."""
