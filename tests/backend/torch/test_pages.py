@@ -1,9 +1,11 @@
 """Large results in huge pages are those of torch."""
 
 import gc
+from functools import partial
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from plica.backend.torch import pages
 
@@ -79,6 +81,22 @@ def test_memory_is_lent_to_one_result_at_a_time() -> None:
     assert second.data_ptr() != place
     del view
     assert pages.softmax(x, 0).data_ptr() == place
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_what_is_recorded_has_memory_of_its_own() -> None:
+    x = torch.rand(3, 4)
+    for record in (partial(torch.jit.trace, example_inputs=(x,), check_trace=False), lambda fn: make_fx(fn)(x)):
+        recorded = record(lambda x: pages.softmax(x, 0))
+        first = recorded(x)
+        recorded(x * 3)
+        torch.testing.assert_close(first, torch.softmax(x, 0), rtol=0, atol=0)
+
+
+def test_autocast() -> None:
+    a = torch.rand(2, 3, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert pages.matmul(pages.matmul(a, a.mT), a).dtype == torch.bfloat16
 
 
 def test_little_memory_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

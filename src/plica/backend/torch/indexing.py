@@ -79,6 +79,7 @@ def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
 
 # Neither has a public name; where a version of torch lacks one, arrays are copied.
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 
 
 def may_write(*tensors: Tensor) -> bool:
@@ -97,7 +98,8 @@ def is_transformed() -> bool:
 def is_traced(*tensors: Tensor) -> bool:
     """Whether somebody beside automatic differentiation follows what is done with tensors, and needs torch's own."""
     types = (Tensor, torch.nn.Parameter)
-    return torch.compiler.is_compiling() or is_transformed() or any(type(one) not in types for one in tensors)
+    is_recorded = torch.compiler.is_compiling() or torch.jit.is_tracing() or bool(_dispatch_modes())
+    return is_recorded or is_transformed() or any(type(one) not in types for one in tensors)
 
 
 def update(

@@ -62,7 +62,9 @@ def softmax(x: Tensor, axis: int) -> Tensor:
 def _is_worth_it(shape: Sequence[int], *arrays: Tensor) -> bool:
     """Whether a result of some shape is large, and may be written into memory of its own."""
     is_large = prod(shape) * arrays[0].element_size() >= LARGE and arrays[0].is_cpu
-    return _HUGE is not None and is_large and not is_traced(*arrays) and may_write(*arrays)
+    if _HUGE is None or not is_large or torch.is_autocast_enabled("cpu"):  # which leaves `out=` as it is
+        return False
+    return not is_traced(*arrays) and may_write(*arrays)
 
 
 def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
