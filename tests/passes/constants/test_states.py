@@ -185,6 +185,26 @@ def test_one_more_state_than_the_dtype_of_an_index_counts(dtype, count) -> None:
     assert found.tolist() == [[[-1.0, -2.0], [0.0, count], [count - 1, 2 * count - 1]]]
 
 
+def test_tables_of_other_numbers_of_states_have_their_own_last_state() -> None:
+    text = """{ lambda ; {b:i64[]} x:i64[1,b] m:bool[1,b,1] t:f64[1,2,9] h:f64[1,2,12] c:f64[1,1,2] . let
+        k:f64[1,b,2] = lookup t x
+        l:f64[1,b,2] = lookup h x
+        p:f64[1,b,2] = where m c k
+        q:f64[1,b,2] = where m c l
+      in (p, q) }"""
+    program = parse_program(text, OPS)
+    folding = fold(program, run_time=("t", "h", "c"), policy=FoldPolicy(max_growth=None))
+    draws = np.random.default_rng(4)
+    given = {name: draws.uniform(size=(1, 2, count)) for name, count in (("t", 9), ("h", 12))}
+    given |= {
+        "x": np.asarray([[3, 8, 0]]),
+        "m": np.asarray([[[True], [False], [True]]]),
+        "c": np.asarray([[[-1.0, -2.0]]]),
+    }
+    expected = plica.interpret(program, *(given[var.name] for var in program.arguments))
+    np.testing.assert_array_equal(run_folded(folding, given), expected)
+
+
 MASKS = {
     "entries, not rows": ["e:bool[2,b,3] = greater z 0.5:f64[]", "n:f64[2,b,3] = where e c k"],
     "no constant": ["n:f64[2,b,3] = where m z k"],

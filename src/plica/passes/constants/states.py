@@ -133,7 +133,7 @@ class _Pass:
         self.looked: dict[Operand, _Looked] = {}
         self.written: dict[Operand, None] = {}
         self.places: dict[tuple[Operand, int], Operand] = {}
-        self.indices: dict[tuple[Operand, Operand, bool], Operand] = {}
+        self.indices: dict[tuple[Operand, Operand, bool, Dim], Operand] = {}
         self.equations: list[Equation] = []
         self.tables: dict[Var, Var] = {}
         self.moved: list[Equation] = []
@@ -303,7 +303,7 @@ class _Pass:
         states = looked.table.type.shape[looked.row]
         inputs = (looked.table, self._other(looked))
         (table,) = self._add("concat", inputs, {"axis": looked.row}, source, looked.root)
-        key = (index, choice.mask, choice.is_first)
+        key = (index, choice.mask, choice.is_first, states)
         if key not in self.indices:
             (mask,) = self._add("reshape", (choice.mask,), {"shape": index.type.shape}, source)
             if index.type.dtype != DType.INT64:  # which may end at the last state
