@@ -15,10 +15,10 @@ from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import Fate
 from tests.harness.constant_programs import run_folded
 
-CONSTANTS = ("t", "w", "v", "c", "g", "h")
+CONSTANTS = ("t", "w", "v", "c", "g", "h", "j")
 HEAD = (
     "{ lambda ; {b:i64[]} x:i64[2,b] y:i64[2,b] m:bool[2,b,1] z:f64[2,b,3] "
-    "t:f64[2,3,5] w:f64[2,3,4] v:f64[2,4,3] c:f64[2,1,3] g:f64[2,4,3] h:f64[2,3,5] . let\n"
+    "t:f64[2,3,5] w:f64[2,3,4] v:f64[2,4,3] c:f64[2,1,3] g:f64[2,4,3] h:f64[2,3,5] j:f64[2,3,6] . let\n"
 )
 
 
@@ -29,7 +29,15 @@ def _program(*lines: str, result: str = "r"):
 
 def _given(rows: int) -> dict[str, np.ndarray]:
     draws = np.random.default_rng(3)
-    shapes = {"t": (2, 3, 5), "w": (2, 3, 4), "v": (2, 4, 3), "c": (2, 1, 3), "g": (2, 4, 3), "h": (2, 3, 5)}
+    shapes = {
+        "t": (2, 3, 5),
+        "w": (2, 3, 4),
+        "v": (2, 4, 3),
+        "c": (2, 1, 3),
+        "g": (2, 4, 3),
+        "h": (2, 3, 5),
+        "j": (2, 3, 6),
+    }
     found: dict[str, np.ndarray] = {name: draws.uniform(0.1, 1.0, shape) for name, shape in shapes.items()}
     found |= {name: draws.integers(5, size=(2, rows)) for name in ("x", "y")}
     return found | {"m": draws.uniform(size=(2, rows, 1)) < 0.5, "z": draws.uniform(0.1, 1.0, (2, rows, 3))}
@@ -105,6 +113,7 @@ LEFT = {
     "a weight that is no constant": ["r:f64[2,b,b] = einsum[equation='fbi,fci->fbc'] k z"],
     "another value beside it": ["r:f64[2,b,3] = multiply k z"],
     "a value of another index": ["l:f64[2,b,3] = lookup t y", "r:f64[2,b,3] = multiply k l"],
+    "a value of other states": ["l:f64[2,b,3] = lookup j x", "r:f64[2,b,3] = multiply k l"],
     "rows summed": ["r:f64[2,3] = sum[axis=(1,) keepdims=False] k"],
     "rows summed in a product": ["r:f64[2,4] = einsum[equation='fbi,foi->fo'] k v"],
     "rows moved": ["r:f64[b,2,4] = einsum[equation='fbi,foi->bfo'] k v"],

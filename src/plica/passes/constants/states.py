@@ -351,7 +351,10 @@ def _without(shape: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
 
 def _is_alike_choice(one: _Looked, other: _Looked) -> bool:
     """Whether two values have rows of the same states, or the constant one, in the same places."""
-    if one.index is not other.index or one.by != other.by or (one.choice is None) != (other.choice is None):
+    same_states = one.table.type.shape[one.row] == other.table.type.shape[other.row]
+    if one.index is not other.index or one.by != other.by or not same_states:
+        return False
+    if (one.choice is None) != (other.choice is None):
         return False
     if one.choice is None or other.choice is None:
         return True
