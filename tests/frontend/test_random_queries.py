@@ -10,9 +10,12 @@ import torch
 from scipy.special import logsumexp
 
 from plica import queries
+from plica.backend.torch import pages
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery, SamplingQuery
+from plica.backend.torch.queries import expected as expectations
 from plica.errors import InputError
+from plica.passes.constants import states
 from tests.harness.flat_mixtures import Drawn, Mixture, draw
 from tests.harness.flat_units import Table, Unit
 
@@ -252,6 +255,32 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
 @pytest.mark.parametrize("seed", range(len(CHECKS)))
 def test_one_query_of_a_random_circuit(seed: int) -> None:
     CHECKS[seed % len(CHECKS)](Case(seed))
+
+
+def _assert_expected_in_both_ways(seed: int, patch: pytest.MonkeyPatch) -> None:
+    """By derivatives and in logarithms, where everything is large and has states enough; results stay as they are."""
+    patch.setattr(pages, "LARGE", 1)
+    patch.setattr(states, "_SEVERAL", 1)
+    case = Case(seed)
+    held = []
+    for first in (0, 2**60):
+        patch.setattr(expectations, "_SCALED_FROM", first)
+        check_expectations(case)
+        found = queries.posterior(case.compiled, case.rows)
+        held += [(one, one.clone()) for one in (found.probabilities, queries.mean(case.compiled, case.rows))]
+    for one, copy in held:
+        torch.testing.assert_close(one, copy, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_expected_by_derivatives_and_in_logarithms(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _assert_expected_in_both_ways(2000 + seed, monkeypatch)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(200))
+def test_more_is_expected_in_both_ways(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _assert_expected_in_both_ways(3000 + seed, monkeypatch)
 
 
 @pytest.mark.full

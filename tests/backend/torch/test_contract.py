@@ -163,6 +163,25 @@ def test_log_space_survives_what_underflows() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("rows", [2, 0])
+@pytest.mark.parametrize("equation", ["fbi,fio->fbo", "fbi,fi->fbi", "fboi,foi->fbo", "fbi,foi->fo"])
+def test_weights_whose_axes_are_others_than_those_of_sums(equation: str, rows: int) -> None:
+    term, weighted = equation.partition("->")[0].split(",")
+    sizes = {"f": 2, "b": rows, "i": 3, "o": 4}
+    generator = torch.Generator().manual_seed(3)
+    x, weight = (
+        torch.rand([sizes[one] for one in name], generator=generator, dtype=torch.float64) for name in (term, weighted)
+    )
+    shift = torch.zeros_like(x)
+    if not equation.endswith("fo"):
+        shift[:, 1:] = -2000.0
+    found = log_einsum_exp(equation, x.log() + shift, weight)
+    expected = torch.einsum(equation, x, weight).log()
+    if not equation.endswith("fo"):
+        expected[:, 1:] -= 2000.0
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_values_of_one_term_whose_peaks_lie_apart() -> None:
     # Each alone is dwarfed by its own peak, but the peaks do not meet: shifting one by one would lose everything.
     x = torch.tensor([[[0.0, -2000.0, -1000.0]]], dtype=torch.float64)

@@ -124,7 +124,7 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None, lost
     *names, weighted = terms.split(",")
     (*arrays_, weight), given = _with_logs(arrays, logs)
     factors = _separated(list(zip(names, arrays_, strict=True)), result)
-    if len(factors) == 1 and len(weighted) == 3:
+    if len(factors) == 1 and len(weighted) == 3 and _is_sum_of_units(factors[0][0], weighted, result):
         return _of_one_value(*factors[0], weighted, [weight] if given is None else [weight, given], logs, lost, result)
     shifts = [shift_of(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
     exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
@@ -135,6 +135,13 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None, lost
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return safe_log(total).add_(shift)
     return log_of_sum(total, shift, lambda: [x for _, x in factors], weight.flatten(2), given, logs, lost)
+
+
+def _is_sum_of_units(term: str, weighted: str, result: str) -> bool:
+    """Whether nothing but the last axis of a weight is summed out, and its axes are folds, sums and that one."""
+    fold, sums, summed = weighted
+    gone = [letter for letter in term if letter not in result]
+    return fold in term and fold in result and sums not in term and gone == [summed]
 
 
 def total(*arrays: Tensor) -> Tensor:

@@ -37,6 +37,8 @@ def shift_of(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     A finite shift is all that `-inf` needs: exp(-inf - shift) is 0, and no NaN arises. It costs one clamp of an array
     that has lost its last axis, where masking would cost passes over the whole of `x`.
     """
+    if not axes:  # which torch takes for all of them
+        return finite(x.detach())
     if any(x.shape[axis] == 0 for axis in axes):
         return x.detach().sum(axes, keepdim=True)
     return finite(x.detach().amax(axes, keepdim=True))
