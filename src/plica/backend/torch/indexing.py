@@ -77,8 +77,9 @@ def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
     return x.index_select(axis, _from_front(places, axis, x.shape[axis]))
 
 
-# Neither has a public name; where a version of torch lacks one, arrays are copied.
+# None has a public name; where a version of torch lacks one, arrays are copied.
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_trace_recorded = getattr(torch._C, "_get_tracing_state", lambda: True)
 _dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 
 
@@ -98,7 +99,7 @@ def is_transformed() -> bool:
 def is_traced(*tensors: Tensor) -> bool:
     """Whether somebody beside automatic differentiation follows what is done with tensors, and needs torch's own."""
     types = (Tensor, torch.nn.Parameter)
-    is_recorded = torch.compiler.is_compiling() or torch.jit.is_tracing() or bool(_dispatch_modes())
+    is_recorded = torch.compiler.is_compiling() or _trace_recorded() is not None or bool(_dispatch_modes())
     return is_recorded or is_transformed() or any(type(one) not in types for one in tensors)
 
 

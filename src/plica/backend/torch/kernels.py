@@ -139,7 +139,7 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None, lost
 
 def _is_sum_of_units(term: str, weighted: str, result: str) -> bool:
     """Whether nothing but the last axis of a weight is summed out, and its axes are folds, sums and that one."""
-    fold, sums, summed = weighted
+    fold, sums, summed = tuple(weighted)
     gone = [letter for letter in term if letter not in result]
     return fold in term and fold in result and sums not in term and gone == [summed]
 
