@@ -1,1 +1,1 @@
-"""Programs as machine code: ahead of time through MLIR (`mlir/`, `build.py`), at once through LLVM (`loops/`)."""
+"""Native code of Programs: machine code in files, and of loops at once."""
