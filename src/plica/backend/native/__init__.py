@@ -1,1 +1,1 @@
-"""Programs as machine code."""
+"""Native code of Programs: machine code in files, and of loops at once."""
