@@ -1,0 +1,30 @@
+"""Scalar code of every elementwise operation: `SCALARS`, rows by the name of the operation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from plica.backend.native.scalars.arithmetic import ARITHMETIC
+from plica.backend.native.scalars.builder import Call, Failure, Scalar, ScalarCode, ScalarRow, refuse_complex
+from plica.backend.native.scalars.llvm import LlvmScalars
+from plica.backend.native.scalars.mlir import MlirScalars
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+
+__all__ = ["SCALARS", "Failure", "LlvmScalars", "MlirScalars", "Scalar", "ScalarCode", "ScalarRow", "write_scalar"]
+
+SCALARS: dict[str, ScalarRow] = {**ARITHMETIC}
+
+
+def write_scalar(
+    code: ScalarCode, name: str, operands: tuple[Scalar, ...], dtype: DType, params: Mapping[str, Any] | None = None
+) -> Scalar:
+    """One entry of the result of an operation, of dtype `dtype`, from one entry of each operand.
+
+    Raises:
+        UnsupportedError: The operation has no row, or the numbers are complex.
+    """
+    if name not in SCALARS:
+        raise UnsupportedError(f"native code of {name} is not written: no row in plica.backend.native.scalars.")
+    call = Call(operands, dtype, params or {})
+    refuse_complex(name, call)
+    return SCALARS[name].write(code, call)
