@@ -107,7 +107,6 @@ def _array(value: Any, one: ArrayType, where: str) -> Array:
         array, casting = _listed(value, one, where), "same_kind"
     if array.dtype == dtype:
         return array
-    # numpy lets every integer become float64, of which the large ones change
     if not np.can_cast(array.dtype, dtype, casting):  # type: ignore[arg-type]
         raise DTypeError(
             f"{where}: expected {one}, found an array of dtype {array.dtype}, which does not become {dtype} without "
@@ -126,7 +125,9 @@ def _exchanged(value: Any, one: ArrayType, where: str) -> Array:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{where}: {one.name}: this {kind} gives no array ({reason}); detach or copy it first") from error
+        raise InputError(
+            f"{where}: {one.name}: this {kind} gives no array ({reason}); detach or copy it first"
+        ) from error
 
 
 def _listed(value: Any, one: ArrayType, where: str) -> Array:

@@ -19,7 +19,9 @@ def binding() -> Any:
         try:
             from iree import runtime as _runtime  # where another version keeps them
         except ModuleNotFoundError as error:
-            message = "native files are run by the IREE runtime, which is not installed; try: pip install 'plica[native]'"
+            message = (
+                "native files are run by the IREE runtime, which is not installed; try: pip install 'plica[native]'"
+            )
             raise ModuleNotFoundError(message, name=error.name) from None
     return _runtime
 

@@ -1,4 +1,4 @@
-"""Whether the pieces of a manifest fit together, before a file is written and before anything of one that is read runs."""
+"""Whether the pieces of a manifest fit together: asked before a file is written, and before one that is read runs."""
 
 from collections.abc import Iterable, Mapping
 from math import prod

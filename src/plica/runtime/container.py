@@ -70,7 +70,7 @@ class Image:
         parts: Its parts by name.
         signer: The public key that it says it was signed with; empty if it is not signed.
         digest: SHA-256 of its head and description: two files of one digest are the same.
-        view: All its bytes, read-only.
+        view: All its bytes.
     """
 
     path: str
@@ -150,7 +150,9 @@ def _mapped(path: str) -> memoryview:
 
     check_is_file(Path(path))
     with open(path, "rb") as file:  # noqa: PTH123 - a descriptor is what is needed
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        # Nothing is ever written there, and if it were, the file would not see it: the runtime takes arrays in memory
+        # that may be written, and asks for no copy of them then.
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
 
 def _checked(path: str, view: memoryview) -> Image:

@@ -1,4 +1,4 @@
-"""What this machine is, in the words that targets use: an architecture, and features of its processor as Linux names them.
+"""What this machine is, as targets say it: an architecture, and features of its processor by Linux's names.
 
 >>> "avx2" in LEVELS["x86-64-v3"], "avx512f" in LEVELS["x86-64-v3"]
 (True, False)

@@ -125,6 +125,11 @@ class Tensor:
     offset: int = 0
     updatable: bool = False
 
+    @property
+    def type(self) -> ArrayType:
+        """What it is as an argument or a result."""
+        return ArrayType(self.name, self.dtype, self.shape)
+
 
 @dataclass(frozen=True, slots=True)
 class Fold:

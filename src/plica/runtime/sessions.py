@@ -126,7 +126,7 @@ class Session:
         return self._functions[name]
 
     def _copied(self, key: tuple[str, int], array: Array) -> Array:
-        """An argument in aligned memory of ours: code may hand out its arguments as results, or be given read-only ones."""
+        """An argument in aligned memory: code may hand it out as a result, and the caller's may be read-only."""
         needed = array.nbytes + ALIGNMENT
         memory = self._kept.get(key)
         if memory is None or len(memory) < needed:
@@ -142,7 +142,9 @@ class Session:
         dtype = array.dtype.name
         memory = array.view(np.uint8 if dtype == "bool" else np.uint16) if dtype in ("bool", "bfloat16") else array
         buffer = self._device.allocator.import_host_allocation(
-            memory, rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE, rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING
+            memory,
+            rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE,
+            rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING,
         )
         return rt.HalBufferView(buffer, array.shape, getattr(rt.HalElementType, _ELEMENTS[dtype]))
 
