@@ -68,7 +68,7 @@ def test_a_file_with_a_signature_is_covered_by_hashes_too(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: None, "no such file"),
+        (lambda _: None, "no such file"),
         (lambda path: path.mkdir(), "is a folder"),
         (lambda path: path.write_bytes(b""), "the file is empty"),
         (lambda path: path.write_bytes(b"PK\3\4"), "is no native file of Plica"),
@@ -110,10 +110,12 @@ def test_targets_are_chosen_by_the_machine(tmp_path: Path) -> None:
     other = replace(host, name="other", architecture="riscv64")
     path = native_file(tmp_path / "x.plicab", targets=(better, other, host))
     assert load(path).target == host
-    with pytest.raises(NativeFileError, match="better needs avx9000, which the processor of this machine does not have"):
+    with pytest.raises(
+        NativeFileError, match="better needs avx9000, which the processor of this machine does not have"
+    ):
         load(path, target="better")
     with pytest.raises(NativeFileError, match="has no target none; it has better, other, host"):
         load(path, target="none")
     path = native_file(tmp_path / "x.plicab", targets=(better, other))
-    with pytest.raises(NativeFileError, match="no code for this machine: better needs avx9000.*; other needs riscv64"):
+    with pytest.raises(NativeFileError, match=r"no code for this machine: better needs avx9000.*; other needs riscv64"):
         load(path)
