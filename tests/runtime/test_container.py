@@ -32,7 +32,7 @@ def test_tensors_are_mapped_and_not_read(path: Path) -> None:
         while isinstance(base, np.ndarray) and base.base is not None:
             base = base.base
         assert isinstance(base, memoryview)
-        assert len(base.obj) == len(view)  # type: ignore[arg-type]
+        assert len(base.obj) == len(view)
 
 
 @pytest.mark.parametrize("count", [2000, pytest.param(20_000, marks=pytest.mark.full)])

@@ -140,10 +140,20 @@ def read(path: str | os.PathLike[str], public_key: PublicKey | None = None) -> I
     try:
         image = _checked(where, view)
         if public_key is not None:
-            check_signature(public_key, bytes(view[: _HEAD.size]), bytes(view[_HEAD.size :][:SIGNATURE]), image.signer)
+            check_signed(image, public_key)
     except NativeFileError as error:
         raise NativeFileError(f"{where}: {error}") from None
     return image
+
+
+def check_signed(image: Image, public_key: PublicKey) -> None:
+    """Raise unless a file was signed with a key.
+
+    Raises:
+        NativeFileError: It was not.
+    """
+    head, block = bytes(image.view[: _HEAD.size]), bytes(image.view[_HEAD.size :][:SIGNATURE])
+    check_signature(public_key, head, block, image.signer)
 
 
 def _mapped(path: str) -> memoryview:
