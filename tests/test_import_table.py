@@ -48,6 +48,8 @@ OPTIONAL = (
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", (), ("files",)),
     ("array_api_compat", ("eager", "frontend"), ()),
+    ("iree", (), ("runtime", "backend/native")),
+    ("cryptography", (), ("runtime",)),
 )
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "backend" / "__init__.py")
 
