@@ -20,7 +20,8 @@ _ELEMENTS = {"bool": "BOOL_8", "bfloat16": "BFLOAT_16"} | {
     for bits in (8, 16, 32, 64, 128)
     if f"{kind}{bits}" in ITEM_SIZES
 }
-_STORED: Mapping[str, np.dtype[Any]] = {"bool": np.dtype("uint8"), "bfloat16": np.dtype("uint16")}  # dtypes that the buffer protocol does not have
+# dtypes that the buffer protocol does not have
+_STORED: Mapping[str, np.dtype[Any]] = {"bool": np.dtype("uint8"), "bfloat16": np.dtype("uint16")}
 
 
 class Memory(ABC):
