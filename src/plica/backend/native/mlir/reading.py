@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.bounds import as_index
 from plica.backend.native.mlir.sizes import index_constant
-from plica.backend.native.mlir.structured import generic
+from plica.backend.native.mlir.structured import entry_at, generic
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, product
@@ -33,7 +34,7 @@ def place_of(emitter: Emitter, entry: str, dtype: DType, size: str, *, wraps: bo
     """
     code = emitter.code
     zero, one = index_constant(code, 0), index_constant(code, 1)
-    place = code.op(f"{index_cast(dtype)} {entry} : {Value('', (), dtype, is_scalar=True).type} to index")
+    place = as_index(emitter, entry, dtype)
     if wraps:
         behind = code.op(f"arith.cmpi slt, {place}, {zero} : index")
         moved = code.op(f"arith.addi {place}, {size} : index")
@@ -42,19 +43,9 @@ def place_of(emitter: Emitter, entry: str, dtype: DType, size: str, *, wraps: bo
     return code.op(f"arith.maxsi {code.op(f'arith.minsi {place}, {last} : index')}, {zero} : index")
 
 
-def index_cast(dtype: DType) -> str:
-    """What makes a value of type `index` of an integer, and an integer of such a value."""
-    return "arith.index_castui" if dtype.value.startswith("u") else "arith.index_cast"
-
-
 def loop_index(emitter: Emitter, loop: int) -> str:
     """The place along a loop, within the body of a nest."""
     return emitter.code.op(f"linalg.index {loop} : index")
-
-
-def extract(emitter: Emitter, x: Value, places: Sequence[str]) -> str:
-    """One entry of a tensor."""
-    return emitter.code.op(f"tensor.extract {x.text}[{', '.join(places)}] : {x.type}")
 
 
 def read_at(
@@ -76,7 +67,7 @@ def read_at(
         operands,
         [(start, range(rank))],
         [False] * rank,
-        lambda names: extract(emitter, x, places(names)),
+        lambda names: entry_at(emitter, x, places(names)),
     )
     return result
 

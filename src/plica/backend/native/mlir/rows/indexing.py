@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from plica.backend.native.mlir.bounds import check_places
 from plica.backend.native.mlir.reading import (
     flattened,
-    index_cast,
     loop_index,
     place_of,
     read_at,
@@ -30,7 +29,7 @@ def _index(emitter: Emitter, call: Call) -> Value:
     (x, place), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
     size = emitter.size(x.shape[axis])
-    check_places(emitter, place, x.shape[axis], wraps=True, axis=axis, source=call.source)
+    check_places(emitter, place, x.shape[axis], call.params["axis"], call.source)
     if not place.is_scalar:
         rank = len(type_.shape)
 
@@ -54,8 +53,8 @@ def _index(emitter: Emitter, call: Call) -> Value:
 def _gather(emitter: Emitter, call: Call) -> Value:
     (x, *indices), (type_,) = call.inputs, call.types
     axes = [normal_axis(axis, len(x.shape)) for axis in call.params["axes"]]
-    for one, axis in zip(indices, axes, strict=True):
-        check_places(emitter, one, x.shape[axis], wraps=True, axis=axis, source=call.source)
+    for one, axis in zip(indices, call.params["axes"], strict=True):
+        check_places(emitter, one, x.shape[axis], axis, call.source)
     return _gathered(emitter, x, indices, axes, type_.shape, wraps=True)
 
 
@@ -110,7 +109,7 @@ def _take(emitter: Emitter, call: Call) -> Value:
     (x, indices), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
     size = emitter.size(x.shape[axis])
-    check_places(emitter, indices, x.shape[axis], wraps=False, axis=axis, source=call.source)
+    check_places(emitter, indices, x.shape[axis], None, call.source)
     if axis == 0 and len(x.shape) > 1:
         return _gathered_rows(emitter, x, [indices], indices.shape, wraps=False)
 
@@ -126,7 +125,7 @@ def _take_along_axis(emitter: Emitter, call: Call) -> Value:
     (x, indices), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
     size = emitter.size(x.shape[axis])
-    check_places(emitter, indices, x.shape[axis], wraps=False, axis=axis, source=call.source)
+    check_places(emitter, indices, x.shape[axis], None, call.source)
     rank = len(type_.shape)
 
     def places(names: Sequence[str]) -> list[str]:
@@ -141,7 +140,7 @@ def _lookup(emitter: Emitter, call: Call) -> Value:
     """Rows of the table with its last two axes exchanged; the compiler moves a constant table while it compiles."""
     (table, indices), (type_,) = call.inputs, call.types
     folds, units, categories = table.shape
-    check_places(emitter, indices, categories, wraps=False, axis=2, source=call.source)
+    check_places(emitter, indices, categories, None, call.source)
     turned = transposed(emitter, table, (0, 2, 1))
     size, many = emitter.size(categories), [emitter.size(folds), emitter.size(categories)]
 
