@@ -23,8 +23,9 @@ from collections.abc import Mapping
 
 from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
 from plica.backend.native.mlir.rows.indexing import INDEXING
+from plica.backend.native.mlir.rows.linalg import LINALG
 from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Row
 from plica.backend.native.mlir.rows.shape import SHAPE
 
-ROWS: Mapping[str, Row] = {**ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING}
+ROWS: Mapping[str, Row] = {**ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING, **LINALG}
