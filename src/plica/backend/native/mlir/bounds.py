@@ -10,8 +10,9 @@ from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import entrywise, generic
 from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
-from plica.ir.sizes import Dim
+from plica.ir.sizes import Dim, is_nonnegative_by_cases
 from plica.ops.indexing import outside_message
+from plica.ops.slices import beyond_message
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter

@@ -104,13 +104,13 @@ class Exact:
         at, units = self._at(self._weight, places), self._weight.labels[self._start :]
         row, column = at[: self._start], self._zero
         for label, place in zip(units, at[self._start :], strict=True):
-            column = code.op(f"arith.addi {code.op(f'arith.muli {column}, {self._bounds[label]} : index')}, {place} : index")
+            column = code.op(
+                f"arith.addi {code.op(f'arith.muli {column}, {self._bounds[label]} : index')}, {place} : index"
+            )
         found = self._entry(row, column)
         if self._form == "log":
             return found
-        largest = self._fold(
-            self._columns, "-inf", lambda old, number: scalars.maximum(old, self._entry(row, number))
-        )
+        largest = self._fold(self._columns, "-inf", lambda old, number: scalars.maximum(old, self._entry(row, number)))
         total = self._fold(
             self._columns, "0", lambda old, number: scalars.add(old, self._exp(self._entry(row, number), largest))
         )

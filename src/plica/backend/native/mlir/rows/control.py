@@ -53,7 +53,11 @@ def _like(type_: ArrayType, is_scalar: bool) -> Value:
 
 
 def _if(
-    emitter: Emitter, holds: Value, made: Sequence[Value], then: Callable[[], list[Value]], other: Callable[[], list[Value]]
+    emitter: Emitter,
+    holds: Value,
+    made: Sequence[Value],
+    then: Callable[[], list[Value]],
+    other: Callable[[], list[Value]],
 ) -> list[Value]:
     """The values of one of two regions, as values like `made`."""
     code = emitter.code
@@ -102,7 +106,8 @@ def _carried(first: Sequence[Value], sizes: int, emitter: Emitter, write: Loop) 
         mark = emitter.code.mark()
         results, given = write(hosts)
         kept = [
-            place < sizes or (host and one.is_scalar) for place, (host, one) in enumerate(zip(hosts, given, strict=True))
+            place < sizes or (host and one.is_scalar)
+            for place, (host, one) in enumerate(zip(hosts, given, strict=True))
         ]
         if kept == hosts:
             return results
@@ -117,7 +122,9 @@ def _fresh(emitter: Emitter, types: Sequence[ArrayType], hosts: Sequence[bool]) 
     ]
 
 
-def _for(emitter: Emitter, first: Sequence[Value], types: Sequence[ArrayType], count: str, sizes: int, step: Step) -> list[Value]:
+def _for(
+    emitter: Emitter, first: Sequence[Value], types: Sequence[ArrayType], count: str, sizes: int, step: Step
+) -> list[Value]:
     """A loop of `count` steps; a step is given its number and what is carried."""
     code = emitter.code
     zero, one = index_constant(code, 0), index_constant(code, 1)

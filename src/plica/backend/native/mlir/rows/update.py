@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import check_places, check_slice
-from plica.backend.native.mlir.reading import flattened, place_of
+from plica.backend.native.mlir.reading import place_of
+from plica.backend.native.mlir.reshaped import reshaped
 from plica.backend.native.mlir.rows.indexing import transposed
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import collapsed, entrywise, generic
-from plica.backend.native.mlir.types import Value, tensor_type
+from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar, write_scalar
 from plica.ir.dtypes import DType
-from plica.ir.sizes import Dim, floor_divide
+from plica.ir.sizes import Dim, floor_divide, product
 from plica.ops.rules import broadcast
 from plica.ops.update import AT
 
@@ -56,11 +57,17 @@ def _update(emitter: Emitter, call: Call) -> Value:
     block = broadcast(*(one.shape for one in indices))
     slices = all(one is None or one.is_scalar for one in at)
     part = _part(emitter, x, index, at if slices else [None] * len(at))
+    if 0 in (*(x.shape if part is None else part.shape), *block):
+        return x
     if part is None:
         old = x
     else:
         found = Value("", tuple(part.shape), x.dtype)
-        old = Value(emitter.code.op(f"tensor.extract_slice {x.text}{part.text} : {x.type} to {found.type}"), found.shape, x.dtype)
+        old = Value(
+            emitter.code.op(f"tensor.extract_slice {x.text}{part.text} : {x.type} to {found.type}"),
+            found.shape,
+            x.dtype,
+        )
     if slices:
         new = _combined(emitter, call.params["mode"], old, values, [axis for axis, one in enumerate(at) if one is None])
     else:
@@ -125,9 +132,10 @@ def _scattered(
     order = [*axes, *(axis for axis in range(len(at)) if axis not in axes)]
     turned = old if order == sorted(order) else transposed(emitter, old, order)
     indices = [one for one in at if one is not None]
-    places = flattened_places(emitter, turned, indices, block)
+    places = _rows_of(emitter, turned, indices, block)
     shape = (*block, *turned.shape[len(axes) :])
-    spread = flattened_front(emitter, _broadcast(emitter, values, shape), len(block))
+    spread = reshaped(emitter, _broadcast(emitter, values, shape), (product(block), *shape[len(block) :]))
+    spread, places = (_apart(emitter, one) for one in (spread, places))
     code, scalars, element = emitter.code, emitter.scalars, old.element
     name = code.name()
     code.put(
@@ -146,10 +154,10 @@ def _scattered(
     return result if turned is old else transposed(emitter, result, [order.index(axis) for axis in range(len(at))])
 
 
-def flattened_places(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim]) -> Value:
+def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim]) -> Value:
     """Indices of the first axes of `x` as rows, (N, K), N all entries of their common shape `block`."""
     sizes = [emitter.size(dim) for dim in x.shape[: len(indices)]]
-    columns = []
+    columns, count = [], product(block)
     for one, size in zip(indices, sizes, strict=True):
 
         def body(names: Sequence[str], one: Value = one, size: str = size) -> str:
@@ -157,13 +165,9 @@ def flattened_places(emitter: Emitter, x: Value, indices: Sequence[Value], block
             return emitter.code.op(f"arith.index_cast {place} : index to i64")
 
         found = emitter.tensor(entrywise(emitter, [emitter.tensor(one)], block, DType.INT64, body))
-        columns.append(flattened_front(emitter, found, len(block)))
-    count = columns[0].shape[0]
+        columns.append(reshaped(emitter, found, (count,)))
     if len(columns) == 1:
-        sizes_text = f"[{emitter.size_text(count)}, 1]"
-        made = tensor_type((count, 1), DType.INT64)
-        text = f"tensor.expand_shape {columns[0].text} [[0, 1]] output_shape {sizes_text} : {columns[0].type} into {made}"
-        return Value(emitter.code.op(text), (count, 1), DType.INT64)
+        return reshaped(emitter, columns[0], (count, 1))
     start = emitter.empty((count, len(columns)), DType.INT64)
     for place, one in enumerate(columns):
         at = f"[0, {place}] [{emitter.size_text(count)}, 1] [1, 1]"
@@ -172,15 +176,15 @@ def flattened_places(emitter: Emitter, x: Value, indices: Sequence[Value], block
     return start
 
 
-def flattened_front(emitter: Emitter, x: Value, count: int) -> Value:
-    """A tensor with its first axes joined to one: of size 1 where there is none."""
-    if count:
-        return flattened(emitter, x, 0, count)
-    shape = (1, *x.shape)
-    groups = [[0, 1], *([axis + 1] for axis in range(1, len(x.shape)))] if x.shape else []
-    sizes = ", ".join(emitter.size_text(dim) for dim in shape)
-    text = f"tensor.expand_shape {x.text} {groups} output_shape [{sizes}] : {x.type} into {tensor_type(shape, x.dtype)}"
-    return Value(emitter.code.op(text), shape, x.dtype)
+def _apart(emitter: Emitter, x: Value) -> Value:
+    """An array that is computed before it is read: within a scatter, it would take memory of a size that is not known."""
+    sizes = ", ".join(emitter.size(dim) for dim in x.shape if not isinstance(dim, int))
+    made = emitter.code.op(f"util.optimization_barrier {x.text} : {x.type}")
+    return (
+        Value(emitter.code.op(f"flow.tensor.tie_shape {made} : {x.type}{{{sizes}}}"), *x.array)
+        if sizes
+        else Value(made, *x.array)
+    )
 
 
 def _broadcast(emitter: Emitter, values: Value, shape: Sequence[Dim]) -> Value:
