@@ -109,7 +109,8 @@ def _carried(first: Sequence[Value], sizes: int, emitter: Emitter, write: Loop) 
         mark = emitter.code.mark()
         results, given = write(first, hosts)
         kept = [
-            place < sizes or (host and one.is_scalar) for place, (host, one) in enumerate(zip(hosts, given, strict=True))
+            place < sizes or (host and one.is_scalar)
+            for place, (host, one) in enumerate(zip(hosts, given, strict=True))
         ]
         if kept == hosts:
             return results
