@@ -47,8 +47,7 @@ class Fault:
         text = marked(self.error, f"{place}: {self.message}" if place else self.message)
         plain = (one if one.isprintable() and one not in '"\\' and one.isascii() else None for one in text)
         return "".join(
-            known or "".join(f"\\{byte:02X}" for byte in one.encode())
-            for one, known in zip(text, plain, strict=True)
+            known or "".join(f"\\{byte:02X}" for byte in one.encode()) for one, known in zip(text, plain, strict=True)
         )
 
 
@@ -67,14 +66,15 @@ class Checks:
     def require(self, holds: Value, fault: Fault) -> None:
         """Fail here unless a scalar of the host holds."""
         code = self._emitter.code
-        code.put(f"scf.if {holds.text} {{")
-        code.put("} else {")
-        with code.block():
-            values = [self._emitter.scalar(one) for one in fault.values()]
-            self.num_values = max(self.num_values, len(values))
-            for place, one in enumerate(values):
-                code.put(f"util.global.store {one.text}, @plica_value_{place} : i64")
-        code.put("}")
+        if "{0}" in fault.message:
+            code.put(f"scf.if {holds.text} {{")
+            code.put("} else {")
+            with code.block():
+                values = [self._emitter.scalar(one) for one in fault.values()]
+                self.num_values = max(self.num_values, len(values), 2)  # of two results, callers get a tuple
+                for place, one in enumerate(values):
+                    code.put(f"util.global.store {one.text}, @plica_value_{place} : i64")
+            code.put("}")
         code.put(f'cf.assert {holds.text}, "{fault.text}"')
 
     def later(self, wrong: Value, fault: Fault) -> None:

@@ -21,9 +21,13 @@ A row is `Row(write)`, where `write(emitter, call)` writes one equation and give
 
 from collections.abc import Mapping
 
+from plica.backend.native.mlir.rows.control import CONTROL
 from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
+from plica.backend.native.mlir.rows.indexing import INDEXING
+from plica.backend.native.mlir.rows.linalg import LINALG
 from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Row
 from plica.backend.native.mlir.rows.shape import SHAPE
+from plica.backend.native.mlir.rows.update import UPDATE
 
-ROWS: Mapping[str, Row] = {**ELEMENTWISE, **REDUCE, **SHAPE}
+ROWS: Mapping[str, Row] = {**CONTROL, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING, **UPDATE, **LINALG}
