@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.bounds import check_places
 from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.order import before, bisected, ordered
-from plica.backend.native.mlir.reading import read_at
+from plica.backend.native.mlir.reading import loop_index, place_of, read_at
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import entry_at, entrywise
 from plica.backend.native.mlir.types import Value
@@ -54,4 +55,37 @@ def _searchsorted(emitter: Emitter, call: Call) -> Value:
     return entrywise(emitter, [emitter.tensor(values)], type_.shape, type_.dtype, body)
 
 
-SORTING = {"argsort": Row(_argsort), "searchsorted": Row(_searchsorted), "sort": Row(_sort)}
+def _search_cumulative(emitter: Emitter, call: Call) -> Value:
+    """By bisection, without reading whole rows of the table."""
+    (table, rows, uniforms), (type_,), code = call.inputs, call.types, emitter.code
+    _, units, categories = table.shape
+    check_places(emitter, rows, units, None, call.source)
+    number, size = emitter.size(units), emitter.size(categories)
+
+    def body(names: Sequence[str]) -> str:
+        fold, row = loop_index(emitter, 0), place_of(emitter, names[0], rows.dtype, number, wraps=False)
+        zero = code.op("arith.constant 0 : index")
+        end = code.op(f"arith.subi {size}, {code.op('arith.constant 1 : index')} : index")
+        last = code.op(f"arith.maxsi {end}, {zero} : index")
+
+        def at(place: str) -> Entry:
+            return Entry(emitter.scalars, Scalar(entry_at(emitter, table, [fold, row, place]), table.dtype))
+
+        whole = at(last)
+        target = Entry(emitter.scalars, Scalar(names[1], uniforms.dtype)) * whole
+
+        def is_after(place: str) -> str:
+            entry = at(place)
+            return ((entry <= target) & (entry < whole)).scalar.text
+
+        return code.op(f"arith.index_cast {bisected(emitter, zero, last, is_after)} : index to i64")
+
+    return entrywise(emitter, [rows, uniforms], type_.shape, type_.dtype, body)
+
+
+SORTING = {
+    "argsort": Row(_argsort),
+    "search_cumulative": Row(_search_cumulative),
+    "searchsorted": Row(_searchsorted),
+    "sort": Row(_sort),
+}
