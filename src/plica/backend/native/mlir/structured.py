@@ -161,3 +161,12 @@ def indexed(emitter: Emitter, shape: Sequence[Dim], dtype: DType, body: Body) ->
 def entry_at(emitter: Emitter, value: Value, indices: Sequence[str]) -> str:
     """One entry of a tensor, within a nest."""
     return emitter.code.op(f"tensor.extract {value.text}[{', '.join(indices)}] : {value.type}")
+
+
+def apart(emitter: Emitter, value: Value) -> Value:
+    """A tensor that is written to memory before it is read: what reads it is not joined with what makes it."""
+    made = emitter.code.op(f"util.optimization_barrier {value.text} : {value.type}")
+    sizes = ", ".join(emitter.size(dim) for dim in value.shape if not isinstance(dim, int))
+    if sizes:  # which the barrier hides
+        made = emitter.code.op(f"flow.tensor.tie_shape {made} : {value.type}{{{sizes}}}")
+    return Value(made, *value.array)
