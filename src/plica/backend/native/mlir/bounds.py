@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.checks import Fault
-from plica.backend.native.mlir.structured import entrywise, generic
+from plica.backend.native.mlir.structured import apart, entrywise, generic
 from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, is_nonnegative_by_cases, product
@@ -57,7 +57,7 @@ def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, 
         place = code.op(f"arith.index_cast {moved(names[0])} : index to i64")
         return code.op(f"arith.maxui {place}, {names[1]} : i64")
 
-    (most,) = generic(emitter, [(indices, range(rank))], [(most, ())], [True] * rank, largest)
+    (most,) = generic(emitter, [(apart(emitter, indices), range(rank))], [(most, ())], [True] * rank, largest)
 
     some = emitter.checks.compare("ne", product(indices.shape), 0)
 
