@@ -84,7 +84,7 @@ def _few(cases: Iterable[Case], most: int) -> list[Case]:
 
 
 REAL = tuple(case for case in CASES if not _is_complex(case) and is_native(case.op))
-FEW = tuple(_few((case for case in REAL if case.op in _OWN), 2))
+FEW = tuple(_few((case for case in REAL if case.op in _OWN), 1))
 
 
 @cache
