@@ -128,11 +128,13 @@ def _two_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
     other = xp.take(diagonal, partners, axis=-1, nonnegative=True)
     ahead = places < partners
     sizes = xp.sqrt(xp.sum(squared(xp, x), axis=(-2, -1), keepdims=True))[..., 0]
-    turned = (partners != places) & (xp.abs(beside) > sizes * (epsilon(x) / 16))
+    turned = (partners != places) & (xp.abs(beside) > sizes * (epsilon(x) / 4))
     cosine, factor = _rotation(xp, ahead, xp.where(ahead, other - diagonal, diagonal - other), beside, turned)
     wide = xp.astype(cosine, x.dtype) if is_complex(x) else cosine
     rotated = x * wide[..., None] + xp.take(x, partners, axis=-2, nonnegative=True) * factor[..., None]
     rotated = _columns(xp, rotated, partners, cosine, factor)
+    done = turned[..., None] & (places == partners[:, None])  # but for roundings
+    rotated = xp.where(done, xp.zeros_like(rotated), rotated)
     return xp.any(turned), rotated, _columns(xp, vectors, partners, cosine, factor)
 
 
