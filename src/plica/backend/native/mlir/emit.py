@@ -38,12 +38,12 @@ class Function:
     Args:
         name: Its name.
         text: Its lines.
-        num_values: How many numbers its checks tell of at most.
+        tells: Whether what its checks say has numbers in it.
     """
 
     name: str
     text: str
-    num_values: int = 0
+    tells: bool = False
 
 
 def emit(program: Program, name: str = "main") -> Function:
@@ -66,14 +66,14 @@ def emit(program: Program, name: str = "main") -> Function:
     code.put(f"{returned} : {', '.join(one.type for one in results)}" if results else "return")
     taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
-    return Function(name, "\n".join([head, *code.lines, "  }"]) + "\n", emitter.checks.num_values)
+    return Function(name, "\n".join([head, *code.lines, "  }"]) + "\n", emitter.checks.tells)
 
 
 def module_text(functions: Iterable[Function]) -> str:
     """The module of some functions."""
     found = list(functions)
-    parts = [values_text(max((one.num_values for one in found), default=0)), *(one.text for one in found)]
-    return "module @plica {\n" + "\n".join(part for part in parts if part) + "}\n"
+    parts = [*([values_text()] if any(one.tells for one in found) else []), *(one.text for one in found)]
+    return "module @plica {\n" + "\n".join(parts) + "}\n"
 
 
 class Emitter:
@@ -189,7 +189,9 @@ class Emitter:
         hides = [isinstance(dim, int) and not isinstance(one, int) for dim, one in zip(value.shape, shape, strict=True)]
         if any(hides):
             code, dims = self.code, [*zip(value.shape, hides, strict=True)]
-            between = replace(value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True)))
+            between = replace(
+                value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True))
+            )
             sizes = [(self.size(dim), hidden) for dim, hidden in dims if hidden or not isinstance(dim, int)]
             before = ", ".join(text for text, hidden in sizes if not hidden)
             after = ", ".join(
