@@ -26,7 +26,7 @@ from plica.backend.native.decompositions.matrices import (
     squared,
     transposed,
 )
-from plica.backend.native.decompositions.orthogonal import qr
+from plica.backend.native.decompositions.orthogonal import least, qr
 
 SWEEPS = 40
 """After 10 sweeps matrices of any size are diagonal to a rounding; more are for what is not known to converge."""
@@ -163,7 +163,7 @@ def svd(xp: Any, x: Any, *, full_matrices: bool) -> tuple[Any, Any, Any]:
     if isinstance(high, int) and isinstance(wide, int) and wide > high:  # the shorter side is rotated
         left, values, right = svd(xp, transposed(xp, x), full_matrices=full_matrices)
         return transposed(xp, right), values, transposed(xp, left)
-    count = min(high, wide) if isinstance(high, int) and isinstance(wide, int) else xp.minimum(high, wide)
+    count = least(xp, x)
     finite, work = finite_part(xp, x)
     work, scale = rescaled(xp, work)
     unit = xp.broadcast_to(xp.eye(wide, dtype=x.dtype), (*x.shape[:-2], wide, wide))
