@@ -66,7 +66,8 @@ def emit(program: Program, name: str = "main") -> Function:
     code.put(f"{returned} : {', '.join(one.type for one in results)}" if results else "return")
     taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
-    return Function(name, "\n".join([head, *code.lines, "  }"]) + "\n", emitter.checks.tells)
+    lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
+    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells)
 
 
 def module_text(functions: Iterable[Function]) -> str:
