@@ -66,8 +66,11 @@ class Checks:
     def require(self, holds: Value, fault: Fault) -> None:
         """Fail here unless a scalar of the host holds."""
         code = self._emitter.code
+        kept = holds.text
         if "{0}" in fault.message:
-            code.put(f"scf.if {holds.text} {{")
+            # Where the compiler knows what holds, stores would move to the end of the block: after the failure.
+            kept = code.op(f"util.optimization_barrier {holds.text} : i1")
+            code.put(f"scf.if {kept} {{")
             code.put("} else {")
             with code.block():
                 values = [self._emitter.scalar(one) for one in fault.values()]
@@ -75,7 +78,7 @@ class Checks:
                 for place, one in enumerate(values):
                     code.put(f"util.global.store {one.text}, @plica_value_{place} : i64")
             code.put("}")
-        code.put(f'cf.assert {holds.text}, "{fault.text}"')
+        code.put(f'cf.assert {kept}, "{fault.text}"')
 
     def later(self, wrong: Value, fault: Fault) -> None:
         """Fail, soon, where a boolean of no dimension is true."""
