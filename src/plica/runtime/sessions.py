@@ -19,6 +19,7 @@ from plica.runtime.memory import MEMORIES, DeviceMemory
 
 Tensors = Mapping[str, Array]
 
+_ALONE = "local-sync"  # the driver that runs code on the thread that calls; others have threads or memory of their own
 _MOST_KEPT = 16 * 2**20  # bytes of an argument whose memory is kept for the next call
 
 
@@ -38,7 +39,8 @@ class Code:
         rt = binding()
         self.memory = MEMORIES.get(target.driver, DeviceMemory)
         try:
-            self.driver = rt.get_cached_hal_driver(target.driver)
+            self._driver = rt.get_cached_hal_driver(target.driver)
+            self._shared = None if target.driver == _ALONE else self._driver.create_default_device()
             self.instance = rt.VmInstance()
             self.module = rt.VmModule.wrap_buffer(self.instance, image.part(target.part))
         except (RuntimeError, ValueError) as error:
@@ -52,6 +54,10 @@ class Code:
                     handles[tensor.part] = rt.FileHandle.wrap_memory(image.part(tensor.part))
                 self.index.add_from_file_handle(tensor.name, handles[tensor.part], length, offset=tensor.offset)
         self.image = image  # the last: attributes are let go in order, and the memory of all above lies in the file
+
+    def device(self) -> Any:
+        """What runs the code of a new session: a device of its own where that is but a record."""
+        return self._driver.create_default_device() if self._shared is None else self._shared
 
     def function(self, name: str) -> Any:
         """A function by its name."""
@@ -78,7 +84,7 @@ class Session:
     def __init__(self, code: Code) -> None:
         rt = binding()
         try:
-            device = code.driver.create_default_device()
+            device = code.device()
             modules = [
                 rt.create_hal_module(code.instance, device),
                 rt.create_io_parameters_module(code.instance, code.index.create_provider(scope=SCOPE)),
