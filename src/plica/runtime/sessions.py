@@ -14,6 +14,7 @@ from plica.runtime.binding import binding, check_version
 from plica.runtime.checks import ITEM_SIZES
 from plica.runtime.container import Image
 from plica.runtime.declared import misfit_of_types
+from plica.runtime.forks import owns_threads
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
 from plica.runtime.memory import MEMORIES, DeviceMemory
 
@@ -30,6 +31,9 @@ class Code:
         image: The file.
         target: Which of its codes.
 
+    Attributes:
+        stale: Whether this process forked from the one that made it, and its threads are gone.
+
     Raises:
         NativeFileError: The runtime is of another version, has no driver for the target, or refuses the code.
     """
@@ -37,9 +41,10 @@ class Code:
     def __init__(self, image: Image, target: Target) -> None:
         check_version(image.manifest.iree)
         rt = binding()
+        self.stale = False
         self.memory = MEMORIES.get(target.driver, DeviceMemory)
         try:
-            self._driver = rt.get_cached_hal_driver(target.driver)
+            self._driver = rt.create_hal_driver(target.driver)
             self._shared = None if target.driver == _ALONE else self._driver.create_default_device()
             self.instance = rt.VmInstance()
             self.module = rt.VmModule.wrap_buffer(self.instance, image.part(target.part))
@@ -53,6 +58,8 @@ class Code:
                 if tensor.part not in handles:
                     handles[tensor.part] = rt.FileHandle.wrap_memory(image.part(tensor.part))
                 self.index.add_from_file_handle(tensor.name, handles[tensor.part], length, offset=tensor.offset)
+        if self._shared is not None:
+            owns_threads(self)
         self.image = image  # the last: attributes are let go in order, and the memory of all above lies in the file
 
     def device(self) -> Any:
