@@ -1,4 +1,4 @@
-"""Loop nests over entries: `linalg.generic`, and what is made of it: one entry from one of each operand, and reductions.
+"""Loop nests over entries: `linalg.generic`, and what is made of it: entries from entries of operands, and reductions.
 
 A body is a function that writes lines about one entry; whatever `emitter.code.op` writes there stands within the nest.
 Axes of size 1 that are broadcast are collapsed first: a nest that reads them at a constant index would not vectorize.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from plica.backend.native.mlir.types import Value, tensor_type
+from plica.backend.native.mlir.types import HOST, Value, tensor_type
 from plica.ir.sizes import Dim
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def generic(
 
 def entrywise(emitter: Emitter, operands: Sequence[Value], shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
     """An array of `shape`, each entry of which is made from one entry of each operand; operands are broadcast."""
-    if not shape and all(value.is_scalar for value in operands):
+    if not shape and dtype in HOST and all(value.is_scalar and value.dtype in HOST for value in operands):
         found = body([value.text for value in operands])
         assert isinstance(found, str), "one result"
         return Value(found, (), dtype, is_scalar=True)
@@ -144,3 +144,18 @@ def reduction(
     kept = [axis for axis in range(rank) if axis not in axes]
     loops = [axis in axes for axis in range(rank)]
     return generic(emitter, [(value, range(rank)), *further], [(one, kept) for one in starts], loops, body)
+
+
+def indexed(emitter: Emitter, shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
+    """An array of `shape`, each entry of which `body` makes from its place: one index for each axis."""
+    start, rank = emitter.empty(shape, dtype), len(shape)
+
+    def at(_: Sequence[str]) -> str | Sequence[str]:
+        return body([emitter.code.op(f"linalg.index {axis} : index") for axis in range(rank)])
+
+    return generic(emitter, [], [(start, range(rank))], [False] * rank, at)[0]
+
+
+def entry_at(emitter: Emitter, value: Value, indices: Sequence[str]) -> str:
+    """One entry of a tensor, within a nest."""
+    return emitter.code.op(f"tensor.extract {value.text}[{', '.join(indices)}] : {value.type}")

@@ -52,6 +52,10 @@ def tensor_type(shape: Sequence[Dim], dtype: DType) -> str:
     return f"tensor<{''.join(sizes)}{element(dtype)}>"
 
 
+HOST = frozenset({DType.BOOL, DType.INT64})
+"""The dtypes of numbers with which the host computes itself: sizes, and what decides where a Program goes on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """An array as a value of MLIR.
@@ -72,6 +76,11 @@ class Value:
     def element(self) -> str:
         """The type of one entry."""
         return element(self.dtype)
+
+    @property
+    def array(self) -> tuple[tuple[Dim, ...], DType]:
+        """The shape and the dtype."""
+        return self.shape, self.dtype
 
     @property
     def type(self) -> str:

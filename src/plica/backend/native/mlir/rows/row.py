@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plica.backend.native.mlir.types import Value
+from plica.ir.program import Var
 from plica.ir.types import ArrayType
 
 if TYPE_CHECKING:
@@ -18,16 +19,24 @@ class Call:
     """An equation whose operands are written already.
 
     Args:
+        name: The operation.
         inputs: The operands.
-        types: The types of the results; sizes are those of the Program (`emitter.size` writes one).
+        outputs: The variables that are the results. Where one of them is a size of another, a row that needs it before
+            it returns says what it is with `emitter.bind`.
         params: The parameters.
         source: Where in the user's code the equation comes from.
     """
 
+    name: str
     inputs: tuple[Value, ...]
-    types: tuple[ArrayType, ...]
+    outputs: tuple[Var, ...]
     params: Mapping[str, Any]
     source: str
+
+    @property
+    def types(self) -> tuple[ArrayType, ...]:
+        """The types of the results; sizes are those of the Program (`emitter.size` writes one)."""
+        return tuple(var.type for var in self.outputs)
 
 
 Write = Callable[["Emitter", Call], "Value | Sequence[Value]"]
