@@ -1,7 +1,7 @@
 """`sum_of_products` as one dispatch: looked-up rows, products, the weighted sum and the rescaling of a tile of rows.
 
     dispatch [blocks of folds, blocks of rows]
-        for each fold of the block, for each tile of _TILE rows:
+        for each fold of the block, for each tile of 8 rows, then 4 and 1:
             product[r, :] = factor[r, :] * factor[r, :]            rows of arrays or of tables, read where they lie
             for each piece of the outputs, kept in registers:
                 for i: sum[r, piece] += product[r, i] * weight[i, piece]
@@ -21,7 +21,8 @@ from plica.backend.native.mlir.types import Value, tensor_type
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
 
-_TILE = 8  # rows whose sums are in registers together, each as wide as the widest piece
+_TILES = ((8, 1), (4, 1), (1, 4))
+"""Rows whose sums are in registers together, and in how many parts each sum is, so that additions need not wait."""
 _WIDEST = {"f32": 32, "f64": 16}
 _GROUPS = 32  # blocks of folds, at most
 _ROWS = 64  # of a block of rows
@@ -116,9 +117,8 @@ class _Kernel:
 
     def _write(self) -> None:
         self.put(f"%zero = arith.constant 0.0 : {self.element}")
-        for value in (0, 1, _TILE, self.units):
-            if f"%k{value} = arith.constant {value} : index" not in "".join(self.lines):
-                self.put(f"%k{value} = arith.constant {value} : index")
+        for value in sorted({0, self.units, *(tile for tile, _ in _TILES)}):
+            self.put(f"%k{value} = arith.constant {value} : index")
         self.tensors = [self._load(place, one) for place, one in enumerate(self.operands) if place]
         group = self.op("flow.dispatch.workgroup.id[0] : index")
         part = self.op("flow.dispatch.workgroup.id[1] : index")
@@ -144,10 +144,12 @@ class _Kernel:
         starts = [self.op(f"tensor.empty({number}) : {self.made}")]
         if self.params["rescaled"]:
             starts.append(self.op(f"tensor.empty({number}) : {self.divided}"))
-        rest = self.op(f"arith.remui {number}, %k{_TILE} : index")
-        main = self.op(f"arith.subi {number}, {rest} : index")
-        results = self._tiles(_TILE, "%k0", main, starts, first_row)
-        results = self._tiles(1, main, number, results, first_row)
+        results, begin = starts, "%k0"
+        for tile, parts in _TILES:
+            rest = self.op(f"arith.remui {number}, %k{tile} : index")
+            end = self.op(f"arith.subi {number}, {rest} : index")
+            results = self._tiles(tile, parts, begin, end, results, first_row)
+            begin = end
         rows = "?" if not isinstance(self.rows, int) else self.rows
         dynamic = "" if isinstance(self.rows, int) else "{%rows}"
         for place, (one, type_, width) in enumerate(
@@ -194,7 +196,7 @@ class _Kernel:
         is_source[sources[-1]] = ""
         return self.op(f"arith.addi %f, {move} : index"), is_source
 
-    def _tiles(self, tile: int, first: str, last: str, starts: Sequence[str], first_row: str) -> list[str]:
+    def _tiles(self, tile: int, parts: int, first: str, last: str, starts: Sequence[str], first_row: str) -> list[str]:
         """The rows from `first` to `last`, some together; `starts` are what is written to."""
         types = [self.made, self.divided][: len(starts)]
         self._count += 1
@@ -208,7 +210,7 @@ class _Kernel:
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
         there = [self.op(f"arith.addi {one}, {first_row} : index") for one in own]
         product = self._product(there)
-        sums = [self._sums(tile, product, start, width) for start, width in self.outer]
+        sums = [self._sums(tile, parts, product, start, width) for start, width in self.outer]
         powers = [self._power([one[row] for one in sums]) for row in range(tile)] if len(starts) > 1 else []
         for row in range(tile):
             for (start, width), vectors in zip(self.outer, sums, strict=True):
@@ -274,31 +276,38 @@ class _Kernel:
             places = f"{number}, {begin}"
         return self.op(f"vector.transfer_read {array}[{places}], %zero {{in_bounds = [true]}} : {value.type}, {type_}")
 
-    def _sums(self, tile: int, product: str, start: int, width: int) -> list[str]:
+    def _sums(self, tile: int, parts: int, product: str, start: int, width: int) -> list[str]:
         """One piece of the weighted sums of each row."""
         type_ = f"vector<{width}x{self.element}>"
+        parts = parts if self.units % parts == 0 else 1
         zeros = self.op(f"arith.constant dense<0.0> : {type_}")
         self._count += 1
-        name = self._count
-        carried = ", ".join(f"%c{name}_{row} = {zeros}" for row in range(tile))
+        name, count = self._count, tile * parts
+        carried = ", ".join(f"%c{name}_{place} = {zeros}" for place in range(count))
+        types = ", ".join([type_] * count)
         self.put(
-            f"%m{name}:{tile} = scf.for %i{name} = %k0 to %k{self.units} step %k1 iter_args({carried}) -> "
-            f"({', '.join([type_] * tile)}) {{"
-        )
-        weight = self.op(
-            f"vector.transfer_read {self.weight}[%i{name}, {self.index(start)}], %zero {{in_bounds = [true]}} : "
-            f"{self.weight_type}, {type_}"
+            f"%m{name}:{count} = scf.for %i{name} = %k0 to %k{self.units} step %k{parts} iter_args({carried}) -> ({types}) {{"
         )
         sums = []
-        for row in range(tile):
-            entry = self.op(
-                f"tensor.extract {product}[{self.index(row)}, %i{name}] : tensor<{tile}x{self.units}x{self.element}>"
+        for part in range(parts):
+            unit = self.op(f"arith.addi %i{name}, {self.index(part)} : index")
+            weight = self.op(
+                f"vector.transfer_read {self.weight}[{unit}, {self.index(start)}], %zero {{in_bounds = [true]}} : "
+                f"{self.weight_type}, {type_}"
             )
-            entry = self.op(f"vector.broadcast {entry} : {self.element} to {type_}")
-            sums.append(self.op(f"vector.fma {entry}, {weight}, %c{name}_{row} : {type_}"))
-        self.put(f"scf.yield {', '.join(sums)} : {', '.join([type_] * tile)}")
+            for row in range(tile):
+                place = f"[{self.index(row)}, {unit}] : tensor<{tile}x{self.units}x{self.element}>"
+                entry = self.op(f"tensor.extract {product}{place}")
+                entry = self.op(f"vector.broadcast {entry} : {self.element} to {type_}")
+                sums.append(self.op(f"vector.fma {entry}, {weight}, %c{name}_{part * tile + row} : {type_}"))
+        self.put(f"scf.yield {', '.join(sums)} : {types}")
         self.put("}")
-        return [f"%m{name}#{row}" for row in range(tile)]
+        found = [f"%m{name}#{row}" for row in range(tile)]
+        for part in range(1, parts):
+            found = [
+                self.op(f"arith.addf {one}, %m{name}#{part * tile + row} : {type_}") for row, one in enumerate(found)
+            ]
+        return found
 
     def _power(self, vectors: Sequence[str]) -> tuple[str, str]:
         """What a row is divided by, and its reciprocal: mantissas are not negative, so that their bits have an order."""
