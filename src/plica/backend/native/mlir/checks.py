@@ -67,14 +67,15 @@ class Checks:
     def require(self, holds: Value, fault: Fault) -> None:
         """Fail here unless a scalar of the host holds."""
         code = self._emitter.code
-        code.put(f"scf.if {holds.text} {{")
-        code.put("} else {")
-        with code.block():
-            values = [self._emitter.scalar(one) for one in fault.values()]
-            self.num_values = max(self.num_values, len(values))
-            for place, one in enumerate(values):
-                code.put(f"util.global.store {one.text}, @plica_value_{place} : i64")
-        code.put("}")
+        if "{0}" in fault.message:
+            code.put(f"scf.if {holds.text} {{")
+            code.put("} else {")
+            with code.block():
+                values = [self._emitter.scalar(one) for one in fault.values()]
+                self.num_values = max(self.num_values, len(values), 2)  # of two results, callers get a tuple
+                for place, one in enumerate(values):
+                    code.put(f"util.global.store {one.text}, @plica_value_{place} : i64")
+            code.put("}")
         code.put(f'cf.assert {holds.text}, "{fault.text}"')
 
     def later(self, wrong: Value, fault: Fault) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from plica.backend.native.mlir.checks import Checks, values_text
+from plica.backend.native.mlir.checks import Checks, Fault, values_text
 from plica.backend.native.mlir.code import Code
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.literals import literal_text
@@ -28,6 +28,7 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var, rename
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size
 from plica.ir.types import ArrayType
+from plica.ops.divisions import BY_ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,14 @@ class Emitter:
 
     def size(self, dim: Dim) -> str:
         """A size, as a value of type `index`."""
-        return write_size(self.code, dim, lambda var: self.index(self._values[var]))
+        return write_size(self.code, dim, lambda var: self.index(self._values[var]), self._divisor)
+
+    def _divisor(self, index: str) -> str:
+        """What a size is divided by, where it is not 0."""
+        zero = index_constant(self.code, 0)
+        text = self.code.op(f"arith.cmpi ne, {index}, {zero} : index")
+        self.checks.require(Value(text, (), DType.BOOL, is_scalar=True), Fault("ZeroDivisorError", BY_ZERO))
+        return self.code.op(f"arith.select {text}, {index}, {index_constant(self.code, 1)} : index")
 
     def size_text(self, dim: Dim) -> str:
         """A size where MLIR takes numbers too."""
