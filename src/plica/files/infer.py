@@ -28,7 +28,7 @@ from plica.files.columns import (
     number_of,
     whole_of,
 )
-from plica.files.paths import check_is_file
+from plica.paths import check_is_file
 from plica.files.rows.batch import Array
 from plica.files.schema import check
 from plica.files.tables import one_line
