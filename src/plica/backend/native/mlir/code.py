@@ -48,3 +48,13 @@ class Code:
         yield
         self._known.pop()
         self._indent -= 1
+
+    def mark(self) -> tuple[int, list[dict[Hashable, str]]]:
+        """Where the code is, to `reset` to it."""
+        return len(self.lines), [dict(block) for block in self._known]
+
+    def reset(self, mark: tuple[int, list[dict[Hashable, str]]]) -> None:
+        """Forget all lines since a mark, which is of this block."""
+        length, known = mark
+        del self.lines[length:]
+        self._known[:] = known

@@ -21,6 +21,7 @@ A row is `Row(write)`, where `write(emitter, call)` writes one equation and give
 
 from collections.abc import Mapping
 
+from plica.backend.native.mlir.rows.control import CONTROL
 from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
 from plica.backend.native.mlir.rows.indexing import INDEXING
 from plica.backend.native.mlir.rows.layers import LAYERS
@@ -28,4 +29,4 @@ from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Row
 from plica.backend.native.mlir.rows.shape import SHAPE
 
-ROWS: Mapping[str, Row] = {**ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING, **LAYERS}
+ROWS: Mapping[str, Row] = {**CONTROL, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING, **LAYERS}
