@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from plica.backend.native.circuits.closed import Array, Closed
-from plica.backend.native.circuits.operations import NATIVE_OPS, Run
+from plica.backend.native.circuits.columns import Columns
+from plica.backend.native.circuits.operations import LOOKED_UP, NATIVE_OPS, Run
 from plica.ir.builder import Names
 from plica.ir.program import Equation, Operand, OpRef, Var
 from plica.ir.types import array_type
@@ -26,10 +27,10 @@ from plica.passes.replaced import names_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """Where rows of folds come from: an array, or a table and the index of its rows.
+    """Where rows of folds come from.
 
     Args:
-        operands: One variable, or two.
+        operands: An array; or a table, states, columns and starts.
     """
 
     operands: tuple[Var, ...]
@@ -53,6 +54,7 @@ class _Pass:
         self.sources: dict[tuple[Var, ...], _Source] = {}
         self.constants: dict[Var, Array] = {}
         self.names: Names = names_of(self.program)
+        self.columns = Columns(self.program, self.closed.constants, self.constants, self.names)
 
     def run(self) -> Closed:
         found: dict[Equation, Equation] = {}
@@ -71,10 +73,10 @@ class _Pass:
                 params = {**layer.params, "rescaled": True}
                 rescales[equation] = replace(layer, outputs=equation.outputs, params=params)
         gone = {joined[one.inputs[0]]: None for one in rescales}
-        equations = [
-            {**found, **rescales}.get(one, one) for one in self.program.equations if one not in gone
-        ]
-        return self.closed.rewritten(replace(self.program, equations=tuple(_read(equations, self.program.outputs))), self.constants)
+        made = {**found, **rescales, **self.columns.reductions()}
+        equations = [made.get(one, one) for one in self.program.equations if one not in gone]
+        equations = _read(self.columns.inserted(equations), self.program.outputs)
+        return self.closed.rewritten(replace(self.program, equations=tuple(equations)), self.constants)
 
     def _layer(self, equation: Equation) -> Equation | None:
         """The layer that a contraction is; None where it is none."""
@@ -96,7 +98,7 @@ class _Pass:
             (self._weight(weight, match), *(var for one in sources for var in one.operands)),
             equation.outputs,
             {
-                "looked_up": tuple(len(one.operands) == 2 for one in sources),
+                "looked_up": tuple(len(one.operands) == LOOKED_UP for one in sources),
                 "factors": tuple(
                     tuple(Run(sources.index(source), start, length) for source, start, length in factor)
                     for factor in factors
@@ -141,8 +143,8 @@ class _Pass:
     def _source(self, operands: tuple[Var, ...]) -> _Source:
         return self.sources.setdefault(operands, _Source(operands))
 
-    def _lookup(self, var: Var) -> tuple[Var, Var] | None:
-        """The table and the index `(G, B)` that the rows `(G, B, I)` are looked up by."""
+    def _lookup(self, var: Var) -> tuple[Var, ...] | None:
+        """The table, states, columns and starts that the rows `(G, B, I)` are looked up by."""
         shaped = self.made.get(var)
         taken = self.made.get(shaped.inputs[0]) if shaped is not None and shaped.op.name == "reshape" else None
         if shaped is None or taken is None or taken.op.name != "take" or taken.params["axis"] != 0:
@@ -154,7 +156,8 @@ class _Pass:
         (place,) = index.inputs
         if place.type.shape != var.type.shape[:2] or not isinstance(place, Var) or not isinstance(table, Var):
             return None
-        return table, place
+        found = self.columns.of_index(place)
+        return None if found is None else (table, *found)
 
     # Views along the folds: where the folds of a result lie
 

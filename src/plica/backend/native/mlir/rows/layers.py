@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from plica.backend.native.circuits.operations import LOOKED_UP
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.types import Value, tensor_type
 
@@ -47,12 +48,10 @@ def _sum_of_products(emitter: Emitter, call: Call) -> Sequence[Value]:
     operands = [emitter.tensor(one) for one in call.inputs]
     kernel = _Kernel(operands, call.params, rows=call.types[0].shape[1])
     results = [emitter.code.name() for _ in call.types]
-    dynamic = [emitter.size(dim) for dim in dict.fromkeys(d for one in operands for d in one.shape) if not isinstance(dim, int)]
     rows = emitter.size(call.types[0].shape[1])
     sizes = {one.text: _braced(emitter, one) for one in operands}
     shapes = [tensor_type(one.shape, one.dtype) for one in call.types]
     braced = ["" if isinstance(one.shape[1], int) else f"{{{rows}}}" for one in call.types]
-    del dynamic
     given = ", ".join(one.text for one in operands)
     types = ", ".join(f"{one.type}{sizes[one.text]}" for one in operands)
     made = ", ".join(f"{shape}{size}" for shape, size in zip(shapes, braced, strict=True))
@@ -119,7 +118,8 @@ class _Kernel:
         self.put(f"%zero = arith.constant 0.0 : {self.element}")
         for value in sorted({0, self.units, *(tile for tile, _ in _TILES)}):
             self.put(f"%k{value} = arith.constant {value} : index")
-        self.tensors = [self._load(place, one) for place, one in enumerate(self.operands) if place]
+        self.columns: dict[tuple[int, str], tuple[str, str]] = {}
+        self.tensors = ["", *(self._load(place, one) for place, one in enumerate(self.operands) if place)]
         group = self.op("flow.dispatch.workgroup.id[0] : index")
         part = self.op("flow.dispatch.workgroup.id[1] : index")
         size = self.index(_ROWS)
@@ -194,7 +194,17 @@ class _Kernel:
                 held = self.op(f"arith.select {inside}, {same}, {held} : i1")
             is_source[source] = held
         is_source[sources[-1]] = ""
-        return self.op(f"arith.addi %f, {move} : index"), is_source
+        fold = self.op(f"arith.addi %f, {move} : index")
+        for source in sources:
+            if self.params["looked_up"][source]:
+                at = self._first(source) + 2
+                inside = self._within(fold, self.operands[at])
+                found = []
+                for place in (at, at + 1):
+                    number = self.op(f"tensor.extract {self.tensors[place]}[{inside}] : {self.operands[place].type}")
+                    found.append(self.op(f"arith.index_cast {number} : i64 to index"))
+                self.columns[source, fold] = found[0], found[1]
+        return fold, is_source
 
     def _tiles(self, tile: int, parts: int, first: str, last: str, starts: Sequence[str], first_row: str) -> list[str]:
         """The rows from `first` to `last`, some together; `starts` are what is written to."""
@@ -261,20 +271,28 @@ class _Kernel:
         return name
 
     def _vector(self, source: int, fold: str, row: str, start: int, type_: str) -> str:
-        looked_up = self.params["looked_up"]
-        at = source + sum(looked_up[:source])
-        array, value = self.tensors[at], self.operands[at + 1]
-        begin = self.index(start)
-        if not looked_up[source]:
-            places = f"{fold}, {row}, {begin}"
-        else:
-            index = self.operands[at + 2]
-            number = self.op(f"tensor.extract {self.tensors[at + 1]}[{fold}, {row}] : {index.type}")
-            number = self.op(f"arith.index_cast {number} : {index.element} to index")
-            number = self.op(f"arith.maxsi {number}, %k0 : index")  # no index reads beside the table
-            number = self.op(f"arith.minsi {number}, {self.index(int(value.shape[0]) - 1)} : index")  # type: ignore[arg-type]
+        at = self._first(source)
+        value, begin = self.operands[at], self.index(start)
+        places = f"{fold}, {row}, {begin}"
+        if self.params["looked_up"][source]:
+            column, first = self.columns[source, fold]
+            states = self.operands[at + 1]
+            number = self.op(f"tensor.extract {self.tensors[at + 1]}[{row}, {column}] : {states.type}")
+            number = self.op(f"arith.index_cast {number} : {states.element} to index")
+            number = self._within(self.op(f"arith.addi {number}, {first} : index"), value)
             places = f"{number}, {begin}"
-        return self.op(f"vector.transfer_read {array}[{places}], %zero {{in_bounds = [true]}} : {value.type}, {type_}")
+        return self.op(
+            f"vector.transfer_read {self.tensors[at]}[{places}], %zero {{in_bounds = [true]}} : {value.type}, {type_}"
+        )
+
+    def _first(self, source: int) -> int:
+        """The place of the first operand of a source."""
+        return 1 + source + (LOOKED_UP - 1) * sum(self.params["looked_up"][:source])
+
+    def _within(self, place: str, value: Value) -> str:
+        """A place along the first axis, moved there if it is none: nothing reads beside an array."""
+        place = self.op(f"arith.maxsi {place}, %k0 : index")
+        return self.op(f"arith.minsi {place}, {self.index(int(value.shape[0]) - 1)} : index")  # type: ignore[arg-type]
 
     def _sums(self, tile: int, parts: int, product: str, start: int, width: int) -> list[str]:
         """One piece of the weighted sums of each row."""
