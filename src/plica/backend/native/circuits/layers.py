@@ -18,9 +18,9 @@ import numpy as np
 
 from plica.backend.native.circuits.closed import Array, Closed
 from plica.backend.native.circuits.columns import Columns
-from plica.backend.native.circuits.operations import LOOKED_UP, NATIVE_OPS, Run
+from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP, NATIVE_OPS, POWERS, Run
 from plica.ir.builder import Names
-from plica.ir.program import Equation, Operand, OpRef, Var
+from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ir.types import array_type
 from plica.passes.replaced import names_of
 
@@ -70,13 +70,14 @@ class _Pass:
             operand = equation.inputs[0] if equation.inputs else None
             if equation.op.name == "rescale" and operand in joined and self.readers[operand] == 1:
                 layer = found.pop(joined[operand])
-                params = {**layer.params, "rescaled": True}
+                params = {**layer.params, "rescaled": POWERS}
                 rescales[equation] = replace(layer, outputs=equation.outputs, params=params)
         gone = {joined[one.inputs[0]]: None for one in rescales}
         made = {**found, **rescales, **self.columns.reductions()}
         equations = [made.get(one, one) for one in self.program.equations if one not in gone]
         equations = _read(self.columns.inserted(equations), self.program.outputs)
-        return self.closed.rewritten(replace(self.program, equations=tuple(equations)), self.constants)
+        program = _with_exponents(replace(self.program, equations=tuple(equations)))
+        return self.closed.rewritten(program, self.constants)
 
     def _layer(self, equation: Equation) -> Equation | None:
         """The layer that a contraction is; None where it is none."""
@@ -103,7 +104,7 @@ class _Pass:
                     tuple(Run(sources.index(source), start, length) for source, start, length in factor)
                     for factor in factors
                 ),
-                "rescaled": False,
+                "rescaled": "",
             },
             equation.source,
         )
@@ -218,6 +219,49 @@ def _merged(pieces: Pieces) -> Iterator[tuple[_Source, int, int]]:
         last = source, start, length
     if last is not None:
         yield last
+
+
+def _with_exponents(program: Program) -> Program:
+    """The Program with exponents of what rows are divided by, where nothing but their logarithms is read.
+
+    log2(concat(powers, ...)) -> concat(exponents, ...)
+    """
+    made = {var: one for one in program.equations for var in one.outputs}
+    readers: dict[Operand, list[Equation]] = {}
+    for equation in program.equations:
+        for one in dict.fromkeys(equation.inputs):
+            readers.setdefault(one, []).append(equation)
+    results = dict.fromkeys(program.outputs)
+
+    def is_power(var: Operand) -> bool:
+        """Whether it is what rows are divided by, which nothing else reads."""
+        equation = made.get(var) if isinstance(var, Var) and var not in results else None
+        if equation is None or not all(one.op.name in ("log2", "concat") for one in readers.get(var, ())):
+            return False
+        if equation.op.name == "concat":
+            return all(one.op.name == "log2" for one in readers[var]) and all(map(is_power, equation.inputs))
+        return equation.op.name == "sum_of_products" and var is equation.outputs[-1] and len(equation.outputs) == 2
+
+    logarithms = {one: one.inputs[0] for one in program.equations if one.op.name == "log2" and is_power(one.inputs[0])}
+    powers: dict[Operand, None] = {}
+    for operand in logarithms.values():
+        joined = made[operand]  # type: ignore[index]
+        powers.update(dict.fromkeys(joined.inputs if joined.op.name == "concat" else (operand,)))
+    spoiled = {
+        one for one in powers for reader in readers[one] if reader.op.name == "concat"
+        and not any(reader.outputs[0] is operand for operand in logarithms.values())
+    }  # fmt: skip
+    if spoiled:
+        return program
+    replaced: dict[Operand, Operand] = {one.outputs[0]: operand for one, operand in logarithms.items()}
+    equations = []
+    for one in program.equations:
+        if one in logarithms:
+            continue
+        if one.op.name == "sum_of_products" and one.outputs[-1] in powers:
+            one = replace(one, params={**one.params, "rescaled": EXPONENTS})
+        equations.append(replace(one, inputs=tuple(replaced.get(x, x) for x in one.inputs)))
+    return replace(program, equations=tuple(equations), outputs=tuple(replaced.get(x, x) for x in program.outputs))
 
 
 def _read(equations: list[Equation], outputs: tuple[Operand, ...]) -> list[Equation]:

@@ -38,6 +38,9 @@ class Run(NamedTuple):
 LOOKED_UP = 4
 """Operands of a source that is looked up: table, states, columns, starts."""
 
+POWERS, EXPONENTS = "powers", "exponents"
+"""What the second result of `sum_of_products` is."""
+
 Factors = Sequence[Sequence[tuple[int, int, int]]]
 
 
@@ -56,7 +59,7 @@ def _rows(source: tuple[ArrayType, ...]) -> Any:
     return source[1].shape[0] if len(source) == LOOKED_UP else source[0].shape[1]
 
 
-def _type(*types: ArrayType, looked_up: Sequence[bool], factors: Factors, rescaled: bool) -> Any:
+def _type(*types: ArrayType, looked_up: Sequence[bool], factors: Factors, rescaled: str) -> Any:
     weight = types[0]
     if len(types) != 1 + len(looked_up) + (LOOKED_UP - 1) * sum(looked_up) or len(weight.shape) != 3:
         raise ShapeError(f"sum_of_products takes a weight (F, I, O) and its sources, found {', '.join(map(str, types))}.")
@@ -81,13 +84,16 @@ def _type(*types: ArrayType, looked_up: Sequence[bool], factors: Factors, rescal
     return (made, array_type((folds, rows, 1), weight.dtype)) if rescaled else made
 
 
-def _reference(*arrays: Array, looked_up: Sequence[bool], factors: Factors, rescaled: bool) -> Any:
+def _reference(*arrays: Array, looked_up: Sequence[bool], factors: Factors, rescaled: str) -> Any:
     values = [_values(*source) for source in sources_of(arrays, looked_up)]
     product: Any = 1.0
     for factor in factors:
         product = product * np.concatenate([values[place][at : at + length] for place, at, length in factor])
     made = np.matmul(product, arrays[0])
-    return OPS["rescale"].reference(made) if rescaled else made
+    if not rescaled:
+        return made
+    mantissas, powers = OPS["rescale"].reference(made)
+    return mantissas, powers if rescaled == POWERS else np.log2(powers)
 
 
 def _values(array: Array, *lookup: Array) -> Array:
@@ -104,7 +110,7 @@ def _samples() -> Iterable[Sample]:
     states = np.asarray([[0, 1], [1, 1]])
     columns, starts = np.asarray([1, 0, 1]), np.asarray([0, 2, 2])
     x = np.linspace(1.0, 3.0, 18, dtype="float32").reshape(3, 2, 3)
-    for rescaled in (False, True):
+    for rescaled in ("", POWERS, EXPONENTS):
         yield sample(weight, x, looked_up=(False,), factors=(((0, 1, 2),),), rescaled=rescaled)
         factors = (((0, 1, 1), (1, 0, 1)), ((1, 1, 2),))
         yield sample(weight, x, table, states, columns, starts, looked_up=(False, True), factors=factors, rescaled=rescaled)

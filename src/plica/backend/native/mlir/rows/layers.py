@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from plica.backend.native.circuits.operations import LOOKED_UP
+from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.types import Value, tensor_type
 
@@ -328,7 +328,7 @@ class _Kernel:
         return found
 
     def _power(self, vectors: Sequence[str]) -> tuple[str, str]:
-        """What a row is divided by, and its reciprocal: mantissas are not negative, so that their bits have an order."""
+        """What a row is divided by, or the exponent of that, and its reciprocal: mantissas are not negative, so that their bits have an order."""
         bits, top, integer = _MANTISSA[self.element]
         largest = ""
         for vector, (_, width) in zip(vectors, self.outer, strict=True):
@@ -347,9 +347,12 @@ class _Kernel:
         divisor = self.op(f"arith.addi {exponent}, {one} : {integer}")
         factor = self.op(f"arith.subi {constant(top)}, {exponent} : {integer}")
         found = []
-        for exponent in (divisor, factor):
-            shifted = self.op(f"arith.shli {exponent}, {shift} : {integer}")
+        for bits_of in (divisor, factor):
+            shifted = self.op(f"arith.shli {bits_of}, {shift} : {integer}")
             found.append(self.op(f"arith.bitcast {shifted} : {integer} to {self.element}"))
+        if self.params["rescaled"] == EXPONENTS:
+            number = self.op(f"arith.subi {exponent}, {none} : {integer}")
+            found[0] = self.op(f"arith.sitofp {number} : {integer} to {self.element}")
         return found[0], found[1]
 
 
