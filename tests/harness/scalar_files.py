@@ -61,9 +61,7 @@ def _function(one: Signature, write: Write) -> str:
 class FileScalars:
     """Functions of signatures in one module: called with arrays of one shape."""
 
-    def __init__(
-        self, functions: Mapping[Signature, Write] | Sequence[Signature], target: str = "x86-64-v3"
-    ) -> None:
+    def __init__(self, functions: Mapping[Signature, Write] | Sequence[Signature], target: str = "x86-64-v3") -> None:
         import iree.compiler as compiler
         import iree.runtime as runtime
 

@@ -97,9 +97,7 @@ class NativeScalars:
     """Functions of signatures, compiled: called with arrays of one shape."""
 
     def __init__(self, functions: Mapping[Signature, Write] | Sequence[Signature]) -> None:
-        written = (
-            functions if isinstance(functions, Mapping) else {one: _of_row(one.name) for one in functions}
-        )
+        written = functions if isinstance(functions, Mapping) else {one: _of_row(one.name) for one in functions}
         module = llvm.parse_assembly(llvm_module(written))
         module.verify()
         machine = _machine()

@@ -10,8 +10,9 @@ from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import entrywise, generic
 from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
-from plica.ir.sizes import Dim
+from plica.ir.sizes import Dim, is_nonnegative_by_cases
 from plica.ops.indexing import outside_message
+from plica.ops.slices import beyond_message
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
@@ -90,3 +91,16 @@ def _extremes(emitter: Emitter, indices: Value) -> list[Value]:
         return [code.op(f"arith.{kind} {wide}, {old} : i64") for kind, old in kinds]
 
     return generic(emitter, [(indices, range(rank))], [(start, ())] * 2, [True] * rank, body)
+
+
+def check_slice(emitter: Emitter, x: Value, axis: int, place: tuple[Dim, Dim, Dim], source: str) -> None:
+    """Refuse a slice `(start, stop, step)` that does not lie within its axis, where its type does not say that it does."""
+    start, stop, step = place
+    size = x.shape[axis]
+    for dim in (start, stop - start, size - stop, step - 1):
+        if isinstance(dim, int) or is_nonnegative_by_cases(dim):
+            continue
+        values = [emitter.size_value(one) for one in (size, start, stop, step)]
+        message = beyond_message(axis, "{0}", "{1}", "{2}", 1 if step == 1 else "{3}")  # type: ignore[arg-type]
+        fault = Fault("BoundsError", message, lambda values=values: values, source)  # type: ignore[misc]
+        emitter.checks.require(emitter.checks.compare("sge", dim, 0), fault)

@@ -47,8 +47,7 @@ class Fault:
         text = marked(self.error, f"{place}: {self.message}" if place else self.message)
         plain = (one if one.isprintable() and one not in '"\\' and one.isascii() else None for one in text)
         return "".join(
-            known or "".join(f"\\{byte:02X}" for byte in one.encode())
-            for one, known in zip(text, plain, strict=True)
+            known or "".join(f"\\{byte:02X}" for byte in one.encode()) for one, known in zip(text, plain, strict=True)
         )
 
 

@@ -1,8 +1,10 @@
 """Lines of MLIR: fresh names, indentation, and what is known already where a line stands."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+
+from plica.backend.native.mlir.types import Value
 
 
 class Code:
@@ -27,6 +29,15 @@ class Code:
         name = self.name()
         self.put(f"{name} = {text}")
         return name
+
+    def label(self) -> str:
+        """The name of a block that nothing else has."""
+        return f"^bb{next(self._numbers)}"
+
+    def start(self, label: str, arguments: Sequence[Value] = (), *before: str) -> None:
+        """A block begins, with arguments, after some of type `index`."""
+        given = [*(f"{one}: index" for one in before), *(f"{one.text}: {one.type}" for one in arguments)]
+        self.lines.append(f"  {label}({', '.join(given)}):" if given else f"  {label}:")
 
     def once(self, text: str) -> str:
         """The same, but a value that stands already where this line would is not made again."""

@@ -10,24 +10,24 @@ is told as `plica.runtime.faults` says.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plica.backend.native.mlir.checks import Checks, Fault, values_text
 from plica.backend.native.mlir.code import Code
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.literals import literal_text
+from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows import ROWS
-from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.rows.row import Call
 from plica.backend.native.mlir.sizes import index_constant, write_size
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Literal, Operand, Program, Var, rename
+from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.signature import size_sources
-from plica.ir.sizes import Dim, Size
-from plica.ir.types import ArrayType
+from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.divisions import BY_ZERO
 from plica.runtime.manifest import SCOPE
 
@@ -130,13 +130,15 @@ class Emitter:
     def bind(self, variables: Iterable[Var], values: Iterable[Value]) -> None:
         """From now on, variables are these values."""
         for var, value in zip(variables, values, strict=True):
-            self._values[var] = self.retyped(value, var.type)
+            value = value if value.is_scalar else self.shaped(value, var.type.shape)
+            is_size = value.size is None and as_size(var) is not None
+            self._values[var] = replace(value, size=Size.of(var)) if is_size else value
 
     def bind_size(self, var: Var, index: str) -> None:
         """From now on, a variable is a size: a value of type `index`."""
         self.code.known(Size.of(var), lambda: index)
         text = self.code.op(f"arith.index_cast {index} : index to i64")
-        self._values[var] = Value(text, (), DType.INT64, is_scalar=True)
+        self._values[var] = Value(text, (), DType.INT64, is_scalar=True, size=Size.of(var))
 
     def read(self, operand: Operand) -> Value:
         """The value of an operand; that of a number of the Program is a scalar."""
@@ -163,7 +165,8 @@ class Emitter:
         """A size, as a scalar of the host."""
         if isinstance(dim, int):
             return self.constant(dim, DType.INT64)
-        return Value(self.code.once(f"arith.index_cast {self.size(dim)} : index to i64"), (), DType.INT64, True)
+        text = self.code.once(f"arith.index_cast {self.size(dim)} : index to i64")
+        return Value(text, (), DType.INT64, is_scalar=True, size=dim)
 
     def dim(self, value: Value, axis: int) -> str:
         """The size of an axis, read off a tensor."""
@@ -175,21 +178,22 @@ class Emitter:
         """A number, as a scalar."""
         made = Value("", (), dtype, is_scalar=True)
         suffix = "" if dtype == DType.BOOL else f" : {made.element}"
-        return Value(self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}"), (), dtype, is_scalar=True)
+        text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
+        return replace(made, text=text, size=value if dtype == DType.INT64 else None)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""
         if not value.is_scalar:
             return value
         text = self.code.once(f"tensor.from_elements {value.text} : {tensor_type((), value.dtype)}")
-        return Value(text, (), value.dtype)
+        return Value(text, (), value.dtype, size=value.size)
 
     def scalar(self, value: Value) -> Value:
         """A value of no dimension as a scalar of the host, which waits for it where it is a tensor."""
         if value.is_scalar:
             return value
         self.checks.settle()  # before anything is computed from what may be wrong
-        return Value(self.code.once(f"tensor.extract {value.text}[] : {value.type}"), (), value.dtype, is_scalar=True)
+        return replace(value, text=self.code.once(f"tensor.extract {value.text}[] : {value.type}"), is_scalar=True)
 
     def index(self, value: Value) -> str:
         """An integer of no dimension as a value of type `index`."""
@@ -207,14 +211,30 @@ class Emitter:
         text = self.code.op(f"linalg.fill ins({fill.text} : {fill.type}) outs({out.text} : {out.type}) -> {out.type}")
         return Value(text, tuple(shape), fill.dtype)
 
-    def retyped(self, value: Value, type_: ArrayType) -> Value:
-        """The same value with the sizes that a type has for it: other variables, or numbers that are known."""
-        if value.is_scalar or value.shape == type_.shape:
+    def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
+        """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
+
+        Numbers that become `?` are hidden: MLIR would fold a `tensor.cast` into loops, and IREE then loses count of
+        them.
+        """
+        if value.shape == tuple(shape):
             return value
-        found = Value(value.text, type_.shape, value.dtype)
+        found = replace(value, shape=tuple(shape))
+        hides = [isinstance(dim, int) and not isinstance(one, int) for dim, one in zip(value.shape, shape, strict=True)]
+        if any(hides):
+            code, dims = self.code, [*zip(value.shape, hides, strict=True)]
+            between = replace(value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True)))
+            sizes = [(self.size(dim), hidden) for dim, hidden in dims if hidden or not isinstance(dim, int)]
+            before = ", ".join(text for text, hidden in sizes if not hidden)
+            after = ", ".join(
+                code.op(f"util.optimization_barrier {text} : index") if hidden else text for text, hidden in sizes
+            )
+            source = f"{value.type}{{{before}}}" if before else value.type
+            text = code.op(f"flow.tensor.reshape {value.text} : {source} -> {between.type}{{{after}}}")
+            value = replace(between, text=text)
         if found.type == value.type:
-            return found
-        return Value(self.code.op(f"tensor.cast {value.text} : {value.type} to {found.type}"), *found.array)
+            return replace(found, text=value.text)
+        return replace(found, text=self.code.op(f"tensor.cast {value.text} : {value.type} to {found.type}"))
 
     # Equations
 
@@ -245,7 +265,7 @@ class Emitter:
 
     def inline(self, program: Program, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
         """All outputs of a nested Program, implicit sizes first."""
-        own = rename(program, lambda var: var.name)  # with variables of its own wherever it is written
+        own = with_sizes(program, zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
         self.bind((*own.consts, *own.inputs), (*consts, *inputs))
         self.equations(own)
         return [self.read(one) for one in own.outputs]
@@ -255,6 +275,3 @@ class Emitter:
         """Lines that may not run, or run several times: what they check is checked there."""
         with self.code.block(), self.checks.apart():
             yield
-
-
-__all__ = ["Emitter", "Function", "Row", "emit", "module_text"]

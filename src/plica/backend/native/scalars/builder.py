@@ -77,6 +77,10 @@ class ScalarCode(ABC):
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
         """`state = start; while going(*state): state = step(*state)`, and the last state."""
 
+    @abstractmethod
+    def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
+        """The entry of a table of constants at an integer index, which is inside."""
+
     def add(self, a: Scalar, b: Scalar) -> Scalar:
         """The sum a + b of numbers."""
         return self.apply("add", a, b)

@@ -70,6 +70,12 @@ def exp(x: Value) -> Value:
     return _of_reduced(*_reduced(between(x, *_REACH[x.dtype])))
 
 
+def exp_half(x: Value) -> Value:
+    """e^x / 2, which is finite for larger x than e^x is"""
+    bits, r, low = _reduced(between(x, _REACH[x.dtype][0], _REACH[x.dtype][1] + 1.0))
+    return _of_reduced(bits - 1, r, low)
+
+
 def exp_pair(x: Pair) -> Value:
     """e^x of a pair in float64, rounded nearly once."""
     high, low = LN2[DType.FLOAT64]

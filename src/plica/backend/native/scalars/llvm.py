@@ -7,6 +7,7 @@
 ['%s1 = fadd float %a, 0x3FE0000000000000']
 """
 
+import hashlib
 from collections.abc import Callable
 
 import numpy as np
@@ -89,7 +90,7 @@ class LlvmScalars(ScalarCode):
         lines: Where instructions are written, one line each.
         prefix: The beginning of names; other names of the function begin otherwise.
         block: The name of the block that is being written; branches and loops leave another one.
-        declared: Declarations of intrinsics that the module needs, which it adds to.
+        declared: Declarations of intrinsics, and tables, that the module needs, which it adds to.
     """
 
     def __init__(
@@ -182,6 +183,18 @@ class LlvmScalars(ScalarCode):
         if llvm_type(a.dtype) == llvm_type(dtype):
             return Scalar(a.text, dtype)
         return self._put(f"bitcast {llvm_type(a.dtype)} {a.text} to {llvm_type(dtype)}", dtype)
+
+    def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
+        """A load from a constant of the module."""
+        type_ = llvm_type(dtype)
+        entries = ", ".join(f"{type_} {self.constant(one, dtype).text}" for one in table)
+        name = f"@table.{hashlib.sha256(entries.encode()).hexdigest()[:16]}"
+        self.declared.add(f"{name} = private unnamed_addr constant [{len(table)} x {type_}] [{entries}]")
+        place = self.fresh()
+        self.lines.append(
+            f"{place} = getelementptr inbounds {type_}, ptr {name}, i64 {self.convert(index, DType.INT64).text}"
+        )
+        return self._put(f"load {type_}, ptr {place}", dtype)
 
     def branch(self, condition: Scalar, then: Body, otherwise: Body) -> tuple[Scalar, ...]:
         """Two blocks, and a third that the code goes on in."""

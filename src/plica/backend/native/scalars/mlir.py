@@ -89,8 +89,8 @@ def mlir_type(dtype: DType) -> str:
 
 
 def bits_of(value: complex, dtype: DType) -> int:
-    """The bits of a float of a dtype."""
-    word = np.asarray(value).real.astype(dtype.numpy).tobytes()
+    """The bits of a number of a dtype."""
+    word = np.asarray(value, dtype.numpy).tobytes()
     return int.from_bytes(word, "little")
 
 
@@ -197,6 +197,15 @@ class MlirScalars(ScalarCode):
         self._yield(([], step(*after)), types)
         self.lines.append("}")
         return tuple(Scalar(f"{name}#{place}", one.dtype) for place, one in enumerate(start))
+
+    def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
+        """`tensor.extract` from a constant."""
+        words = ", ".join(f"0x{bits_of(one, dtype):0{dtype.bits // 4}X}" for one in table)
+        type_ = f"tensor<{len(table)}x{mlir_type(dtype)}>"
+        found, place = self.fresh(), self.fresh()
+        self.lines.append(f"{found} = arith.constant dense<[{words}]> : {type_}")
+        self.lines.append(f"{place} = arith.index_castui {index.text} : {mlir_type(index.dtype)} to index")
+        return self._put(f"tensor.extract {found}[{place}] : {type_}", dtype)
 
     def _region(self, body: Body) -> tuple[list[str], tuple[Scalar, ...]]:
         outside, self.lines = self.lines, []

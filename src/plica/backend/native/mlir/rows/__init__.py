@@ -25,8 +25,10 @@ from plica.backend.native.mlir.rows.control import CONTROL
 from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
 from plica.backend.native.mlir.rows.indexing import INDEXING
 from plica.backend.native.mlir.rows.layers import LAYERS
+from plica.backend.native.mlir.rows.linalg import LINALG
 from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Row
 from plica.backend.native.mlir.rows.shape import SHAPE
+from plica.backend.native.mlir.rows.update import UPDATE
 
-ROWS: Mapping[str, Row] = {**CONTROL, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING, **LAYERS}
+ROWS: Mapping[str, Row] = {**CONTROL, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING, **UPDATE, **LINALG, **LAYERS}

@@ -1,20 +1,24 @@
-"""Control flow: nested Programs within `scf.if`, `scf.for` and `scf.while`, on tensors whose sizes may change.
+"""Control flow: nested Programs as blocks with branches between them (`cf`), on tensors whose sizes may change.
 
-Sizes are carried as numbers of the host. So are other scalars that it can compute from nothing but such: a counter of a
+Not as `scf.for` and `scf.if`: of two tensors that such a loop carries IREE 3.13 reads one at the wrong place, where both
+lie in one piece of memory. Sizes are carried as numbers of the host. So are other scalars that it can compute from nothing but such: a counter of a
 `while_loop` costs no array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.rows.shape import cut
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.types import HOST, Value
 from plica.ir.dtypes import DType
+from plica.ir.program import Program
 from plica.ir.types import ArrayType
 from plica.ops.regions import split
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
 
 Step = Callable[[str, list[Value]], list[Value]]
-Loop = Callable[[Sequence[bool]], tuple[list[Value], list[Value]]]
+Loop = Callable[[Sequence[Value], Sequence[bool]], tuple[list[Value], list[Value]]]
 
 
 def _call(emitter: Emitter, call: Call) -> list[Value]:
@@ -53,39 +57,40 @@ def _like(type_: ArrayType, is_scalar: bool) -> Value:
 
 
 def _if(
-    emitter: Emitter, holds: Value, made: Sequence[Value], then: Callable[[], list[Value]], other: Callable[[], list[Value]]
+    emitter: Emitter,
+    holds: Value,
+    made: Sequence[Value],
+    then: Callable[[], list[Value]],
+    other: Callable[[], list[Value]],
 ) -> list[Value]:
     """The values of one of two regions, as values like `made`."""
     code = emitter.code
-    head = f"scf.if {holds.text} -> ({', '.join(one.type for one in made)}) {{"
-    name = code.name() if made else ""
-    code.put(f"{name}:{len(made)} = {head}" if made else head)
-    for region in (then, other):
-        if region is other:
-            code.put("} else {")
+    labels, end = [code.label(), code.label()], code.label()
+    code.put(f"cf.cond_br {holds.text}, {labels[0]}, {labels[1]}")
+    for label, region in zip(labels, (then, other), strict=True):
+        code.start(label)
         with emitter.region():
-            _yield(emitter, "scf.yield", region(), made)
-    code.put("}")
-    return _results(name, made)
+            found = region()
+            emitter.checks.settle()
+            _leave(emitter, end, found, made)
+    results = [replace(one, text=code.name()) for one in made]
+    code.start(end, results)
+    return results
 
 
-def _yield(emitter: Emitter, line: str, values: Sequence[Value], made: Sequence[Value]) -> None:
-    """The end of a region, which gives values like `made`."""
+def _leave(emitter: Emitter, label: str, values: Sequence[Value], made: Sequence[Value], *before: str) -> None:
+    """The end of a block, which goes on at another with values like `made`, after some of type `index`."""
     given = [_as(emitter, one, like) for one, like in zip(values, made, strict=True)]
-    emitter.checks.settle()
-    types = f" : {', '.join(one.type for one in given)}" if given else ""
-    emitter.code.put(f"{line} {', '.join(one.text for one in given)}{types}".rstrip())
+    texts = ", ".join([*before, *(one.text for one in given)])
+    types = ", ".join([*("index" for _ in before), *(one.type for one in given)])
+    emitter.code.put(f"cf.br {label}({texts} : {types})" if texts else f"cf.br {label}")
 
 
 def _as(emitter: Emitter, value: Value, like: Value) -> Value:
     """A value as a scalar or a tensor, as another is, of the same sizes."""
     if like.is_scalar:
         return emitter.scalar(value)
-    found = Value("", *like.array)
-    value = emitter.tensor(value)
-    if value.type == found.type:
-        return value
-    return Value(emitter.code.op(f"tensor.cast {value.text} : {value.type} to {found.type}"), *like.array)
+    return emitter.shaped(emitter.tensor(value), like.shape)
 
 
 def _carried(first: Sequence[Value], sizes: int, emitter: Emitter, write: Loop) -> list[Value]:
@@ -95,14 +100,17 @@ def _carried(first: Sequence[Value], sizes: int, emitter: Emitter, write: Loop) 
         first: What it starts from.
         sizes: How many of the first are sizes, which are on the host whatever computes them.
         emitter: Where its lines go.
-        write: Writes the whole loop where some values are on the host; gives its results, and what its step gave.
+        write: Writes the whole loop from what it starts from, where some values are on the host; gives its results, and
+            what its step gave.
     """
-    hosts = [place < sizes or (one.is_scalar and one.dtype in HOST) for place, one in enumerate(first)]
+    first = [emitter.scalar(one) if place < sizes else one for place, one in enumerate(first)]
+    hosts = [one.is_scalar and one.dtype in HOST for one in first]
     while True:
         mark = emitter.code.mark()
-        results, given = write(hosts)
+        results, given = write(first, hosts)
         kept = [
-            place < sizes or (host and one.is_scalar) for place, (host, one) in enumerate(zip(hosts, given, strict=True))
+            place < sizes or (host and one.is_scalar)
+            for place, (host, one) in enumerate(zip(hosts, given, strict=True))
         ]
         if kept == hosts:
             return results
@@ -117,50 +125,100 @@ def _fresh(emitter: Emitter, types: Sequence[ArrayType], hosts: Sequence[bool]) 
     ]
 
 
-def _for(emitter: Emitter, first: Sequence[Value], types: Sequence[ArrayType], count: str, sizes: int, step: Step) -> list[Value]:
+def _for(
+    emitter: Emitter, first: Sequence[Value], types: Sequence[ArrayType], count: str, sizes: int, step: Step
+) -> list[Value]:
     """A loop of `count` steps; a step is given its number and what is carried."""
     code = emitter.code
     zero, one = index_constant(code, 0), index_constant(code, 1)
 
-    def write(hosts: Sequence[bool]) -> tuple[list[Value], list[Value]]:
-        inside = _fresh(emitter, types, hosts)
-        start = [_as(emitter, value, like) for value, like in zip(first, inside, strict=True)]
-        name, place = code.name(), code.name()
-        made = ", ".join(value.type for value in inside)
-        given = ", ".join(f"{value.text} = {begin.text}" for value, begin in zip(inside, start, strict=True))
-        code.put(
-            f"{name}:{len(inside)} = scf.for {place} = {zero} to {count} step {one} iter_args({given}) -> ({made}) {{"
-        )
+    def write(first: Sequence[Value], hosts: Sequence[bool]) -> tuple[list[Value], list[Value]]:
+        inside, place = _fresh(emitter, types, hosts), code.name()
+        head, body, end = (code.label() for _ in range(3))
+        _leave(emitter, head, first, inside, zero)
+        code.start(head, inside, place)
+        goes = code.op(f"arith.cmpi slt, {place}, {count} : index")
+        code.put(f"cf.cond_br {goes}, {body}, {end}")
+        code.start(body)
         with emitter.region():
             found = step(place, inside)
-            _yield(emitter, "scf.yield", found, inside)
-        code.put("}")
-        return _results(name, inside), found
+            emitter.checks.settle()
+            _leave(emitter, head, found, inside, code.op(f"arith.addi {place}, {one} : index"))
+        code.start(end)
+        return inside, found
 
     return _carried(first, sizes, emitter, write)
 
 
-def _results(name: str, like: Sequence[Value]) -> list[Value]:
-    return [Value(f"{name}#{place}", *one.array, one.is_scalar) for place, one in enumerate(like)]
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The body of a loop where it is written: what it carries, and the sizes that every step leaves as they are.
+
+    Args:
+        program: The body, with sizes that are known outside in the place of its own.
+        consts: What it captures.
+        first: What it carries from outside: the sizes that change, then the rest.
+        kept: By the place of an input that is a size which no step changes: its value.
+    """
+
+    program: Program
+    consts: tuple[Value, ...]
+    first: tuple[Value, ...]
+    kept: Mapping[int, Value]
+
+    @staticmethod
+    def of(program: Program, consts: Sequence[Value], implicit: Sequence[Value], carries: Sequence[Value]) -> _Body:
+        """A body and what the equation gives it."""
+        made = zip(program.inputs, program.outputs, implicit, strict=False)
+        kept = {place: value for place, (var, one, value) in enumerate(made) if var is one}
+        given = [*zip(program.consts, consts, strict=True), *((program.inputs[at], one) for at, one in kept.items())]
+        changing = tuple(one for place, one in enumerate(implicit) if place not in kept)
+        return _Body(with_sizes(program, given), tuple(consts), (*changing, *carries), kept)
+
+    @property
+    def sizes(self) -> int:
+        """How many sizes change."""
+        return self.program.num_implicit_inputs - len(self.kept)
+
+    def types(self, leading: int) -> list[ArrayType]:
+        """The types of what is carried; `leading` inputs after the sizes are not."""
+        sizes, count = self.program.num_implicit_inputs, len(self.first) - self.sizes
+        inputs = self.program.inputs
+        changing = [var for place, var in enumerate(inputs[:sizes]) if place not in self.kept]
+        return [var.type for var in (*changing, *inputs[sizes + leading :][:count])]
+
+    def step(
+        self, emitter: Emitter, carried: Sequence[Value], leading: Sequence[Value] = (), rows: Sequence[Value] = ()
+    ) -> list[Value]:
+        """What one step gives: the sizes that change, then its other results."""
+        given = self.all_sizes(carried)
+        found = emitter.inline(self.program, self.consts, [*given, *leading, *carried[self.sizes :], *rows])
+        return [one for place, one in enumerate(found) if place not in self.kept]
+
+    def all_sizes(self, carried: Sequence[Value]) -> list[Value]:
+        """The sizes, those that change taken from what is carried."""
+        changing = iter(carried)
+        places = range(self.program.num_implicit_inputs)
+        return [self.kept[place] if place in self.kept else next(changing) for place in places]
+
+    def results(self, carried: Sequence[Value]) -> list[Value]:
+        """The results of the equation, from what is carried at last."""
+        return [*self.all_sizes(carried), *carried[self.sizes :]]
 
 
 def _for_loop(emitter: Emitter, call: Call) -> list[Value]:
     params, code = call.params, emitter.code
-    body, sizes = params["body"], params["num_implicit_inputs"]
-    consts, implicit, bounds, carries = split(call.inputs, params["body_nconsts"], sizes, 3)
+    consts, implicit, bounds, carries = split(call.inputs, params["body_nconsts"], params["num_implicit_inputs"], 3)
+    body = _Body.of(params["body"], consts, implicit, carries)
     lower, upper, by = (emitter.scalar(one) for one in bounds)
     count = _steps(emitter, lower, upper, by, call.source)
 
     def step(place: str, inside: list[Value]) -> list[Value]:
         number = code.op(f"arith.index_cast {place} : index to i64")
         text = code.op(f"arith.addi {lower.text}, {code.op(f'arith.muli {number}, {by.text} : i64')} : i64")
-        index = Value(text, (), DType.INT64, is_scalar=True)
-        return emitter.inline(body, consts, [*inside[:sizes], index, *inside[sizes:]])
+        return body.step(emitter, inside, [Value(text, (), DType.INT64, is_scalar=True)])
 
-    types = [var.type for var in (*body.inputs[:sizes], *body.inputs[sizes + 1 :])]
-    if not types:  # nothing is carried, nothing comes of it
-        return []
-    return _for(emitter, [*implicit, *carries], types, count, sizes, step)
+    return body.results(_for(emitter, body.first, body.types(1), count, body.sizes, step))
 
 
 def _steps(emitter: Emitter, lower: Value, upper: Value, by: Value, source: str) -> str:
@@ -183,27 +241,27 @@ def _steps(emitter: Emitter, lower: Value, upper: Value, by: Value, source: str)
 
 
 def _scan(emitter: Emitter, call: Call) -> list[Value]:
-    params, code = call.params, emitter.code
-    body, sizes, length = params["body"], params["num_implicit_inputs"], params["length"]
-    kept = sizes + params["num_carries"]
-    consts, state, arrays = split(call.inputs, params["body_nconsts"], kept)
+    params, code, nconsts = call.params, emitter.code, call.params["body_nconsts"]
+    consts, implicit, carries, arrays = split(call.inputs, nconsts, params["num_implicit_inputs"], params["num_carries"])
+    body = _Body.of(params["body"], consts, implicit, carries)
+    kept = len(body.first)
     arrays = [emitter.tensor(one) for one in arrays]
-    made = call.types[kept:]
-    stacks = [emitter.empty(type_.shape, type_.dtype) for type_ in made]
-    count = emitter.size(length)
+    made = call.types[len(call.types) - (len(params["body"].results) - len(carries)) :]
+    # zeros, since IREE gives the memory of a `tensor.empty` that a loop carries to others as well
+    stacks = [emitter.full(type_.shape, emitter.constant(0, type_.dtype)) for type_ in made]
+    count = emitter.size(params["length"])
     last = code.op(f"arith.subi {count}, {index_constant(code, 1)} : index")
 
     def step(number: str, inside: list[Value]) -> list[Value]:
         place = code.op(f"arith.subi {last}, {number} : index") if params["reverse"] else number
         rows = [cut(emitter, one, 0, place, one.shape[1:]) for one in arrays]
-        results = emitter.inline(body, consts, [*inside[:kept], *rows])
+        results = body.step(emitter, inside[:kept], rows=rows)
         written = zip(inside[kept:], results[kept:], strict=True)
         return [*results[:kept], *(_put(emitter, stack, place, row) for stack, row in written)]
 
-    types = [*(var.type for var in body.inputs[:kept]), *made]
-    if not types:
-        return []
-    return _for(emitter, [*state, *stacks], types, count, sizes, step)
+    types = [*body.types(0), *made]
+    found = _for(emitter, [*body.first, *stacks], types, count, body.sizes, step)
+    return [*body.results(found[:kept]), *found[kept:]]
 
 
 def _put(emitter: Emitter, stack: Value, place: str, row: Value) -> Value:
@@ -216,30 +274,28 @@ def _put(emitter: Emitter, stack: Value, place: str, row: Value) -> Value:
 
 
 def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
-    params, code = call.params, emitter.code
-    body, sizes = params["body"], params["num_implicit_inputs"]
-    asked, consts, first = split(call.inputs, params["cond_nconsts"], params["body_nconsts"])
-    types = [var.type for var in body.inputs]
+    params, code, sizes = call.params, emitter.code, call.params["num_implicit_inputs"]
+    asked, consts, implicit, carries = split(call.inputs, params["cond_nconsts"], params["body_nconsts"], sizes)
+    body = _Body.of(params["body"], consts, implicit, carries)
+    types = body.types(0)
 
-    def write(hosts: Sequence[bool]) -> tuple[list[Value], list[Value]]:
-        before, inside = _fresh(emitter, types, hosts), _fresh(emitter, types, hosts)
-        start = [_as(emitter, value, like) for value, like in zip(first, before, strict=True)]
-        name, made = code.name(), ", ".join(one.type for one in inside)
-        given = ", ".join(f"{one.text} = {begin.text}" for one, begin in zip(before, start, strict=True))
-        head = f"{name}:{len(inside)} = " if inside else ""
-        code.put(f"{head}scf.while ({given}) : ({made}) -> ({made}) {{")
+    def write(first: Sequence[Value], hosts: Sequence[bool]) -> tuple[list[Value], list[Value]]:
+        inside = _fresh(emitter, types, hosts)
+        head, step, end = (code.label() for _ in range(3))
+        _leave(emitter, head, first, inside)
+        code.start(head, inside)
         with emitter.region():
-            (goes,) = emitter.inline(params["cond"], asked, before)
-            _yield(emitter, f"scf.condition({emitter.scalar(goes).text})", before, before)
-        code.put("} do {")
-        with emitter.region():
-            code.put(f"^bb0({', '.join(f'{one.text}: {one.type}' for one in inside)}):")
-            found = emitter.inline(body, consts, inside)
-            _yield(emitter, "scf.yield", found, inside)
-        code.put("}")
-        return _results(name, inside), found
+            (goes,) = emitter.inline(params["cond"], asked, body.results(inside))
+            emitter.checks.settle()
+            code.put(f"cf.cond_br {emitter.scalar(goes).text}, {step}, {end}")
+            code.start(step)
+            found = body.step(emitter, inside)
+            emitter.checks.settle()
+            _leave(emitter, head, found, inside)
+        code.start(end)
+        return inside, found
 
-    return _carried(first, sizes, emitter, write)
+    return body.results(_carried(body.first, body.sizes, emitter, write))
 
 
 CONTROL = {

@@ -141,9 +141,7 @@ def _mean(emitter: Emitter, call: Call) -> Value:
     dtype = wide(type_.dtype)
     total = reduced(emitter, x, axes, SUM, dtype)
     count = emitter.size_value(product(x.shape[axis] for axis in axes))
-    body = on_entries(
-        emitter, [dtype, DType.INT64], lambda one, many: (one / many.astype(dtype)).astype(type_.dtype)
-    )
+    body = on_entries(emitter, [dtype, DType.INT64], lambda one, many: (one / many.astype(dtype)).astype(type_.dtype))
     return _kept_dims(emitter, entrywise(emitter, [total, count], total.shape, type_.dtype, body), axes, call)
 
 

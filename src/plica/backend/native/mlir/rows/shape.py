@@ -88,6 +88,8 @@ def cut(emitter: Emitter, x: Value, axis: int, start: str, shape: Sequence[Dim],
         shape: The sizes of the result; without the axis, which has then size 1, if there is one size less.
         step: From one place that is read to the next.
     """
+    if 0 in shape:
+        return emitter.empty(shape, x.dtype)
     rank = len(x.shape)
     starts = ", ".join(start if place == axis else "0" for place in range(rank))
     full = shape if len(shape) == rank else (*shape[:axis], 1, *shape[axis:])
