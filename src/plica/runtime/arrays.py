@@ -83,7 +83,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+    found: np.dtype[Any] = np.dtype(name)
+    return found
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -26,6 +26,10 @@ ITEM_SIZES: Mapping[str, int] = {
 }
 """The dtypes that arguments and tensors have, with the bytes of an entry."""
 
+RESERVED = ("answer", "close", "constants", "entries", "manifest", "path", "signer", "target", "update")
+"""What a loaded file has beside its entries."""
+
+SEED = "seed"  # what a caller passes beside the arguments
 _UNIFORMS = ("float32", "float64")
 
 
@@ -68,7 +72,9 @@ def _check_tensor(tensor: Tensor, parts: Mapping[str, int]) -> None:
 def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[str, Tensor]) -> None:
     where = f"entry {entry.name}"
     _require(entry.name.isidentifier() and not entry.name.startswith("_"), f"{where}: is no name of an attribute")
+    _require(entry.name not in RESERVED, f"{where}: a loaded file has a {entry.name} already; choose another name")
     given = (*entry.arguments, *entry.draws)
+    _require(all(one.name != SEED for one in given), f"{where}: no argument can be called {SEED}")
     _unique(f"{where}: argument", (one.name for one in given))
     _unique(f"{where}: result", (one.name for one in entry.results))
     for one in (*given, *entry.results):

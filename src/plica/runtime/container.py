@@ -26,7 +26,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from plica.errors import NativeFileError
-from plica.paths import check_is_file, replacing
 from plica.runtime.checks import check_manifest
 from plica.runtime.decode import many, number, parse, read_manifest, record, word
 from plica.runtime.manifest import Manifest
@@ -101,6 +100,8 @@ def write(
         NativeFileError: The manifest does not fit the parts.
         FileFormatError: Nothing can be written there.
     """
+    from plica.paths import replacing
+
     views = {name: memoryview(data).cast("B") for name, data in parts.items()}
     check_manifest(manifest, {name: len(view) for name, view in views.items()})
     # The description says where the parts are, and its own length says where they begin: settled from below.
@@ -146,13 +147,22 @@ def read(path: str | os.PathLike[str], public_key: PublicKey | None = None) -> I
 
 
 def _mapped(path: str) -> memoryview:
-    from pathlib import Path
-
-    check_is_file(Path(path))
-    with open(path, "rb") as file:  # noqa: PTH123 - a descriptor is what is needed
+    if not os.path.isfile(path):  # noqa: PTH113 - the modules that know more about paths take 5 ms to import
+        _say_what_is_there(path)
+    with open(path, "rb") as file:  # noqa: PTH123
+        if os.fstat(file.fileno()).st_size == 0:
+            raise NativeFileError(f"{path}: the file is empty (0 bytes); copy or export it again")
         # Nothing is ever written there, and if it were, the file would not see it: the runtime takes arrays in memory
         # that may be written, and asks for no copy of them then.
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
+def _say_what_is_there(path: str) -> None:
+    from pathlib import Path
+
+    from plica.paths import check_is_file
+
+    check_is_file(Path(path))
 
 
 def _checked(path: str, view: memoryview) -> Image:

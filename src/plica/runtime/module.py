@@ -75,10 +75,13 @@ class NativeModule:
         self._updating = threading.Lock()
         self._updated = False
         code = Code(image, target)
-        for name in {entry.function for entry in image.manifest.entries} | {
-            one.function for one in image.manifest.folds
-        }:
-            code.function(name)
+        tensors = {one.name: one.type for one in image.manifest.tensors}
+        for entry in image.manifest.entries:
+            given = (*entry.arguments, *entry.draws, *(tensors[name] for name in entry.constants))
+            code.check_function(entry.function, given, entry.results)
+        for fold in image.manifest.folds:
+            inputs, outputs = ([tensors[name] for name in names] for names in (fold.inputs, fold.outputs))
+            code.check_function(fold.function, inputs, outputs)
         self._state: tuple[Code, Tensors] | None = (code, first_values(image))
         self._idle = [Session(code)]
 
@@ -201,6 +204,7 @@ class NativeModule:
         try:
             yield session
         finally:
+            session.release()
             if self._state is not None and len(self._idle) < _MOST_IDLE:
                 self._idle.append(session)
 

@@ -13,6 +13,7 @@ from plica.runtime.arrays import Array, aligned, numpy_dtype, placed
 from plica.runtime.binding import binding, check_version
 from plica.runtime.checks import ITEM_SIZES
 from plica.runtime.container import Image
+from plica.runtime.declared import misfit_of_types
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
 
 Tensors = Mapping[str, Array]
@@ -41,7 +42,6 @@ class Code:
     def __init__(self, image: Image, target: Target) -> None:
         check_version(image.manifest.iree)
         rt = binding()
-        self.image = image
         try:
             self.driver = rt.get_cached_hal_driver(target.driver)
             self.instance = rt.VmInstance()
@@ -56,6 +56,7 @@ class Code:
                 if tensor.part not in handles:
                     handles[tensor.part] = rt.FileHandle.wrap_memory(image.part(tensor.part))
                 self.index.add_from_file_handle(tensor.name, handles[tensor.part], length, offset=tensor.offset)
+        self.image = image  # the last: attributes are let go in order, and the memory of all above lies in the file
 
     def function(self, name: str) -> Any:
         """A function by its name."""
@@ -64,13 +65,23 @@ class Code:
             raise NativeFileError(f"its code has no function {name}; export the model again")
         return found
 
+    def check_function(self, name: str, given: Sequence[ArrayType], results: Sequence[ArrayType]) -> None:
+        """Raise unless the code has a function of these types: arrays of others would lie beyond what it reads.
+
+        Raises:
+            NativeFileError: It has none of that name, or one of other types.
+        """
+        declared = self.function(name).reflection.get("iree.abi.declaration", "")
+        problem = misfit_of_types(declared, given, results)
+        if problem:
+            raise NativeFileError(f"its code does not fit its manifest: {name} {problem}; export the model again")
+
 
 class Session:
     """One context: whoever has it is alone with it, so several threads run at one time."""
 
     def __init__(self, code: Code) -> None:
         rt = binding()
-        self._code = code
         try:
             self._device = code.driver.create_default_device()
             modules = [
@@ -83,7 +94,9 @@ class Session:
             raise NativeFileError(f"the IREE runtime cannot start the code: {_line(error)}") from error
         self._functions: dict[str, Any] = {}
         self._kept: dict[tuple[str, int], Array] = {}
+        self._alive: list[Any] = []
         self._constants: tuple[Tensors, dict[str, Any]] = (MappingProxyType({}), {})
+        self._code = code  # the last, as in `Code`
 
     def call(
         self,
@@ -107,8 +120,10 @@ class Session:
         """
         rt = binding()
         passed = rt.VmVariantList(len(arguments) + len(constants))
-        for place, array in enumerate(arguments):
-            passed.push_ref(self._view(self._copied((function, place), array)).ref)
+        copies = [self._copied((function, place), array) for place, array in enumerate(arguments)]
+        self._alive = [copies]  # the binding holds none of the memory that it is given, nor what its arrays show
+        for array in copies:
+            passed.push_ref(self._view(array).ref)
         for name in constants:
             passed.push_ref(self._constant(name, tensors).ref)
         given = rt.VmVariantList(len(results))
@@ -119,6 +134,10 @@ class Session:
         if len(given) != len(results):
             raise NativeFileError(f"its function {function} gives {len(given)} results, expected {len(results)}")
         return [self._result(given, place, one, function) for place, one in enumerate(results)]
+
+    def release(self) -> None:
+        """Let go of what the last call gave."""
+        self._alive = []
 
     def _function(self, name: str) -> Any:
         if name not in self._functions:
@@ -167,7 +186,9 @@ class Session:
         if len(shape) != len(one.shape) or view.byte_length != prod(shape) * dtype.itemsize:
             raise NativeFileError(f"its function {function} gives other results than {one}; export the model again")
         raw = np.dtype({"bool": "uint8", "bfloat16": "uint16"}.get(one.dtype, one.dtype))
-        array: Array = view.map().asarray(shape, raw)
+        mapped = view.map()
+        array: Array = mapped.asarray(shape, raw)
+        self._alive.append((view, mapped))
         return array.view(dtype)
 
     def _fault_values(self) -> list[int]:
