@@ -43,7 +43,7 @@ class Store:
 
     def name(self, array: Array) -> str:
         """The name of an array with these contents, which is added where there is none."""
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         content = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode() + array.tobytes()).digest()
         if content not in self._names:
             name = f"w{len(self.tensors)}"

@@ -64,7 +64,7 @@ def closed(program: Program, leaves: Sequence[Any]) -> Closed:
         results = interpret_program(part, OPS, *given, precise=True)
         for var, result in zip(part.results, results, strict=True):
             assert isinstance(var, Var), "what is kept is computed"
-            arrays[var.name] = np.ascontiguousarray(result.astype(var.type.dtype.numpy))
+            arrays[var.name] = result.astype(var.type.dtype.numpy, order="C")
     entry, kept = folding.split.entry, folding.split.kept
     explicit = tuple(var for var in entry.inputs if var not in kept)
     consts = (*entry.consts, *kept)

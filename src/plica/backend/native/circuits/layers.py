@@ -224,44 +224,37 @@ def _merged(pieces: Pieces) -> Iterator[tuple[_Source, int, int]]:
 def _with_exponents(program: Program) -> Program:
     """The Program with exponents of what rows are divided by, where nothing but their logarithms is read.
 
-    log2(concat(powers, ...)) -> concat(exponents, ...)
+    log2(powers) -> exponents;  log2(concat(powers, ...)) -> concat(exponents, ...)
     """
-    made = {var: one for one in program.equations for var in one.outputs}
-    readers: dict[Operand, list[Equation]] = {}
+    readers: dict[Operand, list[Equation]] = {one: [] for one in program.outputs}
     for equation in program.equations:
-        for one in dict.fromkeys(equation.inputs):
+        for one in equation.inputs:
             readers.setdefault(one, []).append(equation)
-    results = dict.fromkeys(program.outputs)
-
-    def is_power(var: Operand) -> bool:
-        """Whether it is what rows are divided by, which nothing else reads."""
-        equation = made.get(var) if isinstance(var, Var) and var not in results else None
-        if equation is None or not all(one.op.name in ("log2", "concat") for one in readers.get(var, ())):
-            return False
-        if equation.op.name == "concat":
-            return all(one.op.name == "log2" for one in readers[var]) and all(map(is_power, equation.inputs))
-        return equation.op.name == "sum_of_products" and var is equation.outputs[-1] and len(equation.outputs) == 2
-
-    logarithms = {one: one.inputs[0] for one in program.equations if one.op.name == "log2" and is_power(one.inputs[0])}
-    powers: dict[Operand, None] = {}
-    for operand in logarithms.values():
-        joined = made[operand]  # type: ignore[index]
-        powers.update(dict.fromkeys(joined.inputs if joined.op.name == "concat" else (operand,)))
-    spoiled = {
-        one for one in powers for reader in readers[one] if reader.op.name == "concat"
-        and not any(reader.outputs[0] is operand for operand in logarithms.values())
-    }  # fmt: skip
-    if spoiled:
-        return program
-    replaced: dict[Operand, Operand] = {one.outputs[0]: operand for one, operand in logarithms.items()}
+    found: dict[Operand, None] = {
+        one.outputs[1]: None for one in program.equations if one.op.name == "sum_of_products" and one.params["rescaled"]
+    }
+    joins = [one for one in program.equations if one.op.name == "concat" and all(x in found for x in one.inputs)]
+    found.update(dict.fromkeys(one.outputs[0] for one in joins))
+    before = 0
+    while before != len(found):  # until each is read by logarithms and such joins alone
+        before = len(found)
+        for one in joins:
+            if any(x not in found for x in one.inputs):
+                found.pop(one.outputs[0], None)
+        for var in list(found):
+            if var in program.outputs or not all(
+                one.op.name == "log2" or one.outputs[0] in found for one in readers.get(var, ())
+            ):
+                del found[var]
+    gone = {one.outputs[0]: one.inputs[0] for one in program.equations if one.op.name == "log2" and one.inputs[0] in found}
     equations = []
     for one in program.equations:
-        if one in logarithms:
+        if one.outputs[0] in gone:
             continue
-        if one.op.name == "sum_of_products" and one.outputs[-1] in powers:
-            one = replace(one, params={**one.params, "rescaled": EXPONENTS})
-        equations.append(replace(one, inputs=tuple(replaced.get(x, x) for x in one.inputs)))
-    return replace(program, equations=tuple(equations), outputs=tuple(replaced.get(x, x) for x in program.outputs))
+        params = {**one.params, "rescaled": EXPONENTS} if one.outputs[-1] in found and one not in joins else one.params
+        equations.append(replace(one, inputs=tuple(gone.get(x, x) for x in one.inputs), params=params))
+    outputs = tuple(gone.get(x, x) for x in program.outputs)
+    return replace(program, equations=tuple(equations), outputs=outputs)
 
 
 def _read(equations: list[Equation], outputs: tuple[Operand, ...]) -> list[Equation]:
