@@ -26,9 +26,26 @@ from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
 from plica.backend.native.mlir.rows.indexing import INDEXING
 from plica.backend.native.mlir.rows.layers import LAYERS
 from plica.backend.native.mlir.rows.linalg import LINALG
+from plica.backend.native.mlir.rows.random import RANDOM
 from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Row
+from plica.backend.native.mlir.rows.scaling import SCALING
+from plica.backend.native.mlir.rows.scans import SCANS
 from plica.backend.native.mlir.rows.shape import SHAPE
+from plica.backend.native.mlir.rows.sorting import SORTING
 from plica.backend.native.mlir.rows.update import UPDATE
 
-ROWS: Mapping[str, Row] = {**CONTROL, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING, **UPDATE, **LINALG, **LAYERS}
+ROWS: Mapping[str, Row] = {
+    **LAYERS,
+    **CONTROL,
+    **ELEMENTWISE,
+    **REDUCE,
+    **SCALING,
+    **SCANS,
+    **SHAPE,
+    **SORTING,
+    **INDEXING,
+    **UPDATE,
+    **LINALG,
+    **RANDOM,
+}
