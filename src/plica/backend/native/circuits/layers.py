@@ -3,7 +3,7 @@
     einsum("fbi,foi->fbo", x * y, w)       -> sum_of_products(w', x, y)         w': (F, I, O), made now
     rescale(sum_of_products(w, x))         -> sum_of_products[rescaled](w, x)
     split, slice, concat along folds       -> runs, which are read where they lie
-    reshape(take(table, reshape(index)))   -> rows that are looked up where they are read
+    reshape(take(table, reshape(index)))   -> rows that are looked up where they are read, or look_up
 
 A product, and the looked-up rows, must have no other reader, so that nothing is computed twice; views may have many.
 """
@@ -20,6 +20,7 @@ from plica.backend.native.circuits.closed import Array, Closed
 from plica.backend.native.circuits.columns import Columns
 from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP, NATIVE_OPS, POWERS, Run
 from plica.ir.builder import Names
+from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ir.types import array_type
 from plica.passes.replaced import names_of
@@ -62,9 +63,10 @@ class _Pass:
             layer = self._layer(equation)
             if layer is not None:
                 found[equation] = layer
+        found.update((one, lookup) for one in self.program.equations if (lookup := self._rows(one)) is not None)
         if not found:
             return self.closed
-        joined = {layer.outputs[0]: equation for equation, layer in found.items()}
+        joined = {layer.outputs[0]: equation for equation, layer in found.items() if layer.op.name == "sum_of_products"}
         rescales: dict[Equation, Equation] = {}
         for equation in self.program.equations:
             operand = equation.inputs[0] if equation.inputs else None
@@ -79,6 +81,13 @@ class _Pass:
         program = _with_exponents(replace(self.program, equations=tuple(equations)))
         return self.closed.rewritten(program, self.constants)
 
+    def _rows(self, equation: Equation) -> Equation | None:
+        """The lookup of rows that a view of the rows of a table is."""
+        lookup = self._lookup(equation.outputs[0]) if equation.op.name == "reshape" else None
+        if lookup is None or lookup[0].type.dtype not in _DTYPES:
+            return None
+        return Equation(OpRef("look_up"), lookup, equation.outputs, {}, equation.source)
+
     def _layer(self, equation: Equation) -> Equation | None:
         """The layer that a contraction is; None where it is none."""
         match = _CONTRACTIONS.get((equation.op.name, equation.params.get("equation")))
@@ -88,7 +97,7 @@ class _Pass:
         array = self.closed.constants.get(weight) if isinstance(weight, Var) else None
         if array is None or array.ndim != 3 or not isinstance(value, Var) or len(value.type.shape) != 3:
             return None
-        if array.dtype not in ("float32", "float64") or not isinstance(value.type.shape[0], int):
+        if value.type.dtype not in _DTYPES or not isinstance(value.type.shape[0], int):
             return None
         factors = [list(_merged(self._pieces(one))) for one in self._factors(value)]
         sources = list(dict.fromkeys(source for factor in factors for source, _, _ in factor))
@@ -188,6 +197,7 @@ class _Pass:
 
 
 _VIEWS = {"split": _Pass.of_split, "slice": _Pass.of_slice, "concat": _Pass.of_concat}
+_DTYPES = (DType.FLOAT32, DType.FLOAT64)
 _CONTRACTIONS: Mapping[tuple[str, str | None], tuple[int, int, int]] = {
     ("einsum", "fbi,foi->fbo"): (0, 2, 1),
     ("einsum", "fbi,fio->fbo"): (0, 1, 2),

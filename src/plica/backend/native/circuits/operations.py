@@ -1,4 +1,4 @@
-"""`sum_of_products`: one layer of products and weighted sums, in linear or scaled numbers, as one operation.
+"""`look_up`: rows `table[states[b, columns[g]] + starts[g]]`; `sum_of_products`: one layer of products and weighted sums, in linear or scaled numbers, as one operation.
 
     y[f, b, o] = sum over i of w[f, i, o] * product over factors of x[f, b, i]
 
@@ -116,7 +116,19 @@ def _samples() -> Iterable[Sample]:
         yield sample(weight, x, table, states, columns, starts, looked_up=(False, True), factors=factors, rescaled=rescaled)
 
 
+def _look_up_type(table: ArrayType, states: ArrayType, columns: ArrayType, starts: ArrayType) -> ArrayType:
+    require_kind([table], ("float",))
+    require_kind([states, columns, starts], ("int",))
+    return array_type((columns.shape[0], states.shape[0], table.shape[1]), table.dtype)
+
+
+def _look_up_samples() -> Iterable[Sample]:
+    table = np.linspace(0.0, 2.0, 12, dtype="float32").reshape(4, 3)
+    yield sample(table, np.asarray([[0, 1], [1, 1], [0, 0]]), np.asarray([1, 0]), np.asarray([0, 2]))
+
+
+LOOK_UP = Op("look_up", _look_up_type, _values, _look_up_samples)
 SUM_OF_PRODUCTS = Op("sum_of_products", _type, _reference, _samples)
 
-NATIVE_OPS = op_table(OPS.values(), (SUM_OF_PRODUCTS,))
+NATIVE_OPS = op_table(OPS.values(), (LOOK_UP, SUM_OF_PRODUCTS))
 """The operations of Programs that become native code."""

@@ -7,170 +7,91 @@
                 for i: sum[r, piece] += product[r, i] * weight[i, piece]
             the largest of each row, its power of two, the quotients
 
-What linear algebra operations become passes all products through memory, and looks rows up entry by entry.
+What linear algebra operations become passes all products through memory, and looks rows up entry by entry. `look_up` is
+a dispatch of its own as well: fused into what reads it, a lookup would be repeated there for each reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP
+from plica.backend.native.mlir.rows.dispatch import TENSOR, WIDEST, Dispatch, pieces, write_dispatch
 from plica.backend.native.mlir.rows.row import Call, Row
-from plica.backend.native.mlir.types import Value, tensor_type
+from plica.backend.native.mlir.types import Value
+from plica.ir.sizes import Dim
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
 
 _TILES = ((8, 1), (4, 1), (1, 4))
 """Rows whose sums are in registers together, and in how many parts each sum is, so that additions need not wait."""
-_WIDEST = {"f32": 32, "f64": 16}
-_GROUPS = 32  # blocks of folds, at most
-_ROWS = 64  # of a block of rows
 _MANTISSA = {"f32": (23, 253, "i32"), "f64": (52, 2045, "i64")}
 """Bits of a mantissa, the sum of the biased exponents of 2**(e - 1) and 2**-e, and integers as wide."""
 
-_TENSOR = "!iree_tensor_ext.dispatch.tensor"
 
-
-def _pieces(size: int, widest: int) -> Iterator[tuple[int, int]]:
-    """Where vectors begin, and how wide they are: as wide as possible, and powers of two."""
-    start = 0
-    while start < size:
-        width = widest
-        while width > size - start:
-            width //= 2
-        yield start, width
-        start += width
+def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:
+    operands = [emitter.tensor(one) for one in call.inputs]
+    (type_,) = call.types
+    folds, rows, units = type_.shape
+    assert isinstance(folds, int), "columns are constants"
+    assert isinstance(units, int), "tables are constants"
+    kernel = Dispatch(operands, folds, rows)
+    kernel.begin([], range(len(operands)))
+    column = kernel.column(0, "%f")
+    made = f"tensor<?x{units}x{kernel.element}>"
+    empty = kernel.op(f"tensor.empty({kernel.number}) : {made}")
+    kernel.put(f"%y = scf.for %r = %k0 to {kernel.number} step %k1 iter_args(%into = {empty}) -> ({made}) {{")
+    row = kernel.op(f"arith.addi %r, {kernel.first_row} : index")
+    number, into = kernel.looked_up(0, row, column), "%into"
+    for start, width in pieces(units, WIDEST[kernel.element]):
+        vector, begin = f"vector<{width}x{kernel.element}>", kernel.index(start)
+        entries = kernel.read(0, [number, begin], vector)
+        into = kernel.op(
+            f"vector.transfer_write {entries}, {into}[%r, {begin}] {{in_bounds = [true]}} : {vector}, {made}"
+        )
+    kernel.put(f"scf.yield {into} : {made}")
+    kernel.put("}")
+    kernel.end([("%y", units)])
+    return write_dispatch(emitter, call, rows, kernel)
 
 
 def _sum_of_products(emitter: Emitter, call: Call) -> Sequence[Value]:
     operands = [emitter.tensor(one) for one in call.inputs]
-    kernel = _Kernel(operands, call.params, rows=call.types[0].shape[1])
-    results = [emitter.code.name() for _ in call.types]
-    rows = emitter.size(call.types[0].shape[1])
-    sizes = {one.text: _braced(emitter, one) for one in operands}
-    shapes = [tensor_type(one.shape, one.dtype) for one in call.types]
-    braced = ["" if isinstance(one.shape[1], int) else f"{{{rows}}}" for one in call.types]
-    given = ", ".join(one.text for one in operands)
-    types = ", ".join(f"{one.type}{sizes[one.text]}" for one in operands)
-    made = ", ".join(f"{shape}{size}" for shape, size in zip(shapes, braced, strict=True))
-    taken = [f"%s{place}: {_TENSOR}<readonly:{one.type}>" for place, one in enumerate(operands)]
-    taken += ["%rows: index"]
-    taken += [f"%o{place}: {_TENSOR}<writeonly:{shape}>" for place, shape in enumerate(shapes)]
-    head = f"{', '.join(results)} = " if len(results) == 1 else f"{results[0]}:{len(results)} = "
-    code = emitter.code
-    code.put(f"{head}flow.dispatch.workgroups[{rows}]({given}, {rows}) : ({types}, index) -> ({made}) = ({', '.join(taken)}) {{")
-    for line in kernel.lines:
-        code.put(line)
-    code.put("} count(%n: index) -> (index, index, index) {")
-    for line in kernel.count():
-        code.put(line)
-    code.put("}")
-    names = [results[0]] if len(results) == 1 else [f"{results[0]}#{place}" for place in range(len(results))]
-    return [Value(name, one.shape, one.dtype) for name, one in zip(names, call.types, strict=True)]
+    rows = call.types[0].shape[1]
+    return write_dispatch(emitter, call, rows, _Layer(operands, call.params, rows))
 
 
-def _braced(emitter: Emitter, value: Value) -> str:
-    sizes = [emitter.size(dim) for dim in value.shape if not isinstance(dim, int)]
-    return f"{{{', '.join(sizes)}}}" if sizes else ""
-
-
-class _Kernel:
+class _Layer(Dispatch):
     """The lines of the dispatch; names in it are its own."""
 
-    def __init__(self, operands: Sequence[Value], params: Any, rows: Any) -> None:
-        self.lines: list[str] = []
-        self._count = 0
-        self.operands, self.params = operands, params
-        weight = operands[0]
-        self.folds, self.units, self.outputs = (int(dim) for dim in weight.shape)  # type: ignore[arg-type]
-        self.element = weight.element
-        self.block = -(-self.folds // _GROUPS)
-        self.rows = rows
-        widest = _WIDEST[self.element]
-        self.inner, self.outer = list(_pieces(self.units, widest)), list(_pieces(self.outputs, widest))
+    def __init__(self, operands: Sequence[Value], params: Any, rows: Dim) -> None:
+        folds, self.units, self.outputs = (int(dim) for dim in operands[0].shape)  # type: ignore[arg-type]
+        super().__init__(operands, folds, rows)
+        self.params = params
+        widest = WIDEST[self.element]
+        self.inner, self.outer = list(pieces(self.units, widest)), list(pieces(self.outputs, widest))
+        self.columns: dict[tuple[int, str], tuple[str, str]] = {}
+        self.made, self.divided = f"tensor<?x{self.outputs}x{self.element}>", f"tensor<?x1x{self.element}>"
+        self.weight_type = f"tensor<{self.units}x{self.outputs}x{self.element}>"
         self._write()
 
-    def count(self) -> list[str]:
-        """The number of blocks of folds, and of rows."""
-        return [
-            f"%c0 = arith.constant {-(-self.folds // self.block)} : index",
-            f"%c1 = arith.constant {_ROWS} : index",
-            "%c2 = arith.constant 1 : index",
-            "%c3 = arith.ceildivui %n, %c1 : index",
-            "%c4 = arith.maxui %c3, %c2 : index",
-            "flow.return %c0, %c4, %c2 : index, index, index",
-        ]
-
-    def put(self, text: str) -> None:
-        self.lines.append("  " + text)
-
-    def op(self, text: str) -> str:
-        self._count += 1
-        self.put(f"%x{self._count} = {text}")
-        return f"%x{self._count}"
-
-    def index(self, value: int) -> str:
-        return self.op(f"arith.constant {value} : index")
-
     def _write(self) -> None:
-        self.put(f"%zero = arith.constant 0.0 : {self.element}")
-        for value in sorted({0, self.units, *(tile for tile, _ in _TILES)}):
-            self.put(f"%k{value} = arith.constant {value} : index")
-        self.columns: dict[tuple[int, str], tuple[str, str]] = {}
-        self.tensors = ["", *(self._load(place, one) for place, one in enumerate(self.operands) if place)]
-        group = self.op("flow.dispatch.workgroup.id[0] : index")
-        part = self.op("flow.dispatch.workgroup.id[1] : index")
-        size = self.index(_ROWS)
-        first_row = self.op(f"arith.muli {part}, {size} : index")
-        left = self.op(f"arith.subi %rows, {first_row} : index")
-        number = self.op(f"arith.minsi {left}, {size} : index")
-        block = self.index(self.block)
-        first = self.op(f"arith.muli {group}, {block} : index")
-        last = self.op(f"arith.addi {first}, {block} : index")
-        last = self.op(f"arith.minsi {last}, {self.index(self.folds)} : index")
-        self.put(f"scf.for %f = {first} to {last} step %k1 {{")
-        weight = self.operands[0]
-        wanted = f"tensor<{self.units}x{self.outputs}x{self.element}>"
+        self.begin([self.units, *(tile for tile, _ in _TILES)], range(1, len(self.operands)))
         self.weight = self.op(
             f"iree_tensor_ext.dispatch.tensor.load %s0, offsets = [%f, 0, 0], sizes = [1, {self.units}, {self.outputs}], "
-            f"strides = [1, 1, 1] : {_TENSOR}<readonly:{weight.type}> -> {wanted}"
+            f"strides = [1, 1, 1] : {TENSOR}<readonly:{self.operands[0].type}> -> {self.weight_type}"
         )
-        self.weight_type = wanted
         self.places = [self._place(factor) for factor in self.params["factors"]]
-        self.made = f"tensor<?x{self.outputs}x{self.element}>"
-        self.divided = f"tensor<?x1x{self.element}>"
-        starts = [self.op(f"tensor.empty({number}) : {self.made}")]
-        if self.params["rescaled"]:
-            starts.append(self.op(f"tensor.empty({number}) : {self.divided}"))
-        results, begin = starts, "%k0"
+        types = [self.made, self.divided] if self.params["rescaled"] else [self.made]
+        results, begin = [self.op(f"tensor.empty({self.number}) : {one}") for one in types], "%k0"
         for tile, parts in _TILES:
-            rest = self.op(f"arith.remui {number}, %k{tile} : index")
-            end = self.op(f"arith.subi {number}, {rest} : index")
-            results = self._tiles(tile, parts, begin, end, results, first_row)
+            rest = self.op(f"arith.remui {self.number}, %k{tile} : index")
+            end = self.op(f"arith.subi {self.number}, {rest} : index")
+            results = self._tiles(tile, parts, begin, end, results)
             begin = end
-        rows = "?" if not isinstance(self.rows, int) else self.rows
-        dynamic = "" if isinstance(self.rows, int) else "{%rows}"
-        for place, (one, type_, width) in enumerate(
-            zip(results, (self.made, self.divided), (self.outputs, 1), strict=False)
-        ):
-            self.put(
-                f"iree_tensor_ext.dispatch.tensor.store {one}, %o{place}, offsets = [%f, {first_row}, 0], "
-                f"sizes = [1, {number}, {width}], strides = [1, 1, 1] : {type_} -> "
-                f"{_TENSOR}<writeonly:tensor<{self.folds}x{rows}x{width}x{self.element}>>{dynamic}"
-            )
-        self.put("}")
-        self.put("flow.return")
-
-    def _load(self, place: int, value: Value) -> str:
-        sizes = ", ".join(str(dim) if isinstance(dim, int) else "%rows" for dim in value.shape)
-        zeros, ones = (", ".join([number] * len(value.shape)) for number in ("0", "1"))
-        dynamic = "" if all(isinstance(dim, int) for dim in value.shape) else "{%rows}"
-        return self.op(
-            f"iree_tensor_ext.dispatch.tensor.load %s{place}, offsets = [{zeros}], sizes = [{sizes}], "
-            f"strides = [{ones}] : {_TENSOR}<readonly:{value.type}>{dynamic} -> {value.type}"
-        )
+        self.end(list(zip(results, (self.outputs, 1), strict=False)))
 
     def _place(self, factor: Sequence[tuple[int, int, int]]) -> tuple[str, dict[int, str]]:
         """Which fold of its source a factor has at fold `%f`, and whether that source is each of several."""
@@ -197,20 +118,13 @@ class _Kernel:
         fold = self.op(f"arith.addi %f, {move} : index")
         for source in sources:
             if self.params["looked_up"][source]:
-                at = self._first(source) + 2
-                inside = self._within(fold, self.operands[at])
-                found = []
-                for place in (at, at + 1):
-                    number = self.op(f"tensor.extract {self.tensors[place]}[{inside}] : {self.operands[place].type}")
-                    found.append(self.op(f"arith.index_cast {number} : i64 to index"))
-                self.columns[source, fold] = found[0], found[1]
+                self.columns[source, fold] = self.column(self._first(source), fold)
         return fold, is_source
 
-    def _tiles(self, tile: int, parts: int, first: str, last: str, starts: Sequence[str], first_row: str) -> list[str]:
+    def _tiles(self, tile: int, parts: int, first: str, last: str, starts: Sequence[str]) -> list[str]:
         """The rows from `first` to `last`, some together; `starts` are what is written to."""
         types = [self.made, self.divided][: len(starts)]
-        self._count += 1
-        name = self._count
+        name = self.fresh()
         carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(starts))
         self.put(
             f"%t{name}:{len(starts)} = scf.for %r{name} = {first} to {last} step %k{tile} iter_args({carried}) -> "
@@ -218,7 +132,7 @@ class _Kernel:
         )
         into = [f"%a{name}_{place}" for place in range(len(starts))]
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
-        there = [self.op(f"arith.addi {one}, {first_row} : index") for one in own]
+        there = [self.op(f"arith.addi {one}, {self.first_row} : index") for one in own]
         product = self._product(there)
         sums = [self._sums(tile, parts, product, start, width) for start, width in self.outer]
         powers = [self._power([one[row] for one in sums]) for row in range(tile)] if len(starts) > 1 else []
@@ -261,8 +175,7 @@ class _Kernel:
         type_ = f"vector<{width}x{self.element}>"
         if not others:
             return self._vector(source, fold, row, start, type_)
-        self._count += 1
-        name = f"%x{self._count}"
+        name = f"%x{self.fresh()}"
         self.put(f"{name} = scf.if {held} -> ({type_}) {{")
         self.put(f"scf.yield {self._vector(source, fold, row, start, type_)} : {type_}")
         self.put("} else {")
@@ -271,36 +184,21 @@ class _Kernel:
         return name
 
     def _vector(self, source: int, fold: str, row: str, start: int, type_: str) -> str:
-        at = self._first(source)
-        value, begin = self.operands[at], self.index(start)
-        places = f"{fold}, {row}, {begin}"
-        if self.params["looked_up"][source]:
-            column, first = self.columns[source, fold]
-            states = self.operands[at + 1]
-            number = self.op(f"tensor.extract {self.tensors[at + 1]}[{row}, {column}] : {states.type}")
-            number = self.op(f"arith.index_cast {number} : {states.element} to index")
-            number = self._within(self.op(f"arith.addi {number}, {first} : index"), value)
-            places = f"{number}, {begin}"
-        return self.op(
-            f"vector.transfer_read {self.tensors[at]}[{places}], %zero {{in_bounds = [true]}} : {value.type}, {type_}"
-        )
+        at, begin = self._first(source), self.index(start)
+        if not self.params["looked_up"][source]:
+            return self.read(at, [fold, row, begin], type_)
+        return self.read(at, [self.looked_up(at, row, self.columns[source, fold]), begin], type_)
 
     def _first(self, source: int) -> int:
         """The place of the first operand of a source."""
         return 1 + source + (LOOKED_UP - 1) * sum(self.params["looked_up"][:source])
-
-    def _within(self, place: str, value: Value) -> str:
-        """A place along the first axis, moved there if it is none: nothing reads beside an array."""
-        place = self.op(f"arith.maxsi {place}, %k0 : index")
-        return self.op(f"arith.minsi {place}, {self.index(int(value.shape[0]) - 1)} : index")  # type: ignore[arg-type]
 
     def _sums(self, tile: int, parts: int, product: str, start: int, width: int) -> list[str]:
         """One piece of the weighted sums of each row."""
         type_ = f"vector<{width}x{self.element}>"
         parts = parts if self.units % parts == 0 else 1
         zeros = self.op(f"arith.constant dense<0.0> : {type_}")
-        self._count += 1
-        name, count = self._count, tile * parts
+        name, count = self.fresh(), tile * parts
         carried = ", ".join(f"%c{name}_{place} = {zeros}" for place in range(count))
         types = ", ".join([type_] * count)
         self.put(
@@ -356,4 +254,4 @@ class _Kernel:
         return found[0], found[1]
 
 
-LAYERS = {"sum_of_products": Row(_sum_of_products)}
+LAYERS = {"look_up": Row(_look_up), "sum_of_products": Row(_sum_of_products)}
