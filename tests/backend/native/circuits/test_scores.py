@@ -9,23 +9,26 @@ import numpy as np
 import pytest
 import torch
 
+from plica.backend.native.file import Store, module_of
+from plica.errors import UnsupportedError
+from plica.frontend.native import questions_of
 from plica.runtime.module import NativeModule
 from plica.symbolic.semirings import SEMIRINGS
 from tests.backend.native.circuits.test_layers import image
-from tests.harness.case_circuits import circuit_of
+from tests.harness.case_circuits import circuit_of, data_of
 from tests.harness.circuits import CIRCUITS, data
 from tests.harness.layer_cases import LAYER_CASES
 from tests.harness.native_circuits import compiled, native_file
 
-_QUICK = ("quad graph, mixing", "kronecker of 3", "gaussian")
+_QUICK = ("quad graph, mixing", "kronecker of 3")
+_LAPLACE = next(case for case in LAYER_CASES if case.name == "laplace")
 
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
     """Circuits: proven by their weights, by their rows, and of real numbers."""
-    return {"image": compiled(image())} | {  # type: ignore[arg-type]
-        name.replace(" ", "_").replace(",", ""): compiled(CIRCUITS[name]()) for name in _QUICK
-    }
+    built = {"image": image(), "real": circuit_of(_LAPLACE), **{name: CIRCUITS[name]() for name in _QUICK}}
+    return {name.replace(" ", "_").replace(",", ""): compiled(one) for name, one in built.items()}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,7 @@ def test_rows(module: NativeModule, models: dict[str, Any], rows: int) -> None:
     """One file answers any number of rows."""
     for name, model in models.items():
         x = data(model.symbolic, rows)
-        x = x.astype("float32") if x.dtype.kind == "f" else x
+        x = x.astype(model.program.arguments[-1].type.dtype.numpy)
         found = getattr(module, f"{name}_log_likelihood")(x)
         np.testing.assert_allclose(found, _scores(model, x), rtol=2e-6, atol=2e-6)
         assert found.shape == (rows, len(model.symbolic.outputs), found.shape[2])
@@ -93,6 +96,21 @@ def test_unproven_rows(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 def test_all(semiring: str, tmp_path: Path) -> None:
-    """Every layer kind that has native code, under every semiring that takes it."""
-    builders = {**CIRCUITS, **{f"case {case.name}": partial(circuit_of, case) for case in LAYER_CASES}}
-    del builders, tmp_path
+    """Every circuit and layer kind that has native code, under every semiring that takes it."""
+    builders = {**CIRCUITS, **{case.name: partial(circuit_of, case) for case in LAYER_CASES}}
+    models, refused = {}, []
+    for number, (name, build) in enumerate(builders.items()):
+        try:
+            model = compiled(build(), semiring)
+            module_of(questions_of(model, ["log-likelihood"]), Store())
+        except UnsupportedError as error:
+            refused.append((name, str(error)))
+        else:
+            models[f"m{number}"] = model
+    assert models
+    assert all("native code" in why for _, why in refused if semiring in ("lse-sum", "sum-product"))
+    with native_file(tmp_path / "all.plicab", models, ["log-likelihood"]) as module:
+        for name, model in models.items():
+            x = data_of(model.symbolic, LAYER_CASES, 6, 0.0).astype(model.program.arguments[-1].type.dtype.numpy)
+            found, expected = getattr(module, f"{name}_log_likelihood")(x), _scores(model, x)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=repr(model.symbolic))
