@@ -80,9 +80,8 @@ def _axes(one: ArrayType, wanted: Callable[[int | str], bool]) -> Iterator[tuple
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The numpy dtype of a name; that of `bfloat16` is of `ml_dtypes`, which the IREE runtime brings."""
     if name == "bfloat16":
-        import ml_dtypes
+        import ml_dtypes  # noqa: F401 - with it numpy knows the name
 
-        return np.dtype(ml_dtypes.bfloat16)
     found: np.dtype[Any] = np.dtype(name)
     return found
 

@@ -51,6 +51,8 @@ class EntryPoint:
 
     def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         entry = self.entry
+        if not named and len(arguments) == len(entry.arguments):
+            return list(arguments)
         names = [one.name for one in entry.arguments]
         values = dict(zip(names, arguments, strict=False))
         twice = sorted(values.keys() & named.keys())

@@ -15,17 +15,11 @@ from plica.runtime.checks import ITEM_SIZES
 from plica.runtime.container import Image
 from plica.runtime.declared import misfit_of_types
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
+from plica.runtime.memory import MEMORIES, DeviceMemory
 
 Tensors = Mapping[str, Array]
 
 _MOST_KEPT = 16 * 2**20  # bytes of an argument whose memory is kept for the next call
-# What the binding calls entries; it knows integers without sign, as the code does.
-_ELEMENTS = {"bool": "BOOL_8", "bfloat16": "BFLOAT_16"} | {
-    name: f"{kind}_{name.removeprefix(letters)}"
-    for letters, kind in (("float", "FLOAT"), ("complex", "COMPLEX"), ("int", "INT"), ("uint", "INT"))
-    for name in ITEM_SIZES
-    if name.startswith(letters) and name[len(letters) :].isdigit()
-}
 
 
 class Code:
@@ -42,6 +36,7 @@ class Code:
     def __init__(self, image: Image, target: Target) -> None:
         check_version(image.manifest.iree)
         rt = binding()
+        self.memory = MEMORIES.get(target.driver, DeviceMemory)
         try:
             self.driver = rt.get_cached_hal_driver(target.driver)
             self.instance = rt.VmInstance()
@@ -83,15 +78,16 @@ class Session:
     def __init__(self, code: Code) -> None:
         rt = binding()
         try:
-            self._device = code.driver.create_default_device()
+            device = code.driver.create_default_device()
             modules = [
-                rt.create_hal_module(code.instance, self._device),
+                rt.create_hal_module(code.instance, device),
                 rt.create_io_parameters_module(code.instance, code.index.create_provider(scope=SCOPE)),
                 code.module,
             ]
             self._context = rt.VmContext(code.instance, modules)
         except (RuntimeError, ValueError) as error:
             raise NativeFileError(f"the IREE runtime cannot start the code: {_line(error)}") from error
+        self._memory = code.memory(device)
         self._functions: dict[str, Any] = {}
         self._kept: dict[tuple[str, int], Array] = {}
         self._alive: list[Any] = []
@@ -123,7 +119,7 @@ class Session:
         copies = [self._copied((function, place), array) for place, array in enumerate(arguments)]
         self._alive = [copies]  # the binding holds none of the memory that it is given, nor what its arrays show
         for array in copies:
-            passed.push_ref(self._view(array).ref)
+            passed.push_ref(self._memory.view(array).ref)
         for name in constants:
             passed.push_ref(self._constant(name, tensors).ref)
         given = rt.VmVariantList(len(results))
@@ -156,23 +152,12 @@ class Session:
         np.copyto(copy, array)
         return copy
 
-    def _view(self, array: Array) -> Any:
-        rt = binding()
-        dtype = array.dtype.name
-        memory = array.view(np.uint8 if dtype == "bool" else np.uint16) if dtype in ("bool", "bfloat16") else array
-        buffer = self._device.allocator.import_host_allocation(
-            memory,
-            rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE,
-            rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING,
-        )
-        return rt.HalBufferView(buffer, array.shape, getattr(rt.HalElementType, _ELEMENTS[dtype]))
-
     def _constant(self, name: str, tensors: Tensors) -> Any:
         if self._constants[0] is not tensors:  # an update came between
             self._constants = (tensors, {})
         views = self._constants[1]
         if name not in views:
-            views[name] = self._view(tensors[name])
+            views[name] = self._memory.view(tensors[name])
         return views[name]
 
     def _result(self, given: Any, place: int, one: ArrayType, function: str) -> Array:
@@ -185,11 +170,9 @@ class Session:
         shape = tuple(view.shape)
         if len(shape) != len(one.shape) or view.byte_length != prod(shape) * dtype.itemsize:
             raise NativeFileError(f"its function {function} gives other results than {one}; export the model again")
-        raw = np.dtype({"bool": "uint8", "bfloat16": "uint16"}.get(one.dtype, one.dtype))
-        mapped = view.map()
-        array: Array = mapped.asarray(shape, raw)
-        self._alive.append((view, mapped))
-        return array.view(dtype)
+        array, held = self._memory.array(view, shape, dtype)
+        self._alive.append(held)
+        return array
 
     def _fault_values(self) -> list[int]:
         """The numbers in the message of the error that the last call ended with."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.sizes import index_constant
-from plica.backend.native.mlir.structured import entry_at, indexed
+from plica.backend.native.mlir.structured import apart, entry_at, indexed
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
@@ -29,6 +29,7 @@ def ordered(emitter: Emitter, x: Value, axis: int, *, descending: bool) -> Value
     start = indexed(emitter, x.shape, DType.INT64, lambda places: _i64(emitter, places[axis]))
     if x.shape[axis] in (0, 1):
         return start
+    start = apart(emitter, start)  # a loop that begins with what others read too is refused by the compiler
     name, types = code.name(), f"index, {start.type}"
     width, places, run, order = (code.name() for _ in range(4))
     code.put(f"{name}:2 = scf.while ({width} = {one}, {places} = {start.text}) : ({types}) -> ({types}) {{")

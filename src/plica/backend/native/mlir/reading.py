@@ -75,6 +75,8 @@ def read_at(
 def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> Value:
     """Rows of a matrix, (N, K), at `rows` (M,), all of them within it: (M, K) as `shape`."""
     out = emitter.empty(shape, x.dtype)
+    if 0 in shape:
+        return out
     text = emitter.code.op(
         f"iree_linalg_ext.gather dimension_map = [0] ins({x.text}, {rows.text} : {x.type}, {rows.type}) "
         f"outs({out.text} : {out.type}) -> {out.type}"

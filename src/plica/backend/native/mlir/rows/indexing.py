@@ -30,6 +30,8 @@ def _index(emitter: Emitter, call: Call) -> Value:
     axis = normal_axis(call.params["axis"], len(x.shape))
     size = emitter.size(x.shape[axis])
     check_places(emitter, place, x.shape[axis], call.params["axis"], call.source)
+    if 0 in x.shape:
+        return emitter.empty(type_.shape, type_.dtype)
     if not place.is_scalar:
         rank = len(type_.shape)
 

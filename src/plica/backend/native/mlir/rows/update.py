@@ -14,7 +14,7 @@ from plica.backend.native.mlir.reading import place_of
 from plica.backend.native.mlir.reshaped import reshaped
 from plica.backend.native.mlir.rows.indexing import transposed
 from plica.backend.native.mlir.rows.row import Call, Row
-from plica.backend.native.mlir.structured import collapsed, entrywise, generic
+from plica.backend.native.mlir.structured import apart, collapsed, entrywise, generic
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar, write_scalar
 from plica.ir.dtypes import DType
@@ -135,7 +135,7 @@ def _scattered(
     places = _rows_of(emitter, turned, indices, block)
     shape = (*block, *turned.shape[len(axes) :])
     spread = reshaped(emitter, _broadcast(emitter, values, shape), (product(block), *shape[len(block) :]))
-    spread, places = (_apart(emitter, one) for one in (spread, places))
+    spread, places = (apart(emitter, one) for one in (spread, places))
     code, scalars, element = emitter.code, emitter.scalars, old.element
     name = code.name()
     code.put(
@@ -174,17 +174,6 @@ def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequen
         text = f"tensor.insert_slice {one.text} into {start.text}{at} : {one.type} into {start.type}"
         start = Value(emitter.code.op(text), start.shape, DType.INT64)
     return start
-
-
-def _apart(emitter: Emitter, x: Value) -> Value:
-    """An array that is computed before it is read: within a scatter, it would take memory of a size that is not known."""
-    sizes = ", ".join(emitter.size(dim) for dim in x.shape if not isinstance(dim, int))
-    made = emitter.code.op(f"util.optimization_barrier {x.text} : {x.type}")
-    return (
-        Value(emitter.code.op(f"flow.tensor.tie_shape {made} : {x.type}{{{sizes}}}"), *x.array)
-        if sizes
-        else Value(made, *x.array)
-    )
 
 
 def _broadcast(emitter: Emitter, values: Value, shape: Sequence[Dim]) -> Value:
