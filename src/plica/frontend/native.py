@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from plica.backend.native.circuits.choices import choice_question
 from plica.backend.native.circuits.closed import Array, closed
 from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
 from plica.backend.native.file import Store, file_of, module_of
@@ -22,6 +23,9 @@ from plica.errors import InputError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
 from plica.lower.leaves import Leaf
+from plica.lower.queries.mpe import MPE
+from plica.lower.queries.query import Query
+from plica.lower.queries.sample import SAMPLING
 from plica.runtime.container import write
 from plica.runtime.signature import PrivateKey
 
@@ -46,7 +50,7 @@ def compile(  # noqa: A001 - the word of the field
         path: Where; what is there is replaced in one step.
         targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
         queries: What is asked of a circuit, the main question first: "log-likelihood" (the default, with "marginal"
-            where data of integers cannot be missing), "marginal".
+            where data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe".
         driver: What runs the code: "local-sync", one thread for each call, or "local-task", several; by default as
             the size of the circuit suggests.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
@@ -148,9 +152,23 @@ def _marginal(circuit: _Circuit) -> Iterator[Question]:
     return circuit.score("marginal", dtype, "The logarithm of each row's probability, NaN: missing, summed out.")
 
 
+def _chosen(query: Query, name: str, text: str, *, is_given: bool = True) -> Callable[[_Circuit], Iterator[Question]]:
+    def questions(circuit: _Circuit) -> Iterator[Question]:
+        real = DType.FLOAT32 if circuit.dtype == DType.FLOAT16 else circuit.dtype
+        dtype = (real if circuit.usual.kind == "int" else circuit.usual) if is_given else None
+        yield choice_question(query, circuit.model.folded, real, dtype, circuit.leaves, name, text)
+
+    return questions
+
+
 _QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
     "log-likelihood": _log_likelihood,
     "marginal": _marginal,
+    "sample": _chosen(SAMPLING, "sample", "Rows that are drawn; `b` says how many.", is_given=False),
+    "conditional-sample": _chosen(
+        SAMPLING, "conditional_sample", "Each row with what is NaN drawn, and the logarithm of what is known of it."
+    ),
+    "mpe": _chosen(MPE, "mpe", "Each row with what is NaN as it is most probable, and the logarithm of its value."),
 }
 
 
