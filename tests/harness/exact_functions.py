@@ -18,14 +18,14 @@ class Case(NamedTuple):
         exact: The value at mpmath's numbers, or NaN; or (value, scale), where errors are of the size of a scale.
         kinks: Numbers where formulas change: neighbours of them are tried.
         draws: Ranges of which numbers are drawn, for each operand.
-        count: How many numbers of each kind are tried.
+        tries: How many numbers of each kind are tried.
         wide: Whether numbers of all exponents and of random bits are tried too.
     """
 
     exact: Exact
     kinks: Sequence[float] = ()
     draws: Sequence[tuple[float, float]] = ((-3.0, 3.0),)
-    count: int = 60
+    tries: int = 60
     wide: bool = True
 
 
@@ -39,28 +39,37 @@ def points(case: Case, dtype: DType, rng: np.random.Generator, thin: int = 1) ->
 
 
 def _column(case: Case, dtype: DType, draw: tuple[float, float], rng: np.random.Generator, thin: int) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return _all_of_column(case, dtype, draw, rng, thin)
+
+
+def _all_of_column(
+    case: Case, dtype: DType, draw: tuple[float, float], rng: np.random.Generator, thin: int
+) -> np.ndarray:
     own, info = dtype.numpy.type, np.finfo(dtype.numpy)
-    found = [rng.uniform(*draw, 3 * case.count)]
+    found = [rng.uniform(*draw, 3 * case.tries)]
     near = np.asarray(case.kinks, dtype.numpy)
     below = above = near
     for _ in range(3):
         found += [below, above]
         below, above = np.nextafter(below, own(-np.inf)), np.nextafter(above, own(np.inf))
     if case.wide:
-        words = rng.integers(0, 2 ** (dtype.bits - 1), case.count, dtype=np.uint64)
+        words = rng.integers(0, 2 ** (dtype.bits - 1), case.tries, dtype=np.uint64)
         bits = words.astype(f"u{dtype.bits // 8}").view(dtype.numpy)
         exponents = np.arange(int(info.minexp) - 5, int(info.maxexp))[rng.integers(thin) :: thin]
         powers = np.ldexp(rng.uniform(1, 2, len(exponents)), exponents)
         ends = [info.max, info.tiny, info.smallest_subnormal, info.eps]
         found += [one * sign for one in (bits, powers, np.asarray(ends)) for sign in (1, -1)]
-    with np.errstate(all="ignore"):
-        whole = np.concatenate([one.astype(dtype.numpy) for one in found])
+    whole = np.concatenate([one.astype(dtype.numpy) for one in found])
     return whole[np.isfinite(whole)]
 
 
-def worst(case: Case, got: np.ndarray, operands: Sequence[np.ndarray], flushed: bool = False) -> tuple[float, tuple]:
+def worst(
+    case: Case, got: np.ndarray, operands: Sequence[np.ndarray], flushed: bool = False
+) -> tuple[float, tuple[float, ...]]:
     """The largest error in units in the last place, and where it is; subnormal results may be 0 if they are flushed."""
-    largest, place = 0.0, tuple()
+    largest = 0.0
+    place: tuple[float, ...] = ()
     with mp.workprec(120):
         for row in range(len(got)):
             given = tuple(float(one[row]) for one in operands)

@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Both printers write the same functions: in a file, subnormal numbers are zeros, and sums of products are fused."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -36,8 +34,8 @@ EXACT = [
 
 
 @pytest.fixture(scope="module")
-def file() -> Iterator[FileScalars]:
-    yield FileScalars([*FUNCTIONS, *EXACT])
+def file() -> FileScalars:
+    return FileScalars([*FUNCTIONS, *EXACT])
 
 
 def _holds_what_it_states(function: Signature, file: FileScalars) -> None:

@@ -1,6 +1,5 @@
 """Rows of scalar code against the interpreter's references: samples, special values, integers where machines trap."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -57,14 +56,14 @@ SAMPLES = [
 
 
 @pytest.fixture(scope="module")
-def native() -> Iterator[NativeScalars]:
+def native() -> NativeScalars:
     functions = dict.fromkeys([*(one for one, _, _ in SAMPLES), *AGREED, *CONVERSIONS, *NEIGHBOURS])
-    yield NativeScalars(list(functions), level=0)
+    return NativeScalars(list(functions), level=0)
 
 
 @pytest.fixture(scope="module")
-def optimized() -> Iterator[NativeScalars]:
-    yield NativeScalars(INTEGERS)
+def optimized() -> NativeScalars:
+    return NativeScalars(INTEGERS)
 
 
 def test_every_operation_on_entries_has_a_row() -> None:
@@ -126,8 +125,8 @@ def test_conversions_are_those_of_numpy(function: Signature, native: NativeScala
             given = given[np.abs(given.astype(np.float64)) < (120 if target.bits == 8 else 2e9)]
             given = given[given >= 0] if target.limits[0] == 0 else given
         expected = given.astype(target.numpy)
-    found = native(function, given)
-    np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
+        found = native(function, given)
+        np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
 
 
 @pytest.mark.parametrize("function", NEIGHBOURS, ids=lambda one: one.symbol)

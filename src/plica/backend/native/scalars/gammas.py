@@ -185,8 +185,10 @@ def stirling_error(x: Value) -> Value:
     return branch(inside, lambda: stirling_error_of_positive(x), lambda: outside)
 
 
+_RELATIVE_TO = "the result; of negative numbers, the sum of the sizes of two terms"
+
 GAMMAS: dict[str, ScalarRow] = {
-    "digamma": ScalarRow(entry(digamma), (0.6, 5.0), why="of negative numbers near a root: of the sizes of its terms"),
-    "lgamma": ScalarRow(entry(lgamma), (0.6, 6.0), why="of negative numbers near a root: of the sizes of its terms"),
+    "digamma": ScalarRow(entry(digamma), (0.6, 5.0), relative_to=_RELATIVE_TO),
+    "lgamma": ScalarRow(entry(lgamma), (0.6, 6.0), relative_to=_RELATIVE_TO),
     "stirling_error": ScalarRow(entry(stirling_error), (0.6, 10.0)),
 }

@@ -307,13 +307,13 @@ def _normal_quantile(p: Value, rest: Value) -> Value:
     return left.where(-z, z)
 
 
-_WHY = "times 1 + the root of the largest parameter / 10"
+_RELATIVE_TO = "the result, times 1 + a tenth of the root of the largest parameter"
 
 INCOMPLETE: dict[str, ScalarRow] = {
-    "betainc": ScalarRow(entry(betainc), (0.6, 80.0), why=_WHY),
-    "betaincc": ScalarRow(entry(betaincc), (0.6, 80.0), why=_WHY),
-    "betaincinv": ScalarRow(entry(betaincinv), (0.6, 80.0), why=_WHY),
-    "gammainc": ScalarRow(entry(gammainc), (0.6, 80.0), why=_WHY),
-    "gammaincc": ScalarRow(entry(gammaincc), (0.6, 80.0), why=_WHY),
-    "gammaincinv": ScalarRow(entry(gammaincinv), (0.6, 80.0), why=_WHY),
+    "betainc": ScalarRow(entry(betainc), (0.6, 80.0), relative_to=_RELATIVE_TO),
+    "betaincc": ScalarRow(entry(betaincc), (0.6, 80.0), relative_to=_RELATIVE_TO),
+    "betaincinv": ScalarRow(entry(betaincinv), (0.6, 80.0), relative_to=_RELATIVE_TO),
+    "gammainc": ScalarRow(entry(gammainc), (0.6, 80.0), relative_to=_RELATIVE_TO),
+    "gammaincc": ScalarRow(entry(gammaincc), (0.6, 80.0), relative_to=f"{_RELATIVE_TO}; below x = 1, to 1"),
+    "gammaincinv": ScalarRow(entry(gammaincinv), (0.6, 80.0), relative_to=_RELATIVE_TO),
 }
