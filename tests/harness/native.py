@@ -70,9 +70,11 @@ def _aligned(array: Array) -> Array:
     return found
 
 
-def assert_interpreted(modules: NativePrograms, name: str, arguments: Sequence[Any], op: str = "") -> None:
+def assert_interpreted(
+    modules: NativePrograms, name: str, arguments: Sequence[Any], op: str = "", scale: float = 1.0
+) -> None:
     """Check that a Program gives what the interpreter gives, or raises what it raises."""
-    scale = OPS[op].tolerance if op else 1.0
+    scale = OPS[op].tolerance if op else scale
     try:
         expected = interpret(modules.programs[name], *arguments)
     except Exception as error:
