@@ -112,7 +112,7 @@ def made(x, times):
 
 def halves(x, times):
     small, brain = pnp.astype(x, "float16"), pnp.astype(x, "bfloat16")
-    return small + small, pnp.sum(small), brain * brain, pnp.mean(brain), pnp.max(brain), pnp.logsumexp(brain)
+    return small + times, pnp.sum(small), brain * brain, pnp.mean(brain), pnp.max(brain), pnp.logsumexp(brain)
 
 
 def whole_numbers(x, times):
@@ -150,7 +150,7 @@ def _modules() -> NativePrograms:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("times", (4, 0, -3))
+@pytest.mark.parametrize("times", [4, 0, -3])
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_native_is_the_interpreter(function, times) -> None:
     for size in SIZES if function is not until_long else SIZES[1:]:

@@ -8,14 +8,13 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.emit import emit
 from plica.backend.native.mlir.rows import ROWS
 from plica.errors import UnsupportedError
 from plica.ir.program import Program
 from plica.ir.sizes import evaluate
-from plica.ops import CONTROL, OPS, REDUCE, SHAPE
+from plica.ops import CONTROL, REDUCE, SHAPE
 from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
 from tests.harness.programs import Array, one_equation
 from tests.harness.samples import CASES, Case, over
@@ -122,5 +121,5 @@ def test_what_has_no_native_code_is_refused_by_name(monkeypatch) -> None:
 
 def test_complex_numbers_are_refused_by_name() -> None:
     program = one_equation("add", [np.ones(2, "complex64")] * 2, {})
-    with pytest.raises(UnsupportedError, match="native code has no entries of complex64; .* real and imaginary parts"):
+    with pytest.raises(UnsupportedError, match=r"native code has no entries of complex64; .* imaginary parts"):
         emit(program)
