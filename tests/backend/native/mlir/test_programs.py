@@ -125,6 +125,12 @@ def whole_numbers(x, times):
     return kept[:7], computed, orders, back, pnp.sum(kept[1]), kept[6] // 7
 
 
+def long_sums(x, times):
+    many = pnp.astype(pnp.arange(x.shape[0] * 100_000) % 1013, "float32") * 0.37 + times
+    rows = pnp.reshape(many, (x.shape[0], 100_000))
+    return pnp.sum(many), pnp.sum(rows, axis=1), pnp.mean(rows, axis=1), pnp.logsumexp(rows * 0.01, axis=1)
+
+
 FUNCTIONS = (
     longer,
     counted,
@@ -140,6 +146,7 @@ FUNCTIONS = (
     made,
     halves,
     whole_numbers,
+    long_sums,
 )
 
 
