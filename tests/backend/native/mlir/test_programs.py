@@ -82,7 +82,7 @@ def counts_by_step(x, times):
 
 
 def two_of_one_size(x, times):
-    # a carry and a stack, whose sizes are known outside: what `scf.for` of IREE 3.13 gets wrong
+    # a carry and a stack, whose sizes are known outside
     def step(total, row):
         total = total + row
         return total, total + total
@@ -131,6 +131,12 @@ def long_sums(x, times):
     return pnp.sum(many), pnp.sum(rows, axis=1), pnp.mean(rows, axis=1), pnp.logsumexp(rows * 0.01, axis=1)
 
 
+def of_the_host(x, times):
+    n = x.shape[0]
+    few = n < 3
+    return few, few | (n > 5), pnp.where(few, n, -n), n**3, pnp.bitwise_xor(n, times), pnp.abs(n - 4) << 2, x * few
+
+
 FUNCTIONS = (
     longer,
     counted,
@@ -147,6 +153,7 @@ FUNCTIONS = (
     halves,
     whole_numbers,
     long_sums,
+    of_the_host,
 )
 
 

@@ -146,9 +146,14 @@ class Checks:
         params = call.params
         for dim in (*params.get("shape", ()), *(params[name] for name in _AXES if name in params)):
             if isinstance(dim, Size) and not is_nonnegative_by_cases(dim):
-                message = f"the size {{0}} of {call.name} is negative; take 0 or more."
-                fault = Fault("InputError", message, lambda dim=dim: [self._emitter.size_value(dim)], call.source)  # type: ignore[misc]
-                self.require(self.compare("sge", dim, 0), fault)
+                self._emitter.code.known(("checked", dim), lambda dim=dim: self._size(dim, call))  # type: ignore[misc]
+
+    def _size(self, dim: Size, call: Call) -> str:
+        """Fail where a size is negative."""
+        message = f"the size {{0}} of {call.name} is negative; take 0 or more."
+        fault = Fault("InputError", message, lambda: [self._emitter.size_value(dim)], call.source)
+        self.require(self.compare("sge", dim, 0), fault)
+        return ""
 
 
 def values_text() -> str:

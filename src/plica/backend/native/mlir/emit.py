@@ -186,6 +186,8 @@ class Emitter:
         """A value as a tensor: a scalar becomes one of no dimension."""
         if not value.is_scalar:
             return value
+        if value.dtype == DType.BOOL:  # of which IREE makes no tensor by its element
+            return self.full((), value)
         text = self.code.once(f"tensor.from_elements {value.text} : {tensor_type((), value.dtype)}")
         return Value(text, (), value.dtype, size=value.size)
 
