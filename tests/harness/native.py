@@ -45,8 +45,9 @@ class NativePrograms:
         found = []
         for place, one in enumerate(results):
             view = given.get_variant(place).deref(rt.HalBufferView)
-            array, _held = self._memory.array(view, tuple(view.shape), one.type.dtype.numpy)
-            found.append(array.copy())
+            dtype = one.type.dtype
+            array, _held = self._memory.array(view, tuple(view.shape), dtype.carrier.numpy)
+            found.append(array.astype(dtype.numpy))
         return tuple(found)
 
     def _invoked(self, name: str, operands: Sequence[Any], count: int) -> Any:
@@ -66,7 +67,7 @@ class NativePrograms:
 
 
 def _aligned(array: Array) -> Array:
-    found = aligned(array.shape, array.dtype)
+    found = aligned(array.shape, as_dtype(array.dtype).carrier.numpy)  # four bits are bytes there
     np.copyto(found, array)
     return found
 
