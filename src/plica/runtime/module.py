@@ -1,9 +1,11 @@
 """A loaded native file: entry points that numpy arrays go into and come out of.
 
-module = plica.native.load("digits.plicab")
-module(x)  # its main entry, for any number of rows
-module.sample(n=10, seed=0)  # another one
-module.update(w2=...)  # constants that may change
+    module = plica.native.load("digits.plicab")
+    module(x)  # its main entry, for any number of rows
+    module.sample(n=10, seed=0)  # another one
+    module.update(w2=...)  # constants that may change
+
+What makes such files lives in `backend/native`.
 """
 
 import os
@@ -192,6 +194,9 @@ class NativeModule:
         state = self._state
         if state is None:
             raise NativeFileError(f"{self.path}: is closed; load it again")
+        if state[0].stale:
+            self._idle.clear()
+            state = self._state = (Code(state[0].image, self.target), state[1])
         return state
 
     @contextmanager
@@ -205,7 +210,7 @@ class NativeModule:
             yield session
         finally:
             session.release()
-            if self._state is not None and len(self._idle) < _MOST_IDLE:
+            if self._state is not None and self._state[0] is code and len(self._idle) < _MOST_IDLE:
                 self._idle.append(session)
 
 

@@ -14,11 +14,13 @@ from plica.runtime.binding import binding, check_version
 from plica.runtime.checks import ITEM_SIZES
 from plica.runtime.container import Image
 from plica.runtime.declared import misfit_of_types
+from plica.runtime.forks import owns_threads
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
 from plica.runtime.memory import MEMORIES, DeviceMemory
 
 Tensors = Mapping[str, Array]
 
+_ALONE = "local-sync"  # the driver that runs code on the thread that calls; others have threads or memory of their own
 _MOST_KEPT = 16 * 2**20  # bytes of an argument whose memory is kept for the next call
 
 
@@ -29,6 +31,9 @@ class Code:
         image: The file.
         target: Which of its codes.
 
+    Attributes:
+        stale: Whether this process forked from the one that made it, and its threads are gone.
+
     Raises:
         NativeFileError: The runtime is of another version, has no driver for the target, or refuses the code.
     """
@@ -36,9 +41,11 @@ class Code:
     def __init__(self, image: Image, target: Target) -> None:
         check_version(image.manifest.iree)
         rt = binding()
+        self.stale = False
         self.memory = MEMORIES.get(target.driver, DeviceMemory)
         try:
-            self.driver = rt.get_cached_hal_driver(target.driver)
+            self._driver = rt.create_hal_driver(target.driver)
+            self._shared = None if target.driver == _ALONE else self._driver.create_default_device()
             self.instance = rt.VmInstance()
             self.module = rt.VmModule.wrap_buffer(self.instance, image.part(target.part))
         except (RuntimeError, ValueError) as error:
@@ -51,7 +58,13 @@ class Code:
                 if tensor.part not in handles:
                     handles[tensor.part] = rt.FileHandle.wrap_memory(image.part(tensor.part))
                 self.index.add_from_file_handle(tensor.name, handles[tensor.part], length, offset=tensor.offset)
+        if self._shared is not None:
+            owns_threads(self)
         self.image = image  # the last: attributes are let go in order, and the memory of all above lies in the file
+
+    def device(self) -> Any:
+        """What runs the code of a new session: a device of its own where that is but a record."""
+        return self._driver.create_default_device() if self._shared is None else self._shared
 
     def function(self, name: str) -> Any:
         """A function by its name."""
@@ -78,7 +91,7 @@ class Session:
     def __init__(self, code: Code) -> None:
         rt = binding()
         try:
-            device = code.driver.create_default_device()
+            device = code.device()
             modules = [
                 rt.create_hal_module(code.instance, device),
                 rt.create_io_parameters_module(code.instance, code.index.create_provider(scope=SCOPE)),
@@ -126,7 +139,7 @@ class Session:
         try:
             self._context.invoke(self._function(function), passed, given)
         except RuntimeError as error:
-            raise faults.raised(error, self._fault_values) or error from None
+            raise faults.raised(error, self._fault_values) or _failure(function, error) from None
         if len(given) != len(results):
             raise NativeFileError(f"its function {function} gives {len(given)} results, expected {len(results)}")
         return [self._result(given, place, one, function) for place, one in enumerate(results)]
@@ -168,7 +181,10 @@ class Session:
             return np.asarray(value, dtype)
         view = value.deref(rt.HalBufferView)
         shape = tuple(view.shape)
-        if len(shape) != len(one.shape) or view.byte_length != prod(shape) * dtype.itemsize:
+        fits = len(shape) == len(one.shape) and all(
+            size == expected for size, expected in zip(shape, one.shape, strict=True) if isinstance(expected, int)
+        )
+        if not fits or view.byte_length != prod(shape) * dtype.itemsize:
             raise NativeFileError(f"its function {function} gives other results than {one}; export the model again")
         array, held = self._memory.array(view, shape, dtype)
         self._alive.append(held)
@@ -194,7 +210,7 @@ def first_values(image: Image) -> Tensors:
         dtype = numpy_dtype(tensor.dtype)
         length = prod(tensor.shape) * dtype.itemsize
         view = image.part(tensor.part)[tensor.offset : tensor.offset + length]
-        values[tensor.name] = np.frombuffer(view, np.uint8).view(dtype).reshape(tensor.shape)
+        values[tensor.name] = np.asarray(view, np.uint8).view(dtype).reshape(tensor.shape)
     return MappingProxyType(values)
 
 
@@ -203,6 +219,13 @@ def kept_value(array: Array) -> Array:
     copy = aligned(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy
+
+
+def _failure(function: str, error: RuntimeError) -> Exception:
+    """An error of the runtime that no check of ours stands behind."""
+    if "RESOURCE_EXHAUSTED" in str(error):
+        return MemoryError(f"its function {function} needs more memory than there is: {_line(error)}")
+    return NativeFileError(f"its function {function} failed: {_line(error)}")
 
 
 def _line(error: BaseException) -> str:
