@@ -1,7 +1,6 @@
 """Rows that read, write, order, contract and draw arrays, against the interpreter: at several sizes, and their errors."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -117,6 +116,13 @@ def _chosen(x, places):
     return picked, xp.flip(picked), xp.sort(picked), order.at[picked // 2].set(5), xp.linalg.diagonal(x[:, :1] * x[:, 0])
 
 
+def _columns(x, places):
+    """Columns, whose entries do not lie beside each other."""
+    last = x[:, -1]
+    turned = xp.flip(last), xp.roll(last, 1), last[::2], xp.sort(last), xp.cumulative_sum(last)
+    return *turned, xp.take(last, places), last.at[places].add(2.0), xp.linalg.diagonal(x[:, :1] * x[0])
+
+
 FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _take: (X, PLACES),
     _take_along: (X, PLACES),
@@ -133,20 +139,21 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _drawn: (KEY, X),
     _found: (X,),
     _chosen: (X, PLACES),
+    _columns: (X, PLACES),
 }
 BELOW: dict[Callable[..., Any], Callable[[Mapping[str, int]], int]] = {_lookup: lambda _: 3, _search: lambda _: 3}
 
 
-@cache
-def _modules() -> NativePrograms:
+@pytest.fixture(scope="module")
+def modules() -> NativePrograms:
     return NativePrograms({one.__name__.strip("_"): trace(one, *specs) for one, specs in FUNCTIONS.items()})
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
-def test_one_function_serves_all_sizes(function) -> None:
+def test_one_function_serves_all_sizes(modules, function) -> None:
     name = function.__name__.strip("_")
     for sizes in SIZES:
-        assert_interpreted(_modules(), name, _arrays(function, FUNCTIONS[function], sizes))
+        assert_interpreted(modules, name, _arrays(function, FUNCTIONS[function], sizes))
 
 
 @pytest.mark.parametrize(
@@ -161,5 +168,5 @@ def test_one_function_serves_all_sizes(function) -> None:
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_places_beyond_the_end_are_refused(name, arguments) -> None:
-    assert_interpreted(_modules(), name, arguments)
+def test_places_beyond_the_end_are_refused(modules, name, arguments) -> None:
+    assert_interpreted(modules, name, arguments)
