@@ -153,6 +153,8 @@ entries
       takes the constants doubled
   echo(x: int64[n], flag: bool[n], z: float32[2, 2*n-1], s: int64[]) -> \
 x: int64[n], flag: bool[n], z: float32[2, 2*n-1], s: int64[]
+  kinds(a: bfloat16[n], b: float16[n], c: complex128[n], d: uint8[n]) -> \
+a: bfloat16[n], b: float16[n], c: complex128[n], d: uint8[n]
 
 targets
   host  {architecture}  local-sync  runs here
