@@ -24,7 +24,9 @@ _QUICK = ("quad graph, mixing", "kronecker of 3")
 _LAPLACE = next(case for case in LAYER_CASES if case.name == "laplace")
 
 
-_ALWAYS = [(one, name) for one in ("lse-sum", "sum-product", "max-product") for name in ("mixing", "hadamard", "shared")]
+_ALWAYS = [
+    (one, name) for one in ("lse-sum", "sum-product", "max-product") for name in ("mixing", "hadamard", "shared")
+]
 
 
 @pytest.fixture(scope="module")

@@ -39,13 +39,13 @@ class Function:
     Args:
         name: Its name.
         text: Its lines.
-        num_values: How many numbers its checks tell of at most.
+        tells: Whether what its checks say has numbers in it.
         parameters: The types of the parameters of the module that it reads.
     """
 
     name: str
     text: str
-    num_values: int = 0
+    tells: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -84,7 +84,8 @@ def emit(
     code.put(f"{returned} : {', '.join(one.type for one in results)}" if results else "return")
     taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
-    return Function(name, "\n".join([head, *code.lines, "  }"]) + "\n", emitter.checks.num_values, read)
+    lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
+    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells, read)
 
 
 def _global(parameter: str) -> str:
@@ -100,10 +101,10 @@ def module_text(functions: Iterable[Function]) -> str:
             f'  util.global private @{_global(name)} = #stream.parameter.named<"{SCOPE}"::"{name}"> : {type_}\n'
             for name, type_ in read.items()
         ),
-        values_text(max((one.num_values for one in found), default=0)),
+        *([values_text()] if any(one.tells for one in found) else []),
         *(one.text for one in found),
     ]
-    return "module @plica {\n" + "\n".join(part for part in parts if part) + "}\n"
+    return "module @plica {\n" + "\n".join(parts) + "}\n"
 
 
 class Emitter:
@@ -179,7 +180,7 @@ class Emitter:
         made = Value("", (), dtype, is_scalar=True)
         suffix = "" if dtype == DType.BOOL else f" : {made.element}"
         text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
-        return replace(made, text=text, size=value if dtype == DType.INT64 else None)
+        return replace(made, text=text, size=int(value.real) if dtype == DType.INT64 else None)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""
@@ -223,7 +224,9 @@ class Emitter:
         hides = [isinstance(dim, int) and not isinstance(one, int) for dim, one in zip(value.shape, shape, strict=True)]
         if any(hides):
             code, dims = self.code, [*zip(value.shape, hides, strict=True)]
-            between = replace(value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True)))
+            between = replace(
+                value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True))
+            )
             sizes = [(self.size(dim), hidden) for dim, hidden in dims if hidden or not isinstance(dim, int)]
             before = ", ".join(text for text, hidden in sizes if not hidden)
             after = ", ".join(

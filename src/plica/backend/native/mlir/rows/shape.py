@@ -27,13 +27,16 @@ def _reshape(emitter: Emitter, call: Call) -> Value:
 
 
 def _permute_dims(emitter: Emitter, call: Call) -> Value:
-    (type_,) = call.types
-    x, axes = emitter.tensor(call.inputs[0]), list(call.params["axes"])
-    if axes == sorted(axes):
+    return permuted(emitter, emitter.tensor(call.inputs[0]), call.params["axes"])
+
+
+def permuted(emitter: Emitter, x: Value, axes: Sequence[int]) -> Value:
+    """A tensor with its axes in another order."""
+    if list(axes) == sorted(axes):
         return x
-    out = emitter.empty(type_.shape, type_.dtype)
-    text = f"linalg.transpose ins({x.text} : {x.type}) outs({out.text} : {out.type}) permutation = {axes}"
-    return Value(emitter.code.op(text), type_.shape, type_.dtype)
+    out = emitter.empty([x.shape[axis] for axis in axes], x.dtype)
+    text = f"linalg.transpose ins({x.text} : {x.type}) outs({out.text} : {out.type}) permutation = {list(axes)}"
+    return Value(emitter.code.op(text), *out.array)
 
 
 def _broadcast_to(emitter: Emitter, call: Call) -> Value:
@@ -114,7 +117,7 @@ def _split(emitter: Emitter, call: Call) -> list[Value]:
 def _slice(emitter: Emitter, call: Call) -> Value:
     (x,), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
-    start, stop, step = (call.params[name] for name in ("start", "stop", "step"))
+    start, step = call.params["start"], call.params["step"]
     _check_slice(emitter, call, x, axis)
     if step == 1:
         return cut(emitter, x, axis, emitter.size_text(start), type_.shape)
@@ -140,7 +143,7 @@ def _check_slice(emitter: Emitter, call: Call, x: Value, axis: int) -> None:
         fits = checks.compare("sge", one, 0)
         holds = Value(code.op(f"arith.andi {holds.text}, {fits.text} : i1"), (), DType.BOOL, is_scalar=True)
     start, stop, step = (params[name] for name in ("start", "stop", "step"))
-    message = beyond_message(axis, *_places(3), step if step == 1 else "{3}")  # type: ignore[arg-type]
+    message = beyond_message(axis, "{0}", "{1}", "{2}", step if step == 1 else "{3}")
     numbers = (x.shape[axis], start, stop, step)
     checks.require(holds, Fault("BoundsError", message, lambda: [*map(emitter.size_value, numbers)], call.source))
 
