@@ -142,6 +142,14 @@ def extremes(x, times):
     return pnp.max(x), pnp.argmin(x), pnp.min(pnp.zeros((3, 0)), axis=0) + times
 
 
+def constants_in_steps(x, times):
+    @plica.for_loop(-1, x.shape[0], preserve_dimensions=False)
+    def step(_, first, second, count):
+        return pnp.ones(3), pnp.ones(pnp.abs(times)), count - 1
+
+    return step(x, x, x.shape[0])
+
+
 FUNCTIONS = (
     longer,
     counted,
@@ -160,6 +168,7 @@ FUNCTIONS = (
     long_sums,
     of_the_host,
     extremes,
+    constants_in_steps,
 )
 
 

@@ -125,6 +125,7 @@ class Emitter:
         self.scalars = MlirScalars(self.code.lines)
         self.checks = Checks(self)
         self._values: dict[Operand, Value] = {}
+        self._depth = 0  # how many regions there are around
 
     # Variables and sizes
 
@@ -278,5 +279,17 @@ class Emitter:
     @contextmanager
     def region(self) -> Iterator[None]:
         """Lines that may not run, or run several times: what they check is checked there."""
+        self._depth += 1
         with self.code.block(), self.checks.apart():
             yield
+        self._depth -= 1
+
+    def hidden(self, scalar: Value) -> Value:
+        """A scalar of which IREE does not know, within a region, that it is a constant.
+
+        Arrays of it are then none either: where a loop that is given one array twice goes on with a constant in one of
+        its places, IREE 3.13 gives the other place memory of constants too, and refuses that.
+        """
+        if not self._depth:
+            return scalar
+        return replace(scalar, text=self.code.op(f"util.optimization_barrier {scalar.text} : {scalar.type}"))

@@ -44,7 +44,7 @@ def _broadcast_to(emitter: Emitter, call: Call) -> Value:
     if call.inputs[0].shape == type_.shape:
         return call.inputs[0]
     if call.inputs[0].is_scalar:
-        return emitter.full(type_.shape, call.inputs[0])
+        return emitter.full(type_.shape, emitter.hidden(call.inputs[0]))
     return entrywise(emitter, call.inputs, type_.shape, type_.dtype, lambda entries: entries[0])
 
 
