@@ -1,6 +1,6 @@
-"""Rows that read, write, order, contract and draw arrays, against the interpreter: at several sizes, and their errors."""
+"""Rows that read, write, order, contract and draw arrays, against the interpreter at several sizes; errors too."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,13 @@ def _chosen(x, places):
     """Arrays that are computed are read and written within one nest, or not, as the compiler likes."""
     order = xp.arange(x.shape[0])
     picked = xp.take(order * 2, xp.take(places, xp.arange(places.shape[0])))
-    return picked, xp.flip(picked), xp.sort(picked), order.at[picked // 2].set(5), xp.linalg.diagonal(x[:, :1] * x[:, 0])
+    return (
+        picked,
+        xp.flip(picked),
+        xp.sort(picked),
+        order.at[picked // 2].set(5),
+        xp.linalg.diagonal(x[:, :1] * x[:, 0]),
+    )
 
 
 def _columns(x, places):
@@ -144,16 +150,38 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
 BELOW: dict[Callable[..., Any], Callable[[Mapping[str, int]], int]] = {_lookup: lambda _: 3, _search: lambda _: 3}
 
 
+FURTHER = (_take_along, _search, _log_softmax_weight, _searched, _found, _chosen, _columns)
+"""Those that are full products: a function takes the compiler some tenths of a second."""
+
+
+def _compiled(functions: Iterable[Callable[..., Any]]) -> NativePrograms:
+    return NativePrograms({one.__name__.strip("_"): trace(one, *FUNCTIONS[one]) for one in functions})
+
+
 @pytest.fixture(scope="module")
 def modules() -> NativePrograms:
-    return NativePrograms({one.__name__.strip("_"): trace(one, *specs) for one, specs in FUNCTIONS.items()})
+    return _compiled(one for one in FUNCTIONS if one not in FURTHER)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
+@pytest.fixture(scope="module")
+def further() -> NativePrograms:
+    return _compiled(FURTHER)
+
+
+@pytest.mark.parametrize("function", [one for one in FUNCTIONS if one not in FURTHER], ids=lambda one: one.__name__)
 def test_one_function_serves_all_sizes(modules, function) -> None:
-    name = function.__name__.strip("_")
+    _serves_all_sizes(modules, function)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("function", FURTHER, ids=lambda one: one.__name__)
+def test_one_further_function_serves_all_sizes(further, function) -> None:
+    _serves_all_sizes(further, function)
+
+
+def _serves_all_sizes(modules: NativePrograms, function: Callable[..., Any]) -> None:
     for sizes in SIZES:
-        assert_interpreted(modules, name, _arrays(function, FUNCTIONS[function], sizes))
+        assert_interpreted(modules, function.__name__.strip("_"), _arrays(function, FUNCTIONS[function], sizes))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +189,6 @@ def test_one_function_serves_all_sizes(modules, function) -> None:
     [
         ("take", (np.zeros((3, 2), "float32"), np.asarray([0, 3]))),
         ("take", (np.zeros((3, 2), "float32"), np.asarray([0, -4]))),
-        ("take_along", (np.zeros((3, 2), "float32"), np.asarray([-1, 0]))),
         ("gather", (np.zeros((0, 2), "float32"), np.asarray([0]))),
         ("lookup", (np.zeros((2, 2, 3), "float32"), np.asarray([[0, 1], [3, 1]]))),
         ("update", (np.zeros((3, 2), "float32"), np.asarray([1, 7]))),
