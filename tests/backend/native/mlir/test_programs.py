@@ -7,6 +7,7 @@ import pytest
 
 import plica
 import plica.numpy as pnp
+from plica.errors import InputError
 from tests.harness.native import NativePrograms, assert_interpreted
 
 SIZES = (0, 1, 7)
@@ -137,6 +138,10 @@ def of_the_host(x, times):
     return few, few | (n > 5), pnp.where(few, n, -n), n**3, pnp.bitwise_xor(n, times), pnp.abs(n - 4) << 2, x * few
 
 
+def extremes(x, times):
+    return pnp.max(x), pnp.argmin(x), pnp.min(pnp.zeros((3, 0)), axis=0) + times
+
+
 FUNCTIONS = (
     longer,
     counted,
@@ -154,6 +159,7 @@ FUNCTIONS = (
     whole_numbers,
     long_sums,
     of_the_host,
+    extremes,
 )
 
 
@@ -170,3 +176,8 @@ def test_native_is_the_interpreter(function, times) -> None:
     for size in SIZES if function is not until_long else SIZES[1:]:
         x = np.sin(np.arange(size) + 0.5)
         assert_interpreted(_modules(), function.__name__, [x, np.asarray(times)])
+
+
+def test_nothing_has_no_largest_element() -> None:
+    with pytest.raises(InputError, match=r"test_programs.py:\d+: an axis of size 0 has no largest or smallest element"):
+        _modules()("extremes", np.zeros(0), np.asarray(1))

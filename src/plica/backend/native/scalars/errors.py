@@ -73,7 +73,8 @@ def erfcx(x: Value) -> Value:
 
 
 def _small_erf(x: Value) -> Value:
-    return x + x * polynomial(x * x, _ERF)
+    # a fraction of the least numbers would be subnormal
+    return (abs(x) < 1e-8).where(x * (1.0 + _ERF[0]), x + x * polynomial(x * x, _ERF))
 
 
 def _far_erfc(size: Value) -> Value:
