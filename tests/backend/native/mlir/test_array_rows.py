@@ -62,7 +62,7 @@ def _search(table, index):
 
 
 def _update(x, places):
-    rows = x.at[places].add(x[:1] * 2)
+    rows = x.at[places].add(xp.sum(x, axis=0))
     return rows, x.at[:, 0].set(7.0), x.at[::2].multiply(3.0), x.at[places, 0].max(xp.astype(places, "float32"))
 
 
@@ -122,6 +122,14 @@ def _chosen(x, places):
     )
 
 
+def _kept(x, places):
+    """What an array is read at, and how it is written over, leaves the array as it is: an argument, or one between."""
+    twice = x * 2
+    read = xp.take(twice, places, axis=0)
+    written = x.at[places].set(0.0), twice.at[places].set(0.0), twice.at[:, 0].set(5.0)
+    return read, *written, x, twice, xp.take(twice, places, axis=0), xp.sum(x, axis=0), xp.cumulative_sum(twice, axis=1)
+
+
 def _columns(x, places):
     """Columns, whose entries do not lie beside each other."""
     last = x[:, -1]
@@ -146,6 +154,7 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _found: (X,),
     _chosen: (X, PLACES),
     _columns: (X, PLACES),
+    _kept: (X, PLACES),
 }
 BELOW: dict[Callable[..., Any], Callable[[Mapping[str, int]], int]] = {_lookup: lambda _: 3, _search: lambda _: 3}
 
