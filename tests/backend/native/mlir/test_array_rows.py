@@ -1,6 +1,6 @@
-"""Rows that read, write, order, contract and draw arrays, against the interpreter: at several sizes, and their errors."""
+"""Rows that read, write, order, contract and draw arrays, against the interpreter at several sizes; errors too."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ def _search(table, index):
 
 
 def _update(x, places):
-    rows = x.at[places].add(x[:1] * 2)
+    rows = x.at[places].add(xp.sum(x, axis=0))
     return rows, x.at[:, 0].set(7.0), x.at[::2].multiply(3.0), x.at[places, 0].max(xp.astype(places, "float32"))
 
 
@@ -122,6 +122,14 @@ def _chosen(x, places):
     )
 
 
+def _kept(x, places):
+    """What an array is read at, and how it is written over, leaves the array as it is: an argument, or one between."""
+    twice = x * 2
+    read = xp.take(twice, places, axis=0)
+    written = x.at[places].set(0.0), twice.at[places].set(0.0), twice.at[:, 0].set(5.0)
+    return read, *written, x, twice, xp.take(twice, places, axis=0), xp.sum(x, axis=0), xp.cumulative_sum(twice, axis=1)
+
+
 def _columns(x, places):
     """Columns, whose entries do not lie beside each other."""
     last = x[:, -1]
@@ -146,20 +154,43 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _found: (X,),
     _chosen: (X, PLACES),
     _columns: (X, PLACES),
+    _kept: (X, PLACES),
 }
 BELOW: dict[Callable[..., Any], Callable[[Mapping[str, int]], int]] = {_lookup: lambda _: 3, _search: lambda _: 3}
 
 
+FURTHER = (_take_along, _search, _log_softmax_weight, _searched, _found, _chosen, _columns)
+"""Those that are full products: a function takes the compiler some tenths of a second."""
+
+
+def _compiled(functions: Iterable[Callable[..., Any]]) -> NativePrograms:
+    return NativePrograms({one.__name__.strip("_"): trace(one, *FUNCTIONS[one]) for one in functions})
+
+
 @pytest.fixture(scope="module")
 def modules() -> NativePrograms:
-    return NativePrograms({one.__name__.strip("_"): trace(one, *specs) for one, specs in FUNCTIONS.items()})
+    return _compiled(one for one in FUNCTIONS if one not in FURTHER)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
+@pytest.fixture(scope="module")
+def further() -> NativePrograms:
+    return _compiled(FURTHER)
+
+
+@pytest.mark.parametrize("function", [one for one in FUNCTIONS if one not in FURTHER], ids=lambda one: one.__name__)
 def test_one_function_serves_all_sizes(modules, function) -> None:
-    name = function.__name__.strip("_")
+    _serves_all_sizes(modules, function)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("function", FURTHER, ids=lambda one: one.__name__)
+def test_one_further_function_serves_all_sizes(further, function) -> None:
+    _serves_all_sizes(further, function)
+
+
+def _serves_all_sizes(modules: NativePrograms, function: Callable[..., Any]) -> None:
     for sizes in SIZES:
-        assert_interpreted(modules, name, _arrays(function, FUNCTIONS[function], sizes))
+        assert_interpreted(modules, function.__name__.strip("_"), _arrays(function, FUNCTIONS[function], sizes))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +198,6 @@ def test_one_function_serves_all_sizes(modules, function) -> None:
     [
         ("take", (np.zeros((3, 2), "float32"), np.asarray([0, 3]))),
         ("take", (np.zeros((3, 2), "float32"), np.asarray([0, -4]))),
-        ("take_along", (np.zeros((3, 2), "float32"), np.asarray([-1, 0]))),
         ("gather", (np.zeros((0, 2), "float32"), np.asarray([0]))),
         ("lookup", (np.zeros((2, 2, 3), "float32"), np.asarray([[0, 1], [3, 1]]))),
         ("update", (np.zeros((3, 2), "float32"), np.asarray([1, 7]))),

@@ -23,7 +23,7 @@ def _sizes(xp: Any, x: Any) -> Any:
 
 
 def eliminated(xp: Any, x: Any) -> tuple[Any, Any]:
-    """Matrices (..., N, N + K) whose first N columns are made an upper triangle, and the signs of the exchanges of rows.
+    """Matrices (..., N, N + K) with an upper triangle in the first N columns, and the signs of the exchanges of rows.
 
     Below the diagonal something is left that is to be read as zeros.
     """

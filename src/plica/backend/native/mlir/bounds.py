@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.structured import apart, entrywise, generic
@@ -34,7 +34,7 @@ def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, 
     end = code.op(f"arith.addi {bound}, {bound} : index") if wraps else bound
 
     def moved(entry: str) -> str:
-        """What lies from 0 to before `end` for an index within the axis; as an unsigned number, beyond it for others."""
+        """What is below `end`, as an unsigned number, for an index within the axis and for no other."""
         place = as_index(emitter, entry, indices.dtype)
         return code.op(f"arith.addi {place}, {bound} : index") if wraps else place
 
@@ -43,7 +43,7 @@ def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, 
         found = code.op(f"arith.subi {place}, {bound} : index") if wraps else place
         return Value(code.op(f"arith.index_cast {found} : index to i64"), (), DType.INT64, is_scalar=True)
 
-    message = outside_message("{0}", axis, "{1}") if wraps else _OUTSIDE
+    message = _OUTSIDE if axis is None else outside_message("{0}", axis, "{1}")
     if indices.is_scalar:
         place = moved(indices.text)
         holds = Value(code.op(f"arith.cmpi ult, {place}, {end} : index"), (), DType.BOOL, is_scalar=True)
@@ -83,13 +83,18 @@ def as_index(emitter: Emitter, entry: str, dtype: DType) -> str:
 
 
 def check_slice(emitter: Emitter, x: Value, axis: int, place: tuple[Dim, Dim, Dim], source: str) -> None:
-    """Refuse a slice `(start, stop, step)` that does not lie within its axis, where its type does not say that it does."""
+    """Refuse a slice `(start, stop, step)` that does not lie within its axis, unless it is known that it does."""
     start, stop, step = place
     size = x.shape[axis]
-    for dim in (start, stop - start, size - stop, step - 1):
-        if isinstance(dim, int) or is_nonnegative_by_cases(dim):
-            continue
-        values = [emitter.size_value(one) for one in (size, start, stop, step)]
-        message = beyond_message(axis, "{0}", "{1}", "{2}", 1 if step == 1 else "{3}")  # type: ignore[arg-type]
-        fault = Fault("BoundsError", message, lambda values=values: values, source)  # type: ignore[misc]
-        emitter.checks.require(emitter.checks.compare("sge", dim, 0), fault)
+    unknown = [one for one in (start, stop - start, size - stop, step - 1) if not is_nonnegative_by_cases(one)]
+    if not unknown:
+        return
+    checks, code = emitter.checks, emitter.code
+    holds = emitter.constant(True, DType.BOOL)
+    for one in unknown:
+        fits = checks.compare("sge", one, 0)
+        holds = Value(code.op(f"arith.andi {holds.text}, {fits.text} : i1"), (), DType.BOOL, is_scalar=True)
+    shown: list[Any] = ["{0}", "{1}", "{2}", step if step == 1 else "{3}"]
+    message = beyond_message(axis, *shown)
+    numbers = (size, start, stop, step)
+    checks.require(holds, Fault("BoundsError", message, lambda: [*map(emitter.size_value, numbers)], source))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from plica.backend.native.mlir.structured import apart, collapse, entrywise, entry_at, generic, indexed
+from plica.backend.native.mlir.structured import apart, collapse, entry_at, entrywise, generic, indexed
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import ml_dtypes
-
 from plica.backend.native.mlir.contract import Factor, contract, label_sizes
 from plica.backend.native.mlir.exact import Exact
 from plica.backend.native.mlir.structured import generic
-from plica.backend.native.mlir.types import Value
+from plica.backend.native.mlir.types import Value, limits_of
 from plica.backend.native.scalars import Scalar, write_scalar
 from plica.ir.dtypes import DType
 
@@ -71,10 +69,6 @@ def log_contract(
     return Value(name, fast.shape, fast.dtype)
 
 
-def _limits(dtype: DType) -> ml_dtypes.finfo:
-    return ml_dtypes.finfo(dtype.numpy)
-
-
 def _separated(emitter: Emitter, factors: Sequence[Factor], result: str) -> list[Factor]:
     """Factors no two of which share a label that is summed over: those that do are added."""
     done: list[Factor] = []
@@ -119,7 +113,7 @@ def _over(
 def _shift(emitter: Emitter, factor: Factor, result: str) -> Factor:
     """The largest entries along what is summed over, kept finite: `inf - inf` would be NaN."""
     x, kept = factor.value, "".join(label for label in factor.labels if label in result)
-    scalars, limits = emitter.scalars, _limits(x.dtype)
+    scalars, limits = emitter.scalars, limits_of(x.dtype)
     shape = [x.shape[factor.labels.index(label)] for label in kept]
     start = emitter.full(shape, emitter.constant(float(limits.min), x.dtype))
 
@@ -158,8 +152,8 @@ def _logs(emitter: Emitter, total: Value, shifts: Sequence[Factor], result: str)
 
 
 def _limit(emitter: Emitter, weight: Value, form: str | None, lost: float) -> Value:
-    """The least sum whose digits cannot have been lost by small factors, each of which lacks up to a smallest number."""
-    dtype, limits = weight.dtype, _limits(weight.dtype)
+    """The least sum that has kept its digits, though each of its factors lacks up to a smallest number."""
+    dtype, limits = weight.dtype, limits_of(weight.dtype)
     least = min(float(limits.tiny) / float(limits.eps) * lost, float(limits.max))
     start = emitter.full((), emitter.constant(least, dtype))
     if form == "log_softmax":
@@ -177,7 +171,7 @@ def _limit(emitter: Emitter, weight: Value, form: str | None, lost: float) -> Va
 
 def _is_lost(emitter: Emitter, total: Scalar, shifts: Sequence[Scalar], limit: Scalar) -> Scalar:
     """Whether a sum has lost digits: not where all terms are zeros, which are none."""
-    scalars, limits = emitter.scalars, _limits(total.dtype)
+    scalars, limits = emitter.scalars, limits_of(total.dtype)
     small = scalars.compare("less", total, limit)
     for one in shifts:
         some = scalars.compare("greater", one, scalars.constant(float(limits.min), total.dtype))

@@ -26,23 +26,28 @@ def ordered(emitter: Emitter, x: Value, axis: int, *, descending: bool) -> Value
     """The places of entries along an axis in their order; NaN comes last, or first in descending order."""
     x, code, size = apart(emitter, x), emitter.code, emitter.size(x.shape[axis])
     one = index_constant(code, 1)
-    start = indexed(emitter, x.shape, DType.INT64, lambda places: _i64(emitter, places[axis]))
+    # a zero that the compiler does not know: it refuses a loop that begins with places that others read too
+    zero = code.op(f"util.optimization_barrier {index_constant(code, 0)} : index")
+    first = indexed(emitter, x.shape, DType.INT64, lambda places: _i64(emitter, _sum(emitter, places[axis], zero)))
     if x.shape[axis] in (0, 1):
-        return start
-    start = apart(emitter, start)  # a loop that begins with what others read too is refused by the compiler
-    name, types = code.name(), f"index, {start.type}"
+        return first
+    name, types = code.name(), f"index, {first.type}"
     width, places, run, order = (code.name() for _ in range(4))
-    code.put(f"{name}:2 = scf.while ({width} = {one}, {places} = {start.text}) : ({types}) -> ({types}) {{")
+    code.put(f"{name}:2 = scf.while ({width} = {one}, {places} = {first.text}) : ({types}) -> ({types}) {{")
     with emitter.region():
         going = code.op(f"arith.cmpi slt, {width}, {size} : index")
         code.put(f"scf.condition({going}) {width}, {places} : {types}")
     code.put("} do {")
     with emitter.region():
-        code.put(f"^bb0({run}: index, {order}: {start.type}):")
-        merged = _merged(emitter, x, Value(order, *start.array), axis, run, size, descending=descending)
+        code.put(f"^bb0({run}: index, {order}: {first.type}):")
+        merged = _merged(emitter, x, Value(order, *first.array), axis, run, size, descending=descending)
         code.put(f"scf.yield {code.op(f'arith.addi {run}, {run} : index')}, {merged.text} : {types}")
     code.put("}")
-    return Value(f"{name}#1", *start.array)
+    return Value(f"{name}#1", *first.array)
+
+
+def _sum(emitter: Emitter, first: str, second: str) -> str:
+    return emitter.code.op(f"arith.addi {first}, {second} : index")
 
 
 def _i64(emitter: Emitter, place: str) -> str:

@@ -169,8 +169,7 @@ def apart(emitter: Emitter, value: Value) -> Value:
     Nests that read entries at places of their own take it: of a slice whose rows do not lie beside each other, or of
     what is made again within the nest, the compiler cannot read such entries.
     """
-    made = emitter.code.op(f"util.optimization_barrier {value.text} : {value.type}")
     sizes = ", ".join(emitter.size(dim) for dim in value.shape if not isinstance(dim, int))
-    if sizes:  # which the barrier hides
-        made = emitter.code.op(f"flow.tensor.tie_shape {made} : {value.type}{{{sizes}}}")
+    suffix = f"{{{sizes}}}" if sizes else ""
+    made = emitter.code.op(f"flow.tensor.clone {value.text} : {value.type}{suffix}")  # no copy where none is needed
     return Value(made, *value.array)

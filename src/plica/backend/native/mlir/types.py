@@ -9,6 +9,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
+
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
@@ -88,3 +90,8 @@ class Value:
     def type(self) -> str:
         """The type of the value."""
         return self.element if self.is_scalar else tensor_type(self.shape, self.dtype)
+
+
+def limits_of(dtype: DType) -> ml_dtypes.finfo:
+    """What is known of a dtype of floats, bfloat16 too."""
+    return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]

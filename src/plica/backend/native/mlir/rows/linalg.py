@@ -26,7 +26,7 @@ def _einsum(emitter: Emitter, call: Call) -> Value:
 
 def _matmul(emitter: Emitter, call: Call) -> Value:
     first, second = call.inputs
-    *letters, high, wide, inner = ascii_letters[: len(call.types[0].shape) + 3]
+    *letters, high, wide, inner = list(ascii_letters[: len(call.types[0].shape) + 3])
     left = inner if len(first.shape) == 1 else high + inner
     right = inner if len(second.shape) == 1 else inner + wide
     batch = max(len(first.shape), len(second.shape)) - 2
@@ -44,7 +44,7 @@ def _diagonal(emitter: Emitter, call: Call) -> Value:
     x, offset = apart(emitter, x), call.params["offset"]
     down, along = (index_constant(emitter.code, max(0, by)) for by in (-offset, offset))
 
-    def body(places: list[str]) -> str:
+    def body(places: Sequence[str]) -> str:
         *batch, place = places
         row, column = (emitter.code.op(f"arith.addi {place}, {by} : index") for by in (down, along))
         return entry_at(emitter, x, [*batch, row, column])
@@ -54,7 +54,7 @@ def _diagonal(emitter: Emitter, call: Call) -> Value:
 
 def _log_matmul_exp(emitter: Emitter, call: Call) -> Value:
     (*inputs, weight), given = _with_logs(call)
-    *letters, sums, rows, units = ascii_letters[: len(call.types[0].shape) + 1]
+    *letters, sums, rows, units = list(ascii_letters[: len(call.types[0].shape) + 1])
     x = _joined(emitter, inputs)
     batch = "".join(letters)
     factor = Factor(x, batch[len(batch) - len(x.shape) + 2 :] + rows + units)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import ml_dtypes
-
 from plica.backend.native.mlir.entries import Entry, on_entries
 from plica.backend.native.mlir.rows.reduce import MAX, reduced
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import entrywise, expand, generic
-from plica.backend.native.mlir.types import Value
+from plica.backend.native.mlir.types import Value, limits_of
 from plica.backend.native.scalars.values import words
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ def _rescale(emitter: Emitter, call: Call) -> tuple[Value, Value]:
     Entries are multiplied by four times its inverse and by a quarter: the inverse itself may be subnormal.
     """
     (x,), dtype = call.inputs, call.types[0].dtype
-    limits, whole, last = ml_dtypes.finfo(dtype.numpy), words(dtype), len(x.shape) - 1
+    limits, whole, last = limits_of(dtype), words(dtype), len(x.shape) - 1
     mantissa, bias = limits.nmant, 1 - limits.minexp
     largest = reduced(emitter, x, [last], MAX, dtype)
 
@@ -31,7 +29,7 @@ def _rescale(emitter: Emitter, call: Call) -> tuple[Value, Value]:
         return ((exponent(top) + 1) << mantissa).bits_as(dtype)
 
     def exponent(top: Entry) -> Entry:
-        """The bits of the exponent; those of a number in [0.5, 1), whose power is 1, where there is no normal number."""
+        """The bits of the exponent; where there is no normal number, of one whose power is 1."""
         normal = (top >= float(limits.tiny)) & (top <= float(limits.max))
         return normal.where(top.bits_as(whole) >> mantissa, bias - 1)
 

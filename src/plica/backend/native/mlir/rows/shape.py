@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.bounds import check_slice
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.reshaped import reshaped
 from plica.backend.native.mlir.rows.row import Call, Row
@@ -13,10 +14,8 @@ from plica.backend.native.mlir.structured import apart, collapse, entry_at, entr
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
-from plica.ir.sizes import Dim, is_nonnegative_by_cases, total
-from plica.ir.types import array_type
+from plica.ir.sizes import Dim, total
 from plica.ops.rules import normal_axes, normal_axis
-from plica.ops.slices import beyond_message, slice_bounds
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
@@ -117,8 +116,8 @@ def _split(emitter: Emitter, call: Call) -> list[Value]:
 def _slice(emitter: Emitter, call: Call) -> Value:
     (x,), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
-    start, step = call.params["start"], call.params["step"]
-    _check_slice(emitter, call, x, axis)
+    start, stop, step = (call.params[name] for name in ("start", "stop", "step"))
+    check_slice(emitter, x, axis, (start, stop, step), call.source)
     if step == 1:
         return cut(emitter, x, axis, emitter.size_text(start), type_.shape)
     x, first, by = apart(emitter, x), emitter.size(start), emitter.size(step)
@@ -129,23 +128,6 @@ def _slice(emitter: Emitter, call: Call) -> Value:
         return entry_at(emitter, x, [*places[:axis], moved, *places[axis + 1 :]])
 
     return indexed(emitter, type_.shape, type_.dtype, body)
-
-
-def _check_slice(emitter: Emitter, call: Call, x: Value, axis: int) -> None:
-    """Fail where a slice does not lie within its axis."""
-    params = {**call.params, "axis": axis}
-    unknown = [one for one in slice_bounds(array_type(x.shape, x.dtype), **params) if not is_nonnegative_by_cases(one)]
-    if not unknown:
-        return
-    checks, code = emitter.checks, emitter.code
-    holds = emitter.constant(True, DType.BOOL)
-    for one in unknown:
-        fits = checks.compare("sge", one, 0)
-        holds = Value(code.op(f"arith.andi {holds.text}, {fits.text} : i1"), (), DType.BOOL, is_scalar=True)
-    start, stop, step = (params[name] for name in ("start", "stop", "step"))
-    message = beyond_message(axis, "{0}", "{1}", "{2}", step if step == 1 else "{3}")
-    numbers = (x.shape[axis], start, stop, step)
-    checks.require(holds, Fault("BoundsError", message, lambda: [*map(emitter.size_value, numbers)], call.source))
 
 
 def _places(count: int, first: int = 0) -> list[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import ml_dtypes
-
 from plica.backend.native.mlir.bounds import check_places
 from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.order import before, bisected, ordered
 from plica.backend.native.mlir.reading import loop_index, place_of, read_at
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import apart, entry_at, entrywise
-from plica.backend.native.mlir.types import Value
+from plica.backend.native.mlir.types import Value, limits_of
 from plica.backend.native.scalars import Scalar
 from plica.backend.native.scalars.values import words
 from plica.ops.rules import normal_axis
@@ -93,7 +91,7 @@ def _share(uniform: Entry, whole: Entry) -> Entry:
 
     Numbers below the smallest normal one count as zeros here; their bits are how many of the least they are.
     """
-    word, digits = words(whole.dtype), ml_dtypes.finfo(whole.dtype.numpy).nmant
+    word, digits = words(whole.dtype), limits_of(whole.dtype).nmant
     bits = whole.bits_as(word)
     tiny = (uniform * bits.astype(whole.dtype)).round_even().astype(word)
     return (bits < (1 << digits)).where(tiny, (uniform * whole).bits_as(word))

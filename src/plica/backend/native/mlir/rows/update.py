@@ -82,7 +82,8 @@ def _part(emitter: Emitter, x: Value, index: Sequence[object], at: Sequence[Valu
     """The part of `x` that slices and indices of the host describe; None where it is all of it."""
     if not any(isinstance(place, tuple) for place in index) and not any(one is not None for one in at):
         return None
-    offsets, shape, steps = [], [], []
+    offsets, steps = list[str](), list[str]()
+    shape: list[Dim] = []
     for axis, place in enumerate(index):
         one = at[axis]
         if one is not None:
@@ -151,7 +152,11 @@ def _scattered(
         code.put(f"iree_linalg_ext.yield {found} : {element}")
     code.put(f"}} -> {turned.type}")
     result = Value(name, turned.shape, old.dtype)
-    return result if order == sorted(order) else transposed(emitter, result, [order.index(axis) for axis in range(len(at))])
+    return (
+        result
+        if order == sorted(order)
+        else transposed(emitter, result, [order.index(axis) for axis in range(len(at))])
+    )
 
 
 def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim]) -> Value:
