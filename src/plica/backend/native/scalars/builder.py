@@ -78,6 +78,14 @@ class ScalarCode(ABC):
         """`state = start; while going(*state): state = step(*state)`, and the last state."""
 
     @abstractmethod
+    def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
+        """The real and the imaginary part of a complex number."""
+
+    @abstractmethod
+    def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
+        """The complex number of two floats of 32 or 64 bits."""
+
+    @abstractmethod
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
         """The entry of a table of constants at an integer index, which is inside."""
 
@@ -197,6 +205,7 @@ class ScalarRow:
 
     Args:
         write: `write(code, call)` writes the instructions and returns the entry; it never traps.
+        of_complex: The same where an operand or the result is complex; None if that is not written.
         ulps: By how many units in the last place results of float32 and of float64 may differ from the exact ones; 0 if
             they are exact, or rounded once, as those of sums are.
         failure: When the operation raises an error, whatever `write` gives then.
@@ -207,6 +216,12 @@ class ScalarRow:
     ulps: tuple[float, float] = (0.0, 0.0)
     failure: Failure | None = None
     relative_to: str = "the result"
+    of_complex: Write | None = None
+
+
+def is_complex(call: Call) -> bool:
+    """Whether an operand of a call or its result is complex."""
+    return any(dtype.kind == "complex" for dtype in (*(one.dtype for one in call.operands), call.dtype))
 
 
 def refuse_complex(name: str, call: Call) -> None:
@@ -215,9 +230,19 @@ def refuse_complex(name: str, call: Call) -> None:
     Raises:
         UnsupportedError: An operand or the result is.
     """
-    for dtype in (*(one.dtype for one in call.operands), call.dtype):
-        if dtype.kind == "complex":
-            raise UnsupportedError(
-                f"native code of {name} of {dtype.value} is not written: complex numbers are computed by the torch "
-                "backend; pass real and imaginary parts instead."
-            )
+    if is_complex(call):
+        raise UnsupportedError(
+            f"native code of {name} of complex numbers is not written: they are computed by the torch backend; pass "
+            "real and imaginary parts instead."
+        )
+
+
+def no_reals(name: str) -> Write:
+    """The `write` of an operation of complex numbers alone, for others."""
+
+    def write(code: ScalarCode, call: Call) -> Scalar:
+        del code
+        found = ", ".join(str(one.dtype) for one in call.operands)
+        raise UnsupportedError(f"{name} takes complex numbers, found {found}.")
+
+    return write
