@@ -47,7 +47,22 @@ _REAL: dict[str, ScalarRow] = {
     **DENSITIES,
     **{name: ScalarRow(no_reals(name)) for name in ("conj", "imag", "real")},
 }
-SCALARS: dict[str, ScalarRow] = {name: replace(row, of_complex=COMPLEX.get(name)) for name, row in _REAL.items()}
+
+
+def _of_any_kind(name: str, row: ScalarRow) -> ScalarRow:
+    """A row that is written by its parts where numbers are complex, or refused by name."""
+    of_complex = COMPLEX.get(name)
+
+    def write(code: ScalarCode, call: Call) -> Scalar:
+        if of_complex is not None and is_complex(call):
+            return of_complex(code, call)
+        refuse_complex(name, call)
+        return row.write(code, call)
+
+    return replace(row, write=write)
+
+
+SCALARS: dict[str, ScalarRow] = {name: _of_any_kind(name, row) for name, row in _REAL.items()}
 
 
 def write_scalar(
@@ -60,8 +75,4 @@ def write_scalar(
     """
     if name not in SCALARS:
         raise UnsupportedError(f"native code of {name} is not written: no row in plica.backend.native.scalars.")
-    call, row = Call(operands, dtype, params or {}), SCALARS[name]
-    if row.of_complex is not None and is_complex(call):
-        return row.of_complex(code, call)
-    refuse_complex(name, call)
-    return row.write(code, call)
+    return SCALARS[name].write(code, Call(operands, dtype, params or {}))

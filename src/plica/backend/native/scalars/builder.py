@@ -77,13 +77,13 @@ class ScalarCode(ABC):
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
         """`state = start; while going(*state): state = step(*state)`, and the last state."""
 
-    @abstractmethod
     def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
-        """The real and the imaginary part of a complex number."""
+        """The real and the imaginary part of a complex number, for printers that have them."""
+        raise UnsupportedError(f"{type(self).__name__} prints no complex numbers, found {a.dtype}.")
 
-    @abstractmethod
     def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
-        """The complex number of two floats of 32 or 64 bits."""
+        """The complex number of two floats of 32 or 64 bits, for printers that have them."""
+        raise UnsupportedError(f"{type(self).__name__} prints no complex numbers, found {real.dtype}, {imag.dtype}.")
 
     @abstractmethod
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
@@ -205,7 +205,6 @@ class ScalarRow:
 
     Args:
         write: `write(code, call)` writes the instructions and returns the entry; it never traps.
-        of_complex: The same where an operand or the result is complex; None if that is not written.
         ulps: By how many units in the last place results of float32 and of float64 may differ from the exact ones; 0 if
             they are exact, or rounded once, as those of sums are.
         failure: When the operation raises an error, whatever `write` gives then.
@@ -216,7 +215,6 @@ class ScalarRow:
     ulps: tuple[float, float] = (0.0, 0.0)
     failure: Failure | None = None
     relative_to: str = "the result"
-    of_complex: Write | None = None
 
 
 def is_complex(call: Call) -> bool:
@@ -225,15 +223,14 @@ def is_complex(call: Call) -> bool:
 
 
 def refuse_complex(name: str, call: Call) -> None:
-    """Check that nothing of a call is complex.
+    """Check that nothing of a call is complex, for printers that have no complex numbers.
 
     Raises:
         UnsupportedError: An operand or the result is.
     """
     if is_complex(call):
         raise UnsupportedError(
-            f"native code of {name} of complex numbers is not written: they are computed by the torch backend; pass "
-            "real and imaginary parts instead."
+            f"native code of {name} of complex numbers is not written: pass real and imaginary parts instead."
         )
 
 
