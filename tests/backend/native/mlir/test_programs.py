@@ -144,7 +144,7 @@ def extremes(x, times):
 
 def constants_in_steps(x, times):
     @plica.for_loop(-1, x.shape[0], preserve_dimensions=False)
-    def step(_, first, second, count):
+    def step(_, _first, _second, count):
         return pnp.ones(3), pnp.ones(pnp.abs(times)), count - 1
 
     return step(x, x, x.shape[0])
