@@ -1,0 +1,78 @@
+"""Scalar code of every elementwise operation: `SCALARS`, rows by the name of the operation."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from plica.backend.native.scalars.arithmetic import ARITHMETIC
+from plica.backend.native.scalars.bessel import BESSEL
+from plica.backend.native.scalars.builder import (
+    Call,
+    Failure,
+    Scalar,
+    ScalarCode,
+    ScalarRow,
+    is_complex,
+    no_reals,
+    refuse_complex,
+)
+from plica.backend.native.scalars.complexes import COMPLEX
+from plica.backend.native.scalars.densities import DENSITIES
+from plica.backend.native.scalars.errors import ERRORS
+from plica.backend.native.scalars.exponentials import EXPONENTIALS
+from plica.backend.native.scalars.gammas import GAMMAS
+from plica.backend.native.scalars.hyperbolic import HYPERBOLIC
+from plica.backend.native.scalars.incomplete import INCOMPLETE
+from plica.backend.native.scalars.llvm import LlvmScalars
+from plica.backend.native.scalars.logarithms import LOGARITHMS
+from plica.backend.native.scalars.mlir import MlirScalars
+from plica.backend.native.scalars.neighbours import NEIGHBOURS
+from plica.backend.native.scalars.trigonometric import TRIGONOMETRIC
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+
+__all__ = ["SCALARS", "Failure", "LlvmScalars", "MlirScalars", "Scalar", "ScalarCode", "ScalarRow", "write_scalar"]
+
+_REAL: dict[str, ScalarRow] = {
+    **ARITHMETIC,
+    **EXPONENTIALS,
+    **LOGARITHMS,
+    **TRIGONOMETRIC,
+    **HYPERBOLIC,
+    **ERRORS,
+    **GAMMAS,
+    **BESSEL,
+    **INCOMPLETE,
+    **NEIGHBOURS,
+    **DENSITIES,
+    **{name: ScalarRow(no_reals(name)) for name in ("conj", "imag", "real")},
+}
+
+
+def _of_any_kind(name: str, row: ScalarRow) -> ScalarRow:
+    """A row that is written by its parts where numbers are complex, or refused by name."""
+    of_complex = COMPLEX.get(name)
+
+    def write(code: ScalarCode, call: Call) -> Scalar:
+        if of_complex is not None and is_complex(call):
+            return of_complex(code, call)
+        refuse_complex(name, call)
+        return row.write(code, call)
+
+    return replace(row, write=write)
+
+
+SCALARS: dict[str, ScalarRow] = {name: _of_any_kind(name, row) for name, row in _REAL.items()}
+
+
+def write_scalar(
+    code: ScalarCode, name: str, operands: tuple[Scalar, ...], dtype: DType, params: Mapping[str, Any] | None = None
+) -> Scalar:
+    """One entry of the result of an operation, of dtype `dtype`, from one entry of each operand.
+
+    Raises:
+        UnsupportedError: The operation has no row, or none for complex numbers.
+    """
+    if name not in SCALARS:
+        raise UnsupportedError(f"native code of {name} is not written: no row in plica.backend.native.scalars.")
+    return SCALARS[name].write(code, Call(operands, dtype, params or {}))

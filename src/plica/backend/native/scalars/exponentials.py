@@ -1,0 +1,129 @@
+"""Exponentials and what is made of them.
+
+exp(x) = 2^n e^r with n the nearest whole number to x / ln 2, and e^r = 1 + r + r^2 Q(r) with Q of least relative error
+on |r| <= ln 2 / 2, found by Remez' exchange. No tables and no branches: loops over entries are vectorized.
+Source: P. T. P. Tang, Table-driven implementation of the exponential function, 1989 (the reduction).
+"""
+
+import math
+
+from plica.backend.native.scalars.builder import ScalarRow
+from plica.backend.native.scalars.floats import format_of, halves, nearest_whole, power, times_power
+from plica.backend.native.scalars.pairs import Pair, constant_pair
+from plica.backend.native.scalars.values import Value, entry, polynomial
+from plica.ir.dtypes import DType
+
+_Q = {
+    DType.FLOAT32: (0.5, 0.166665181517601, 0.04166620597243309, 0.008368918672204018, 0.0013950448483228683),
+    DType.FLOAT64: (
+        0.5,
+        0.16666666666666685,
+        0.04166666666666673,
+        0.008333333333316689,
+        0.0013888888888858718,
+        0.00019841269897188625,
+        2.4801587373248505e-05,
+        2.7557234102821934e-06,
+        2.755723373396089e-07,
+        2.5112287789158662e-08,
+        2.0926840583544827e-09,
+    ),
+}
+LN2 = {
+    DType.FLOAT32: (0.693359375, -2.12194440054690583e-4),
+    DType.FLOAT64: (6.93147180369123816490e-01, 1.90821492927058770002e-10),
+}
+"""ln 2 in two parts, of which the first has so few bits that its product with any exponent is exact."""
+_REACH = {DType.FLOAT32: (-104.0, 89.0), DType.FLOAT64: (-746.0, 710.0)}
+"""Beyond these, exponentials are 0 and infinity."""
+
+
+def between(x: Value, low: float, high: float) -> Value:
+    """x, or the nearer bound; NaN stays NaN."""
+    x = (x < low).where(x.like(low), x)
+    return (x > high).where(x.like(high), x)
+
+
+def _reduced(x: Value) -> tuple[Value, Value, Value]:
+    """The bits of n, and r in two parts."""
+    high, low = LN2[x.dtype]
+    n, bits = nearest_whole(x * (1 / math.log(2)))
+    return bits, *_in_order(x - n * high, n * -low)
+
+
+def _in_order(high: Value, low: Value) -> tuple[Value, Value]:
+    """The sum, and what it loses by rounding."""
+    total = high + low
+    return total, (high - total) + low
+
+
+def _of_reduced(bits: Value, r: Value, low: Value) -> Value:
+    """2^n e^(r + low)."""
+    one = r.like(1.0)
+    total = one + r
+    lost = (one - total) + r  # |r| < 1
+    return times_power(total + (lost + (low + r * r * polynomial(r, _Q[r.dtype]))), bits)
+
+
+def exp(x: Value) -> Value:
+    """e^x."""
+    return _of_reduced(*_reduced(between(x, *_REACH[x.dtype])))
+
+
+def exp_half(x: Value) -> Value:
+    """e^x / 2, which is finite for larger x than e^x is."""
+    bits, r, low = _reduced(between(x, _REACH[x.dtype][0], _REACH[x.dtype][1] + 1.0))
+    return _of_reduced(bits - 1, r, low)
+
+
+def exp_pair(x: Pair) -> Value:
+    """e^x of a pair in float64, rounded nearly once."""
+    high, low = LN2[DType.FLOAT64]
+    far = between(x.high, -800.0, 800.0)
+    n, bits = nearest_whole(far * (1 / math.log(2)))
+    return _of_reduced(bits, *_in_order(far - n * high, x.low - n * low))
+
+
+def exp2(x: Value) -> Value:
+    """2^x."""
+    if x.dtype == DType.FLOAT32:
+        return exp2(x.astype(DType.FLOAT64)).astype(x.dtype)
+    x = between(x, -1100.0, 1100.0)
+    n, bits = nearest_whole(x)
+    r = constant_pair(math.log(2), 2.3190468138462996e-17, x) * (x - n)
+    return _of_reduced(bits, *_in_order(r.high, r.low))
+
+
+def expm1(x: Value) -> Value:
+    """e^x - 1 = 2^n ((e^r - 1) + (1 - 2^-n)), where n is 0 near 0."""
+    form = format_of(x)
+    bits, r, low = _reduced(between(x, -50.0, _REACH[x.dtype][1]))
+    grown, lost = _in_order(r, low + r * r * polynomial(r, _Q[x.dtype]))
+    first, second = halves(bits, form)
+    inverse = power(2 * form.bias - first, form) * power(2 * form.bias - second, form)
+    found = ((grown + (1.0 - inverse)) + lost) * power(first, form) * power(second, form)
+    return (abs(x) < 1 / form.unit).where(x, found)
+
+
+def tanh(x: Value) -> Value:
+    """(e^2x - 1) / (e^2x + 1), or 1 - 2 / (e^2x + 1) where that is not small."""
+    size = abs(x)
+    grown = expm1(between(size + size, 0.0, 60.0))
+    near = size < 0.5
+    ratio = near.where(grown, 2.0) / (grown + 2.0)
+    return near.where(ratio, 1.0 - ratio).copysign(x)
+
+
+def sigmoid(x: Value) -> Value:
+    """1 / (1 + e^-x)."""
+    small = exp(-abs(x))
+    return (x < 0.0).where(small, 1.0) / (1.0 + small)
+
+
+EXPONENTIALS: dict[str, ScalarRow] = {
+    "exp": ScalarRow(entry(exp), (1.0, 1.0)),
+    "exp2": ScalarRow(entry(exp2), (0.6, 1.0)),
+    "expm1": ScalarRow(entry(expm1), (1.0, 1.0)),
+    "sigmoid": ScalarRow(entry(sigmoid), (2.0, 2.0)),
+    "tanh": ScalarRow(entry(tanh), (2.0, 2.0)),
+}
