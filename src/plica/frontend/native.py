@@ -71,11 +71,25 @@ def compile(  # noqa: A001 - the word of the field
     write(path, parts, manifest, key)
 
 
-def mlir(model: Any, queries: str | Sequence[str] | None = None) -> tuple[str, Mapping[str, Array]]:
-    """The module of a native file as text, and the parameters that it reads, by name."""
+def mlir(
+    model: Any, queries: str | Sequence[str] | None = None, *, embedded: bool = False
+) -> tuple[str, Mapping[str, Array]]:
+    """The module of a native file as MLIR text, and the arrays that it reads as parameters of the scope "plica".
+
+    Args:
+        model: As for `compile`.
+        queries: As for `compile`.
+        embedded: Whether the arrays stand in the text instead.
+
+    Raises:
+        InputError: There is no such query.
+        UnsupportedError: Something of the model has no native code; the message names it.
+    """
     store = Store()
-    text = module_of(questions_of(model, (queries,) if isinstance(queries, str) else queries), store)
-    return text, store.arrays
+    text = module_of(
+        questions_of(model, (queries,) if isinstance(queries, str) else queries), store, embedded=embedded
+    )
+    return text, {} if embedded else store.arrays
 
 
 def questions_of(model: Any, queries: Sequence[str] | None = None) -> list[Question]:
@@ -164,7 +178,7 @@ def _chosen(query: Query, name: str, text: str, *, is_given: bool = True) -> Cal
 _QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
     "log-likelihood": _log_likelihood,
     "marginal": _marginal,
-    "sample": _chosen(SAMPLING, "sample", "Rows that are drawn; `b` says how many.", is_given=False),
+    "sample": _chosen(SAMPLING, "sample", "Rows that are drawn; `n` says how many.", is_given=False),
     "conditional-sample": _chosen(
         SAMPLING, "conditional_sample", "Each row with what is NaN drawn, and the logarithm of what is known of it."
     ),

@@ -24,9 +24,9 @@ _CARRIERS = {
 
 
 def image() -> object:
-    """A quad tree of 7x7 pixels, whose layers read folds of several others."""
+    """A quad tree of 5x5 pixels, whose layers read folds of several others."""
     settings = {"num_values": 4, "num_input_units": 3, "num_sum_units": 3, "sum_product_layer": "cp"}
-    return image_data((1, 7, 7), "quad-tree-2", input_layer="categorical", **settings)
+    return image_data((1, 5, 5), "quad-tree-2", input_layer="categorical", **settings)
 
 
 def _closed(model: object, carrier: Semiring, dtype: DType) -> Closed:
