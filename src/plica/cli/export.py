@@ -36,7 +36,7 @@ def _mlir(circuit: Any, out: Path, queries: Sequence[str] | None, targets: Seque
         temporary.write_text(text, encoding="utf-8")
     if arrays:
         with replacing(_beside(out)) as temporary, temporary.open("wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, **dict(arrays))  # type: ignore[arg-type]
 
 
 def _beside(out: Path) -> Path:
@@ -83,9 +83,7 @@ _FORMATS: Mapping[str, Callable[[Any, Path, Sequence[str] | None, Sequence[str],
     help="external, with --to mlir: weights stand in a .npz file of the same name.",
 )
 @one_line_errors
-def export(
-    model: Path, out: Path, form: str, queries: tuple[str, ...], targets: tuple[str, ...], weights: str
-) -> None:
+def export(model: Path, out: Path, form: str, queries: tuple[str, ...], targets: tuple[str, ...], weights: str) -> None:
     """Write MODEL, a file that `plica train` wrote, in a form that runs without torch.
 
     What is missing (NaN) is summed out by `marginal`, drawn by `conditional-sample`, and completed as it is most

@@ -1,7 +1,7 @@
 """`compile`: circuits, Programs and functions in one file that runs without the library that they were trained with.
 
-    plica.native.compile(circuit, path="digits.plicab")
-    plica.native.load("digits.plicab")(x)
+plica.native.compile(circuit, path="digits.plicab")
+plica.native.load("digits.plicab")(x)
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ def mlir(
         UnsupportedError: Something of the model has no native code; the message names it.
     """
     store = Store()
-    text = module_of(
-        questions_of(model, (queries,) if isinstance(queries, str) else queries), store, embedded=embedded
-    )
+    text = module_of(questions_of(model, (queries,) if isinstance(queries, str) else queries), store, embedded=embedded)
     return text, {} if embedded else store.arrays
 
 
@@ -118,8 +116,8 @@ def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | No
     bound = program if isinstance(program, Bound) else Bound(program, ())
     if len(bound.leaves) != len(bound.program.consts):
         raise InputError(
-            f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of a "
-            "compiled function."
+            f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of "
+            "a compiled function."
         )
     made = closed(bound.program, [_array(one) for one in bound.leaves])
     count = len(made.program.results)

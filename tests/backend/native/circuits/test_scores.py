@@ -24,7 +24,9 @@ _QUICK = ("quad graph, mixing",)
 _LAPLACE = next(case for case in LAYER_CASES if case.name == "laplace")
 
 
-_ALWAYS = [(one, name) for one in ("lse-sum", "sum-product", "max-product") for name in ("mixing", "hadamard", "shared")]
+_ALWAYS = [
+    (one, name) for one in ("lse-sum", "sum-product", "max-product") for name in ("mixing", "hadamard", "shared")
+]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +102,7 @@ def test_unproven_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 def test_all(semiring: str, tmp_path: Path) -> None:
     """Every circuit and layer kind that has native code, under every semiring that takes it."""
-    builders = {**CIRCUITS, **{case.name: partial(circuit_of, case) for case in LAYER_CASES}}
+    builders: dict[str, Any] = {**CIRCUITS, **{case.name: partial(circuit_of, case) for case in LAYER_CASES}}
     models = {}
     for number, (name, build) in enumerate(builders.items()):
         try:  # what a semiring does not carry, and what has no native code, is refused by name

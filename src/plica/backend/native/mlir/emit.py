@@ -102,7 +102,10 @@ def module_text(functions: Iterable[Function], arrays: Mapping[str, Array] | Non
     found, known = list(functions), {} if arrays is None else arrays
     read = {name: type_ for one in found for name, type_ in one.parameters.items()}
     parts = [
-        *(f"  util.global private @{_global(name)} = {_origin(name, known)} : {type_}\n" for name, type_ in read.items()),
+        *(
+            f"  util.global private @{_global(name)} = {_origin(name, known)} : {type_}\n"
+            for name, type_ in read.items()
+        ),
         values_text(max((one.num_values for one in found), default=0)),
         *(one.text for one in found),
     ]
@@ -240,7 +243,9 @@ class Emitter:
         hides = [isinstance(dim, int) and not isinstance(one, int) for dim, one in zip(value.shape, shape, strict=True)]
         if any(hides):
             code, dims = self.code, [*zip(value.shape, hides, strict=True)]
-            between = replace(value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True)))
+            between = replace(
+                value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True))
+            )
             sizes = [(self.size(dim), hidden) for dim, hidden in dims if hidden or not isinstance(dim, int)]
             before = ", ".join(text for text, hidden in sizes if not hidden)
             after = ", ".join(

@@ -40,14 +40,12 @@ def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) ->
     given = ", ".join(one.text for one in operands)
     types = ", ".join(f"{one.type}{_braced(emitter, one.shape)}" for one in operands)
     shapes = [tensor_type(one.shape, one.dtype) for one in call.types]
-    made = ", ".join(
-        f"{shape}{_braced(emitter, one.shape)}" for shape, one in zip(shapes, call.types, strict=True)
-    )
+    made = ", ".join(f"{shape}{_braced(emitter, one.shape)}" for shape, one in zip(shapes, call.types, strict=True))
     taken = [f"%s{place}: {TENSOR}<readonly:{one.type}>" for place, one in enumerate(operands)]
     taken += ["%rows: index", *(f"%o{place}: {TENSOR}<writeonly:{shape}>" for place, shape in enumerate(shapes))]
     code.put(
-        f"{name}{f':{len(shapes)}' if len(shapes) > 1 else ''} = flow.dispatch.workgroups[{number}]({given}, {number}) : "
-        f"({types}, index) -> ({made}) = ({', '.join(taken)}) {{"
+        f"{name}{f':{len(shapes)}' if len(shapes) > 1 else ''} = flow.dispatch.workgroups[{number}]({given}, {number})"
+        f" : ({types}, index) -> ({made}) = ({', '.join(taken)}) {{"
     )
     for line in kernel.lines:
         code.put(line)
@@ -160,7 +158,7 @@ class Dispatch:
     def within(self, place: str, value: Value) -> str:
         """A place along the first axis, moved there if it is none: nothing reads beside an array."""
         place = self.op(f"arith.maxsi {place}, %k0 : index")
-        return self.op(f"arith.minsi {place}, {self.index(int(value.shape[0]) - 1)} : index")  # type: ignore[arg-type]
+        return self.op(f"arith.minsi {place}, {self.index(int(value.shape[0]) - 1)} : index")
 
     def column(self, first: int, fold: str) -> tuple[str, str]:
         """The column of states, and the first row of the table, of a fold; `first` is the place of the table."""
@@ -184,4 +182,3 @@ class Dispatch:
             f"vector.transfer_read {self.tensors[place]}[{', '.join(places)}], %zero {{in_bounds = [true]}} : "
             f"{self.operands[place].type}, {type_}"
         )
-
