@@ -4,6 +4,8 @@ from plica.backend.native.targets import Target, target_of
 
 FLAGS = (
     "--iree-opt-level=O3",
+    # it joins nests by arrays of unknown sizes on the stack, which is refused later, and makes nothing faster
+    "--iree-dispatch-creation-enable-aggressive-fusion=false",
     "--iree-input-demote-f64-to-f32=false",  # or float64 becomes float32
     "--iree-opt-strip-assertions=false",  # or no check of a size is left from -O1 on
 )

@@ -40,13 +40,13 @@ class Function:
     Args:
         name: Its name.
         text: Its lines.
-        num_values: How many numbers its checks tell of at most.
+        tells: Whether what its checks say has numbers in it.
         parameters: The types of the parameters of the module that it reads.
     """
 
     name: str
     text: str
-    num_values: int = 0
+    tells: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -85,7 +85,8 @@ def emit(
     code.put(f"{returned} : {', '.join(one.type for one in results)}" if results else "return")
     taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
-    return Function(name, "\n".join([head, *code.lines, "  }"]) + "\n", emitter.checks.num_values, read)
+    lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
+    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells, read)
 
 
 def _global(parameter: str) -> str:
@@ -106,10 +107,10 @@ def module_text(functions: Iterable[Function], arrays: Mapping[str, Array] | Non
             f"  util.global private @{_global(name)} = {_origin(name, known)} : {type_}\n"
             for name, type_ in read.items()
         ),
-        values_text(max((one.num_values for one in found), default=0)),
+        *([values_text()] if any(one.tells for one in found) else []),
         *(one.text for one in found),
     ]
-    text = "module @plica {\n" + "\n".join(part for part in parts if part) + "}\n"
+    text = "module @plica {\n" + "\n".join(parts) + "}\n"
     return text + _resources(known) if known else text
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from plica.backend.native.mlir.contract import Factor
-from plica.backend.native.mlir.structured import entry_at
+from plica.backend.native.mlir.structured import apart, entry_at
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar, write_scalar
 
@@ -30,7 +30,8 @@ class Exact:
         bounds: Mapping[str, str],
     ) -> None:
         self._emitter = emitter
-        self._factors = factors
+        # what makes the values is not made again within the nest
+        self._factors = [Factor(apart(emitter, one.value), one.labels) for one in factors]
         self._weight = weight
         self._given = None if given is None else emitter.tensor(given)
         self._form = form

@@ -47,16 +47,17 @@ def reshaped(emitter: Emitter, x: Value, shape: Sequence[Dim]) -> Value:
         return emitter.empty(shape, x.dtype)
     groups = matched(x.shape, shape)
     if not groups:  # one of them has no dimension
-        return _written(emitter, x, shape, "expand_shape" if shape else "collapse_shape", [])
+        return regrouped(emitter, x, shape, "expand_shape" if shape else "collapse_shape", [])
     if len(groups) < len(x.shape):
         joined = [product(x.shape[axis] for axis in first) for first, _ in groups]
-        x = _written(emitter, x, joined, "collapse_shape", [first for first, _ in groups])
+        x = regrouped(emitter, x, joined, "collapse_shape", [first for first, _ in groups])
     if len(groups) < len(shape):
-        return _written(emitter, x, shape, "expand_shape", [second for _, second in groups])
+        return regrouped(emitter, x, shape, "expand_shape", [second for _, second in groups])
     return x
 
 
-def _written(emitter: Emitter, x: Value, shape: Sequence[Dim], kind: str, groups: Sequence[Sequence[int]]) -> Value:
+def regrouped(emitter: Emitter, x: Value, shape: Sequence[Dim], kind: str, groups: Sequence[Sequence[int]]) -> Value:
+    """A tensor of which groups of axes become one (`kind` is `collapse_shape`), or axes groups (`expand_shape`)."""
     out = Value("", tuple(shape), x.dtype)
     axes = [list(group) for group in groups]
     sizes = f" output_shape [{', '.join(map(emitter.size_text, shape))}]" if kind == "expand_shape" else ""

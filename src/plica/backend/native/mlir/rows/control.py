@@ -242,7 +242,9 @@ def _steps(emitter: Emitter, lower: Value, upper: Value, by: Value, source: str)
 
 def _scan(emitter: Emitter, call: Call) -> list[Value]:
     params, code, nconsts = call.params, emitter.code, call.params["body_nconsts"]
-    consts, implicit, carries, arrays = split(call.inputs, nconsts, params["num_implicit_inputs"], params["num_carries"])
+    consts, implicit, carries, arrays = split(
+        call.inputs, nconsts, params["num_implicit_inputs"], params["num_carries"]
+    )
     body = _Body.of(params["body"], consts, implicit, carries)
     kept = len(body.first)
     arrays = [emitter.tensor(one) for one in arrays]

@@ -14,7 +14,7 @@ from plica.backend.native.mlir.structured import entrywise, expand, reduction
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars.values import is_half
 from plica.ir.dtypes import DType
-from plica.ir.sizes import Dim, product
+from plica.ir.sizes import Dim, Size, product
 from plica.ops.rules import normal_axes, normal_axis
 
 if TYPE_CHECKING:
@@ -116,23 +116,21 @@ def _row(how: Reduced) -> Row:
         (x,), (type_,) = call.inputs, call.types
         axes = normal_axes(call.params["axis"], len(x.shape))
         if not how.is_empty:
-            _check_some(emitter, call, [x.shape[axis] for axis in axes], [x.shape[axis] for axis in _others(x, axes)])
+            _check_some(emitter, call, [x.shape[axis] for axis in axes])
         found = reduced(emitter, x, axes, how, wide(type_.dtype))
         return _kept_dims(emitter, converted(emitter, found, type_.dtype), axes, call)
 
     return Row(write)
 
 
-def _check_some(emitter: Emitter, call: Call, sizes: Sequence[Dim], others: Sequence[Dim]) -> None:
-    """Fail where a result has no entry to be chosen from."""
+def _check_some(emitter: Emitter, call: Call, sizes: Sequence[Dim]) -> None:
+    """Fail where a result has no entry to be chosen from; where sizes are numbers, the type rule knows."""
     number = product(sizes)
-    if isinstance(number, int):  # not 0, as the type rule knows
-        return
-    code, checks = emitter.code, emitter.checks
-    some, none = checks.compare("sgt", number, 0), checks.compare("eq", product(others), 0)
-    fits = Value(code.op(f"arith.ori {some.text}, {none.text} : i1"), (), DType.BOOL, is_scalar=True)
-    message = "an axis of size 0 has no largest or smallest element; give an array with elements."
-    checks.require(fits, Fault("InputError", message, source=call.source))
+    if isinstance(number, Size):
+        message = "an axis of size 0 has no largest or smallest element; give an array with elements."
+        emitter.checks.require(
+            emitter.checks.compare("sgt", number, 0), Fault("InputError", message, source=call.source)
+        )
 
 
 def _mean(emitter: Emitter, call: Call) -> Value:
@@ -188,7 +186,7 @@ def _arg(is_better: Callable[[Entry, Entry], Entry], worst: Callable[[DType], co
     def write(emitter: Emitter, call: Call) -> Value:
         x = emitter.tensor(call.inputs[0])
         axis = normal_axis(call.params["axis"], len(x.shape))
-        _check_some(emitter, call, [x.shape[axis]], [1])
+        _check_some(emitter, call, [x.shape[axis]])
         shape = [x.shape[place] for place in _others(x, [axis])]
         starts = [
             emitter.full(shape, emitter.constant(worst(x.dtype), x.dtype)),

@@ -27,13 +27,16 @@ def _reshape(emitter: Emitter, call: Call) -> Value:
 
 
 def _permute_dims(emitter: Emitter, call: Call) -> Value:
-    (type_,) = call.types
-    x, axes = emitter.tensor(call.inputs[0]), list(call.params["axes"])
-    if axes == sorted(axes):
+    return permuted(emitter, emitter.tensor(call.inputs[0]), call.params["axes"])
+
+
+def permuted(emitter: Emitter, x: Value, axes: Sequence[int]) -> Value:
+    """A tensor with its axes in another order."""
+    if list(axes) == sorted(axes):
         return x
-    out = emitter.empty(type_.shape, type_.dtype)
-    text = f"linalg.transpose ins({x.text} : {x.type}) outs({out.text} : {out.type}) permutation = {axes}"
-    return Value(emitter.code.op(text), type_.shape, type_.dtype)
+    out = emitter.empty([x.shape[axis] for axis in axes], x.dtype)
+    text = f"linalg.transpose ins({x.text} : {x.type}) outs({out.text} : {out.type}) permutation = {list(axes)}"
+    return Value(emitter.code.op(text), *out.array)
 
 
 def _broadcast_to(emitter: Emitter, call: Call) -> Value:
