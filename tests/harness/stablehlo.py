@@ -38,6 +38,12 @@ def _client() -> Any:
     return xla_client.make_cpu_client()
 
 
+def _options() -> Any:
+    options = xla_client.CompileOptions()
+    options.env_option_overrides = [("xla_backend_optimization_level", 0), ("xla_llvm_disable_expensive_passes", True)]
+    return options
+
+
 class _Placed(_jax.SingleDeviceSharding):
     """Where arrays lie: on the one device, in the ordinary memory."""
 
@@ -75,7 +81,7 @@ def run_module(text: str, arrays: Sequence[Array]) -> list[Array]:
     device = _client().local_devices()[0]
     with _context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        compiled = _client().compile_and_load(module, _jax.DeviceList((device,)), xla_client.CompileOptions(), [])
+        compiled = _client().compile_and_load(module, _jax.DeviceList((device,)), _options(), [])
     given = [
         _jax.batched_device_put(
             SimpleNamespace(shape=one.shape, dtype=one.dtype, weak_type=False, ndim=one.ndim),

@@ -186,8 +186,10 @@ class Code:
             sizes = [self.size(dim) for dim in shape]
             with self._at_first():
                 parts = [self.apply("reshape", [one], (1,), DType.INT64) for one in sizes]
-                joined = {"dimension": "0 : i64"}
-                self._known[shape] = self.apply("concatenate", parts, (len(shape),), DType.INT64, joined)
+                if len(parts) > 1:
+                    joined = {"dimension": "0 : i64"}
+                    parts = [self.apply("concatenate", parts, (len(shape),), DType.INT64, joined)]
+                self._known[shape] = parts[0]
         return self._known[shape]
 
     # what depends on whether sizes are known

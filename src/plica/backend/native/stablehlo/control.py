@@ -202,10 +202,16 @@ def _scan(emitter: Emitter, equation: Equation) -> Sequence[Value]:
 
 
 def _written(stack: Value, row: Value, place: Value) -> Value:
-    """A stack with a row at a place."""
-    zero = place.like(0).tensor
-    operands = [stack.tensor, row.reshape((1, *stack.shape[1:])).tensor, place.tensor, *[zero] * (stack.rank - 1)]
-    return Value(stack.code, stack.code.apply("dynamic_update_slice", operands, stack.shape, stack.dtype))
+    """A stack with a row at a place; of a stack without rows, which has no such place, itself."""
+    code, entry = stack.code, ((), stack.dtype)
+    region = code.region([entry] * 2, lambda _, new: [new])
+    numbers = (
+        f"#stablehlo.scatter<update_window_dims = {list(range(row.rank))}, inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 0>"
+    )
+    operands = [stack.tensor, place.expand(0).tensor, row.reshape(stack.shape[1:]).tensor]
+    attributes = {"scatter_dimension_numbers": numbers}
+    return Value(code, code.apply("scatter", operands, stack.shape, stack.dtype, attributes, [region]))
 
 
 CONTROL: Mapping[str, ControlRow] = {

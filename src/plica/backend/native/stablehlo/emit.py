@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from plica.backend.native.decompositions import DECOMPOSITIONS
 from plica.backend.native.stablehlo.call import Call, Row
 from plica.backend.native.stablehlo.code import Code, Shape, Tensor
 from plica.backend.native.stablehlo.control import CONTROL, ControlRow
@@ -23,10 +24,9 @@ from plica.backend.native.stablehlo.rows import ROWS
 from plica.backend.native.stablehlo.scalars import write_entries
 from plica.backend.native.stablehlo.values import Value
 from plica.errors import UnsupportedError
-from plica.ir.dtypes import DType
 from plica.ir.op import Array, Unsupported
-from plica.ir.program import Equation, Literal, Operand, Program, Var
-from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, atoms, substitute
+from plica.ir.program import Equation, Literal, Operand, Program, Var, size_value
+from plica.ir.sizes import Dim, Size, atoms, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, Spec
 from plica.ops import OPS
 from plica.tracing import namespace
@@ -163,12 +163,19 @@ class Emitter:
         """The value of an operand."""
         if isinstance(operand, Literal):
             return Value(self.code, self.code.constant(operand.value, operand.type.dtype))
+        if operand not in self._values:  # a size that equations compute
+            self._values[operand] = self.size(self._dims[operand])
         return self._values[operand]
 
     def run(self, program: Program) -> list[Value]:
         """All outputs of a Program whose consts and inputs are bound."""
         for equation in program.equations:
-            self._write(equation)
+            size = self._size_of(equation)
+            if size is None:
+                self._write(equation)
+            else:
+                self._dims[equation.outputs[0]] = size
+                self._values.pop(equation.outputs[0], None)
         return [self.read(one) for one in program.outputs]
 
     def _write(self, equation: Equation) -> None:
@@ -186,7 +193,6 @@ class Emitter:
             found = self._found(name, call, where)
         for var, value in zip(equation.outputs, found, strict=True):
             self._values[var] = self.as_type(value, var.type)
-        self._learn(equation)
 
     def _found(self, name: str, call: Call, where: str) -> Sequence[Value]:
         try:
@@ -198,16 +204,9 @@ class Emitter:
             raise UnsupportedError(f"{where}: {error}") from None
         return [entries] if entries is not None else self._decomposed(name, call, where)
 
-    def _learn(self, equation: Equation) -> None:
-        """Find out whether the result of an equation is a size."""
-        function = SIZE_ARITHMETIC.get(equation.op.name)
-        if function is None or equation.outputs[0].type != SCALAR_SIZE:
-            return
-        operands = [self.known_operand(one) for one in equation.inputs]
-        if all(one is not None for one in operands) and not (
-            equation.op.name in ("floor_divide", "remainder") and operands[1] == 0
-        ):
-            self._dims[equation.outputs[0]] = function(*operands)
+    def _size_of(self, equation: Equation) -> Dim | None:
+        """What the result of an equation stands for in terms of the sizes of arguments, if anything."""
+        return size_value(equation, self.known_operand)
 
     def _param(self, value: Any) -> Any:
         if isinstance(value, tuple):
@@ -231,7 +230,7 @@ class Emitter:
         return total
 
     def _decomposed(self, name: str, call: Call, where: str) -> Sequence[Value]:
-        decompose = OPS[name].decompose
+        decompose = DECOMPOSITIONS.get(name, OPS[name].decompose)
         if isinstance(decompose, Unsupported):
             raise UnsupportedError(
                 f"{where} has no form in StableHLO; what has one is in docs/native.md. Export with --to native or "
@@ -242,7 +241,7 @@ class Emitter:
             for dim in one.shape:
                 if isinstance(dim, Size):
                     names.setdefault(dim, f"n{len(names)}")
-        specs = [Spec(tuple(names.get(dim, dim) for dim in one.shape), one.dtype) for one in call.inputs]  # type: ignore[arg-type]
+        specs = [Spec(tuple(names.get(dim, dim) for dim in one.shape), one.dtype) for one in call.inputs]
         program = trace(lambda *arrays: decompose(namespace, *arrays, **call.params), *specs)
         sizes = {text: dim for dim, text in names.items()}
         implicit = program.inputs[: program.num_implicit_inputs]

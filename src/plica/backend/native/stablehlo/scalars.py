@@ -6,8 +6,8 @@ Branches compute both sides and choose; a loop goes on until no entry needs anot
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, refuse_complex
 from plica.backend.native.scalars import SCALARS
+from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, refuse_complex
 from plica.backend.native.stablehlo.code import Code, Shape, Tensor
 from plica.backend.native.stablehlo.values import Value, loop
 from plica.ir.dtypes import DType

@@ -214,7 +214,7 @@ class Value(NamedTuple):
         place = axis % self.rank
         length = _length(start, stop, step)
         shape = (*self.shape[:place], length, *self.shape[place + 1 :])
-        bounds = [[0] * self.rank, list(self.shape), [1] * self.rank]
+        bounds: list[list[Dim]] = [[0] * self.rank, list(self.shape), [1] * self.rank]
         for one, value in zip(bounds, (start, stop, step), strict=True):
             one[place] = value
         if all(isinstance(dim, int) for dim in (*self.shape, start, stop, step)):

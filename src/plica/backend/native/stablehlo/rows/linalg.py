@@ -75,7 +75,7 @@ def batched(x: Value, y: Value, rank: int) -> tuple[str, list[str], list[Value]]
     shapes = [one.shape[: max(one.rank - rank, 0)] for one in (x, y)]
     letters = "abcdefghij"[: max(map(len, shapes))]
     terms, operands = [], []
-    for one, shape, other in ((x, *shapes), (y, *reversed(shapes))):
+    for one, shape, other in ((x, shapes[0], shapes[1]), (y, shapes[1], shapes[0])):
         repeated = [place for place, dim in enumerate(shape) if _is_repeated(dim, other, len(shape) - place)]
         mine = letters[len(letters) - len(shape) :]
         terms.append("".join(letter for place, letter in enumerate(mine) if place not in repeated))

@@ -69,7 +69,8 @@ def _extreme(best: Callable[..., Value]) -> Callable[..., Value]:
         if x.dtype.kind == "float":
             is_best = is_best | x.is_nan()
         places = x.iota(axis % x.rank)
-        return is_best.where(places, x.size(x.shape[axis])).min((axis,), keep=keepdims)
+        found: Value = is_best.where(places, x.size(x.shape[axis])).min((axis,), keep=keepdims)
+        return found
 
     return place
 

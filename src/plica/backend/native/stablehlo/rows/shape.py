@@ -3,8 +3,6 @@
 from plica.backend.native.stablehlo.call import Call, Row, of
 from plica.backend.native.stablehlo.types import integers
 from plica.backend.native.stablehlo.values import Value, joined, stacked
-from plica.errors import UnsupportedError
-from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, floor_divide
 
 Axes = tuple[int, ...]
@@ -17,7 +15,8 @@ def _unstack(call: Call) -> list[Value]:
 
 
 def _split(x: Value, *, axis: int, sizes: tuple[Dim, ...]) -> list[Value]:
-    parts, start = [], 0
+    parts: list[Value] = []
+    start: Dim = 0
     for size in sizes:
         parts.append(x.part(axis, start, start + size))
         start = start + size
