@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
@@ -83,8 +82,8 @@ end:
 }}"""
 
 
-@cache
 def _machine() -> Any:
+    """Of which the compiler of a module becomes the owner."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
@@ -97,9 +96,7 @@ class NativeScalars:
     """Functions of signatures, compiled: called with arrays of one shape."""
 
     def __init__(self, functions: Mapping[Signature, Write] | Sequence[Signature]) -> None:
-        written = (
-            functions if isinstance(functions, Mapping) else {one: _of_row(one.name) for one in functions}
-        )
+        written = functions if isinstance(functions, Mapping) else {one: _of_row(one.name) for one in functions}
         module = llvm.parse_assembly(llvm_module(written))
         module.verify()
         machine = _machine()

@@ -77,6 +77,14 @@ class ScalarCode(ABC):
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
         """`state = start; while going(*state): state = step(*state)`, and the last state."""
 
+    @abstractmethod
+    def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
+        """The entry of a table of constants at an integer index, which is inside."""
+
+    @abstractmethod
+    def shared(self, name: str, operands: tuple[Scalar, ...], write: "Shared") -> Scalar:
+        """What `write(code, operands)` gives, which may be compiled once and called: all calls of a name are alike."""
+
     def add(self, a: Scalar, b: Scalar) -> Scalar:
         """The sum a + b of numbers."""
         return self.apply("add", a, b)
@@ -172,6 +180,7 @@ class Call:
 
 
 Write = Callable[[ScalarCode, Call], Scalar]
+Shared = Callable[[ScalarCode, tuple[Scalar, ...]], Scalar]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,10 @@ class Pair(NamedTuple):
 
     def sqrt(self) -> "Pair":
         """The root of a positive number."""
-        first = high_bits(self.sum.sqrt())
+        root = self.sum.sqrt()
+        first = high_bits(root)
         left = (self.high - first * first) + self.low
-        return renormalized(first, left / (first + first))
+        return renormalized(first, left / (first + root))
 
 
 def high_bits(x: Value) -> Value:

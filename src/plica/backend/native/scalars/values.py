@@ -166,11 +166,42 @@ class Value(NamedTuple):
         return Value(self.code, self.code.select(self.scalar, first.scalar, first._of(second)))
 
 
+Values = tuple[Value, ...]
+
+
 def branch(condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
     """`then()` where the condition holds, else `otherwise()`: only one of them runs."""
+    (found,) = branches(condition, lambda: (then(),), lambda: (otherwise(),))
+    return found
+
+
+def branches(condition: Value, then: Callable[[], Values], otherwise: Callable[[], Values]) -> Values:
+    """The same of several values."""
     code = condition.code
-    (found,) = code.branch(condition.scalar, lambda: (then().scalar,), lambda: (otherwise().scalar,))
-    return Value(code, found)
+    found = code.branch(
+        condition.scalar, lambda: tuple(one.scalar for one in then()), lambda: tuple(one.scalar for one in otherwise())
+    )
+    return tuple(Value(code, one) for one in found)
+
+
+def shared(function: Callable[..., Value]) -> Callable[..., Value]:
+    """A function that may be compiled once and called, for code that calls it often and is not vectorized anyway."""
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+
+    def call(*operands: Value) -> Value:
+        code = operands[0].code
+
+        def write(code: ScalarCode, scalars: tuple[Scalar, ...]) -> Scalar:
+            return function(*(Value(code, one) for one in scalars)).scalar
+
+        return Value(code, code.shared(name, tuple(one.scalar for one in operands), write))
+
+    return call
+
+
+def lookup(table: Sequence[float], dtype: DType, index: Value) -> Value:
+    """The entry of a table of constants at an integer index, which is inside."""
+    return Value(index.code, index.code.lookup(tuple(table), dtype, index.scalar))
 
 
 def loop(
