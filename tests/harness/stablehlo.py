@@ -3,13 +3,14 @@
 What it needs of `jaxlib` has no public names but in JAX itself, of which nothing else is needed here.
 """
 
+import importlib
 from collections.abc import Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from jaxlib import _jax, xla_client
+from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import stablehlo
@@ -19,6 +20,7 @@ from plica.backend.native.stablehlo.types import tensor_type
 from plica.ir.dtypes import DType
 
 Array = Any
+_jax: Any = importlib.import_module("jaxlib._jax")
 
 
 @cache
@@ -44,7 +46,7 @@ def _options() -> Any:
     return options
 
 
-class _Placed(_jax.SingleDeviceSharding):
+class _Placed(_jax.SingleDeviceSharding):  # type: ignore[misc]
     """Where arrays lie: on the one device, in the ordinary memory."""
 
     memory_kind = None

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 
 import plica
 import plica.numpy as pnp
@@ -118,7 +119,7 @@ def _circuit(side: int) -> tuple[Program, list[np.ndarray]]:
         num_sum_units=4,
     )
     compiled = plica.compile(circuit)
-    lowered, tensors = compiled.lowered(DType.INT64), dict(compiled.leaves.items())
+    lowered, tensors = compiled.lowered(torch.int64), dict(compiled.leaves.items())
     leaves = [one.value if isinstance(one, Constant) else tensors[one].numpy(force=True) for one in lowered.captured]
     return lowered.program, leaves
 

@@ -225,7 +225,7 @@ class Emitter:
                 if atom not in self._values:
                     raise UnsupportedError(f"the size {dim} depends on the values of arrays, and is no polynomial.")
                 for _ in range(power):
-                    term = term * self._values[atom]  # type: ignore[index]
+                    term = term * self._values[atom]
             total = total + term
         return total
 
@@ -241,7 +241,10 @@ class Emitter:
             for dim in one.shape:
                 if isinstance(dim, Size):
                     names.setdefault(dim, f"n{len(names)}")
-        specs = [Spec(tuple(names.get(dim, dim) for dim in one.shape), one.dtype) for one in call.inputs]
+        specs = [
+            Spec(tuple(dim if isinstance(dim, int) else names[dim] for dim in one.shape), one.dtype)
+            for one in call.inputs
+        ]
         program = trace(lambda *arrays: decompose(namespace, *arrays, **call.params), *specs)
         sizes = {text: dim for dim, text in names.items()}
         implicit = program.inputs[: program.num_implicit_inputs]

@@ -6,8 +6,10 @@ Branches compute both sides and choose; a loop goes on until no entry needs anot
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from plica.backend.native.scalars import SCALARS
-from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, refuse_complex
+from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, Shared, refuse_complex
 from plica.backend.native.stablehlo.code import Code, Shape, Tensor
 from plica.backend.native.stablehlo.values import Value, loop
 from plica.ir.dtypes import DType
@@ -31,6 +33,7 @@ _NAMES = {
     "xor": "xor",
     "shift_left": "shift_left",
 }
+_SUMS = ("add", "subtract")
 _WORDS = {16: DType.INT16, 32: DType.INT32, 64: DType.INT64}
 
 
@@ -63,6 +66,7 @@ class TensorScalars(ScalarCode):
     def __init__(self, code: Code, shape: Shape) -> None:
         self._code = code
         self._shape = shape
+        self._constants: set[str] = set()
         self._active: list[Value] = []  # which entries are on the side of a branch that is being written
 
     def _value(self, one: Scalar) -> Value:
@@ -70,7 +74,9 @@ class TensorScalars(ScalarCode):
 
     def constant(self, value: complex, dtype: DType) -> Scalar:
         """A number everywhere."""
-        return _scalar(Value(self._code, self._code.constant(value, dtype)).spread(self._shape))
+        found = _scalar(Value(self._code, self._code.constant(value, dtype)).spread(self._shape))
+        self._constants.add(found.text)
+        return found
 
     def apply(self, name: str, *operands: Scalar) -> Scalar:
         """An operation on each entry."""
@@ -85,7 +91,9 @@ class TensorScalars(ScalarCode):
             case "shift_right":
                 signed = not first.dtype.value.startswith("u")
                 return _scalar(first.map("shift_right_arithmetic" if signed else "shift_right_logical", *rest))
-        return _scalar(first.map(_NAMES[name], *rest))
+        found = first.map(_NAMES[name], *rest)
+        is_constant = any(one.text in self._constants for one in operands)
+        return _scalar(_kept(found) if name in _SUMS and is_constant and found.dtype.kind == "float" else found)
 
     def compare(self, kind: str, a: Scalar, b: Scalar) -> Scalar:
         """A comparison of each entry."""
@@ -135,9 +143,24 @@ class TensorScalars(ScalarCode):
         )
         return tuple(map(_scalar, last))
 
+    def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
+        """An entry of a constant for each entry."""
+        entries = Value(self._code, self._code.array(np.asarray(table, dtype.numpy)))
+        return _scalar(entries.take(self._value(index), 0))
+
+    def shared(self, name: str, operands: tuple[Scalar, ...], write: Shared) -> Scalar:
+        """Written in place: XLA would put it there."""
+        del name
+        return write(self, operands)
+
 
 def _scalar(value: Value) -> Scalar:
     return Scalar(value.tensor.text, value.dtype)
+
+
+def _kept(x: Value) -> Value:
+    """A value that is computed as it is written: (x + 1) - 1 is no x, but a rounded one."""
+    return Value(x.code, x.code.apply("optimization_barrier", [x.tensor], x.shape, x.dtype))
 
 
 def copysign(size: Value, sign: Value) -> Value:

@@ -21,10 +21,11 @@ def _logarithms(given: Value, logs: str) -> Value:
 
 
 def _log_matmul_exp(*operands: Value, logs: str | None = None, lost: float = 1.0) -> Value:
-    *inputs, weight = list(operands if logs is None else operands[:-1])
-    given = None if logs is None else operands[-1]
-    letters, (left, right), operands = batched(joined(inputs, -1), weight, 2)
-    return _log_sum(f"{left}mk,{right}nk->{letters}mn", operands, given, logs, lost)
+    values = list(operands)
+    given = None if logs is None else values.pop()
+    weight = values.pop()
+    letters, (left, right), factors = batched(joined(values, -1), weight, 2)
+    return _log_sum(f"{left}mk,{right}nk->{letters}mn", factors, given, logs, lost)
 
 
 def _log_einsum_exp(*operands: Value, equation: str, logs: str | None = None, lost: float = 1.0) -> Value:

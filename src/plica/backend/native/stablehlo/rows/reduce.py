@@ -58,7 +58,7 @@ def _rescale(x: Value) -> tuple[Value, Value]:
 def power_of_two(x: Value) -> Value:
     """The largest power of two that is not larger, of normal positive floats."""
     words = {32: DType.INT32, 64: DType.INT64}[x.dtype.bits]
-    exponent = np.asarray(np.inf, x.dtype.numpy).view(words.numpy).item()  # all bits of the exponent, and no others
+    exponent = int(np.asarray(np.inf, x.dtype.numpy).view(words.numpy))  # all bits of the exponent, and no others
     return (x.bits_as(words) & exponent).bits_as(x.dtype)
 
 
