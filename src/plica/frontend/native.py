@@ -22,6 +22,7 @@ from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
+from plica.lower.data import input_width
 from plica.lower.leaves import Leaf
 from plica.lower.queries.mpe import MPE
 from plica.lower.queries.query import Query
@@ -184,6 +185,13 @@ _QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
 }
 
 
+def _check_weights(model: Any) -> None:
+    """Refuse weights that have become negative where the semiring carries no such numbers, as calls do."""
+    tensor = next((tensor for _, tensor in model.leaves.items()), None)
+    if tensor is not None and model.num_variables:
+        model.check(tensor.new_zeros((0, input_width(model.folded.described))))
+
+
 def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]:
     found = _Circuit(
         model,
@@ -192,6 +200,7 @@ def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]
         model.program.arguments[-1].type.dtype if model.num_variables else DType.FLOAT32,
     )
     check_is_closed(model.folded, "native code")
+    _check_weights(model)
     if queries is None:
         queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
     wanted = list(dict.fromkeys(queries))
