@@ -16,6 +16,7 @@ import numpy as np
 from plica.backend.native.circuits.choices import choice_question
 from plica.backend.native.circuits.closed import Array, closed
 from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
+from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.file import Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
@@ -96,7 +97,7 @@ def questions_of(model: Any, queries: Sequence[str] | None = None) -> list[Quest
     if isinstance(model, Program | Bound):
         return [_of_program(model, "main", queries)]
     if hasattr(model, "folded") and hasattr(model, "leaves"):
-        return list(_of_circuit(model, queries))
+        return share_tables(list(_of_circuit(model, queries)))
     bound = getattr(model, "bound", None)
     if isinstance(bound, Bound):
         return [_of_program(bound, "main", queries)]
