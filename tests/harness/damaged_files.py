@@ -54,7 +54,7 @@ def with_description(whole: bytes, text: bytes) -> bytes:
         try:
             described = json.loads(text)
             for part in described["parts"]:
-                part["offset"] += moved
+                part["offset"] += 0 if part["file"] else moved
             text = json.dumps(described).encode()
         except (ValueError, RecursionError, TypeError, KeyError):
             pass  # no description at all: where the parts are does not matter
@@ -175,6 +175,7 @@ def _back_to_itself(described: Json) -> None:
 
 
 _M = "manifest"
+_ELSEWHERE = {"name": "tensors", "offset": 0, "length": 192, "sha256": "0" * 64}
 _HUGE = (2**48 + 1, 2**63, 2**64 - 1, 10**300)
 FORGERIES: tuple[tuple[str, Forgery], ...] = (
     ("another machine", _set(_M, "targets", 0, "architecture", to="riscv64")),
@@ -243,6 +244,10 @@ FORGERIES: tuple[tuple[str, Forgery], ...] = (
     ("a part over another", _set("parts", 1, "offset", to=PAGE)),
     ("a part that is too short", _set("parts", 0, "length", to=1)),
     ("a part of another hash", _set("parts", 0, "sha256", to="0" * 64)),
+    ("a part that is a file elsewhere", _set("parts", 0, "file", to="../tensors")),
+    ("a part that is a missing file", _set("parts", 0, to={**_ELSEWHERE, "file": "none.weights"})),
+    ("a part that is this file", _set("parts", 0, to={**_ELSEWHERE, "file": "damaged.plicab"})),
+    ("a part that is a folder", _set("parts", 0, to={**_ELSEWHERE, "file": "."})),
     ("a part of no hash", _set("parts", 0, "sha256", to="x")),
     *((f"a part at {huge:.0e}", _set("parts", 0, "offset", to=huge)) for huge in _HUGE),
     *((f"a part of {huge:.0e} bytes", _set("parts", 0, "length", to=huge)) for huge in _HUGE),

@@ -81,6 +81,25 @@ def test_what_is_no_native_file_is_said(tmp_path: Path, make, message: str) -> N
         load(tmp_path / "x.plicab")
 
 
+def test_a_part_may_be_a_file_of_its_own(tmp_path: Path) -> None:
+    whole = native_file(tmp_path / "whole.plicab")
+    path, weights = tmp_path / "split.plicab", tmp_path / "hand.weights"
+    write(path, parts(), MANIFEST, files={"tensors": weights.name})
+    assert weights.read_bytes() == parts()["tensors"]
+    x = np.eye(4, dtype=np.float32)
+    with load(whole) as one, load(path) as two:
+        assert np.array_equal(one(x), two(x))
+    weights.write_bytes(bytes(192))
+    with pytest.raises(NativeFileError, match=r"its part tensors is not the file hand.weights that lies beside it"):
+        load(path)
+    weights.write_bytes(b"")
+    with pytest.raises(NativeFileError, match=r"the file is empty"):
+        load(path)
+    weights.unlink()
+    with pytest.raises(NativeFileError, match=r"is the file hand.weights, which is not beside it; copy both"):
+        load(path)
+
+
 def test_writing_is_all_or_nothing(tmp_path: Path) -> None:
     path = native_file(tmp_path / "kept.plicab")
     before = path.read_bytes()

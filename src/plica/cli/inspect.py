@@ -58,7 +58,10 @@ def report(image: "Image", *, trusted: bool) -> str:
         ("entries", [line for entry in manifest.entries for line in _entry(entry, manifest)]),
         ("targets", _targets(manifest)),
         ("constants", _constants(manifest)),
-        ("parts", _columns([(part.name, f"{part.length:,} bytes", part.sha256) for part in image.parts.values()])),
+        (
+            "parts",
+            _columns([(part.name, f"{part.length:,} bytes", part.sha256, part.file) for part in image.parts.values()]),
+        ),
     )
     return "\n\n".join("\n".join(([title] if title else []) + lines) for title, lines in sections if lines)
 

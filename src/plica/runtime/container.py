@@ -13,7 +13,8 @@
 | ... | the parts, each at the next multiple of `PAGE`; what lies between is zero |
 
 Every byte is covered: by a hash, by a comparison, or by having to be zero. Numbers are little-endian. The parts are
-mapped, not read: processes that load the same file share its memory.
+mapped, not read: processes that load the same file share its memory. A part may be a file of its own in the same
+folder, so that several files have the same constants.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ from typing import Any
 
 from plica.errors import NativeFileError
 from plica.runtime.checks import check_manifest
-from plica.runtime.decode import many, number, parse, read_manifest, record, word
+from plica.runtime.decode import many, number, parse, read_manifest, record, word, word_or_empty
 from plica.runtime.manifest import Manifest
 from plica.runtime.signature import SIGNATURE, PrivateKey, PublicKey, check_signature, sign
 
@@ -51,12 +52,14 @@ class Part:
         offset: Its first byte, a multiple of `PAGE`.
         length: Its bytes.
         sha256: Of them, as hexadecimal digits.
+        file: The name of the file that it is, in the same folder; empty if it is within this one.
     """
 
     name: str
     offset: int
     length: int
     sha256: str
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +73,7 @@ class Image:
         signer: The public key that it says it was signed with; empty if it is not signed.
         digest: SHA-256 of its head and description: two files of one digest are the same.
         view: All its bytes.
+        views: The bytes of each part.
     """
 
     path: str
@@ -78,15 +82,20 @@ class Image:
     signer: bytes
     digest: str
     view: memoryview
+    views: Mapping[str, memoryview]
 
     def part(self, name: str) -> memoryview:
         """The bytes of a part."""
-        part = self.parts[name]
-        return self.view[part.offset : part.offset + part.length]
+        return self.views[name]
 
 
 def write(
-    path: str | os.PathLike[str], parts: Mapping[str, Bytes], manifest: Manifest, key: PrivateKey | None = None
+    path: str | os.PathLike[str],
+    parts: Mapping[str, Bytes],
+    manifest: Manifest,
+    key: PrivateKey | None = None,
+    *,
+    files: Mapping[str, str] | None = None,
 ) -> None:
     """Write a file, whole or not at all.
 
@@ -95,6 +104,7 @@ def write(
         parts: The bytes of each part: code and tensors.
         manifest: What names them.
         key: The Ed25519 private key to sign with, as 32 bytes.
+        files: Parts that become files of their own in the same folder, with the names of those.
 
     Raises:
         NativeFileError: The manifest does not fit the parts.
@@ -104,6 +114,7 @@ def write(
 
     views = {name: memoryview(data).cast("B") for name, data in parts.items()}
     check_manifest(manifest, {name: len(view) for name, view in views.items()})
+    names = files or {}
     # The description says where the parts are, and its own length says where they begin: settled from below.
     signed = 0 if key is None else SIGNATURE
     rows: list[Part] = []
@@ -112,14 +123,19 @@ def write(
     hashes = {name: hashlib.sha256(view).hexdigest() for name, view in views.items()}
     while not rows or start < _HEAD.size + signed + len(description):
         start = _page(_HEAD.size + signed + len(description))
-        rows = _placed(views, hashes, start)
+        rows = _placed(views, hashes, start, names)
         description = _description(manifest, rows)
-    length = rows[-1].offset + rows[-1].length  # there is a part: every target has one
+    inside = [row for row in rows if not row.file]
+    length = inside[-1].offset + inside[-1].length if inside else _HEAD.size + signed + len(description)
     head = _HEAD.pack(MAGIC, VERSION, signed, len(description), length, hashlib.sha256(description).digest())
     signature = b"" if key is None else sign(key, head)
+    for row in rows:
+        if row.file:
+            with replacing(os.path.join(os.path.dirname(path), row.file)) as temporary:  # noqa: PTH118, PTH120
+                temporary.write_bytes(views[row.name])
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(head + signature + description)
-        for row in rows:
+        for row in inside:
             file.write(bytes(row.offset - file.tell()))
             file.write(views[row.name])
 
@@ -195,29 +211,46 @@ def _checked(path: str, view: memoryview) -> Image:
     if hashlib.sha256(signature[:-32]).digest() != signature[-32:] and signed:
         raise _damaged("its signature does not hash to what was written")
     found = _read_description(parse(description, "its description"), "its description")
-    _check_places(found.parts, view, begin + described)
+    views = _parts(path, found.parts, view, begin + described)
     check_manifest(found.manifest, {part.name: part.length for part in found.parts})
     whole = hashlib.sha256(view[:begin]).hexdigest()
-    return Image(path, found.manifest, {part.name: part for part in found.parts}, signature[:32], whole, view)
+    return Image(path, found.manifest, {part.name: part for part in found.parts}, signature[:32], whole, view, views)
 
 
-def _check_places(parts: tuple[Part, ...], view: memoryview, end: int) -> None:
-    """Parts follow each other, each on the next page, with zeros between, up to the end of the file."""
-    names: set[str] = set()
+def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> dict[str, memoryview]:
+    """The bytes of each part: they follow each other, each on the next page, with zeros between, up to the end."""
+    views: dict[str, memoryview] = {}
     for part in parts:
         where = f"its part {part.name}"
-        if part.name in names:
+        if part.name in views:
             raise NativeFileError(f"{where} is there twice")
-        names.add(part.name)
+        if part.file:
+            views[part.name] = _file_of(path, part)
+            continue
         if part.offset != _page(end) or part.offset + part.length > len(view):
             raise _damaged(f"{where} lies at {part.offset} to {part.offset + part.length} of {len(view)} bytes")
         if bytes(view[end : part.offset]).strip(b"\0"):
             raise _damaged(f"there is something between its parts, before {part.name}")
         end = part.offset + part.length
-        if hashlib.sha256(view[part.offset : end]).hexdigest() != part.sha256:
+        views[part.name] = view[part.offset : end]
+        if hashlib.sha256(views[part.name]).hexdigest() != part.sha256:
             raise _damaged(f"{where} does not hash to what was written")
     if end != len(view):
         raise _damaged(f"its parts end at {end} of {len(view)} bytes")
+    return views
+
+
+def _file_of(path: str, part: Part) -> memoryview:
+    """The bytes of a part that is a file of its own, within the same folder."""
+    if "/" in part.file or part.offset:
+        raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
+    where = os.path.join(os.path.dirname(path), part.file)  # noqa: PTH118, PTH120
+    if not os.path.isfile(where):  # noqa: PTH113
+        raise NativeFileError(f"its part {part.name} is the file {part.file}, which is not beside it; copy both")
+    view = _mapped(where)
+    if len(view) != part.length or hashlib.sha256(view).hexdigest() != part.sha256:
+        raise NativeFileError(f"its part {part.name} is not the file {part.file} that lies beside it; copy both again")
+    return view
 
 
 def _damaged(what: str) -> NativeFileError:
@@ -228,11 +261,14 @@ def _page(offset: int) -> int:
     return -(-offset // PAGE) * PAGE
 
 
-def _placed(views: Mapping[str, memoryview], hashes: Mapping[str, str], start: int) -> list[Part]:
+def _placed(
+    views: Mapping[str, memoryview], hashes: Mapping[str, str], start: int, files: Mapping[str, str]
+) -> list[Part]:
     rows = []
     for name, view in views.items():
-        rows.append(Part(name, start, len(view), hashes[name]))
-        start = _page(start + len(view))
+        file = files.get(name, "") if len(view) else ""  # nothing cannot be mapped
+        rows.append(Part(name, 0 if file else start, len(view), hashes[name], file))
+        start = start if file else _page(start + len(view))
     return rows
 
 
@@ -247,7 +283,7 @@ class _Description:
     parts: tuple[Part, ...]
 
 
-_PART = record(Part, name=word, offset=number, length=number, sha256=word)
+_PART = record(Part, name=word, offset=number, length=number, sha256=word, file=word_or_empty)
 
 
 def _read_description(value: Any, where: str) -> _Description:

@@ -92,7 +92,8 @@ def _optional(reader: Reader) -> Reader:
     return lambda value, where: None if value is None else reader(value, where)
 
 
-def _or_empty(value: Any, where: str) -> str:
+def word_or_empty(value: Any, where: str) -> str:
+    """Reads a name, or nothing where there need not be one."""
     return value if value == "" else word(value, where)
 
 
@@ -135,7 +136,7 @@ _ENTRY = record(
 )
 _TENSOR = record(Tensor, name=word, dtype=word, shape=many(number), part=word, offset=number, updatable=_flag)
 _FOLD = record(Fold, function=word, inputs=many(word), outputs=many(word))
-_TARGET = record(Target, name=word, architecture=_or_empty, features=many(word), part=word, driver=word)
+_TARGET = record(Target, name=word, architecture=word_or_empty, features=many(word), part=word, driver=word)
 read_manifest = record(
     Manifest,
     main=word,

@@ -41,4 +41,4 @@ def test_sizes_may_be_unknown(each) -> None:
 
 def _unknown(array: Array) -> Any:
     """Arrays of as many axes, of any sizes; those that are equal here are of one name."""
-    return spec([f"n{size}" for size in array.shape], array.dtype)
+    return spec([1 if size == 1 else f"n{size}" for size in array.shape], array.dtype)

@@ -33,7 +33,7 @@ def eliminated(xp: Any, x: Any) -> tuple[Any, Any]:
         now = column(xp, rest, place)
         candidates = xp.where(below >= place, _sizes(xp, now), xp.asarray(-1.0, dtype=sign.dtype))
         chosen = xp.argmax(candidates, axis=-2, keepdims=True)
-        other = xp.take_along_axis(rest, xp.broadcast_to(chosen, (*rest.shape[:-2], 1, rest.shape[-1])), axis=-2)
+        other = xp.sum(xp.where(below == chosen, rest, xp.zeros_like(rest)), axis=-2, keepdims=True)
         moved = xp.where(below == place, other, xp.where(below == chosen, row(xp, rest, place), rest))
         pivot = column(xp, other, place)
         zero = xp.zeros_like(pivot)

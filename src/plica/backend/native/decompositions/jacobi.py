@@ -76,7 +76,9 @@ def _rotation(xp: Any, ahead: Any, difference: Any, product: Any, turned: Any) -
     size = xp.abs(product)
     safe = xp.where(turned, size, xp.ones_like(size))
     ratio = difference / (2 * safe)
-    tangent = xp.where(ratio < 0, -xp.ones_like(ratio), xp.ones_like(ratio)) / (xp.abs(ratio) + xp.hypot(ratio, xp.ones_like(ratio)))
+    tangent = xp.where(ratio < 0, -xp.ones_like(ratio), xp.ones_like(ratio)) / (
+        xp.abs(ratio) + xp.hypot(ratio, xp.ones_like(ratio))
+    )
     tangent = xp.where(turned, tangent, xp.zeros_like(tangent))
     cosine = 1 / xp.sqrt(1 + xp.square(tangent))
     sine = xp.where(ahead, -tangent, tangent) * cosine

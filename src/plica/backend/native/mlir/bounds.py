@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.checks import Fault
-from plica.backend.native.mlir.sizes import index_constant
-from plica.backend.native.mlir.structured import entrywise, generic
+from plica.backend.native.mlir.structured import apart, entrywise, generic
 from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
-from plica.ir.sizes import Dim
+from plica.ir.sizes import Dim, is_nonnegative_by_cases, product
 from plica.ops.indexing import outside_message
+from plica.ops.slices import beyond_message
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
@@ -27,34 +27,49 @@ def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, 
         axis: The axis, as the message names it, where indices below 0 count from the end; None where none may be below.
         source: Where in the user's code.
     """
-    if 0 in indices.shape:
+    if 0 in indices.shape or emitter.are_places_known:
         return
     code, bound = emitter.code, emitter.size(size)
-    least = index_constant(code, 0)
-    if axis is not None:
-        least = code.op(f"arith.subi {least}, {bound} : index")
+    wraps = axis is not None
+    end = code.op(f"arith.addi {bound}, {bound} : index") if wraps else bound
 
-    def is_outside(entry: str) -> str:
-        place = as_index(emitter, entry, indices.dtype if indices.is_scalar else DType.INT64)
-        below = code.op(f"arith.cmpi slt, {place}, {least} : index")
-        beyond = code.op(f"arith.cmpi sge, {place}, {bound} : index")
-        return code.op(f"arith.ori {below}, {beyond} : i1")
+    def moved(entry: str) -> str:
+        """What lies from 0 to before `end` for an index within the axis; as an unsigned number, beyond it for others."""
+        place = as_index(emitter, entry, indices.dtype)
+        return code.op(f"arith.addi {place}, {bound} : index") if wraps else place
 
-    message = outside_message("{0}", axis, "{1}") if axis is not None else _OUTSIDE
+    def shown(place: str) -> Value:
+        """The index itself."""
+        found = code.op(f"arith.subi {place}, {bound} : index") if wraps else place
+        return Value(code.op(f"arith.index_cast {found} : index to i64"), (), DType.INT64, is_scalar=True)
+
+    message = outside_message("{0}", axis, "{1}") if wraps else _OUTSIDE
     if indices.is_scalar:
-        fault = Fault("BoundsError", message, lambda: [_wide(emitter, indices), emitter.size_value(size)], source)
-        wrong = Value(is_outside(indices.text), (), DType.BOOL, is_scalar=True)
-        emitter.checks.require(emitter.checks.negated(wrong), fault)
+        place = moved(indices.text)
+        holds = Value(code.op(f"arith.cmpi ult, {place}, {end} : index"), (), DType.BOOL, is_scalar=True)
+        emitter.checks.require(
+            holds, Fault("BoundsError", message, lambda: [shown(place), emitter.size_value(size)], source)
+        )
         return
-    extremes = _extremes(emitter, indices)
-    wrong = entrywise(emitter, extremes, (), DType.BOOL, lambda names: _either(emitter, map(is_outside, names)))
+    most, rank = emitter.full((), emitter.constant(0, DType.INT64)), len(indices.shape)
+
+    def largest(names: Sequence[str]) -> str:
+        place = code.op(f"arith.index_cast {moved(names[0])} : index to i64")
+        return code.op(f"arith.maxui {place}, {names[1]} : i64")
+
+    (most,) = generic(emitter, [(apart(emitter, indices), range(rank))], [(most, ())], [True] * rank, largest)
+
+    some = emitter.checks.compare("ne", product(indices.shape), 0)
+
+    def is_wrong(names: Sequence[str]) -> str:
+        place = code.op(f"arith.index_cast {names[0]} : i64 to index")
+        beyond = code.op(f"arith.cmpi uge, {place}, {end} : index")
+        return code.op(f"arith.andi {some.text}, {beyond} : i1")
 
     def values() -> Sequence[Value]:
-        found = [emitter.scalar(one) for one in extremes]
-        below = is_outside(found[0].text)
-        text = code.op(f"arith.select {below}, {found[0].text}, {found[1].text} : i64")
-        return [Value(text, (), DType.INT64, is_scalar=True), emitter.size_value(size)]
+        return [shown(emitter.index(most)), emitter.size_value(size)]
 
+    wrong = entrywise(emitter, [most], (), DType.BOOL, is_wrong)
     emitter.checks.later(wrong, Fault("BoundsError", message, values, source))
 
 
@@ -67,26 +82,14 @@ def as_index(emitter: Emitter, entry: str, dtype: DType) -> str:
     return emitter.code.op(f"{kind} {entry} : {Value('', (), dtype, is_scalar=True).type} to index")
 
 
-def _wide(emitter: Emitter, value: Value) -> Value:
-    """An integer of the host in 64 bits."""
-    place = as_index(emitter, value.text, value.dtype)
-    return Value(emitter.code.op(f"arith.index_cast {place} : index to i64"), (), DType.INT64, is_scalar=True)
-
-
-def _either(emitter: Emitter, truths: Iterable[str]) -> str:
-    first, second = truths
-    return emitter.code.op(f"arith.ori {first}, {second} : i1")
-
-
-def _extremes(emitter: Emitter, indices: Value) -> list[Value]:
-    """The least and the largest of the indices; 0 where there is none."""
-    code, rank = emitter.code, len(indices.shape)
-    start = emitter.full((), emitter.constant(0, DType.INT64))
-
-    def body(names: Sequence[str]) -> list[str]:
-        entry, *found = names
-        wide = code.op(f"arith.index_cast {as_index(emitter, entry, indices.dtype)} : index to i64")
-        kinds = zip(("minsi", "maxsi"), found, strict=True)
-        return [code.op(f"arith.{kind} {wide}, {old} : i64") for kind, old in kinds]
-
-    return generic(emitter, [(indices, range(rank))], [(start, ())] * 2, [True] * rank, body)
+def check_slice(emitter: Emitter, x: Value, axis: int, place: tuple[Dim, Dim, Dim], source: str) -> None:
+    """Refuse a slice `(start, stop, step)` that does not lie within its axis, where its type does not say that it does."""
+    start, stop, step = place
+    size = x.shape[axis]
+    for dim in (start, stop - start, size - stop, step - 1):
+        if isinstance(dim, int) or is_nonnegative_by_cases(dim):
+            continue
+        values = [emitter.size_value(one) for one in (size, start, stop, step)]
+        message = beyond_message(axis, "{0}", "{1}", "{2}", 1 if step == 1 else "{3}")  # type: ignore[arg-type]
+        fault = Fault("BoundsError", message, lambda values=values: values, source)  # type: ignore[misc]
+        emitter.checks.require(emitter.checks.compare("sge", dim, 0), fault)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.code import Code
+from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import entrywise
 from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
     from plica.backend.native.mlir.rows.row import Call
 
+_MOST_VALUES = 16  # that a message tells of
 _AXES = ("size", "length", "num")  # parameters that become the size of one axis
 
 
@@ -47,8 +50,7 @@ class Fault:
         text = marked(self.error, f"{place}: {self.message}" if place else self.message)
         plain = (one if one.isprintable() and one not in '"\\' and one.isascii() else None for one in text)
         return "".join(
-            known or "".join(f"\\{byte:02X}" for byte in one.encode())
-            for one, known in zip(text, plain, strict=True)
+            known or "".join(f"\\{byte:02X}" for byte in one.encode()) for one, known in zip(text, plain, strict=True)
         )
 
 
@@ -56,26 +58,43 @@ class Checks:
     """The checks of one function.
 
     Attributes:
-        num_values: How many numbers one of them tells of at most.
+        tells: Whether what one of them says has numbers in it.
     """
 
     def __init__(self, emitter: Emitter) -> None:
-        self.num_values = 0
+        self.tells = False
         self._emitter = emitter
         self._later: list[tuple[Value, Fault]] = []
 
     def require(self, holds: Value, fault: Fault) -> None:
         """Fail here unless a scalar of the host holds."""
         code = self._emitter.code
-        code.put(f"scf.if {holds.text} {{")
-        code.put("} else {")
-        with code.block():
-            values = [self._emitter.scalar(one) for one in fault.values()]
-            self.num_values = max(self.num_values, len(values))
-            for place, one in enumerate(values):
-                code.put(f"util.global.store {one.text}, @plica_value_{place} : i64")
-        code.put("}")
-        code.put(f'cf.assert {holds.text}, "{fault.text}"')
+        kept = holds.text
+        if "{0}" in fault.message:
+            # Where the compiler knows what holds, stores would move to the end of the block: after the failure.
+            kept = code.op(f"util.optimization_barrier {holds.text} : i1")
+            code.put(f"scf.if {kept} {{")
+            code.put("} else {")
+            with code.block():
+                self._keep([self._emitter.scalar(one) for one in fault.values()])
+            code.put("}")
+        code.put(f'cf.assert {kept}, "{fault.text}"')
+
+    def _keep(self, values: Sequence[Value]) -> None:
+        """Write down the numbers of what fails, in new memory.
+
+        Not in globals that are numbers: IREE 3.13 makes one of them where they are stored together, and then a constant.
+        """
+        code, buffer = self._emitter.code, f"!util.buffer{{{index_constant(self._emitter.code, 8 * _MOST_VALUES)}}}"
+        assert len(values) <= _MOST_VALUES, "a message tells of no more numbers"
+        self.tells = True
+        memory = code.op(f"util.buffer.alloc uninitialized : {buffer}")
+        length = index_constant(code, 8)
+        for place, one in enumerate(values):
+            code.put(
+                f"util.buffer.store {one.text}, {memory}[{index_constant(code, 8 * place)} for {length}] : i64 -> {buffer}"
+            )
+        code.put(f"util.global.store {memory}, @plica_numbers : !util.buffer")
 
     def later(self, wrong: Value, fault: Fault) -> None:
         """Fail, soon, where a boolean of no dimension is true."""
@@ -133,14 +152,16 @@ class Checks:
                 self.require(self.compare("sge", dim, 0), fault)
 
 
-def values_text(count: int) -> str:
+def values_text() -> str:
     """The numbers that a module keeps of what has failed, and the function that gives them."""
-    if not count:
-        return ""
-    names = [f"@plica_value_{place}" for place in range(count)]
-    lines = [f"  util.global private mutable {name} = 0 : i64" for name in names]
-    types = ", ".join(["i64"] * count)
-    lines.append(f"  func.func @{VALUES}() -> ({types}) {{")
-    lines += [f"    %v{place} = util.global.load {name} : i64" for place, name in enumerate(names)]
-    lines += [f"    return {', '.join(f'%v{place}' for place in range(count))} : {types}", "  }"]
-    return "\n".join(lines) + "\n"
+    code = Code()
+    size, length = index_constant(code, 8 * _MOST_VALUES), index_constant(code, 8)
+    memory = code.op("util.global.load @plica_numbers : !util.buffer")
+    places = [index_constant(code, 8 * place) for place in range(_MOST_VALUES)]
+    values = [
+        code.op(f"util.buffer.load {memory}[{place} for {length}] : !util.buffer{{{size}}} -> i64") for place in places
+    ]
+    types = ", ".join(["i64"] * _MOST_VALUES)
+    code.put(f"return {', '.join(values)} : {types}")
+    lines = ["  util.global private mutable @plica_numbers : !util.buffer", f"  func.func @{VALUES}() -> ({types}) {{"]
+    return "\n".join([*lines, *code.lines, "  }"]) + "\n"

@@ -1,8 +1,10 @@
 """Lines of MLIR: fresh names, indentation, and what is known already where a line stands."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+
+from plica.backend.native.mlir.types import Value
 
 
 class Code:
@@ -28,6 +30,15 @@ class Code:
         self.put(f"{name} = {text}")
         return name
 
+    def label(self) -> str:
+        """The name of a block that nothing else has."""
+        return f"^bb{next(self._numbers)}"
+
+    def start(self, label: str, arguments: Sequence[Value] = (), *before: str) -> None:
+        """A block begins, with arguments, after some of type `index`."""
+        given = [*(f"{one}: index" for one in before), *(f"{one.text}: {one.type}" for one in arguments)]
+        self.lines.append(f"  {label}({', '.join(given)}):" if given else f"  {label}:")
+
     def once(self, text: str) -> str:
         """The same, but a value that stands already where this line would is not made again."""
         return self.known(text, lambda: self.op(text))
@@ -48,3 +59,13 @@ class Code:
         yield
         self._known.pop()
         self._indent -= 1
+
+    def mark(self) -> tuple[int, list[dict[Hashable, str]]]:
+        """Where the code is, to `reset` to it."""
+        return len(self.lines), [dict(block) for block in self._known]
+
+    def reset(self, mark: tuple[int, list[dict[Hashable, str]]]) -> None:
+        """Forget all lines since a mark, which is of this block."""
+        length, known = mark
+        del self.lines[length:]
+        self._known[:] = known

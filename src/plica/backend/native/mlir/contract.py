@@ -39,7 +39,15 @@ def contract(emitter: Emitter, factors: Sequence[Factor], result: str) -> Value:
         wanted = {*result, *(label for one in others for label in one.labels)}
         kept = [label for label in dict.fromkeys(first.labels + second.labels) if label in wanted]
         order = result if not others else "".join(kept)
-        rest = [_sum(emitter, [_own(emitter, one, kept, pair) for one, pair in ((first, second), (second, first))], order, wide), *others]
+        rest = [
+            _sum(
+                emitter,
+                [_own(emitter, one, kept, pair) for one, pair in ((first, second), (second, first))],
+                order,
+                wide,
+            ),
+            *others,
+        ]
     found = _sum(emitter, rest, result, wide) if len(factors) == 1 else rest[0]
     return converted(emitter, found.value, dtype)
 
@@ -115,5 +123,3 @@ def label_sizes(factors: Sequence[Factor]) -> Mapping[str, Dim]:
             if sizes.setdefault(label, dim) == 1 or (isinstance(dim, int) and dim != 1):
                 sizes[label] = dim
     return sizes
-
-

@@ -31,9 +31,7 @@ def decomposed(name: str) -> Write | None:
         sizes = list(dict.fromkeys(_sizes(tuple(call.params.values()))))
         program = _traced(decompose, call, sizes)
         inputs = [*call.inputs, *map(emitter.size_value, sizes)]
-        implicit = [
-            emitter.size_value(inputs[place].shape[axis]) for place, axis in size_sources(program).values()
-        ]
+        implicit = [emitter.size_value(inputs[place].shape[axis]) for place, axis in size_sources(program).values()]
         return emitter.inline(program, [], [*implicit, *inputs])[program.num_implicit_outputs :]
 
     return write

@@ -8,26 +8,29 @@ results. Implicit sizes are read off the arguments, whose sizes the caller has c
 is told as `plica.runtime.faults` says.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plica.backend.native.mlir.checks import Checks, values_text
+from plica.backend.native.mlir.checks import Checks, Fault, values_text
 from plica.backend.native.mlir.code import Code
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.literals import literal_text
+from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows import ROWS
-from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.rows.row import Call
 from plica.backend.native.mlir.sizes import index_constant, write_size
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Literal, Operand, Program, Var, rename
+from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.signature import size_sources
-from plica.ir.sizes import Dim, Size
-from plica.ir.types import ArrayType
+from plica.ir.sizes import Dim, Size, as_size
+from plica.ops.divisions import BY_ZERO
+from plica.runtime.arrays import Array
+from plica.runtime.manifest import ALIGNMENT, SCOPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +40,44 @@ class Function:
     Args:
         name: Its name.
         text: Its lines.
-        num_values: How many numbers its checks tell of at most.
+        tells: Whether what its checks say has numbers in it.
+        parameters: The types of the parameters of the module that it reads.
     """
 
     name: str
     text: str
-    num_values: int = 0
+    tells: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
-def emit(program: Program, name: str = "main") -> Function:
+def emit(
+    program: Program, name: str = "main", parameters: Mapping[Var, str] | None = None, *, are_places_known: bool = False
+) -> Function:
     """The function of a Program.
+
+    Args:
+        program: The Program.
+        name: The name of the function.
+        parameters: Consts that are no arguments of the function but parameters of the module, by their names there.
+        are_places_known: Whether all indices are known to lie within their axes, so that they are not checked.
 
     Raises:
         UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
     """
-    emitter = Emitter()
+    emitter = Emitter(are_places_known=are_places_known)
     code = emitter.code
-    variables = (*program.consts, *program.arguments)
+    known = {} if parameters is None else parameters
+    read = {}
+    for var, parameter in known.items():
+        value = Value(code.name(), var.type.shape, var.type.dtype)
+        code.put(f"{value.text} = util.global.load immutable @{_global(parameter)} : {value.type}")
+        emitter.bind([var], [value])
+        read[parameter] = value.type
+    variables = [var for var in (*program.consts, *program.arguments) if var not in known]
     arguments = [Value(f"%arg{place}", var.type.shape, var.type.dtype) for place, var in enumerate(variables)]
     emitter.bind(variables, arguments)
     for var, (place, axis) in size_sources(program).items():
-        emitter.bind_size(var, emitter.dim(arguments[len(program.consts) + place], axis))
+        emitter.bind_size(var, emitter.dim(arguments[len(program.consts) - len(known) + place], axis))
     emitter.equations(program)
     results = [emitter.tensor(emitter.read(one)) for one in program.results]
     emitter.checks.settle()
@@ -65,14 +85,46 @@ def emit(program: Program, name: str = "main") -> Function:
     code.put(f"{returned} : {', '.join(one.type for one in results)}" if results else "return")
     taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
-    return Function(name, "\n".join([head, *code.lines, "  }"]) + "\n", emitter.checks.num_values)
+    lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
+    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells, read)
 
 
-def module_text(functions: Iterable[Function]) -> str:
-    """The module of some functions."""
-    found = list(functions)
-    parts = [values_text(max((one.num_values for one in found), default=0)), *(one.text for one in found)]
-    return "module @plica {\n" + "\n".join(part for part in parts if part) + "}\n"
+def _global(parameter: str) -> str:
+    return f"plica_parameter_{parameter}"
+
+
+def module_text(functions: Iterable[Function], arrays: Mapping[str, Array] | None = None) -> str:
+    """The module of some functions.
+
+    Args:
+        functions: The functions.
+        arrays: The parameters that stand in the text; by default all are given where it is loaded.
+    """
+    found, known = list(functions), {} if arrays is None else arrays
+    read = {name: type_ for one in found for name, type_ in one.parameters.items()}
+    parts = [
+        *(
+            f"  util.global private @{_global(name)} = {_origin(name, known)} : {type_}\n"
+            for name, type_ in read.items()
+        ),
+        *([values_text()] if any(one.tells for one in found) else []),
+        *(one.text for one in found),
+    ]
+    text = "module @plica {\n" + "\n".join(parts) + "}\n"
+    return text + _resources(known) if known else text
+
+
+def _origin(parameter: str, arrays: Mapping[str, Array]) -> str:
+    if parameter in arrays:
+        return f"dense_resource<{parameter}>"
+    return f'#stream.parameter.named<"{SCOPE}"::"{parameter}">'
+
+
+def _resources(arrays: Mapping[str, Array]) -> str:
+    """Arrays as MLIR writes them behind a module: four bytes that say how entries are aligned, and the entries."""
+    align = ALIGNMENT.to_bytes(4, "little").hex()
+    lines = ",\n".join(f'      {name}: "0x{align}{array.tobytes().hex()}"' for name, array in arrays.items())
+    return "{-#\n  dialect_resources: {\n    builtin: {\n" + lines + "\n    }\n  }\n#-}\n"
 
 
 class Emitter:
@@ -82,9 +134,13 @@ class Emitter:
         code: The lines.
         scalars: The code of entries, written to the same lines.
         checks: Checks of what is known only when the function runs.
+
+    Args:
+        are_places_known: Whether all indices are known to lie within their axes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, are_places_known: bool = False) -> None:
+        self.are_places_known = are_places_known
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
         self.checks = Checks(self)
@@ -95,13 +151,15 @@ class Emitter:
     def bind(self, variables: Iterable[Var], values: Iterable[Value]) -> None:
         """From now on, variables are these values."""
         for var, value in zip(variables, values, strict=True):
-            self._values[var] = self.retyped(value, var.type)
+            value = value if value.is_scalar else self.shaped(value, var.type.shape)
+            is_size = value.size is None and as_size(var) is not None
+            self._values[var] = replace(value, size=Size.of(var)) if is_size else value
 
     def bind_size(self, var: Var, index: str) -> None:
         """From now on, a variable is a size: a value of type `index`."""
         self.code.known(Size.of(var), lambda: index)
         text = self.code.op(f"arith.index_cast {index} : index to i64")
-        self._values[var] = Value(text, (), DType.INT64, is_scalar=True)
+        self._values[var] = Value(text, (), DType.INT64, is_scalar=True, size=Size.of(var))
 
     def read(self, operand: Operand) -> Value:
         """The value of an operand; that of a number of the Program is a scalar."""
@@ -111,7 +169,14 @@ class Emitter:
 
     def size(self, dim: Dim) -> str:
         """A size, as a value of type `index`."""
-        return write_size(self.code, dim, lambda var: self.index(self._values[var]))
+        return write_size(self.code, dim, lambda var: self.index(self._values[var]), self._divisor)
+
+    def _divisor(self, index: str) -> str:
+        """What a size is divided by, where it is not 0."""
+        zero = index_constant(self.code, 0)
+        text = self.code.op(f"arith.cmpi ne, {index}, {zero} : index")
+        self.checks.require(Value(text, (), DType.BOOL, is_scalar=True), Fault("ZeroDivisorError", BY_ZERO))
+        return self.code.op(f"arith.select {text}, {index}, {index_constant(self.code, 1)} : index")
 
     def size_text(self, dim: Dim) -> str:
         """A size where MLIR takes numbers too."""
@@ -121,7 +186,8 @@ class Emitter:
         """A size, as a scalar of the host."""
         if isinstance(dim, int):
             return self.constant(dim, DType.INT64)
-        return Value(self.code.once(f"arith.index_cast {self.size(dim)} : index to i64"), (), DType.INT64, True)
+        text = self.code.once(f"arith.index_cast {self.size(dim)} : index to i64")
+        return Value(text, (), DType.INT64, is_scalar=True, size=dim)
 
     def dim(self, value: Value, axis: int) -> str:
         """The size of an axis, read off a tensor."""
@@ -133,21 +199,22 @@ class Emitter:
         """A number, as a scalar."""
         made = Value("", (), dtype, is_scalar=True)
         suffix = "" if dtype == DType.BOOL else f" : {made.element}"
-        return Value(self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}"), (), dtype, is_scalar=True)
+        text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
+        return replace(made, text=text, size=value if dtype == DType.INT64 else None)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""
         if not value.is_scalar:
             return value
         text = self.code.once(f"tensor.from_elements {value.text} : {tensor_type((), value.dtype)}")
-        return Value(text, (), value.dtype)
+        return Value(text, (), value.dtype, size=value.size)
 
     def scalar(self, value: Value) -> Value:
         """A value of no dimension as a scalar of the host, which waits for it where it is a tensor."""
         if value.is_scalar:
             return value
         self.checks.settle()  # before anything is computed from what may be wrong
-        return Value(self.code.once(f"tensor.extract {value.text}[] : {value.type}"), (), value.dtype, is_scalar=True)
+        return replace(value, text=self.code.once(f"tensor.extract {value.text}[] : {value.type}"), is_scalar=True)
 
     def index(self, value: Value) -> str:
         """An integer of no dimension as a value of type `index`."""
@@ -165,14 +232,32 @@ class Emitter:
         text = self.code.op(f"linalg.fill ins({fill.text} : {fill.type}) outs({out.text} : {out.type}) -> {out.type}")
         return Value(text, tuple(shape), fill.dtype)
 
-    def retyped(self, value: Value, type_: ArrayType) -> Value:
-        """The same value with the sizes that a type has for it: other variables, or numbers that are known."""
-        if value.is_scalar or value.shape == type_.shape:
+    def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
+        """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
+
+        Numbers that become `?` are hidden: MLIR would fold a `tensor.cast` into loops, and IREE then loses count of
+        them.
+        """
+        if value.shape == tuple(shape):
             return value
-        found = Value(value.text, type_.shape, value.dtype)
+        found = replace(value, shape=tuple(shape))
+        hides = [isinstance(dim, int) and not isinstance(one, int) for dim, one in zip(value.shape, shape, strict=True)]
+        if any(hides):
+            code, dims = self.code, [*zip(value.shape, hides, strict=True)]
+            between = replace(
+                value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True))
+            )
+            sizes = [(self.size(dim), hidden) for dim, hidden in dims if hidden or not isinstance(dim, int)]
+            before = ", ".join(text for text, hidden in sizes if not hidden)
+            after = ", ".join(
+                code.op(f"util.optimization_barrier {text} : index") if hidden else text for text, hidden in sizes
+            )
+            source = f"{value.type}{{{before}}}" if before else value.type
+            text = code.op(f"flow.tensor.reshape {value.text} : {source} -> {between.type}{{{after}}}")
+            value = replace(between, text=text)
         if found.type == value.type:
-            return found
-        return Value(self.code.op(f"tensor.cast {value.text} : {value.type} to {found.type}"), *found.array)
+            return replace(found, text=value.text)
+        return replace(found, text=self.code.op(f"tensor.cast {value.text} : {value.type} to {found.type}"))
 
     # Equations
 
@@ -203,7 +288,7 @@ class Emitter:
 
     def inline(self, program: Program, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
         """All outputs of a nested Program, implicit sizes first."""
-        own = rename(program, lambda var: var.name)  # with variables of its own wherever it is written
+        own = with_sizes(program, zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
         self.bind((*own.consts, *own.inputs), (*consts, *inputs))
         self.equations(own)
         return [self.read(one) for one in own.outputs]
@@ -213,6 +298,3 @@ class Emitter:
         """Lines that may not run, or run several times: what they check is checked there."""
         with self.code.block(), self.checks.apart():
             yield
-
-
-__all__ = ["Emitter", "Function", "Row", "emit", "module_text"]

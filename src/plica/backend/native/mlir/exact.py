@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from plica.backend.native.mlir.contract import Factor
-from plica.backend.native.mlir.structured import entry_at
+from plica.backend.native.mlir.structured import apart, entry_at
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar, write_scalar
 
@@ -30,7 +30,8 @@ class Exact:
         bounds: Mapping[str, str],
     ) -> None:
         self._emitter = emitter
-        self._factors = factors
+        # what makes the values is not made again within the nest
+        self._factors = [Factor(apart(emitter, one.value), one.labels) for one in factors]
         self._weight = weight
         self._given = None if given is None else emitter.tensor(given)
         self._form = form
@@ -104,13 +105,13 @@ class Exact:
         at, units = self._at(self._weight, places), self._weight.labels[self._start :]
         row, column = at[: self._start], self._zero
         for label, place in zip(units, at[self._start :], strict=True):
-            column = code.op(f"arith.addi {code.op(f'arith.muli {column}, {self._bounds[label]} : index')}, {place} : index")
+            column = code.op(
+                f"arith.addi {code.op(f'arith.muli {column}, {self._bounds[label]} : index')}, {place} : index"
+            )
         found = self._entry(row, column)
         if self._form == "log":
             return found
-        largest = self._fold(
-            self._columns, "-inf", lambda old, number: scalars.maximum(old, self._entry(row, number))
-        )
+        largest = self._fold(self._columns, "-inf", lambda old, number: scalars.maximum(old, self._entry(row, number)))
         total = self._fold(
             self._columns, "0", lambda old, number: scalars.add(old, self._exp(self._entry(row, number), largest))
         )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from plica.backend.native.mlir.bounds import as_index
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import entry_at, generic
-from plica.backend.native.mlir.types import Value, tensor_type
+from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
-from plica.ir.sizes import Dim, product
+from plica.ir.sizes import Dim
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
@@ -75,36 +75,24 @@ def read_at(
 def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> Value:
     """Rows of a matrix, (N, K), at `rows` (M,), all of them within it: (M, K) as `shape`."""
     out = emitter.empty(shape, x.dtype)
-    text = emitter.code.op(
-        f"iree_linalg_ext.gather dimension_map = [0] ins({x.text}, {rows.text} : {x.type}, {rows.type}) "
-        f"outs({out.text} : {out.type}) -> {out.type}"
-    )
+    if 0 in shape:
+        return out
+    if not isinstance(shape[1], int):  # rows of a size that is not known are gathered as vectors without end
+
+        def entry(names: Sequence[str]) -> str:
+            row = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")
+            return entry_at(emitter, x, [row, loop_index(emitter, 1)])
+
+        return generic(emitter, [(rows, (0,))], [(out, (0, 1))], [False, False], entry)[0]
+    # A dispatch of its own: fused into its readers a gather keeps them from being distributed
+    size = "" if isinstance(shape[0], int) else f"{{{emitter.size(shape[0])}}}"
+    text = emitter.code.name()
+    emitter.code.put(f"{text} = flow.dispatch.region -> ({out.type}{size}) {{")
+    with emitter.code.block():
+        found = emitter.code.op(
+            f"iree_linalg_ext.gather dimension_map = [0] ins({x.text}, {rows.text} : {x.type}, {rows.type}) "
+            f"outs({out.text} : {out.type}) -> {out.type}"
+        )
+        emitter.code.put(f"flow.return {found} : {out.type}")
+    emitter.code.put("}")
     return Value(text, tuple(shape), x.dtype)
-
-
-def flattened(emitter: Emitter, x: Value, start: int, stop: int) -> Value:
-    """A tensor with the axes from `start` to before `stop` joined to one."""
-    if stop - start == 1:
-        return x
-    shape = (*x.shape[:start], product(x.shape[start:stop]), *x.shape[stop:])
-    groups = [[axis] for axis in range(start)] + [list(range(start, stop))]
-    groups += [[axis] for axis in range(stop, len(x.shape))]
-    text = emitter.code.op(
-        f"tensor.collapse_shape {x.text} {groups} : {x.type} into {tensor_type(shape, x.dtype)}"
-    )
-    return Value(text, shape, x.dtype)
-
-
-def split_axis(emitter: Emitter, x: Value, axis: int, dims: Sequence[Dim]) -> Value:
-    """A tensor with one axis made several of sizes `dims`, one or more."""
-    if len(dims) == 1:
-        return x
-    shape = (*x.shape[:axis], *dims, *x.shape[axis + 1 :])
-    groups = [[one] for one in range(axis)] + [list(range(axis, axis + len(dims)))]
-    groups += [[one + len(dims) - 1] for one in range(axis + 1, len(x.shape))]
-    sizes = ", ".join(emitter.size_text(dim) for dim in shape)
-    text = emitter.code.op(
-        f"tensor.expand_shape {x.text} {groups} output_shape [{sizes}] : "
-        f"{x.type} into {tensor_type(shape, x.dtype)}"
-    )
-    return Value(text, shape, x.dtype)

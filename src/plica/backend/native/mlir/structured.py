@@ -36,6 +36,8 @@ def generic(
         body: From one entry of each operand and of each start to one entry of each result. `linalg.index` gives the
             place.
     """
+    if any(0 in value.shape for value, _ in (*operands, *starts)):  # the compiler ends in a signal at some such nests
+        return [one for one, _ in starts]
     code = emitter.code
     tensors = [(value, axes) for value, axes in operands if not value.is_scalar]
     names = [value.text if value.is_scalar else code.name() for value, _ in operands]
@@ -159,3 +161,12 @@ def indexed(emitter: Emitter, shape: Sequence[Dim], dtype: DType, body: Body) ->
 def entry_at(emitter: Emitter, value: Value, indices: Sequence[str]) -> str:
     """One entry of a tensor, within a nest."""
     return emitter.code.op(f"tensor.extract {value.text}[{', '.join(indices)}] : {value.type}")
+
+
+def apart(emitter: Emitter, value: Value) -> Value:
+    """A tensor that is written to memory before it is read: what reads it is not joined with what makes it."""
+    made = emitter.code.op(f"util.optimization_barrier {value.text} : {value.type}")
+    sizes = ", ".join(emitter.size(dim) for dim in value.shape if not isinstance(dim, int))
+    if sizes:  # which the barrier hides
+        made = emitter.code.op(f"flow.tensor.tie_shape {made} : {value.type}{{{sizes}}}")
+    return Value(made, *value.array)

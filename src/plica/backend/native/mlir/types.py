@@ -65,12 +65,14 @@ class Value:
         shape: Its sizes, in terms of the variables of the Program.
         dtype: Its dtype.
         is_scalar: Whether it is one entry, computed on the host, rather than a tensor (of no dimension).
+        size: The size that an integer of no dimension stands for, where that is known.
     """
 
     text: str
     shape: tuple[Dim, ...]
     dtype: DType
     is_scalar: bool = False
+    size: Dim | None = None
 
     @property
     def element(self) -> str:

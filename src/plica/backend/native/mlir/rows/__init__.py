@@ -21,11 +21,31 @@ A row is `Row(write)`, where `write(emitter, call)` writes one equation and give
 
 from collections.abc import Mapping
 
+from plica.backend.native.mlir.rows.control import CONTROL
 from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
 from plica.backend.native.mlir.rows.indexing import INDEXING
+from plica.backend.native.mlir.rows.layers import LAYERS
 from plica.backend.native.mlir.rows.linalg import LINALG
+from plica.backend.native.mlir.rows.random import RANDOM
 from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Row
+from plica.backend.native.mlir.rows.scaling import SCALING
+from plica.backend.native.mlir.rows.scans import SCANS
 from plica.backend.native.mlir.rows.shape import SHAPE
+from plica.backend.native.mlir.rows.sorting import SORTING
+from plica.backend.native.mlir.rows.update import UPDATE
 
-ROWS: Mapping[str, Row] = {**ELEMENTWISE, **REDUCE, **SHAPE, **INDEXING, **LINALG}
+ROWS: Mapping[str, Row] = {
+    **LAYERS,
+    **CONTROL,
+    **ELEMENTWISE,
+    **REDUCE,
+    **SCALING,
+    **SCANS,
+    **SHAPE,
+    **SORTING,
+    **INDEXING,
+    **UPDATE,
+    **LINALG,
+    **RANDOM,
+}

@@ -23,9 +23,7 @@ def _entries(emitter: Emitter, call: Call, write: Write, dtype: DType) -> Value:
     (type_,) = call.types
 
     def body(entries: Sequence[str]) -> str:
-        operands = tuple(
-            Scalar(text, value.dtype.carrier) for text, value in zip(entries, call.inputs, strict=True)
-        )
+        operands = tuple(Scalar(text, value.dtype.carrier) for text, value in zip(entries, call.inputs, strict=True))
         given = Entry(operands, dtype, call.params)
         refuse_complex(call.name, given)
         found = write(emitter.scalars, given)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import check_places
 from plica.backend.native.mlir.reading import (
-    flattened,
     loop_index,
     place_of,
     read_at,
     read_rows,
-    split_axis,
 )
+from plica.backend.native.mlir.reshaped import reshaped
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import collapsed, entrywise
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim, product
 from plica.ops.rules import broadcast, normal_axis
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def _index(emitter: Emitter, call: Call) -> Value:
     axis = normal_axis(call.params["axis"], len(x.shape))
     size = emitter.size(x.shape[axis])
     check_places(emitter, place, x.shape[axis], call.params["axis"], call.source)
+    if 0 in x.shape:
+        return emitter.empty(type_.shape, type_.dtype)
     if not place.is_scalar:
         rank = len(type_.shape)
 
@@ -59,7 +61,7 @@ def _gather(emitter: Emitter, call: Call) -> Value:
 
 
 def _gathered(
-    emitter: Emitter, x: Value, indices: Sequence[Value], axes: Sequence[int], shape: Sequence, *, wraps: bool
+    emitter: Emitter, x: Value, indices: Sequence[Value], axes: Sequence[int], shape: Sequence[Dim], *, wraps: bool
 ) -> Value:
     """The axes of the indices first, then those of `x` that are not read."""
     block = broadcast(*(one.shape for one in indices))
@@ -78,23 +80,26 @@ def _gathered(
     return read_at(emitter, x, shape, operands, places)
 
 
-def _gathered_rows(
-    emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence, *, wraps: bool
-) -> Value:
+def _gathered_rows(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim], *, wraps: bool) -> Value:
     """Whole rows along the last axes, by the numbers that the rows have in the whole array."""
-    count, rank = len(indices), len(x.shape)
+    count = len(indices)
     sizes = [emitter.size(dim) for dim in x.shape[:count]]
 
     def number(names: Sequence[str]) -> str:
         return row_number(
-            emitter, [place_of(emitter, name, one.dtype, size, wraps=wraps) for name, one, size in zip(names, indices, sizes, strict=True)], sizes
+            emitter,
+            [
+                place_of(emitter, name, one.dtype, size, wraps=wraps)
+                for name, one, size in zip(names, indices, sizes, strict=True)
+            ],
+            sizes,
         )
 
     rows = entrywise(emitter, [emitter.tensor(one) for one in indices], tuple(block), DType.INT64, number)
-    flat = flattened(emitter, rows, 0, len(block))
-    table = flattened(emitter, flattened(emitter, x, count, rank), 0, count)
+    flat = reshaped(emitter, rows, (product(block),))
+    table = reshaped(emitter, x, (product(x.shape[:count]), product(x.shape[count:])))
     found = read_rows(emitter, table, flat, (flat.shape[0], table.shape[1]))
-    return split_axis(emitter, split_axis(emitter, found, 1, x.shape[count:]), 0, block)
+    return reshaped(emitter, found, (*block, *x.shape[count:]))
 
 
 def row_number(emitter: Emitter, places: Sequence[str], sizes: Sequence[str]) -> str:
@@ -149,9 +154,9 @@ def _lookup(emitter: Emitter, call: Call) -> Value:
         return row_number(emitter, [loop_index(emitter, 0), at], many)
 
     rows = entrywise(emitter, [indices], indices.shape, DType.INT64, number)
-    flat = flattened(emitter, rows, 0, 2)
-    found = read_rows(emitter, flattened(emitter, turned, 0, 2), flat, (flat.shape[0], units))
-    return split_axis(emitter, found, 0, type_.shape[:2])
+    flat = reshaped(emitter, rows, (product(indices.shape),))
+    found = read_rows(emitter, reshaped(emitter, turned, (folds * categories, units)), flat, (flat.shape[0], units))
+    return reshaped(emitter, found, type_.shape)
 
 
 def transposed(emitter: Emitter, x: Value, axes: Sequence[int]) -> Value:
