@@ -20,7 +20,9 @@ def _native(circuit: Any, out: Path, queries: Sequence[str] | None, targets: Seq
     from plica.frontend.native import compile as compile_native
 
     if weights != "embedded":
-        raise InputError("--weights external: a native file holds its weights; they may stand apart with --to mlir or stablehlo")
+        raise InputError(
+            "--weights external: a native file holds its weights; they may stand apart with --to mlir or stablehlo"
+        )
     compile_native(circuit, out, targets=targets or ("host",), queries=queries)
 
 
@@ -51,7 +53,7 @@ def _write_text(out: Path, text: str, arrays: Mapping[str, Any]) -> None:
         temporary.write_text(text, encoding="utf-8")
     if arrays:
         with replacing(_beside(out)) as temporary, temporary.open("wb") as file:
-            np.savez(file, **dict(arrays))  # type: ignore[arg-type]
+            np.savez(file, **dict(arrays))
 
 
 def _beside(out: Path) -> Path:
