@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from plica.errors import InputError, PlicaError
-from plica.native import EntryPoint
+from plica.runtime.entry_points import EntryPoint
 
 from .bodies import JSON, NPY, NPZ, from_json, from_npy, to_json, to_npy, to_npz
 from .models import Model, Models

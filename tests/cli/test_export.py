@@ -1,4 +1,4 @@
-"""`plica export`: a saved model to a native file that `plica run` asks, and to MLIR."""
+"""`plica export`: a saved model to a native file that `plica run` asks, to MLIR and to StableHLO."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +10,7 @@ from click.testing import Result
 from plica.backend.native.build import compile_text
 from plica.backend.torch.compiler import TorchCompiler
 from plica.files.model import save_model
+from tests.harness import stablehlo
 from tests.harness.circuits import CIRCUITS
 
 Plica = Callable[..., Result]
@@ -55,9 +56,21 @@ def test_mlir(plica: Plica, expected: np.ndarray) -> None:
         assert len(arrays.files) > 1
 
 
+def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
+    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "stablehlo"))
+    np.testing.assert_allclose(stablehlo.run(Path("m.mlir").read_text(), X)[0], expected, rtol=1e-6)
+    assert not Path("m.mlir.npz").exists()
+    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "stablehlo", "--weights", "external"))
+    with np.load("m.mlir.npz") as arrays:
+        found = stablehlo.run(Path("m.mlir").read_text(), *(arrays[name] for name in arrays.files), X)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--to", "stablehlo", "--target", "host"), "--target is of native files"),
+        (("--to", "stablehlo", "--query", "mpe", "--query", "marginal"), "writes one function, found 2 queries"),
         (("--weights", "external"), "--weights external: a native file holds its weights"),
         (("--target", "abacus"), "there is no target 'abacus'; there are host, x86-64"),
         (("--to", "mlir", "--target", "host"), "--target is of native files"),

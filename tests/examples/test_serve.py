@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import plica
+import plica.native
 from examples.serve.bodies import JSON, NPY
 from examples.serve.models import Models
 from plica.errors import FileFormatError, NativeFileError
+from plica.queries import mpe
 from plica.runtime.container import write
 from plica.runtime.manifest import ArrayType, Entry, Rows
+from plica.templates.data_modalities import image_data
 from tests.harness.native_files import MANIFEST, SHIFT, WEIGHT, code
 from tests.harness.services import Answer, Service, answer, service, until
 
@@ -290,6 +295,38 @@ def test_a_service_begins_with_a_whole_file(tmp_path: Path) -> None:
     path.write_bytes(b"something else")
     with pytest.raises(NativeFileError, match=str(path)):
         Models(path)
+
+
+@pytest.mark.full
+def test_a_circuit_answers_its_questions(tmp_path: Path) -> None:
+    circuit = image_data(
+        (1, 2, 2),
+        "quad-tree-2",
+        input_layer="categorical",
+        num_values=3,
+        num_input_units=2,
+        sum_product_layer="cp",
+        num_sum_units=2,
+    )
+    model = plica.compile(circuit).eval()
+    path = tmp_path / "model.plicab"
+    plica.native.compile(model, path, queries=("log-likelihood", "marginal", "conditional-sample", "mpe"))
+    x = np.random.default_rng(0).integers(3, size=(9, 4))
+    some = np.where(x == 0, np.nan, x).astype("float32")
+    rows = [[None if np.isnan(one) else float(one) for one in row] for row in some]
+    with torch.no_grad(), service(path) as found:
+        scores = found.post("/v1/score", x).array
+        assert np.allclose(scores, model(torch.from_numpy(x)).numpy(), atol=1e-5)
+        marginal = found.post("/v1/marginal", {"x": rows}).json["results"]["log_likelihood"]
+        expected = model(torch.from_numpy(some)).numpy()
+        assert np.allclose(marginal, expected, atol=1e-5)
+        drawn = found.post("/v1/conditional-sample?seed=1", some).array
+        best = found.post("/v1/complete", some).array
+        for one in (drawn, best):
+            assert np.array_equal(one["rows"][x != 0], x[x != 0])
+        assert np.allclose(drawn["log_likelihood"], expected.ravel(), atol=1e-5)
+        values = mpe(model, torch.from_numpy(some))[1].numpy()
+        assert np.allclose(best["log_likelihood"], values.ravel(), atol=1e-5)
 
 
 def test_the_command_needs_no_torch(tmp_path: Path) -> None:

@@ -20,23 +20,40 @@ def _native(circuit: Any, out: Path, queries: Sequence[str] | None, targets: Seq
     from plica.frontend.native import compile as compile_native
 
     if weights != "embedded":
-        raise InputError("--weights external: a native file holds its weights; they may stand apart with --to mlir")
+        raise InputError(
+            "--weights external: a native file holds its weights; they may stand apart with --to mlir or stablehlo"
+        )
     compile_native(circuit, out, targets=targets or ("host",), queries=queries)
 
 
 def _mlir(circuit: Any, out: Path, queries: Sequence[str] | None, targets: Sequence[str], weights: str) -> None:
-    import numpy as np
-
     from plica.frontend.native import mlir
 
     if targets:
         raise InputError("--target is of native files; MLIR is compiled for a machine later")
     text, arrays = mlir(circuit, queries, embedded=weights == "embedded")
+    _write_text(out, text, arrays)
+
+
+def _stablehlo(circuit: Any, out: Path, queries: Sequence[str] | None, targets: Sequence[str], weights: str) -> None:
+    from plica.frontend.stablehlo import stablehlo
+
+    if targets:
+        raise InputError("--target is of native files; StableHLO is compiled for a machine later")
+    if queries and len(queries) > 1:
+        raise InputError(f"--to stablehlo writes one function, found {len(queries)} queries; give one --query")
+    text, arrays = stablehlo(circuit, queries[0] if queries else None, embedded=weights == "embedded")
+    _write_text(out, text, arrays)
+
+
+def _write_text(out: Path, text: str, arrays: Mapping[str, Any]) -> None:
+    import numpy as np
+
     with replacing(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
     if arrays:
         with replacing(_beside(out)) as temporary, temporary.open("wb") as file:
-            np.savez(file, **dict(arrays))  # type: ignore[arg-type]
+            np.savez(file, **dict(arrays))
 
 
 def _beside(out: Path) -> Path:
@@ -47,6 +64,7 @@ def _beside(out: Path) -> Path:
 _FORMATS: Mapping[str, Callable[[Any, Path, Sequence[str] | None, Sequence[str], str], None]] = {
     "native": _native,
     "mlir": _mlir,
+    "stablehlo": _stablehlo,
 }
 
 
@@ -59,7 +77,7 @@ _FORMATS: Mapping[str, Callable[[Any, Path, Sequence[str] | None, Sequence[str],
     type=click.Choice(tuple(_FORMATS)),
     default="native",
     show_default=True,
-    help="native: machine code and weights in one file. mlir: text for compilers of MLIR.",
+    help="native: machine code and weights in one file. mlir, stablehlo: text for other compilers.",
 )
 @click.option(
     "--query",
@@ -80,7 +98,7 @@ _FORMATS: Mapping[str, Callable[[Any, Path, Sequence[str] | None, Sequence[str],
     type=click.Choice(_WEIGHTS),
     default="embedded",
     show_default=True,
-    help="external, with --to mlir: weights stand in a .npz file of the same name.",
+    help="external, with --to mlir or stablehlo: weights stand in a .npz file of the same name.",
 )
 @one_line_errors
 def export(model: Path, out: Path, form: str, queries: tuple[str, ...], targets: tuple[str, ...], weights: str) -> None:

@@ -1,7 +1,7 @@
 """Every operation that has a form in StableHLO gives, run by XLA, what the interpreter gives on its samples."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import pytest
@@ -16,24 +16,31 @@ from tests.harness.programs import assert_same, unique
 from tests.harness.samples import CASES, SAMPLES, Case
 from tests.harness.stablehlo import run
 
+_DATA = "depends on the values of arrays"
+_COMPLEX = "native code of {op} of complex64 is not written"
 REFUSED = {
-    "nonzero": "depends on the values of arrays",
-    "unique": "depends on the values of arrays",
+    "nonzero": _DATA,
+    "unique": _DATA,
+    "log_multivariate_normal": "has no form in StableHLO",
+    **dict.fromkeys(("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "log2", "log10", "sinh"), _COMPLEX),
+    "for_loop": "a size changes from turn to turn",
+    "while_loop": "a size changes from turn to turn",
+    "cond": "sizes that differ from branch to branch",
 }
-"""Operations of which StableHLO has no sample, and what is said of them."""
+"""Operations of which StableHLO has not every sample, and what is said of those."""
 
-GROWING = ("for_loop", "while_loop", "cond")  # some of their samples make arrays whose size depends on data
+MOST_TEXT = 20_000  # what is longer (special functions, random numbers) takes XLA seconds: for the full product
 SUBNORMAL = "search_cumulative-2"  # numbers that XLA takes to be 0
 
 
 def _brief() -> Iterator[Case]:
-    """One sample of each operation for each kind of numbers, three of those with parameters."""
-    seen: Counter[tuple[str, ...]] = Counter()
+    """One sample of each operation for each kind of numbers."""
+    seen = set()
     for case in SAMPLES:
         kinds = (case.op, *(one.dtype.kind for one in case.inputs))
-        if case.op not in DECOMPOSITIONS and seen[kinds] < (3 if case.params else 1):
+        if case.op not in DECOMPOSITIONS and kinds not in seen:
             yield case
-        seen[kinds] += 1
+        seen.add(kinds)
 
 
 def _supported(cases: Sequence[Case]) -> Iterator[Case]:
@@ -67,7 +74,9 @@ def _check(cases: Sequence[Case]) -> None:
 
 
 def test_operations_give_what_the_interpreter_gives() -> None:
-    for group in _groups(_supported(tuple(_brief())), 250):
+    short = [case for case in _supported(tuple(_brief())) if len(emit(one_program([case]))) < MOST_TEXT]
+    assert len(short) > 200
+    for group in _groups(iter(short), 150):
         _check(group)
 
 
@@ -77,15 +86,24 @@ def test_every_sample_and_edge_gives_what_the_interpreter_gives(op: str) -> None
     _check(list(_supported([case for case in CASES if case.op == op])))
 
 
-@pytest.mark.parametrize("op", list(REFUSED))
-def test_what_has_no_form_is_refused_by_name(op: str) -> None:
-    for case in (case for case in SAMPLES if case.op == op):
-        with pytest.raises(UnsupportedError, match=f"{op}.*{REFUSED[op]}"):
+def _refusals(cases: Iterable[Case]) -> dict[str, str]:
+    """What is said of operations that have no form, by the first such case of each."""
+    found: dict[str, str] = {}
+    for case in cases:
+        try:
             emit(one_program([case]))
+        except UnsupportedError as error:
+            found.setdefault(case.op, str(error))
+    return found
 
 
-def test_every_other_operation_has_a_form() -> None:
-    refused = {op: sum(case.op == op for case in SAMPLES) for op in OPS}
-    for case in _supported(SAMPLES):
-        refused[case.op] -= 1
-    assert {op for op, count in refused.items() if count and op not in GROWING} == {*REFUSED}
+def test_what_has_no_form_is_refused_by_name() -> None:
+    refused = _refusals(case for case in SAMPLES if case.op in REFUSED)
+    assert refused.keys() == REFUSED.keys()
+    for op, message in refused.items():
+        assert re.match(f"{op}.*{REFUSED[op].format(op=op)}", message)
+
+
+@pytest.mark.full
+def test_everything_else_has_a_form() -> None:
+    assert not _refusals(case for case in SAMPLES if case.op not in REFUSED)

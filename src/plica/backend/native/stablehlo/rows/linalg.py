@@ -1,6 +1,5 @@
 """Products of matrices and vectors, Einstein sums, norms and diagonals."""
 
-import math
 from collections.abc import Sequence
 
 from plica.backend.native.stablehlo.call import Row, of
@@ -95,12 +94,6 @@ def _matmul(a: Value, b: Value) -> Value:
     return einsum(f"{left},{right}->{result}", operands)
 
 
-def _cross(a: Value, b: Value, *, axis: int) -> Value:
-    # (a1 b2 - a2 b1, a2 b0 - a0 b2, a0 b1 - a1 b0)
-    (a0, a1, a2), (b0, b1, b2) = ([one.part(axis, place, place + 1) for place in range(3)] for one in (a, b))
-    return joined([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis)
-
-
 def _diagonal(x: Value, *, offset: int) -> Value:
     rows, columns = x.shape[-2:]
     places = x.iota(0, (diagonal_size(rows, columns, offset),))
@@ -109,23 +102,8 @@ def _diagonal(x: Value, *, offset: int) -> Value:
     return x.read(vectors, [x.rank - 2, x.rank - 1], range(x.rank - 2))
 
 
-def _vector_norm(x: Value, *, axis: tuple[int, ...], keepdims: bool, ord: float) -> Value:  # noqa: A002
-    sizes = x.absolute()
-    if ord == math.inf:
-        return sizes.reduce("maximum", 0, axis, keep=keepdims)
-    if ord == -math.inf:
-        return sizes.min(axis, keep=keepdims)
-    if ord == 0:
-        return sizes.differs(0).astype(sizes.dtype).sum(axis, keep=keepdims)
-    if ord == 2:
-        return (sizes * sizes).sum(axis, keep=keepdims).sqrt()
-    return sizes.map("power", float(ord)).sum(axis, keep=keepdims).map("power", 1 / ord)
-
-
 LINALG: dict[str, Row] = {
-    "cross": of(_cross),
     "diagonal": of(_diagonal),
     "einsum": of(lambda *operands, equation: einsum(equation, operands)),
     "matmul": of(_matmul),
-    "vector_norm": of(_vector_norm),
 }

@@ -47,7 +47,8 @@ def log_softmax(x: Value, *, axis: int) -> Value:
     return shifted - shifted.exp().sum((axis,), keep=True).log()
 
 
-def _rescale(x: Value) -> tuple[Value, Value]:
+def rescale(x: Value) -> tuple[Value, Value]:
+    """Rows divided by powers of two, and these."""
     largest = x.max((-1,), keep=True)
     half = power_of_two(largest)  # largest = m 2^e, 0.5 <= m < 1: 2^(e-1)
     normal = largest >= float(np.finfo(x.dtype.numpy).tiny)
@@ -106,7 +107,7 @@ REDUCE: dict[str, Row] = {
     "mean": of(_mean),
     "min": _reduction("minimum", None),
     "prod": _reduction("multiply", 1),
-    "rescale": of(_rescale),
+    "rescale": of(rescale),
     "softmax": of(softmax),
     "sum": _reduction("add", 0),
 }

@@ -3,7 +3,7 @@
 from plica.backend.native.stablehlo.call import Call, Row, of
 from plica.backend.native.stablehlo.types import integers
 from plica.backend.native.stablehlo.values import Value, joined, stacked
-from plica.ir.sizes import Dim, floor_divide
+from plica.ir.sizes import Dim
 
 Axes = tuple[int, ...]
 Bound = int | Value
@@ -61,32 +61,6 @@ def _arange(call: Call) -> Value:
     return Value(call.code, call.code.iota(call.shape, 0, call.dtype))
 
 
-def _pack(x: Value, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Value:
-    tiles = dict(zip(inner_dims_pos, inner_tiles, strict=True))
-    shape: list[Dim] = []
-    outer, inner = [], {}
-    for axis, size in enumerate(x.shape):
-        outer.append(len(shape))
-        shape.append(floor_divide(size, tiles.get(axis, 1)))
-        if axis in tiles:
-            inner[axis] = len(shape)
-            shape.append(tiles[axis])
-    order = [*(outer[axis] for axis in outer_dims_perm), *(inner[axis] for axis in inner_dims_pos)]
-    return x.reshape(tuple(shape)).transpose(order)
-
-
-def _unpack(x: Value, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Value:
-    rank = x.rank - len(inner_tiles)
-    axes, shape = [], []
-    for axis in range(rank):
-        axes.append(outer_dims_perm.index(axis))
-        shape.append(x.shape[axes[-1]])
-        if axis in inner_dims_pos:
-            axes.append(rank + inner_dims_pos.index(axis))
-            shape[-1] = shape[-1] * x.shape[axes[-1]]
-    return x.transpose(axes).reshape(tuple(shape))
-
-
 def _reshaped(call: Call) -> Value:
     return call.inputs[0].reshape(call.shape)
 
@@ -99,7 +73,6 @@ SHAPE: dict[str, Row] = {
     "expand_dims": _reshaped,
     "flip": of(_flip),
     "full": lambda call: call.inputs[0].spread(call.shape),
-    "pack": of(_pack),
     "permute_dims": of(lambda x, *, axes: x.transpose(axes)),
     "reshape": _reshaped,
     "roll": of(_roll),
@@ -109,6 +82,5 @@ SHAPE: dict[str, Row] = {
     "stack": of(lambda *parts, axis: stacked(parts, axis)),
     "tril": _triangle(lower=True),
     "triu": _triangle(lower=False),
-    "unpack": of(_unpack),
     "unstack": _unstack,
 }

@@ -13,7 +13,7 @@ def _before(one: Value, other: Value) -> Value:
     return (one < other) | (other.is_nan() & ~one.is_nan())
 
 
-def _sorted(x: Value, axis: int, descending: bool) -> tuple[Value, Value]:
+def in_order(x: Value, axis: int, descending: bool = False) -> tuple[Value, Value]:
     """Entries in order, and where each of them stood; equal ones keep their order."""
     code = x.code
     numbers = x.astype(DType.UINT8) if x.dtype.kind == "bool" else x
@@ -38,7 +38,7 @@ def _searchsorted(ordered: Value, values: Value, *, side: str) -> Value:
 
 
 SORTING: dict[str, Row] = {
-    "argsort": of(lambda x, *, axis, descending: _sorted(x, axis, descending)[1]),
+    "argsort": of(lambda x, *, axis, descending: in_order(x, axis, descending)[1]),
     "searchsorted": of(_searchsorted),
-    "sort": of(lambda x, *, axis, descending: _sorted(x, axis, descending)[0]),
+    "sort": of(lambda x, *, axis, descending: in_order(x, axis, descending)[0]),
 }
