@@ -1,0 +1,14 @@
+"""The loop nests of operations: `ROWS`, by the name of the operation; one file for each table of operations."""
+
+from collections.abc import Mapping
+
+from plica.backend.native.loops.block import Row
+from plica.backend.native.loops.control import CONTROL
+from plica.backend.native.loops.rows.elementwise import ELEMENTWISE
+from plica.backend.native.loops.rows.indexing import INDEXING
+from plica.backend.native.loops.rows.linalg import LINALG
+from plica.backend.native.loops.rows.reduce import REDUCE
+from plica.backend.native.loops.rows.shape import SHAPE
+
+ROWS: Mapping[str, Row] = {**CONTROL, **ELEMENTWISE, **SHAPE, **INDEXING, **REDUCE, **LINALG}
+"""A row writes one equation: `row(block, equation, operands)` gives what stands for its results."""
