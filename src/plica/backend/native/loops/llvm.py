@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from plica.backend.native.loops.nest import (
+    FAILS,
     Allocate,
     Apply,
     Buffer,
@@ -41,7 +42,8 @@ from plica.backend.native.loops.nest import (
     While,
 )
 from plica.backend.native.loops.support import NO_MEMORY, PRODUCTS, SUPPORT, entry_text, product_text
-from plica.backend.native.scalars import LlvmScalars, Scalar, write_scalar
+from plica.backend.native.scalars import SCALARS, LlvmScalars, Scalar, write_scalar
+from plica.backend.native.scalars.builder import Call
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
@@ -218,7 +220,7 @@ class _Printer:
             self._rows[key] = self._row(one, [value.dtype for value in operands])
         name = self._rows[key].name
         if name is None:
-            found = write_scalar(self._code, one.op, operands, one.result.dtype, one.params).text
+            found = _written(self._code, one, operands).text
         else:
             found = self._code.fresh()
             given = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in operands)
@@ -229,7 +231,7 @@ class _Printer:
         """Scalar code of an operation: a function where it is long, which LLVM optimizes once."""
         code = LlvmScalars([], "%t", declared=self.declared)
         given = tuple(Scalar(f"%a{place}", dtype) for place, dtype in enumerate(dtypes))
-        result = write_scalar(code, one.op, given, one.result.dtype, one.params)
+        result = _written(code, one, given)
         if len(code.lines) <= _INLINE:
             return _Row(None)
         name, type_ = f"row{len(self.functions)}.{one.op}", llvm_type(one.result.dtype)
@@ -408,6 +410,15 @@ class _Printer:
             self._block(block)
             self._put(f"br label %{after}")
         code.begin(after)
+
+
+def _written(code: LlvmScalars, one: Apply, operands: tuple[Scalar, ...]) -> Scalar:
+    """Scalar code of an operation, or of whether it raises an error."""
+    if not one.op.startswith(FAILS):
+        return write_scalar(code, one.op, operands, one.result.dtype, one.params)
+    failure = SCALARS[one.op.removeprefix(FAILS)].failure
+    assert failure is not None, "only what may fail is asked"
+    return failure.found(code, Call(operands, one.result.dtype, one.params))
 
 
 _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {

@@ -20,6 +20,9 @@ from typing import Any
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
 
+FAILS = "fails:"
+"""Before the name of an elementwise operation: whether it raises an error for an entry."""
+
 Index = int | Scalar
 """An integer of 64 bits: known, or a value."""
 

@@ -4,16 +4,13 @@ from collections.abc import Sequence
 
 from plica.backend.native.loops.arrays import CHEAP, Array, Value, moved
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import Buffer, Index, Site
+from plica.backend.native.loops.nest import FAILS, Buffer, Index, Site
 from plica.backend.native.scalars import SCALARS
 from plica.backend.native.scalars.builder import Scalar
 from plica.errors import ZeroDivisorError
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Literal
 from plica.ir.sizes import Dim
-
-FAILS = "fails:"
-"""Before the name of an operation: whether it raises an error for an entry."""
 
 _LIGHT = frozenset(
     (
