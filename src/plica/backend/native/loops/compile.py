@@ -35,7 +35,7 @@ class Machine:
 
     def target(self) -> Any:
         """What compiles one module."""
-        return self.triple.create_target_machine(cpu=self.cpu, features=self.features, opt=3, jit=True)
+        return self.triple.create_target_machine(cpu=self.cpu, features=self.features, opt=2, jit=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,10 @@ def optimized(text: str, target: Any) -> Any:
     binding = machine().binding
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(target.target_data)
-    options = binding.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    # vectors are worth their time; more copies of loops take longer to compile than most of them ever run
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = True
+    options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
     builder = binding.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
     return module

@@ -23,6 +23,7 @@ from plica.backend.native.loops.nest import (
     Site,
     Statement,
     Store,
+    While,
 )
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
@@ -225,6 +226,19 @@ class Writer:
         with self.into([]) as then:
             yield
         self.put(If(condition, then))
+
+    @contextmanager
+    def repeat(self, condition: Callable[[], Scalar]) -> Iterator[None]:
+        """What runs again while a condition holds."""
+        with self.into([]) as before:
+            holds = condition()
+        with self.into([]) as body:
+            yield
+        self.put(While(before, holds, body))
+
+    def advance(self, cell: Cell, by: Index = 1) -> None:
+        """A count goes on."""
+        self.put(Put(cell, self.add(self.get(cell), by)))
 
     def check(self, condition: Scalar, site: Site, *numbers: Index) -> None:
         """The run ends with an error of `site` unless the condition holds."""

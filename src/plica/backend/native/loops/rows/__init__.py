@@ -5,10 +5,23 @@ from collections.abc import Mapping
 from plica.backend.native.loops.block import Row
 from plica.backend.native.loops.control import CONTROL
 from plica.backend.native.loops.rows.elementwise import ELEMENTWISE
+from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
 from plica.backend.native.loops.rows.indexing import INDEXING
 from plica.backend.native.loops.rows.linalg import LINALG
+from plica.backend.native.loops.rows.random import RANDOM
 from plica.backend.native.loops.rows.reduce import REDUCE
 from plica.backend.native.loops.rows.shape import SHAPE
+from plica.backend.native.loops.rows.sorting import SORTING
 
-ROWS: Mapping[str, Row] = {**CONTROL, **ELEMENTWISE, **SHAPE, **INDEXING, **REDUCE, **LINALG}
+ROWS: Mapping[str, Row] = {
+    **CONTROL,
+    **ELEMENTWISE,
+    **SHAPE,
+    **INDEXING,
+    **SORTING,
+    **REDUCE,
+    **LINALG,
+    **FACTORIZATIONS,
+    **RANDOM,
+}
 """A row writes one equation: `row(block, equation, operands)` gives what stands for its results."""
