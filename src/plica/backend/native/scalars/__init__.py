@@ -4,9 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from plica.backend.native.scalars.arithmetic import ARITHMETIC
+from plica.backend.native.scalars.bessel import BESSEL
 from plica.backend.native.scalars.builder import Call, Failure, Scalar, ScalarCode, ScalarRow, refuse_complex
+from plica.backend.native.scalars.errors import ERRORS
 from plica.backend.native.scalars.exponentials import EXPONENTIALS
+from plica.backend.native.scalars.gammas import GAMMAS
 from plica.backend.native.scalars.hyperbolic import HYPERBOLIC
+from plica.backend.native.scalars.incomplete import INCOMPLETE
 from plica.backend.native.scalars.llvm import LlvmScalars
 from plica.backend.native.scalars.logarithms import LOGARITHMS
 from plica.backend.native.scalars.mlir import MlirScalars
@@ -16,7 +20,7 @@ from plica.ir.dtypes import DType
 
 __all__ = ["SCALARS", "Failure", "LlvmScalars", "MlirScalars", "Scalar", "ScalarCode", "ScalarRow", "write_scalar"]
 
-SCALARS: dict[str, ScalarRow] = {**ARITHMETIC, **EXPONENTIALS, **LOGARITHMS, **TRIGONOMETRIC, **HYPERBOLIC}
+SCALARS: dict[str, ScalarRow] = {**ARITHMETIC, **EXPONENTIALS, **LOGARITHMS, **TRIGONOMETRIC, **HYPERBOLIC, **ERRORS, **GAMMAS, **BESSEL, **INCOMPLETE}
 
 
 def write_scalar(

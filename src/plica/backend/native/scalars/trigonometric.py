@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from plica.backend.native.scalars.angles import reduced
 from plica.backend.native.scalars.builder import ScalarRow
-from plica.backend.native.scalars.pairs import Pair, high_bits
+from plica.backend.native.scalars.pairs import high_bits
 from plica.backend.native.scalars.values import Value, entry, polynomial
 from plica.ir.dtypes import DType
 
@@ -74,9 +74,8 @@ def in_double(function: Callable[..., Value]) -> Callable[..., Value]:
     return wide
 
 
-def _sin_and_cos(r: Pair) -> tuple[Value, Value]:
-    """Of an angle up to pi / 4 whose high part is rounded to float64."""
-    x, low = r
+def sin_and_cos(x: Value, low: Value) -> tuple[Value, Value]:
+    """Of an angle x + low up to pi / 4, where low is what rounding lost."""
     z = x * x
     half = z * 0.5
     sine = x + (z * x * polynomial(z, _SIN) + low * (1.0 - half))
@@ -95,21 +94,21 @@ def _of_quadrant(bits: Value, sine: Value, cosine: Value) -> Value:
 def sin(x: Value) -> Value:
     """The sine of an angle in radians."""
     quadrant, r = reduced(x)
-    return (abs(x) < 1e-8).where(x, _of_quadrant(quadrant, *_sin_and_cos(r)))
+    return (abs(x) < 1e-8).where(x, _of_quadrant(quadrant, *sin_and_cos(*r)))
 
 
 @in_double
 def cos(x: Value) -> Value:
     """The cosine of an angle in radians."""
     quadrant, r = reduced(x)
-    return _of_quadrant(quadrant + 1, *_sin_and_cos(r))
+    return _of_quadrant(quadrant + 1, *sin_and_cos(*r))
 
 
 @in_double
 def tan(x: Value) -> Value:
     """The tangent of an angle in radians."""
     quadrant, r = reduced(x)
-    sine, cosine = _sin_and_cos(r)
+    sine, cosine = sin_and_cos(*r)
     odd = (quadrant & 1) != 0
     return (abs(x) < 1e-8).where(x, odd.where(-cosine, sine) / odd.where(sine, cosine))
 
