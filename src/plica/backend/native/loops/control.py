@@ -365,6 +365,8 @@ def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[V
         step = 1
     loop = _Loop(block, equation)
     index = Scalar(writer.name("i"), DType.INT64)
+    if step == 1:
+        writer.note_range(index, lower, upper)
     with writer.into([]) as body:
         inner = block.inner(loop.body, loop.env)
         loop.env[loop.body.arguments[0]] = (
@@ -438,6 +440,7 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     stacks = explicit_outputs(equation)[params["num_carries"] :]
     arrays = [(row, loop.captured(array)) for row, array in scanned(equation)]
     turn = Scalar(writer.name("i"), DType.INT64)
+    writer.note_range(turn, 0, length)
     made = [writer.buffer(one.type.dtype) for one in stacks]
     sizes = [(length, *map(block.size, one.type.shape[1:])) for one in stacks]
     with writer.into([]) as body:

@@ -1,7 +1,8 @@
 """`Writer`: statements of a loop nest, one after the other, with fresh names; arithmetic on known sizes is done at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import count
 from math import prod
 from typing import Any
@@ -36,8 +37,22 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
+_FAR = 2**61
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """low <= index < high + shift."""
+
+    low: int | None
+    high: Index
+    shift: int
+
+
 class Writer:
     """Appends statements to the innermost open block.
+
+    What was computed in an open block is not computed again.
 
     Attributes:
         block: That block.
@@ -48,6 +63,10 @@ class Writer:
         self.block: list[Statement] = []
         self.sites: list[Site] = []
         self._numbers = count()
+        self._known: list[dict[Any, Scalar]] = [{}]
+        self._checked: list[set[str]] = [set()]
+        self._ranges: dict[str, Range] = {}
+        self._numbers_known: dict[str, int] = {}
 
     def name(self, hint: str = "v") -> str:
         """A name that nothing has."""
@@ -61,18 +80,33 @@ class Writer:
     def into(self, block: list[Statement]) -> Iterator[list[Statement]]:
         """Statements go to another block for a while."""
         outside, self.block = self.block, block
+        self._known.append({})
+        self._checked.append(set())
         try:
             yield block
         finally:
             self.block = outside
+            self._known.pop()
+            self._checked.pop()
 
     # Values
 
+    def _once(self, key: Any, dtype: DType, make: Callable[[Scalar], Statement]) -> Scalar:
+        """The value that a statement makes, or made before."""
+        for known in self._known:
+            if key in known:
+                return known[key]
+        result = self._known[-1][key] = Scalar(self.name(), dtype)
+        self.put(make(result))
+        return result
+
     def number(self, value: complex, dtype: DType) -> Scalar:
         """A constant."""
-        result = Scalar(self.name("c"), dtype)
-        self.put(Constant(result, value))
-        return result
+        key = (type(value), repr(value), dtype)
+        found = self._once(key, dtype, lambda result: Constant(result, value))
+        if dtype == DType.INT64 and isinstance(value, int):
+            self._numbers_known[found.text] = value
+        return found
 
     def value(self, index: Index) -> Scalar:
         """An index as a value."""
@@ -82,15 +116,49 @@ class Writer:
         """An instruction, whose result is of the first operand's dtype unless said."""
         first = operands[0]
         found = dtype or (DType.INT64 if isinstance(first, int) else first.dtype)
-        result = Scalar(self.name(), found)
-        self.put(Compute(result, name, operands))
-        return result
+        return self._once((name, operands, found), found, lambda result: Compute(result, name, operands))
 
     def apply(self, op: str, operands: Sequence[Scalar], dtype: DType, params: Mapping[str, Any]) -> Scalar:
         """One entry of an elementwise operation."""
-        result = Scalar(self.name(), dtype)
-        self.put(Apply(result, op, tuple(operands), params))
-        return result
+        key = (op, tuple(operands), dtype, tuple(sorted(params.items())))
+        found = self._once(key, dtype, lambda result: Apply(result, op, tuple(operands), params))
+        self._note_shifted(op, operands, found)
+        return found
+
+    # Ranges of indices
+
+    def note_range(self, index: Scalar, low: Index, high: Index) -> None:
+        """Say that an index is not below `low`, where that is known, and below `high`."""
+        self._ranges[index.text] = Range(low if isinstance(low, int) else None, high, 0)
+
+    def _note_shifted(self, op: str, operands: Sequence[Scalar], found: Scalar) -> None:
+        if op not in ("add", "subtract") or found.dtype != DType.INT64:
+            return
+        first, second = operands
+        by = self._numbers_known.get(second.text)
+        if by is not None and first.text in self._ranges:
+            one = self._ranges[first.text]
+            by = by if op == "add" else -by
+            if one.low is not None and abs(by) < _FAR:  # so that nothing wraps around: indices are below 2**62
+                self._ranges[found.text] = Range(one.low + by, one.high, one.shift + by)
+
+    def is_natural(self, index: Index) -> bool:
+        """Whether an index is known not to be negative."""
+        if isinstance(index, int):
+            return index >= 0
+        known = self._ranges.get(index.text)
+        return known is not None and known.low is not None and known.low >= 0
+
+    def is_below(self, index: Index, size: Index) -> bool:
+        """Whether an index is known to be below a size."""
+        if isinstance(index, int):
+            return isinstance(size, int) and index < size
+        known = self._ranges.get(index.text)
+        if known is None:
+            return False
+        if isinstance(known.high, int) and isinstance(size, int):
+            return known.high + known.shift <= size
+        return known.shift <= 0 and known.high == size
 
     def convert(self, value: Scalar, dtype: DType) -> Scalar:
         """The number in another dtype."""
@@ -195,6 +263,7 @@ class Writer:
     def loop(self, upper: Index, lower: Index = 0) -> Iterator[Scalar]:
         """A loop, given its index."""
         index = Scalar(self.name("i"), DType.INT64)
+        self.note_range(index, lower, upper)
         with self.into([]) as body:
             yield index
         self.put(For(index, lower, upper, body))
@@ -202,23 +271,8 @@ class Writer:
     @contextmanager
     def nest(self, dims: Sequence[Index]) -> Iterator[list[Index]]:
         """Loops over all indices of an array; an axis of size 1 has no loop."""
-        index: list[Index] = []
-        bodies: list[list[Statement]] = []
-        outside = self.block
-        for dim in dims:
-            if dim == 1:
-                index.append(0)
-                continue
-            one = Scalar(self.name("i"), DType.INT64)
-            body: list[Statement] = []
-            self.block.append(For(one, 0, dim, body))
-            bodies.append(body)
-            self.block = body
-            index.append(one)
-        try:
-            yield index
-        finally:
-            self.block = outside
+        with ExitStack() as loops:
+            yield [0 if dim == 1 else loops.enter_context(self.loop(dim)) for dim in dims]
 
     @contextmanager
     def when(self, condition: Scalar) -> Iterator[None]:
@@ -242,5 +296,8 @@ class Writer:
 
     def check(self, condition: Scalar, site: Site, *numbers: Index) -> None:
         """The run ends with an error of `site` unless the condition holds."""
+        if any(condition.text in known for known in self._checked):
+            return
+        self._checked[-1].add(condition.text)
         self.sites.append(site)
         self.put(Check(condition, len(self.sites) - 1, numbers))

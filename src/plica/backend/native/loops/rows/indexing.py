@@ -28,6 +28,8 @@ def from_front(block: Block, equation: Equation, place: Index, axis: int, size: 
 
     if isinstance(place, int):
         counted: Index = writer.add(place, size) if place < 0 else place
+    elif writer.is_natural(place):
+        counted = place
     else:
         behind = writer.add(place, size)
         counted = writer.select(writer.compare("less", place, 0), behind, place)
@@ -38,10 +40,14 @@ def _within(
     block: Block, equation: Equation, place: Index, size: Index, error: Callable[..., Exception], shown: Index
 ) -> Index:
     writer = block.writer
-    if isinstance(place, int) and isinstance(size, int) and 0 <= place < size:
-        return place
-    low, high = writer.compare("less_equal", 0, place), writer.compare("less", place, size)
-    writer.check(writer.compute("and", low, high), Site(equation.source, error), shown, size)
+    asked = []
+    if not writer.is_natural(place):
+        asked.append(writer.compare("less_equal", 0, place))
+    if not writer.is_below(place, size):
+        asked.append(writer.compare("less", place, size))
+    if asked:
+        fine = asked[0] if len(asked) == 1 else writer.compute("and", *asked)
+        writer.check(fine, Site(equation.source, error), shown, size)
     return place
 
 
