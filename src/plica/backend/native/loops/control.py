@@ -438,7 +438,7 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     length = block.size(params["length"])
     loop = _Loop(block, equation)
     stacks = explicit_outputs(equation)[params["num_carries"] :]
-    arrays = [(row, loop.captured(array)) for row, array in scanned(equation)]
+    arrays = [(row, _scanned(block, block.value(array))) for row, array in scanned(equation)]
     turn = Scalar(writer.name("i"), DType.INT64)
     writer.note_range(turn, 0, length)
     made = [writer.buffer(one.type.dtype) for one in stacks]
@@ -446,7 +446,6 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     with writer.into([]) as body:
         step = writer.subtract(writer.subtract(length, 1), turn) if params["reverse"] else turn
         for row, array in arrays:
-            assert isinstance(array, Array), "what is scanned has rows"
             loop.env[row] = row_of(block, array, step)
         inner = block.inner(loop.body, loop.env)
         targets = []
@@ -471,6 +470,12 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
         loop.turns()
     writer.put(For(turn, 0, length, whole + body))
     return (*loop.results(), *found)
+
+
+def _scanned(block: Block, value: Value) -> Array:
+    """An array whose rows are read once each: cheap ones are computed then."""
+    assert isinstance(value, Array), "what is scanned has rows"
+    return value if value.is_cheap else block.in_memory(value)
 
 
 def row_of(block: Block, x: Array, step: Index) -> Value:

@@ -41,6 +41,7 @@ from plica.backend.native.loops.nest import (
     Store,
     While,
 )
+from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import NO_MEMORY, PRODUCTS, SUPPORT, entry_text, product_text
 from plica.backend.native.scalars import SCALARS, LlvmScalars, Scalar, write_scalar
 from plica.backend.native.scalars.builder import Call
@@ -57,6 +58,7 @@ def llvm_text(nest: Nest) -> str:
     printer = _Printer(nest)
     run = printer.function()
     parts = [*sorted(printer.declared), SUPPORT, *printer.functions.values(), run, entry_text(nest), *_LIKELY]
+    parts += printer.scopes.lines()
     return "\n".join(parts)
 
 
@@ -85,12 +87,14 @@ class _Printer:
     Attributes:
         declared: Declarations of intrinsics.
         functions: Functions of scalar code, by what they compute.
+        scopes: Which buffers never overlap.
     """
 
     def __init__(self, nest: Nest) -> None:
         self.declared: set[str] = set()
         self.functions: dict[Any, str] = {}
         self._rows: dict[Any, _Row] = {}
+        self.scopes = Scopes(nest)
         self._nest = nest
         self._code = LlvmScalars([], "%t", declared=self.declared)
         self._entry: list[str] = []
@@ -252,7 +256,7 @@ class _Printer:
 
     def _load(self, one: Load) -> None:
         where, found = self._address(one.buffer, one.offset), self._code.fresh()
-        self._put(f"{found} = load {_stored(one.buffer.dtype)}, ptr {where}")
+        self._put(f"{found} = load {_stored(one.buffer.dtype)}, ptr {where}{self.scopes.tag(one.buffer)}")
         if one.buffer.dtype == DType.BOOL:
             byte, found = found, self._code.fresh()
             self._put(f"{found} = icmp ne i8 {byte}, 0")
@@ -263,7 +267,7 @@ class _Printer:
         if one.buffer.dtype == DType.BOOL:
             bit, value = value, self._code.fresh()
             self._put(f"{value} = zext i1 {bit} to i8")
-        self._put(f"store {_stored(one.buffer.dtype)} {value}, ptr {where}")
+        self._put(f"store {_stored(one.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(one.buffer)}")
 
     def _cell(self, cell: Cell | PointerCell) -> str:
         if cell not in self._cells:
