@@ -75,12 +75,10 @@ class FileScalars:
         )
         text = "\n".join(["module {", *(_function(one, write) for one, write in written.items()), "}"])
         flags = [*_FLAGS, f"--iree-llvmcpu-target-cpu={target}"]
-        self._code = compiler.compile_str(text, target_backends=[], extra_args=flags)
-        instance = runtime.VmInstance()
-        device = runtime.get_device("local-sync")
-        hal = runtime.create_hal_module(instance, device)
-        own = runtime.VmModule.copy_buffer(instance, self._code)
-        self._module = runtime.load_vm_modules(hal, own, config=runtime.Config(device=device))[1]
+        code = compiler.compile_str(text, target_backends=[], extra_args=flags)
+        config = runtime.Config("local-sync")
+        own = runtime.VmModule.copy_buffer(config.vm_instance, code)
+        self._module = runtime.load_vm_module(own, config)
 
     def __call__(self, one: Signature, *arrays: np.ndarray) -> np.ndarray:
         """The entries of the result."""

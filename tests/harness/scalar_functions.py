@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
@@ -83,8 +82,8 @@ end:
 }}"""
 
 
-@cache
 def _machine() -> Any:
+    """Of which the compiler of a module becomes the owner."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()

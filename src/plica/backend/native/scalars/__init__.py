@@ -6,6 +6,7 @@ from typing import Any
 from plica.backend.native.scalars.arithmetic import ARITHMETIC
 from plica.backend.native.scalars.bessel import BESSEL
 from plica.backend.native.scalars.builder import Call, Failure, Scalar, ScalarCode, ScalarRow, refuse_complex
+from plica.backend.native.scalars.densities import DENSITIES
 from plica.backend.native.scalars.errors import ERRORS
 from plica.backend.native.scalars.exponentials import EXPONENTIALS
 from plica.backend.native.scalars.gammas import GAMMAS
@@ -14,13 +15,26 @@ from plica.backend.native.scalars.incomplete import INCOMPLETE
 from plica.backend.native.scalars.llvm import LlvmScalars
 from plica.backend.native.scalars.logarithms import LOGARITHMS
 from plica.backend.native.scalars.mlir import MlirScalars
+from plica.backend.native.scalars.neighbours import NEIGHBOURS
 from plica.backend.native.scalars.trigonometric import TRIGONOMETRIC
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 
 __all__ = ["SCALARS", "Failure", "LlvmScalars", "MlirScalars", "Scalar", "ScalarCode", "ScalarRow", "write_scalar"]
 
-SCALARS: dict[str, ScalarRow] = {**ARITHMETIC, **EXPONENTIALS, **LOGARITHMS, **TRIGONOMETRIC, **HYPERBOLIC, **ERRORS, **GAMMAS, **BESSEL, **INCOMPLETE}
+SCALARS: dict[str, ScalarRow] = {
+    **ARITHMETIC,
+    **EXPONENTIALS,
+    **LOGARITHMS,
+    **TRIGONOMETRIC,
+    **HYPERBOLIC,
+    **ERRORS,
+    **GAMMAS,
+    **BESSEL,
+    **INCOMPLETE,
+    **NEIGHBOURS,
+    **DENSITIES,
+}
 
 
 def write_scalar(

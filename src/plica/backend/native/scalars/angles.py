@@ -6,6 +6,7 @@ arguments only those bits of 2 / pi count that make the product neither a multip
 """
 
 import math
+from itertools import pairwise
 
 from plica.backend.native.scalars.floats import nearest_whole
 from plica.backend.native.scalars.pairs import Pair, constant_pair, renormalized, two_sum
@@ -70,7 +71,7 @@ def _of_large(x: Value) -> Values:
     start = safe - (1075 + 2 - 64)
     first, shift = start >> 6, start & 63
     words = [lookup(_TWO_OVER_PI, DType.UINT64, first + place) for place in range(4)]
-    window = [_joined(*pair, shift) for pair in zip(words, words[1:], strict=False)]
+    window = [_joined(*pair, shift) for pair in pairwise(words)]
     # the product modulo 4: two bits before the point, and 190 after it
     last = whole * window[2]
     carried = _high_product(whole, window[2])

@@ -77,14 +77,14 @@ def _both(size: Value, near: Value, far: tuple[float, ...]) -> Value:
 
 @in_double
 def i0e(x: Value) -> Value:
-    """e^-|x| I0(x)"""
+    """e^-|x| I0(x)."""
     size = abs(x)
     return _both(size, polynomial(size * size * 0.25, _SERIES), _FAR)
 
 
 @in_double
 def i1e(x: Value) -> Value:
-    """e^-|x| I1(x)"""
+    """e^-|x| I1(x)."""
     size = abs(x)
     return _both(size, size * polynomial(size * size * 0.25, _SERIES_ONE), _FAR_ONE).copysign(x)
 

@@ -81,6 +81,10 @@ class ScalarCode(ABC):
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
         """The entry of a table of constants at an integer index, which is inside."""
 
+    @abstractmethod
+    def shared(self, name: str, operands: tuple[Scalar, ...], write: "Shared") -> Scalar:
+        """What `write(code, operands)` gives, which may be compiled once and called: all calls of a name are alike."""
+
     def add(self, a: Scalar, b: Scalar) -> Scalar:
         """The sum a + b of numbers."""
         return self.apply("add", a, b)
@@ -176,6 +180,7 @@ class Call:
 
 
 Write = Callable[[ScalarCode, Call], Scalar]
+Shared = Callable[[ScalarCode, tuple[Scalar, ...]], Scalar]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def _in_order(high: Value, low: Value) -> tuple[Value, Value]:
 
 
 def _of_reduced(bits: Value, r: Value, low: Value) -> Value:
-    """2^n e^(r + low)"""
+    """2^n e^(r + low)."""
     one = r.like(1.0)
     total = one + r
     lost = (one - total) + r  # |r| < 1
@@ -66,12 +66,12 @@ def _of_reduced(bits: Value, r: Value, low: Value) -> Value:
 
 
 def exp(x: Value) -> Value:
-    """e^x"""
+    """e^x."""
     return _of_reduced(*_reduced(between(x, *_REACH[x.dtype])))
 
 
 def exp_half(x: Value) -> Value:
-    """e^x / 2, which is finite for larger x than e^x is"""
+    """e^x / 2, which is finite for larger x than e^x is."""
     bits, r, low = _reduced(between(x, _REACH[x.dtype][0], _REACH[x.dtype][1] + 1.0))
     return _of_reduced(bits - 1, r, low)
 
@@ -85,7 +85,7 @@ def exp_pair(x: Pair) -> Value:
 
 
 def exp2(x: Value) -> Value:
-    """2^x"""
+    """2^x."""
     if x.dtype == DType.FLOAT32:
         return exp2(x.astype(DType.FLOAT64)).astype(x.dtype)
     x = between(x, -1100.0, 1100.0)
@@ -95,7 +95,7 @@ def exp2(x: Value) -> Value:
 
 
 def expm1(x: Value) -> Value:
-    """e^x - 1 = 2^n ((e^r - 1) + (1 - 2^-n)), where n is 0 near 0"""
+    """e^x - 1 = 2^n ((e^r - 1) + (1 - 2^-n)), where n is 0 near 0."""
     form = format_of(x)
     bits, r, low = _reduced(between(x, -50.0, _REACH[x.dtype][1]))
     grown, lost = _in_order(r, low + r * r * polynomial(r, _Q[x.dtype]))
@@ -106,7 +106,7 @@ def expm1(x: Value) -> Value:
 
 
 def tanh(x: Value) -> Value:
-    """(e^2x - 1) / (e^2x + 1), or 1 - 2 / (e^2x + 1) where that is not small"""
+    """(e^2x - 1) / (e^2x + 1), or 1 - 2 / (e^2x + 1) where that is not small."""
     size = abs(x)
     grown = expm1(between(size + size, 0.0, 60.0))
     near = size < 0.5
@@ -115,7 +115,7 @@ def tanh(x: Value) -> Value:
 
 
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + e^-x)"""
+    """1 / (1 + e^-x)."""
     small = exp(-abs(x))
     return (x < 0.0).where(small, 1.0) / (1.0 + small)
 

@@ -6,12 +6,13 @@ reflection for negative numbers (NIST Digital Library of Mathematical Functions,
 
 import math
 
+from plica.backend.native.scalars import logarithms
 from plica.backend.native.scalars.builder import ScalarRow
-from plica.backend.native.scalars.logarithms import log, log1p
 from plica.backend.native.scalars.pairs import as_pair, constant_pair
 from plica.backend.native.scalars.trigonometric import in_double, sin_and_cos
-from plica.backend.native.scalars.values import Value, branch, entry, loop, polynomial
+from plica.backend.native.scalars.values import Value, branch, entry, loop, polynomial, shared
 
+log, log1p = shared(logarithms.log), shared(logarithms.log1p)
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 """Stirling's, in odd powers of 1 / x"""
@@ -102,6 +103,8 @@ def _series(x: Value) -> Value:
 
 
 def lgamma_of_positive(x: Value) -> Value:
+    """`lgamma` of a positive float64."""
+
     def large() -> Value:
         return (x - 0.5) * (log(x) - 1.0) + ((HALF_LOG_TWO_PI - 0.5) + _series(x))
 
@@ -168,11 +171,9 @@ def stirling_error_of_positive(x: Value) -> Value:
         s = 1.0 / (2.0 * y + 1.0)
         square = s * s
         near = square * polynomial(square, _ATANH)
-        return (y < 0.5).where((y + 0.5) * log1p(1.0 / y) - 1.0, near)
+        return (y < 0.5).where((y + 0.5) * (log1p(y) - log(y)) - 1.0, near)
 
-    y, found = loop(
-        (x, x.like(0.0)), lambda y, _: y < _LARGE, lambda y, found: (y + 1.0, found + between(y))
-    )
+    y, found = loop((x, x.like(0.0)), lambda y, _: y < _LARGE, lambda y, found: (y + 1.0, found + between(y)))
     return found + _series(y)
 
 

@@ -4,6 +4,7 @@ Source: fdlibm's `s_asinh.c`, `e_atanh.c` (Sun Microsystems, 1993) for formulas 
 """
 
 import math
+from collections.abc import Callable
 
 from plica.backend.native.scalars.arithmetic import power_of_integers
 from plica.backend.native.scalars.builder import ScalarRow
@@ -17,7 +18,7 @@ from plica.ir.dtypes import DType
 
 @in_double
 def sinh(x: Value) -> Value:
-    """(e^x - e^-x) / 2"""
+    """(e^x - e^-x) / 2."""
     size = abs(x)
     grown = expm1((size < 1.0).where(size, 1.0))
     half = exp_half(size)
@@ -27,14 +28,14 @@ def sinh(x: Value) -> Value:
 
 @in_double
 def cosh(x: Value) -> Value:
-    """(e^x + e^-x) / 2"""
+    """(e^x + e^-x) / 2."""
     half = exp_half(abs(x))
     return half + 0.25 / half
 
 
 @in_double
 def asinh(x: Value) -> Value:
-    """log(|x| + root(x^2 + 1)) with the sign of x"""
+    """log(|x| + root(x^2 + 1)) with the sign of x."""
     size = abs(x)
     far = size > 2.0**28
     safe = far.where(x.like(1.0), size)
@@ -45,7 +46,7 @@ def asinh(x: Value) -> Value:
 
 @in_double
 def acosh(x: Value) -> Value:
-    """log(x + root(x^2 - 1))"""
+    """log(x + root(x^2 - 1))."""
     far = x > 2.0**28
     t = far.where(x.like(1.0), x) - 1.0
     found = log1p(far.where(x - 1.0, t + (t * (t + 2.0)).sqrt())) + far.where(x.like(math.log(2)), 0.0)
@@ -54,7 +55,7 @@ def acosh(x: Value) -> Value:
 
 @in_double
 def atanh(x: Value) -> Value:
-    """log((1 + x) / (1 - x)) / 2"""
+    """log((1 + x) / (1 - x)) / 2."""
     size = abs(x)
     double, rest = size + size, 1.0 - size
     near = double + double * size / rest
@@ -78,7 +79,7 @@ def hypot(x: Value, y: Value) -> Value:
 
 
 def pow_(x: Value, y: Value) -> Value:
-    """x^y"""
+    """x^y."""
     if x.dtype.kind == "int":
         return power_of_integers(x, y)
     if x.dtype == DType.FLOAT32:
@@ -94,7 +95,7 @@ def _power_of_positive(x: Value, y: Value) -> Value:
     return far.where((about > 0.0).where(x.like(math.inf), 0.0), exp_pair(exponent))
 
 
-def _with_signs(x: Value, y: Value, of_positive):  # type: ignore[no-untyped-def]
+def _with_signs(x: Value, y: Value, of_positive: Callable[[Value], Value]) -> Value:
     """x^y where x may be negative, 0, infinite or NaN, as the standard of floats has it."""
     size = abs(x)
     end = (size == 0.0) | (size == math.inf)

@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from plica.backend.native.scalars import exponentials, gammas, logarithms
 from plica.backend.native.scalars.builder import ScalarRow
-from plica.backend.native.scalars.exponentials import exp, expm1, sigmoid
-from plica.backend.native.scalars.gammas import HALF_LOG_TWO_PI, lgamma_of_positive, stirling_error_of_positive
-from plica.backend.native.scalars.logarithms import log, log1p, logaddexp
+from plica.backend.native.scalars.gammas import HALF_LOG_TWO_PI
 from plica.backend.native.scalars.trigonometric import in_double
-from plica.backend.native.scalars.values import Value, branch, entry, loop, lookup
+from plica.backend.native.scalars.values import Value, branch, entry, lookup, loop, shared
 from plica.ir.dtypes import DType
 
 _DEEP = 45.0  # exp(-45) is below the last place of float64
@@ -32,6 +31,12 @@ _TINY = 1e-300
 _PLACES, _WEIGHTS = (
     tuple(one.tolist()) for one in np.asarray([[0.5], [0.0]]) + 0.5 * np.stack(np.polynomial.legendre.leggauss(_NODES))
 )
+
+
+exp, expm1, sigmoid = shared(exponentials.exp), shared(exponentials.expm1), shared(exponentials.sigmoid)
+log, log1p, logaddexp = shared(logarithms.log), shared(logarithms.log1p), shared(logarithms.logaddexp)
+lgamma_of_positive = shared(gammas.lgamma_of_positive)
+stirling_error_of_positive = shared(gammas.stirling_error_of_positive)
 
 
 class _Tail(NamedTuple):
@@ -152,9 +157,7 @@ def _beta_reach(a: Value, b: Value, x: Value, y: Value) -> Value:
     square = (2 * _DEEP / (total * x * y).maximum(_TINY)).sqrt()
     start = _least_reach((_DEEP - total * log(y)) / a, square)
     # where x is near 1, drop grows like an exponential, and Newton's steps from far away are of 1
-    right = _repeated(
-        5, start, lambda right: log1p(expm1(((_DEEP + b * right) / total).minimum(_LIMIT)) / y)
-    )
+    right = _repeated(5, start, lambda right: log1p(expm1(((_DEEP + b * right) / total).minimum(_LIMIT)) / y))
 
     def newton(reach: Value) -> Value:
         rest = y / (y + x * exp(-reach))  # 1 - t, t = x e^-v / (y + x e^-v)

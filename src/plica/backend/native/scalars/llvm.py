@@ -12,7 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, family
+from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
+from plica.backend.native.scalars.halves import converted
+from plica.backend.native.scalars.values import is_half
 from plica.ir.dtypes import DType
 
 _FLOAT = {
@@ -90,7 +92,7 @@ class LlvmScalars(ScalarCode):
         lines: Where instructions are written, one line each.
         prefix: The beginning of names; other names of the function begin otherwise.
         block: The name of the block that is being written; branches and loops leave another one.
-        declared: Declarations of intrinsics, and tables, that the module needs, which it adds to.
+        declared: Declarations of intrinsics, tables and functions that the module needs, which it adds to.
     """
 
     def __init__(
@@ -167,11 +169,11 @@ class LlvmScalars(ScalarCode):
         """A conversion; none between integers of one width."""
         if a.dtype == dtype:
             return a
+        if is_half(a.dtype) or is_half(dtype):
+            return converted(self, a, dtype)
         source, target = family(a.dtype), family(dtype)
         if target == "bool":
             return self.compare("not_equal", a, self.constant(0, a.dtype))
-        if source == target == "float" and a.dtype.bits == dtype.bits:
-            return self.convert(self.convert(a, DType.FLOAT32), dtype)
         if llvm_type(a.dtype) == llvm_type(dtype):
             return Scalar(a.text, dtype)
         narrower = source != "bool" and dtype.bits < a.dtype.bits
@@ -195,6 +197,20 @@ class LlvmScalars(ScalarCode):
             f"{place} = getelementptr inbounds {type_}, ptr {name}, i64 {self.convert(index, DType.INT64).text}"
         )
         return self._put(f"load {type_}, ptr {place}", dtype)
+
+    def shared(self, name: str, operands: tuple[Scalar, ...], write: Shared) -> Scalar:
+        """A call of a function of the module."""
+        types = [llvm_type(one.dtype) for one in operands]
+        symbol = "@" + ".".join(["shared", name, *types])
+        body = LlvmScalars([], block="entry", declared=self.declared)
+        given = tuple(Scalar(f"%a{place}", one.dtype) for place, one in enumerate(operands))
+        found = write(body, given)
+        result = llvm_type(found.dtype)
+        signature = ", ".join(f"{type_} {one.text}" for type_, one in zip(types, given, strict=True))
+        lines = "\n".join(["entry:", *body.lines, f"ret {result} {found.text}"])
+        self.declared.add(f"define internal {result} {symbol}({signature}) noinline {{\n{lines}\n}}")
+        passed = ", ".join(f"{type_} {one.text}" for type_, one in zip(types, operands, strict=True))
+        return self._put(f"call {result} {symbol}({passed})", found.dtype)
 
     def branch(self, condition: Scalar, then: Body, otherwise: Body) -> tuple[Scalar, ...]:
         """Two blocks, and a third that the code goes on in."""

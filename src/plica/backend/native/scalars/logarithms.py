@@ -6,6 +6,7 @@ polynomials are of least relative error, found by Remez' exchange.
 """
 
 import math
+from collections.abc import Callable
 from functools import reduce
 
 from plica.backend.native.scalars.builder import ScalarRow
@@ -50,7 +51,7 @@ _LOG64_LATER = (
 
 
 def _near_one(k: Value, f: Value, low: Value) -> Value:
-    """k ln 2 + log(1 + f) + low, for 1 + f in [1/root 2, root 2) and low very small"""
+    """The sum k ln 2 + log(1 + f) + low, for 1 + f in [1/root 2, root 2) and low very small."""
     ln2, rest = LN2[f.dtype]
     half = f * f * 0.5
     low = low + k * rest
@@ -99,7 +100,7 @@ _LN2_PAIR = (math.log(2), 2.3190468138462996e-17)
 
 
 def near_one_pair(m: Value) -> Pair:
-    """The logarithm of m in [1/root 2, root 2) as a pair: 2 s + 2 s^3 / 3 + s^5 R(s^2), s = (m - 1) / (m + 1)"""
+    """The logarithm of m in [1/root 2, root 2) as a pair: 2 s + 2 s^3 / 3 + s^5 R(s^2), s = (m - 1) / (m + 1)."""
     f = m - 1.0
     s = as_pair(f, f) / (as_pair(f, f) + 2.0)
     square = s * s
@@ -109,7 +110,7 @@ def near_one_pair(m: Value) -> Pair:
     return s + s + (square * s * third + rest)
 
 
-def _of_base(high: float, low: float, of_two: tuple[float, float]):  # type: ignore[no-untyped-def]
+def _of_base(high: float, low: float, of_two: tuple[float, float]) -> Callable[[Value], Value]:
     """The logarithm of a base, from 1 / ln base and log_base 2, as sums of two numbers."""
 
     def of_base(x: Value) -> Value:
@@ -127,12 +128,12 @@ log10 = _of_base(0.4342944819032518, 1.098319650216765e-17, (0.3010299956639812,
 
 
 def softplus(x: Value) -> Value:
-    """log(1 + e^x)"""
+    """log(1 + e^x)."""
     return (x < 0.0).where(x.like(0.0), x) + log1p(exp(-abs(x)))
 
 
 def logaddexp(*terms: Value) -> Value:
-    """log(e^x + e^y + ...), two at a time"""
+    """log(e^x + e^y + ...), two at a time."""
 
     def two(x: Value, y: Value) -> Value:
         larger = (x < y).where(y, x)

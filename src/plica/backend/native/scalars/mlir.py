@@ -12,7 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, family
+from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
+from plica.backend.native.scalars.halves import converted
+from plica.backend.native.scalars.values import is_half
 from plica.ir.dtypes import DType
 
 _FLOAT = {
@@ -152,11 +154,11 @@ class MlirScalars(ScalarCode):
         """A conversion of `arith`; none between integers of one width."""
         if a.dtype == dtype:
             return a
+        if is_half(a.dtype) or is_half(dtype):
+            return converted(self, a, dtype)
         source, target = family(a.dtype), family(dtype)
         if target == "bool":
             return self.compare("not_equal", a, self.constant(0, a.dtype))
-        if source == target == "float" and a.dtype.bits == dtype.bits:
-            return self.convert(self.convert(a, DType.FLOAT32), dtype)
         if mlir_type(a.dtype) == mlir_type(dtype):
             return Scalar(a.text, dtype)
         narrower = source != "bool" and dtype.bits < a.dtype.bits
@@ -206,6 +208,11 @@ class MlirScalars(ScalarCode):
         self.lines.append(f"{found} = arith.constant dense<[{words}]> : {type_}")
         self.lines.append(f"{place} = arith.index_castui {index.text} : {mlir_type(index.dtype)} to index")
         return self._put(f"tensor.extract {found}[{place}] : {type_}", dtype)
+
+    def shared(self, name: str, operands: tuple[Scalar, ...], write: Shared) -> Scalar:
+        """Written in place: what is inside a dispatch of IREE's calls no functions."""
+        del name
+        return write(self, operands)
 
     def _region(self, body: Body) -> tuple[list[str], tuple[Scalar, ...]]:
         outside, self.lines = self.lines, []

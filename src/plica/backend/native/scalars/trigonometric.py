@@ -114,7 +114,7 @@ def tan(x: Value) -> Value:
 
 
 def _beyond_quarters(k: Value, t: Value, sign: Value | float) -> Value:
-    """k pi / 4 + sign * atan(t), for k in 0 to 4"""
+    """The angle k pi / 4 + sign * atan(t), for k in 0 to 4."""
     z = t * t
     return k * _QUARTER_PI[0] + sign * (t + (z * t * polynomial(z, _ATAN) + sign * k * _QUARTER_PI[1]))
 
@@ -154,7 +154,7 @@ def atan2(y: Value, x: Value) -> Value:
 
 
 def _asin_small(y: Value) -> Value:
-    """(asin(y) - y) / y, of y^2"""
+    """(asin(y) - y) / y, of y^2."""
     return y * polynomial(y, _ASIN)
 
 

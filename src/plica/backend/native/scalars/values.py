@@ -184,6 +184,21 @@ def branches(condition: Value, then: Callable[[], Values], otherwise: Callable[[
     return tuple(Value(code, one) for one in found)
 
 
+def shared(function: Callable[..., Value]) -> Callable[..., Value]:
+    """A function that may be compiled once and called, for code that calls it often and is not vectorized anyway."""
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+
+    def call(*operands: Value) -> Value:
+        code = operands[0].code
+
+        def write(code: ScalarCode, scalars: tuple[Scalar, ...]) -> Scalar:
+            return function(*(Value(code, one) for one in scalars)).scalar
+
+        return Value(code, code.shared(name, tuple(one.scalar for one in operands), write))
+
+    return call
+
+
 def lookup(table: Sequence[float], dtype: DType, index: Value) -> Value:
     """The entry of a table of constants at an integer index, which is inside."""
     return Value(index.code, index.code.lookup(tuple(table), dtype, index.scalar))
