@@ -73,7 +73,7 @@ class Block:
         if row is None:
             where = f"{equation.source}: " if equation.source else ""
             raise UnsupportedError(
-                f'{where}the native backend of jit has no loop nest for the operation {equation.op.name!r}; use '
+                f"{where}the native backend of jit has no loop nest for the operation {equation.op.name!r}; use "
                 'backend="torch".'
             )
         self._check_sizes(equation)

@@ -65,7 +65,7 @@ class NativeCall:
             raise MemoryError("an array of a native function is too large for this computer's memory.")
         if status:
             site = self.nest.sites[status - 1]
-            error = site.error(info.tolist())
+            error = site.error(info[: site.count].tolist())
             raise type(error)(f"{site.source}: {error}" if site.source else str(error)) from None
 
     def refuse(self, given: Sequence[Any]) -> None:
@@ -165,7 +165,7 @@ def _size(dim: Dim, texts: dict[Any, str], scope: dict[str, Any]) -> str:
 
 def _info_length(nest: Nest) -> int:
     left = sum(1 + len(one.dims) for one in nest.results if not one.is_given)
-    return max(16, left)
+    return max([left, *(site.count for site in nest.sites)])
 
 
 # Results whose sizes are known when they are there
@@ -195,4 +195,3 @@ def _left(info: Any, place: int, rank: int, dtype: Any) -> Any:
     """The array that a nest left at an address."""
     address, *shape = info[place : place + 1 + rank].tolist()
     return np.asarray(_Owner(address, tuple(shape), dtype))
-

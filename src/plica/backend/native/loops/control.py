@@ -125,9 +125,7 @@ class _Loop:
                     self.env[inner] = writer.get(cell)
                 else:
                     grows = any(var in changing for var in size_variables(inner.type))
-                    self._arrays.append(
-                        _Carry(inner, first, result, output, writer.buffer(inner.type.dtype), grows)
-                    )
+                    self._arrays.append(_Carry(inner, first, result, output, writer.buffer(inner.type.dtype), grows))
 
     def _dims(self, inner: Block, var: Operand) -> tuple[Index, ...]:
         return inner.dims(var.type)
@@ -150,9 +148,7 @@ class _Loop:
         writer = self.writer
         values = {one.result: inner.value(one.result) for one in self._arrays}
         scalars = [(cell, inner.scalar(inner.value(result))) for cell, _, result, _ in self._scalars]
-        sizes = [
-            (cell, inner.index(inner.value(self.body.outputs[place]))) for place, cell in self._sizes.items()
-        ]
+        sizes = [(cell, inner.index(inner.value(self.body.outputs[place]))) for place, cell in self._sizes.items()]
         pointwise = self._pointwise(values)
         kept: list[Buffer] = []
         late: list[Callable[[], None]] = []
@@ -226,9 +222,7 @@ class _Loop:
         late.append(lambda: writer.put(PutPointer(pointer, target)))
         late.append(lambda: writer.put(PutPointer(other, one.buffer)))
 
-    def _grown(
-        self, one: _Carry, value: Array, inner: Block, late: list[Callable[[], None]]
-    ) -> Sequence[Buffer]:
+    def _grown(self, one: _Carry, value: Array, inner: Block, late: list[Callable[[], None]]) -> Sequence[Buffer]:
         """An array of another size: its memory becomes that of the carry."""
         writer = self.writer
         one.pointer = writer.pointer(value.dtype)
@@ -369,9 +363,7 @@ def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[V
         writer.note_range(index, lower, upper)
     with writer.into([]) as body:
         inner = block.inner(loop.body, loop.env)
-        loop.env[loop.body.arguments[0]] = (
-            index if step == 1 else writer.add(lower, writer.multiply(index, step))
-        )
+        loop.env[loop.body.arguments[0]] = index if step == 1 else writer.add(lower, writer.multiply(index, step))
         loop.bodied(inner)
         loop.leave(inner)
     loop.before()
@@ -383,9 +375,7 @@ def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[V
 
 
 def _no_step(numbers: Sequence[int]) -> Exception:
-    return InputError(
-        f"a loop from {numbers[0]} to {numbers[1]} has step 0; take a positive or a negative step."
-    )
+    return InputError(f"a loop from {numbers[0]} to {numbers[1]} has step 0; take a positive or a negative step.")
 
 
 def _turns(block: Block, lower: Index, upper: Index, step: Index) -> Index:
@@ -416,9 +406,7 @@ def while_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple
     with writer.into([]) as before:
         loop.turns()
         before.extend(loop.head)
-        asked.update(
-            {one: loop.env[again] for one, again in zip(cond.inputs, loop.body.inputs, strict=True)}
-        )
+        asked.update({one: loop.env[again] for one, again in zip(cond.inputs, loop.body.inputs, strict=True)})
         question = block.inner(cond, asked)
         question.run()
         holds = question.scalar(question.value(cond.results[0]))
@@ -501,9 +489,7 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     outputs = explicit_outputs(equation)
     changing = dict.fromkeys(implicit)
     cells = {var: writer.cell(var.type.dtype) for var in equation.outputs if not var.type.shape}
-    free = {
-        var: any(one in changing for one in size_variables(var.type)) for var in outputs if var.type.shape
-    }
+    free = {var: any(one in changing for one in size_variables(var.type)) for var in outputs if var.type.shape}
     dims = {var: block.dims(var.type) for var, moves in free.items() if not moves}
     buffers = {var: writer.buffer(var.type.dtype) for var in dims}
     pointers = {var: writer.pointer(var.type.dtype) for var, moves in free.items() if moves}

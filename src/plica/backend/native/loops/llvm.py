@@ -53,6 +53,7 @@ _INLINE = 4  # lines of scalar code that are no function of their own
 _INDEX_ARITHMETIC = {"index_add": "add nsw", "index_subtract": "sub nsw", "index_multiply": "mul nsw"}
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
+
 def llvm_text(nest: Nest) -> str:
     """The text of a module."""
     printer = _Printer(nest)

@@ -267,11 +267,13 @@ class Site:
 
     Args:
         source: `file:line` of the user's code.
-        error: Makes the error of what the message says and of the numbers of the check.
+        error: Makes the error of the numbers of the check.
+        count: How many numbers there are.
     """
 
     source: str
     error: Callable[[Sequence[int]], Exception]
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

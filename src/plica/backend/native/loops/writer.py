@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 from typing import Any
@@ -299,5 +299,5 @@ class Writer:
         if any(condition.text in known for known in self._checked):
             return
         self._checked[-1].add(condition.text)
-        self.sites.append(site)
+        self.sites.append(replace(site, count=len(numbers)))
         self.put(Check(condition, len(self.sites) - 1, numbers))

@@ -232,15 +232,15 @@ def cholesky(block: Block, equation: Equation, operands: list[Value]) -> Value:
             with writer.loop(writer.add(row, 1)) as column:
                 writer.put(Put(total, matrix[column, row] if upper else matrix[row, column]))
                 with writer.loop(column) as before:
-                    left, right = (
-                        found[before, one] if upper else found[one, before] for one in (row, column)
-                    )
+                    left, right = (found[before, one] if upper else found[one, before] for one in (row, column))
                     writer.put(Put(total, _less(block, writer.get(total), left, right)))
                 value = writer.get(total)
                 at = (column, row) if upper else (row, column)
                 is_diagonal = writer.compare("equal", row, column)
                 is_positive = writer.compare("greater", value, zero)
-                bad = writer.compute("and", is_diagonal, writer.compute("xor", is_positive, writer.number(1, DType.BOOL)))
+                bad = writer.compute(
+                    "and", is_diagonal, writer.compute("xor", is_positive, writer.number(1, DType.BOOL))
+                )
                 writer.put(Put(fine, writer.select(bad, writer.number(False, DType.BOOL), writer.get(fine))))
                 root = writer.compute("sqrt", value)
                 quotient = writer.compute("divide", value, found[column, column])

@@ -107,9 +107,7 @@ def gather(block: Block, equation: Equation, operands: list[Value]) -> Value:
     return target
 
 
-def _rows_of(
-    block: Block, equation: Equation, x: Array, entry: Callable[[Sequence[Index]], Sequence[Index]]
-) -> Value:
+def _rows_of(block: Block, equation: Equation, x: Array, entry: Callable[[Sequence[Index]], Sequence[Index]]) -> Value:
     """A new array of entries of another one; indices are checked as they are met."""
     writer, var = block.writer, equation.outputs[0]
     target = block.new(var, block.dims(var.type))

@@ -38,9 +38,7 @@ def matmul(block: Block, equation: Equation, operands: list[Value]) -> Value:
     return _contracted(block, equation, operands, terms, result)
 
 
-def _contracted(
-    block: Block, equation: Equation, operands: list[Value], terms: Sequence[str], result: str
-) -> Value:
+def _contracted(block: Block, equation: Equation, operands: list[Value], terms: Sequence[str], result: str) -> Value:
     """The sum over all letters that the result lacks of the products of entries."""
     var, writer = equation.outputs[0], block.writer
     factors: list[Factor] = []

@@ -105,9 +105,7 @@ def _by_rows(
     *outside, last = kept
     with writer.nest([x.dims[axis] for axis in outside]) as outer:
         width = x.dims[last]
-        begin = writer.add(
-            target.start, writer.multiply(writer.flat(outer, [x.dims[axis] for axis in outside]), width)
-        )
+        begin = writer.add(target.start, writer.multiply(writer.flat(outer, [x.dims[axis] for axis in outside]), width))
         with writer.nest([width]) as (column,):
             writer.store(buffer, writer.add(begin, column), writer.number(first, buffer.dtype))
         with writer.nest([x.dims[axis] for axis in axes]) as inner, writer.nest([width]) as (column,):
@@ -216,9 +214,7 @@ def _zero(block: Block, dtype: DType) -> Cell:
     return cell
 
 
-def _largest(
-    block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]
-) -> Scalar:
+def _largest(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
     writer = block.writer
     cell = writer.cell(x.dtype)
     writer.put(Put(cell, writer.number(-inf, x.dtype)))
