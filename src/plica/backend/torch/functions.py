@@ -186,7 +186,7 @@ def _in_bytes(array: Any) -> Tensor:
 
 
 def is_plain(*tensors: Tensor) -> bool:
-    """Whether tensors are numbers in the CPU's memory, of which nobody asks gradients or follows what becomes of them."""
+    """Whether tensors are numbers in the CPU's memory, whose gradients nobody asks for and which nobody follows."""
     return may_write(*tensors) and not is_traced(*tensors) and all(one.is_cpu for one in tensors)
 
 

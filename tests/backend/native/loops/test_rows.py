@@ -11,7 +11,7 @@ from plica.backend.native.loops.rows.elementwise import elementwise
 from plica.errors import UnsupportedError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
-from plica.ir.program import Program
+from plica.ir.program import Program, Var
 from plica.ops import OPS
 from tests.harness.programs import Array, assert_same, reference, unique
 from tests.harness.samples import EDGES, SAMPLES, SCALARS, Case
@@ -31,7 +31,7 @@ def _expected(case: Case) -> list[Array]:
 def _program(cases: Sequence[Case]) -> Program:
     """All cases in one Program: machine code of many is made in little more time than that of one."""
     builder = Builder(OPS)
-    results = []
+    results: list[Var] = []
     for case in cases:
         operands = [builder.argument(None, np.shape(one), as_dtype(one.dtype)) for one in case.inputs]
         results += builder.add(case.op, *operands, **case.params)

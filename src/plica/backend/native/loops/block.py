@@ -1,8 +1,8 @@
 """`Block`: the equations of a Program, nested or not, become statements, each by its row.
 
-What a row gives is kept as it is computed (`arrays.py`) where one equation reads it, and written to memory where several
-do. A buffer is *owned* where the nest allocated it and nothing but the variables of this block reads it: then an update
-that is the last to read an array may write over it.
+What a row gives is kept as it is computed (`arrays.py`) where one equation reads it, and written to memory where
+several do. A buffer is *owned* where the nest allocated it and nothing but the variables of this block reads it: then
+an update that is the last to read an array may write over it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from plica.backend.native.loops.writer import Writer
 from plica.backend.native.scalars.builder import Scalar
 from plica.errors import InputError, UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Literal, Operand, Program, Var
+from plica.ir.program import Equation, Literal, Operand, Program
 from plica.ir.sizes import Dim, Opaque, Size, is_nonnegative_by_cases
 from plica.ir.types import ArrayType
 from plica.ops import OPS

@@ -1,4 +1,4 @@
-"""Memory that each turn of a loop takes and gives back is taken once, before the loop, where its size is known there."""
+"""Memory that each turn of a loop takes and gives back is taken once, before the loop, where its size is known."""
 
 from collections.abc import Iterator
 

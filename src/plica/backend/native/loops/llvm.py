@@ -3,16 +3,14 @@
     i64 @run(ptr info, sizes..., parameters..., results...)
     i64 @entry(arrays of numpy and numbers..., arrays for results..., array info)
 
-`entry` reads pointers and sizes out of numpy's array objects, so that a call costs Python nothing for them. Both return 0,
-or the number of the site that ended the run, counted from 1, and leave the numbers of its error in `info`; there too are
-the addresses and sizes of results that the caller has no memory for.
+`entry` reads pointers and sizes out of numpy's array objects, so that a call costs Python nothing for them. Both return
+0, or the number of the site that ended the run, counted from 1, and leave the numbers of its error in `info`; there too
+are the addresses and sizes of results that the caller has no memory for.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from plica.backend.native.loops.nest import (
     FAILS,
@@ -126,6 +124,7 @@ class _Printer:
         self._block(nest.body)
         self._results()
         self._code.lines.append("br label %done")
+        ends = "".join(f", [ {site + 1}, %{label} ]" for label, site in self._failed)
         lines = [
             f"define internal i64 @run({', '.join(head)}) {{",
             "entry:",
@@ -135,8 +134,7 @@ class _Printer:
             *self._code.lines,
             *self._fails,
             "done:",
-            f"%status = phi i64 [ 0, %{self._code.block} ]"
-            + "".join(f", [ {site + 1}, %{label} ]" for label, site in self._failed),
+            f"%status = phi i64 [ 0, %{self._code.block} ]{ends}",
             "call void @give_all(ptr %head)",
             "ret i64 %status",
             "}",
@@ -241,10 +239,9 @@ class _Printer:
             return _Row(None)
         name, type_ = f"row{len(self.functions)}.{one.op}", llvm_type(one.result.dtype)
         head = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in given)
-        self.functions[name] = "\n".join(
-            [f"define internal {type_} @{name}({head}) nounwind willreturn memory(none) inlinehint {{", "entry:"]
-            + [*code.lines, f"ret {type_} {result.text}", "}"]
-        )
+        how = "nounwind willreturn memory(none) inlinehint"
+        start = [f"define internal {type_} @{name}({head}) {how} {{", "entry:"]
+        self.functions[name] = "\n".join([*start, *code.lines, f"ret {type_} {result.text}", "}"])
         return _Row(name)
 
     def _address(self, buffer: Buffer, offset: Index) -> str:

@@ -1,4 +1,4 @@
-"""The loop-nest IR: statements on scalars, buffers and mutable cells, in order, with structured control flow.
+r"""The loop-nest IR: statements on scalars, buffers and mutable cells, in order, with structured control flow.
 
     nest       ::= parameters, results, statements
     statement  ::= value = instruction | cell = value | buffer[offset] = value | for | while | if | allocate | ...

@@ -3,9 +3,9 @@
 Memory that a nest allocates is in a list, so that a run that ends early gives all of it back.
 """
 
+import ctypes
 from functools import cache
 from importlib import import_module
-import ctypes
 
 from plica.backend.native.loops.nest import Buffer, Nest
 from plica.backend.native.scalars.llvm import llvm_type

@@ -1,4 +1,4 @@
-"""`Writer`: statements of a loop nest, one after the other, with fresh names; arithmetic on known sizes is done at once."""
+"""`Writer`: statements of a loop nest, one after the other; arithmetic on known sizes is done at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -179,7 +179,7 @@ class Writer:
     # Indices
 
     def add(self, a: Index, b: Index) -> Index:
-        """a + b."""
+        """The sum."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if a == 0:
@@ -187,13 +187,13 @@ class Writer:
         return a if b == 0 else self.compute("index_add", a, b)
 
     def subtract(self, a: Index, b: Index) -> Index:
-        """a - b."""
+        """The difference."""
         if isinstance(a, int) and isinstance(b, int):
             return a - b
         return a if b == 0 else self.compute("index_subtract", a, b)
 
     def multiply(self, a: Index, b: Index) -> Index:
-        """a b."""
+        """The product."""
         if isinstance(a, int) and isinstance(b, int):
             return a * b
         if 0 in (a, b):

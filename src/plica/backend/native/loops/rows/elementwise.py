@@ -13,12 +13,14 @@ from plica.ir.program import Equation, Literal
 from plica.ir.sizes import Dim
 
 _LIGHT = frozenset(
-    (
-        "add subtract multiply negative abs maximum minimum where less less_equal greater greater_equal equal not_equal "
-        "logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor bitwise_invert astype square "
-        "stop_gradient isnan signbit copysign"
-    ).split()
+    [
+        *("add", "subtract", "multiply", "negative", "abs", "square", "maximum", "minimum", "where", "astype"),
+        *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "signbit", "copysign"),
+        *("logical_and", "logical_or", "logical_not", "logical_xor", "stop_gradient"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"),
+    ]
 )
+"""Operations of one instruction or two."""
 _ARITHMETIC = {"add": "add", "subtract": "subtract", "multiply": "multiply"}
 _HEAVY = 16
 
@@ -28,6 +30,7 @@ def elementwise(block: Block, equation: Equation, operands: list[Value]) -> Valu
     type_ = equation.outputs[0].type
     if not type_.shape:
         return _scalar(block, equation, operands)
+    operands = [block.scalar(one) if isinstance(one, int) else one for one in operands]
     found = _array(block, equation, operands)
     if not _may_fail(equation):
         return found
@@ -65,7 +68,7 @@ def _array(block: Block, equation: Equation, operands: list[Value]) -> Array:
         repeated = isinstance(value, Array) and operand.type.shape != type_.shape
         if isinstance(value, Array) and repeated and value.work > CHEAP:
             value = block.in_memory(value)
-        given.append((block.scalar(value) if isinstance(value, int) else value, operand.type.shape))
+        given.append((value, operand.type.shape))
     dims = block.dims(type_)
     reads: dict[Buffer, bool] = {}
     work = 1 if name in _LIGHT else _HEAVY
@@ -89,7 +92,7 @@ def _array(block: Block, equation: Equation, operands: list[Value]) -> Array:
 
 def _entries(equation: Equation, operands: list[Value], index: Sequence[Index]) -> list[Scalar]:
     shape = equation.outputs[0].type.shape
-    return [_entry(value, one.type.shape, shape, index) for value, one in zip(operands, equation.inputs, strict=True)]  # type: ignore[arg-type]
+    return [_entry(value, one.type.shape, shape, index) for value, one in zip(operands, equation.inputs, strict=True)]
 
 
 def _entry(value: Value, shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequence[Index]) -> Scalar:

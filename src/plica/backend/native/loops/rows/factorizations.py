@@ -1,5 +1,6 @@
-"""Equations and determinants by elimination with row exchanges, and Cholesky's factorization; matrices are in the last
-two axes. One without a result gives NaN, alone in its batch.
+"""Linear equations and determinants by elimination with row exchanges, and Cholesky's factorization.
+
+Matrices are in the last two axes. One without a result gives NaN, alone in its batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,7 +85,7 @@ def _eliminated(
 
 
 def _less(block: Block, total: Scalar, factor: Scalar, value: Scalar) -> Scalar:
-    """total - factor value."""
+    """Total - factor value."""
     writer = block.writer
     return writer.compute("subtract", total, writer.compute("multiply", factor, value))
 
@@ -181,24 +182,24 @@ def _determinant(*, logarithm: bool) -> Row:
     def row(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
         writer, (x,) = block.writer, operands
         assert isinstance(x, Array), "it is a matrix"
-        names = ("sign", "size") if logarithm else ("product",)
+        names = ("sign", "logarithm") if logarithm else ("product",)
         cells = {name: writer.cell(x.dtype) for name in names}
         batch = x.dims[:-2]
         targets = [block.new(var, batch) for var in equation.outputs] if batch else []
 
         def each(matrix: _Matrix, number: Index, _: Sequence[Index]) -> None:
-            sign, _ = _eliminated(block, matrix, x.dims[-1], x.dtype, [])
-            writer.put(Put(cells[names[0]], writer.get(sign)))
+            exchanges = _eliminated(block, matrix, x.dims[-1], x.dtype, [])[0]
+            writer.put(Put(cells[names[0]], writer.get(exchanges)))
             if logarithm:
-                writer.put(Put(cells["size"], writer.number(0, x.dtype)))
+                writer.put(Put(cells["logarithm"], writer.number(0, x.dtype)))
             with writer.loop(x.dims[-1]) as step:
                 pivot = matrix[step, step]
                 factor = writer.apply("sign", [pivot], x.dtype, {}) if logarithm else pivot
                 total = writer.compute("multiply", writer.get(cells[names[0]]), factor)
                 writer.put(Put(cells[names[0]], total))
                 if logarithm:
-                    size = writer.apply("log", [writer.compute("absolute", pivot)], x.dtype, {})
-                    writer.put(Put(cells["size"], writer.compute("add", writer.get(cells["size"]), size)))
+                    term = writer.apply("log", [writer.compute("absolute", pivot)], x.dtype, {})
+                    writer.put(Put(cells["logarithm"], writer.compute("add", writer.get(cells["logarithm"]), term)))
             for name, target in zip(names, targets, strict=False):
                 assert target.buffer is not None, "it is new memory"
                 writer.store(target.buffer, writer.add(target.start, number), writer.get(cells[name]))
@@ -225,26 +226,22 @@ def cholesky(block: Block, equation: Equation, operands: list[Value]) -> Value:
         fine, total = writer.cell(DType.BOOL), writer.cell(x.dtype)
         writer.put(Put(fine, writer.number(True, DType.BOOL)))
         zero = writer.number(0, x.dtype)
-        with writer.loop(size) as row:
-            with writer.loop(size) as column:
-                found[row, column] = zero
-        with writer.loop(size) as row:
-            with writer.loop(writer.add(row, 1)) as column:
-                writer.put(Put(total, matrix[column, row] if upper else matrix[row, column]))
-                with writer.loop(column) as before:
-                    left, right = (found[before, one] if upper else found[one, before] for one in (row, column))
-                    writer.put(Put(total, _less(block, writer.get(total), left, right)))
-                value = writer.get(total)
-                at = (column, row) if upper else (row, column)
-                is_diagonal = writer.compare("equal", row, column)
-                is_positive = writer.compare("greater", value, zero)
-                bad = writer.compute(
-                    "and", is_diagonal, writer.compute("xor", is_positive, writer.number(1, DType.BOOL))
-                )
-                writer.put(Put(fine, writer.select(bad, writer.number(False, DType.BOOL), writer.get(fine))))
-                root = writer.compute("sqrt", value)
-                quotient = writer.compute("divide", value, found[column, column])
-                found[at] = writer.select(is_diagonal, root, quotient)
+        with writer.loop(size) as row, writer.loop(size) as column:
+            found[row, column] = zero
+        with writer.loop(size) as row, writer.loop(writer.add(row, 1)) as column:
+            writer.put(Put(total, matrix[column, row] if upper else matrix[row, column]))
+            with writer.loop(column) as before:
+                left, right = (found[before, one] if upper else found[one, before] for one in (row, column))
+                writer.put(Put(total, _less(block, writer.get(total), left, right)))
+            value = writer.get(total)
+            at = (column, row) if upper else (row, column)
+            is_diagonal = writer.compare("equal", row, column)
+            is_positive = writer.compare("greater", value, zero)
+            bad = writer.compute("and", is_diagonal, writer.compute("xor", is_positive, writer.number(1, DType.BOOL)))
+            writer.put(Put(fine, writer.select(bad, writer.number(False, DType.BOOL), writer.get(fine))))
+            root = writer.compute("sqrt", value)
+            quotient = writer.compute("divide", value, found[column, column])
+            found[at] = writer.select(is_diagonal, root, quotient)
         refused = writer.compute("xor", writer.get(fine), writer.number(True, DType.BOOL))
         with writer.when(refused), writer.loop(size) as row, writer.loop(size) as column:
             found[row, column] = writer.number(nan, x.dtype)

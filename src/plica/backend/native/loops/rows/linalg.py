@@ -5,7 +5,7 @@ from math import prod
 
 from plica.backend.native.loops.arrays import Array, Value, moved
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import If, Index, Product, Put
+from plica.backend.native.loops.nest import Buffer, If, Index, Product, Put
 from plica.backend.native.loops.support import PRODUCTS
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
@@ -117,12 +117,17 @@ class _Matrices:
         before = block.temporaries
         block.temporaries = []
         parts = [block.in_memory(x) for x, _ in self._factors]
-        row, column = self._rows
+        row, column = self._rows[0], self._rows[1]
         turned = (self._factors[0][1][0] != row, self._factors[1][1][1] != column)
-        where = [(one.buffer, one.start) for one in (target, *parts)]
-        block.writer.put(Product(*where, self._sizes, turned))  # type: ignore[arg-type]
+        to, left, right = ((_buffer(one), one.start) for one in (target, *parts))
+        block.writer.put(Product(to, left, right, self._sizes, turned))
         block.frees()
         block.temporaries = before
+
+
+def _buffer(x: Array) -> Buffer:
+    assert x.buffer is not None, "it lies in memory"
+    return x.buffer
 
 
 class _Contraction:
@@ -190,15 +195,15 @@ class _Contraction:
 
     def _runs_along_rows(self) -> bool:
         """Whether rows of the result are sums of rows in memory, too many entries to keep in registers."""
-        sizes = self._sizes.values()
-        if all(isinstance(size, int) for size in sizes) and prod(sizes) <= _UNROLLED:  # type: ignore[type-var]
+        known = [size for size in self._sizes.values() if isinstance(size, int)]
+        if len(known) == len(self._sizes) and prod(known) <= _UNROLLED:
             return False
         return any(term.endswith(self._result[-1]) for _, term in self._factors)
 
     def _rows(self, target: Array) -> None:
         writer, buffer = self._block.writer, target.buffer
         assert buffer is not None, "it is new memory"
-        *outside, last = self._result
+        outside, last = self._result[:-1], self._result[-1]
         width = self._sizes[last]
         dims = [self._sizes[letter] for letter in outside]
         with writer.nest(dims) as outer:
@@ -218,7 +223,7 @@ class _Contraction:
         if len(self._factors) != 2 or self._numbers or len(self._result) != 2 or len(self._summed) != 1:
             return None
         (_, left), (_, right) = self._factors
-        row, column = self._result
+        row, column = self._result[0], self._result[1]
         (step,) = self._summed
         if set(left) != {row, step} or set(right) != {step, column} or self._dtype not in PRODUCTS:
             return None

@@ -60,11 +60,11 @@ def join(block: Block, equation: Equation, operands: list[Value]) -> Value:
     dims = block.dims(var.type)
     grown = _grown(block, equation, parts, dims) if axis == 0 else None
     if grown is None:
-        target, begin = block.new(var, dims), 0
+        target = block.new(var, dims)
         _write(block, target, parts[0], axis, 0)
     else:
         target = grown
-    begin = parts[0].dims[axis]
+    begin: Index = parts[0].dims[axis]
     for part in parts[1:]:
         _write(block, target, part, axis, begin)
         begin = writer.add(begin, part.dims[axis])
