@@ -13,9 +13,11 @@ import plica
 
 ROOT = Path(plica.__file__).parent
 LEVELS = {
-    "errors": -1,  # the tree of errors is below everything
+    "errors": -2,  # the tree of errors is below everything
+    "paths": -1,
     "arguments": 0,  # what callers pass, checked
     "graph": 0,
+    "runtime": 0,  # loads native files: needs the errors alone
     "ir": 1,
     "ops": 2,
     "rules": 2,
@@ -32,6 +34,7 @@ LEVELS = {
     "files": 8,
     "draw": 8,
     "frontend": 9,
+    "native": 10,
     "numpy": 10,  # faces of eager/ and frontend/
     "pipeline": 10,
     "queries": 10,
@@ -45,6 +48,8 @@ OPTIONAL = (
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", (), ("files",)),
     ("array_api_compat", ("eager", "frontend"), ()),
+    ("iree", (), ("runtime", "backend/native")),
+    ("cryptography", (), ("runtime",)),
 )
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "backend" / "__init__.py")
 

@@ -76,3 +76,7 @@ class ZeroDivisorError(InputError, ZeroDivisionError):
 
 class FileFormatError(PlicaError, ValueError):
     """A file that is missing, empty, damaged, of another version or of another kind."""
+
+
+class NativeFileError(FileFormatError):
+    """A native file that is damaged, of another version, for another machine, badly signed, or closed."""

@@ -111,11 +111,22 @@ def test_random_circuits(circuit: Circuit) -> None:
     assert_random(circuit)
 
 
+@settings(max_examples=4)
+@given(circuits(finite=True))
+def test_random_circuits_in_scaled_numbers(circuit: Circuit) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expected, "_SCALED_FROM", 0)
+        assert_random(circuit)
+
+
 @pytest.mark.full
 @settings(max_examples=100)
 @given(circuits(finite=True))
 def test_more_random_circuits(circuit: Circuit) -> None:
     assert_random(circuit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expected, "_SCALED_FROM", 0)
+        assert_random(circuit)
 
 
 def assert_random(circuit: Circuit) -> None:
@@ -387,3 +398,18 @@ def test_layers_without_variables(scaled: bool, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(mean(compiled, x)[0], share / 2, rtol=1e-12)
     np.testing.assert_allclose(covariance(compiled, [0]), share / 2 * (1 - share / 2), rtol=1e-12)
     np.testing.assert_allclose(latent_posterior(compiled, x)[3][0], [1 - share, share], rtol=1e-12)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_two_negative_factors_are_no_probability(scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their product is positive, and so is each of them times the derivative of its logarithm."""
+    monkeypatch.setattr(expected, "_SCALED_FROM", 0 if scaled else 2**60)
+    compiler = TorchCompiler(dtype="float64")
+    compiler.add_layer_rule(InputRow(ValueLayer, _value, _value, unsupported("nothing is drawn")))
+    factors = [ValueLayer(1, Parameter.from_input(constant([number]))) for number in (-1.0, -2.0)]
+    inputs = [*factors, coin([0], 1)]
+    product, root = HadamardLayer(1, 3), SumLayer(1, 1, weight=constant([[1.0]]))
+    edges: dict[Any, Any] = {product: inputs, root: [product]}
+    compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
+    with pytest.raises(InputError, match="row 0: the logarithm of the probability of what is given is nan"):
+        posterior(compiled, torch.tensor([[torch.nan]], dtype=torch.float64))

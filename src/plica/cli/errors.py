@@ -14,7 +14,13 @@ from plica.errors import PlicaError
 
 BAD_INPUT = 2
 
-_EXTRAS = {"torch": "torch", "matplotlib": "draw", "sklearn": "digits"}  # module -> extra that brings it
+_EXTRAS = {
+    "torch": "torch",
+    "matplotlib": "draw",
+    "sklearn": "digits",
+    "iree": "native",
+    "cryptography": "native",
+}  # module -> extra that brings it
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "Invalid buffer size")  # torch's words
 
 P = ParamSpec("P")

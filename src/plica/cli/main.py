@@ -3,6 +3,8 @@
 import click
 
 from plica.cli.complete import complete
+from plica.cli.inspect import inspect
+from plica.cli.run_native import run
 from plica.cli.sample import sample
 from plica.cli.score import marginal, score
 from plica.cli.show import show
@@ -17,6 +19,8 @@ Examples:
   plica show runs/demo/model.plica --stage program
   plica train table.csv --columns auto --out runs/table
   plica complete runs/table/model.plica holes.csv -o filled.csv
+  plica inspect digits.plicab
+  plica run digits.plicab --input x.npy --output y.npy
 """
 
 
@@ -30,5 +34,5 @@ def main() -> None:
     """
 
 
-for command in (train, show, score, marginal, complete, sample):
+for command in (train, show, score, marginal, complete, sample, run, inspect):
     main.add_command(command)

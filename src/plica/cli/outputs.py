@@ -13,7 +13,7 @@ from plica.draw.images import sample_grid
 from plica.draw.inpainting import inpainting_grid
 from plica.files.datasets import Dataset
 from plica.files.model import save_model
-from plica.files.paths import filling
+from plica.paths import filling
 from plica.symbolic.circuit import Circuit
 
 Array = np.ndarray[Any, np.dtype[Any]]

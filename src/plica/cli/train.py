@@ -14,7 +14,7 @@ from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
 from plica.files.datasets import Dataset, digits, from_path, from_typed
 from plica.files.infer import read_columns
-from plica.files.paths import check_can_create
+from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.templates.region_graph.build import FAMILIES
 

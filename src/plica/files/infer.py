@@ -28,10 +28,10 @@ from plica.files.columns import (
     number_of,
     whole_of,
 )
-from plica.files.paths import check_is_file
 from plica.files.rows.batch import Array
 from plica.files.schema import check
 from plica.files.tables import one_line
+from plica.paths import check_is_file
 
 MOST_CODES = 20  # whole numbers of a column that are taken for categories; of more, for counts or reals
 MOST_CATEGORIES = 1000  # of text: beyond it, texts are likely names or remarks

@@ -25,7 +25,6 @@ from safetensors.numpy import save_file
 from plica.errors import FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.files.budget import Budget, default_limit
 from plica.files.encoding import Encoding, KeptEncoding
-from plica.files.paths import check_is_file, replacing
 from plica.files.schema import cannot_rebuild, check
 from plica.files.structure import CLASSES, Array, CircuitRecord, class_table, decode_circuit, encode_circuit
 from plica.files.versions import VERSION, upgraded
@@ -36,6 +35,7 @@ from plica.lower.fold.groups import single_groups
 from plica.lower.leaves import leaf_keys
 from plica.lower.queries.score import lower_score
 from plica.lower.resolve import resolve_circuit
+from plica.paths import check_is_file, replacing
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import LeafRow

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
-from plica.files.paths import check_is_file
+from plica.paths import check_is_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

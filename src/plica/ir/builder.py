@@ -110,6 +110,11 @@ class Builder:
     def _define(self, name: str | None, type_: ArrayType, *, is_size: bool = False) -> Var:
         return Var(self._names.fresh(name), type_, is_size)
 
+    @property
+    def equations(self) -> Sequence[Equation]:
+        """What has been added so far."""
+        return self._equations
+
     def line_of(self, var: Var) -> str:
         """`file:line` of the equation that defines `var`; empty where there is none."""
         return self._lines.get(var, "")

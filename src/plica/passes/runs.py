@@ -3,6 +3,8 @@
 `concat(a, b) * concat(c, d)` copies all of both operands, reads the copies, and differentiates through all of it. What
 two joins have in common are runs: neighbours of one array times neighbours of another.
 
+So are joins of products, `concat(a * b, c * d)`, where nobody else reads these.
+
 The rule fires where a join along the first axis has no other reader, where parts and product are of one float dtype and
 of known sizes along that axis, and where runs are eight entries long or more on average. It never adds work: there are
 at most as many products as the joins have parts, each entry is multiplied once, and joins, parts that nobody else
@@ -54,7 +56,8 @@ def multiply_in_runs(program: Program) -> Program:
         for var, equation in made.items()
         if readers[var] == 1 and _is_along_first(equation, "concat")
     }
-    found = {one: new for one in program.equations if (new := _in_runs(one, joins, made)) is not None}
+    alone = {var: one for var, one in made.items() if readers[var] == 1 and one.op.name == "multiply"}
+    found = {one: new for one in program.equations if (new := _in_runs(one, joins, alone, made)) is not None}
     if not found:
         return program
     return eliminate_dead_code(replace(program, equations=tuple(found.get(one, one) for one in program.equations)))
@@ -93,14 +96,26 @@ def _start(equation: Equation, var: Var) -> int | None:
     return start if isinstance(start, int) else None
 
 
-def _in_runs(equation: Equation, joins: dict[Var, list[_Part]], made: dict[Var, Equation]) -> Equation | None:
-    """The equation that stands for a product of joins; None where it is none, or the rule does not hold."""
-    if equation.op.name != "multiply" or not any(one in joins for one in equation.inputs):
+def _in_runs(
+    equation: Equation, joins: dict[Var, list[_Part]], alone: dict[Var, Equation], made: dict[Var, Equation]
+) -> Equation | None:
+    """The equation that stands for a product of joins, or a join of products; None where the rule does not hold."""
+    if equation.op.name == "multiply" and any(one in joins for one in equation.inputs):
+        products = [equation]
+    elif _is_along_first(equation, "concat") and all(one in alone for one in equation.inputs):
+        products = [alone[one] for one in equation.inputs if isinstance(one, Var)]
+    else:
         return None
     (result,) = equation.outputs
-    if result.type.dtype.kind != "float" or any(one.type != result.type for one in equation.inputs):
+    if result.type.dtype.kind != "float":
         return None
-    sides = [joins.get(one) or [_part(one, made)] for one in equation.inputs if isinstance(one, Var)]
+    if any(one.type != product.outputs[0].type for product in products for one in product.inputs):
+        return None
+    left, right = zip(*(product.inputs for product in products), strict=True)
+    sides = [
+        [part for one in side if isinstance(one, Var) for part in joins.get(one) or [_part(one, made)]]
+        for side in (left, right)
+    ]
     parts = [part for side in sides for part in side]
     if any(one.source.type.shape[1:] != result.type.shape[1:] for one in parts):
         return None  # sizes that are only found equal when it runs

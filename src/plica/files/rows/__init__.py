@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from plica.errors import FileFormatError
-from plica.files.paths import check_is_file
 from plica.files.rows import arrays, parquet, text
 from plica.files.rows.batch import Batch, RowFile
+from plica.paths import check_is_file
 
 __all__ = ["Batch", "RowFile", "open_rows"]
 

@@ -18,10 +18,10 @@ from typing import IO, Any
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
-from plica.files.paths import replacing
 from plica.files.rows.batch import Array
 from plica.files.rows.parquet import require_pyarrow
 from plica.files.rows.text import text_of
+from plica.paths import replacing
 
 # Takes (B, D) cells: an array of numbers, or lists of cells.
 Write = Callable[[Any], None]

@@ -21,15 +21,17 @@ class Inputs(Protocol):
         """The value of a group of input layers, `(F, B, K)`."""
 
 
-def layer_values(scope: LoweringScope, data: Inputs | None) -> list[Value]:
+def layer_values(scope: LoweringScope, data: Inputs | None, read: list[list[Value]] | None = None) -> list[Value]:
     """The value of every group, in order: `(F, B, K)`, or `(F, 1, K)` without data, where no variable is known.
 
     Args:
         scope: The Program under construction; its semiring says what a sum and a product are, and what stands for
             variables that are not known: they are summed out, or take their largest value.
         data: What is known of the variables.
+        read: What every group reads is added to it: a value for each of its inputs.
     """
     values: list[Value] = []
+    read = [] if read is None else read
     factors: list[int] = []
     mixed = _mixed(scope)
     for number, group in enumerate(scope.folded.groups):
@@ -37,7 +39,8 @@ def layer_values(scope: LoweringScope, data: Inputs | None) -> list[Value]:
             count = _num_factors(scope, group, factors)
             grows = _is_product(scope, group) or any(one in mixed for one in _read(group))
             is_due = grows and count >= scope.semiring.most_factors and number not in mixed
-            values.append(_value(scope, data, group, values, is_due=is_due))
+            read.append(_inputs(scope, group, values))
+            values.append(_value(scope, data, group, read[-1], is_due=is_due))
             factors.append(1 if is_due else count)  # sums of what is in range stay there; products need not
     return values
 
@@ -112,8 +115,13 @@ def equations_of(program: Program, number: int) -> Iterator[Equation]:
     return (equation for equation in program.equations if equation.source.startswith(f"group {number}:"))
 
 
+def _inputs(scope: LoweringScope, group: FoldedLayer, values: list[Value]) -> list[Value]:
+    """What a group reads, from the values of the groups before it."""
+    return [scope.read(values, list(places)) for places in zip(*group.in_fold_idx, strict=True)]
+
+
 def _value(
-    scope: LoweringScope, data: Inputs | None, group: FoldedLayer, values: list[Value], *, is_due: bool
+    scope: LoweringScope, data: Inputs | None, group: FoldedLayer, inputs: Sequence[Value], *, is_due: bool
 ) -> Value:
     layer, semiring = group.representative, scope.semiring
     row = scope.folded.row(layer)
@@ -122,5 +130,4 @@ def _value(
         params = scope.parameters(group)
         found = row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
         return _checked(scope, group, found)
-    inputs = [scope.read(values, [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)]
     return inner_value(scope, group, inputs, is_due=is_due)

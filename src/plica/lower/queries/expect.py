@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
+from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
@@ -20,6 +22,7 @@ from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
+from plica.lower.queries.derivatives import Derivatives
 from plica.lower.queries.flows import Flows, routes_of
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.posterior import Known, Reading, with_states
@@ -27,7 +30,7 @@ from plica.lower.queries.shares import LOGARITHMS, SCALED_NUMBERS
 from plica.lower.queries.top_down import walk_down
 from plica.lower.queries.units import num_states
 from plica.symbolic.layers import Choice, InputLayer, Layer, SumRow
-from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.symbolic.semirings import LSE_SUM, Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -42,6 +45,7 @@ class FlowQuery:
         read: What the Program returns.
         moments: The columns that it takes from the rows of input layers whose variables have no states.
         rows: The axis of the results that counts rows of data.
+        of_sums: Whether it asks for the terms of sums, as they were described, and not for variables alone.
     """
 
     function: str
@@ -49,6 +53,7 @@ class FlowQuery:
     read: Callable[[Reading], list[Tracer]]
     moments: tuple[str, ...] = ()
     rows: int = 0
+    of_sums: bool = False
 
     @property
     def needs(self) -> Needs:
@@ -80,7 +85,7 @@ class LoweredFlows:
 
 
 def _posterior(found: Reading) -> list[Tracer]:
-    states = with_states(found.scope.folded)
+    states = with_states(found.scope.folded.described)
     reals = [variable for variable in found.scope.folded.described.scope if variable not in states]
     return [found.probabilities(), found.mean(reals), xp.sqrt(found.variance(reals))]
 
@@ -92,7 +97,7 @@ def _latents(found: Reading) -> list[Tracer]:
 POSTERIOR = FlowQuery("posterior", "the posterior", _posterior, ("mean", "variance"))
 MEAN = FlowQuery("mean", "the mean", lambda found: [found.mean()], ("mean",))
 VARIANCE = FlowQuery("variance", "the variance", lambda found: [found.variance()], ("mean", "variance"))
-LATENTS = FlowQuery("latent_posterior", "the posterior of latent variables", _latents, rows=1)
+LATENTS = FlowQuery("latent_posterior", "the posterior of latent variables", _latents, rows=1, of_sums=True)
 
 
 def lower_flows(
@@ -102,36 +107,61 @@ def lower_flows(
     input_dtype: DType,
     owners: Owners | None = None,
     semiring: Semiring = LSE_SUM,
+    *,
+    by_derivatives: bool = False,
 ) -> LoweredFlows:
-    """The Program that answers a query on a circuit as it was described, its numbers carried as a semiring says.
+    """The Program that answers a query, its numbers carried as a semiring says.
+
+    Args:
+        query: What is asked.
+        folded: The circuit as it was described or, where flows are found by derivatives, in any equivalent form.
+        dtype: The dtype of real parameters.
+        input_dtype: The dtype of the data, which is floating.
+        owners: The leaves that exist already.
+        semiring: How numbers are carried.
+        by_derivatives: Whether flows of variables are found by derivatives, of scaled numbers.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
         ShapeError: More than one output or unit.
         UnsupportedError: A layer does not say what the query needs.
     """
-    query.needs.check(folded.circuit, folded.row)
-    scope, routes = LoweringScope(folded, semiring, dtype, owners or {}), routes_of(folded)
+    query.needs.check(folded.described, folded.row)
+    if by_derivatives:
+        _check_inputs(query, folded)
+    scope, routes = LoweringScope(folded, semiring, dtype, owners or {}), {} if by_derivatives else routes_of(folded)
+    read: list[list[Value]] = []
+    flows: Flows | Derivatives
     with scope.trace.active():
         x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
-        up = layer_values(scope, InputData(scope, x))
-        shares = LOGARITHMS if semiring.logarithmic else SCALED_NUMBERS
-        flows = Flows(scope, up, x.dims[0], routes, shares)
+        up = layer_values(scope, InputData(scope, x), read)
+        if by_derivatives:
+            flows = Derivatives(scope, up, read, x.dims[0])
+        else:
+            flows = Flows(scope, up, x.dims[0], routes, LOGARITHMS if semiring.logarithmic else SCALED_NUMBERS)
         walk_down(scope, flows)
         ((group, fold),) = folded.out_fold_idx
         log_value = semiring.to_log(xp, up[group])[fold, :, 0]
         reading = Reading(scope, flows, Known.of(x))
         results = [*query.read(reading), log_value, _invalid(scope, flows)]
         if semiring.proven is not None:
-            results.append(xp.logical_and(semiring.proven(xp, up[group])[fold, :, 0], reading.is_whole()))
+            proven = [semiring.proven(xp, up[group])[fold, :, 0], reading.is_whole(), *flows.are_flows()]
+            results.append(reduce(xp.logical_and, proven))
     circuit = folded.circuit
     return LoweredFlows(
         scope.build(results),
         tuple(scope.captured),
         tuple(tuple(circuit.layer_index(layer) for layer in group.members) for group, _ in flows.terms),
         tuple((circuit.layer_index(layer), _num_terms(folded, layer)) for layer in _unread(folded)),
-        tuple(with_states(folded)),
+        tuple(with_states(folded.described)),
     )
+
+
+def _check_inputs(query: FlowQuery, folded: FoldedCircuit) -> None:
+    """Refuse a circuit whose inputs say less of variables than those that were described."""
+    query.needs.check_layers(folded.circuit, folded.row, folded.circuit.live.input_layers)
+    if query.of_sums or with_states(folded.circuit) != with_states(folded.described):
+        raise UnsupportedError(f"{query.name} is not found by derivatives of this circuit.")
 
 
 def _unread(folded: FoldedCircuit) -> list[Layer]:
@@ -145,10 +175,11 @@ def _num_terms(folded: FoldedCircuit, layer: Layer) -> int:
     return int(np.asarray(row.choose.reads(layer)).shape[1]) if known else 0  # type: ignore[union-attr]
 
 
-def _invalid(scope: LoweringScope, flows: Flows) -> Tracer:
-    """`()`, whether a weight is negative, or NaN."""
+def _invalid(scope: LoweringScope, flows: Flows | Derivatives) -> Tracer:
+    """`()`, whether a weight is negative; NaN among those of sums counts too, where their logarithms are taken."""
     found = list(flows.invalid)
     for group, name in scope.weights:
-        if isinstance(group.representative, InputLayer) and not is_never_negative(group, name):
+        is_asked = isinstance(flows, Derivatives) or isinstance(group.representative, InputLayer)
+        if is_asked and not is_never_negative(group, name):
             found.append(xp.any(xp.less(scope.parameters(group)[name], 0.0)))
     return xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)

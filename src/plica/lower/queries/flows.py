@@ -30,6 +30,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.shares import LOGARITHMS, Shares, Sums
 from plica.lower.queries.top_down import Message
+from plica.lower.queries.units import Ratio
 from plica.symbolic.layers import LAYER_ROWS, Choice, InputRow, Layer, ProductRow, SumRow
 from plica.symbolic.semirings import Value
 from plica.tracing import namespace as xp
@@ -61,6 +62,15 @@ class Flows:
     inputs: list[tuple[FoldedLayer, Tracer]] = field(default_factory=list)
     terms: list[tuple[FoldedLayer, Tracer]] = field(default_factory=list)
     invalid: list[Tracer] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> Ratio:
+        """Parts of totals, as ordinary numbers."""
+        return self.shares.ratio
+
+    def are_flows(self) -> list[Tracer]:
+        """Nothing more to be shown: a negative number has no share, so that flows would not add up to 1."""
+        return []
 
     def start(self) -> Tracer:
         """1 for the one unit of the output, 0 in rows that cannot be."""

@@ -15,23 +15,25 @@ from typing import NamedTuple
 import numpy as np
 
 from plica.lower.data import input_width
-from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.by_variable import ByVariable
+from plica.lower.queries.derivatives import Derivatives
 from plica.lower.queries.flows import Flows
 from plica.lower.queries.units import num_states, unit_moment, unit_tables
+from plica.symbolic.circuit import Circuit
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 _ROUNDING = 256.0  # units in the last place
 
 
-def with_states(folded: FoldedCircuit) -> dict[int, int]:
+def with_states(circuit: Circuit) -> dict[int, int]:
     """The variables all of whose layers have states, with the largest number of them."""
     found: dict[int, int] = {}
     others: set[int] = set()
-    for layer in folded.circuit.live.input_layers:
+    for layer in circuit.live.input_layers:
         count = num_states(layer)
         for variable in layer.scope:
             if count is None:
@@ -66,12 +68,12 @@ class Reading:
 
     Args:
         scope: The Program under construction.
-        flows: The flows of its input layers.
+        flows: The flows of its input layers, found in either way.
         known: What is known of the variables.
     """
 
     scope: LoweringScope
-    flows: Flows
+    flows: Flows | Derivatives
     known: Known
 
     @property
@@ -97,7 +99,7 @@ class Reading:
 
         Zeros also stand for variables that are known: the one state that each is in is written by who has the rows.
         """
-        states = with_states(self.scope.folded)
+        states = with_states(self.scope.folded.described)
         most = max(states.values(), default=0)
         dtype = self.scope.dtype
         if not states:
@@ -112,7 +114,7 @@ class Reading:
                 continue
             flow, shares = (
                 read_folds([one], places, self.scope.constant)
-                for one in (flow, unit_tables(self.scope, group, most, self.flows.shares.ratio))
+                for one in (flow, unit_tables(self.scope, group, most, self.flows.ratio))
             )
             is_missing = xp.astype(self._rows(self.known.missing, ordered), dtype)
             flow = flow * xp.expand_dims(is_missing, axis=2)  # rows with a flow that is no number are asked again
@@ -139,7 +141,7 @@ class Reading:
         spreads = ByVariable(self.scope)
         for group, flow in means.groups:
             apart = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
-            within = xp.matmul(flow, unit_moment(self.scope, group, "variance", self.flows.shares.ratio))
+            within = xp.matmul(flow, unit_moment(self.scope, group, "variance", self.flows.ratio))
             between = []
             for place in range(len(group.scope_idx[0])):
                 centre = xp.matrix_transpose(means.centred[group][:, :, place : place + 1])  # (F, 1, K)
@@ -220,7 +222,7 @@ class _Means:
         ]
         if not groups:
             return None
-        means = {group: unit_moment(found.scope, group, "mean", found.flows.shares.ratio) for group, _ in groups}
+        means = {group: unit_moment(found.scope, group, "mean", found.flows.ratio) for group, _ in groups}
         references = ByVariable(found.scope)
         for group, _ in groups:
             references.add(*_by_variable(group, means[group][:, 0:1]))

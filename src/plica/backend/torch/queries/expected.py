@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import final
+from contextlib import suppress
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.pages import empty
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
-from plica.errors import StructuralPropertyError
+from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.lower.leaves import owners_of
 from plica.lower.queries.answers import Posterior
@@ -35,9 +36,9 @@ class FlowProgram:
 
     def __init__(self, circuit: TorchCircuit, query: FlowQuery, input_dtype: torch.dtype, semiring: Semiring) -> None:
         self.query, self._semiring = query, semiring
-        self.lowered: LoweredFlows = lower_flows(
+        self.lowered: LoweredFlows = _lowered(
             query,
-            as_described(circuit),
+            circuit,
             query_dtype(circuit),
             as_dtype(input_dtype),
             owners_of(leaf for leaf, _ in circuit.leaves.items()),
@@ -60,6 +61,15 @@ class FlowProgram:
                 "square the circuit or keep its weights positive (softmax, for instance)."
             )
         return results, log_value, proven
+
+
+def _lowered(query: FlowQuery, circuit: TorchCircuit, *settings: Any) -> LoweredFlows:
+    """By derivatives of the circuit as it is computed, where it can be told so, or as it was described."""
+    *_, semiring = settings
+    if not (semiring.logarithmic or query.of_sums):
+        with suppress(UnsupportedError):
+            return lower_flows(query, circuit.folded, *settings, by_derivatives=True)
+    return lower_flows(query, as_described(circuit), *settings)
 
 
 def _program(circuit: TorchCircuit, query: FlowQuery, dtype: torch.dtype, semiring: Semiring) -> FlowProgram:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from plica.errors import FileFormatError
-from plica.files.paths import check_can_create, filling, replacing
+from plica.paths import check_can_create, filling, replacing
 
 
 def names(folder: Path) -> list[str]:

@@ -1,0 +1,37 @@
+"""Operations in terms of others: functions over an array namespace, traced where an operation has no row.
+
+Each has the meaning of its operation's reference; loops are `for_loop` and `while_loop`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plica.backend.native.decompositions.cholesky import cholesky
+from plica.backend.native.decompositions.contractions import cross, directed_matmul, vector_norm
+from plica.backend.native.decompositions.elimination import det, inv, slogdet, solve
+from plica.backend.native.decompositions.jacobi import eigh, eigvalsh, matrix_rank, pinv, svd, svdvals
+from plica.backend.native.decompositions.orthogonal import qr
+from plica.backend.native.decompositions.packing import pack, unpack
+from plica.backend.native.decompositions.searches import nonzero, unique
+
+DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
+    "cholesky": cholesky,
+    "cross": cross,
+    "det": det,
+    "directed_matmul": directed_matmul,
+    "eigh": eigh,
+    "eigvalsh": eigvalsh,
+    "inv": inv,
+    "matrix_rank": matrix_rank,
+    "nonzero": nonzero,
+    "pack": pack,
+    "pinv": pinv,
+    "qr": qr,
+    "slogdet": slogdet,
+    "solve": solve,
+    "svd": svd,
+    "svdvals": svdvals,
+    "unique": unique,
+    "unpack": unpack,
+    "vector_norm": vector_norm,
+}

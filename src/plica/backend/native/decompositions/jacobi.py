@@ -1,0 +1,223 @@
+"""Jacobi's method: rotations of pairs of rows or columns, N / 2 disjoint pairs at once, in the order of a tournament.
+
+For even N each of N - 1 rounds pairs all numbers, and all rounds pair each number with each other one once. For odd N
+there is one more number in the tournament, whose partner rests.
+
+Source: Brent and Luk: The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays
+(SIAM J. Sci. Stat. Comput. 6, 1985); Hestenes: Inversion of matrices by biorthogonalization (J. SIAM 6, 1958).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from plica.backend.native.decompositions.loops import repeat, while_
+from plica.backend.native.decompositions.matrices import (
+    column_numbers,
+    conjugated,
+    epsilon,
+    finite_part,
+    is_complex,
+    largest,
+    or_nan,
+    real,
+    rescaled,
+    squared,
+    transposed,
+)
+from plica.backend.native.decompositions.orthogonal import qr
+
+SWEEPS = 40
+"""After 10 sweeps matrices of any size are diagonal to a rounding; more are for what is not known to converge."""
+
+
+def _partners(xp: Any, size: Any, turn: Any) -> Any:
+    """For each number below `size` its partner in a round; itself if it rests."""
+    places = xp.arange(size)
+    players = size + size % 2
+    last = players - 1
+    opposite = xp.remainder(turn - places, last)
+    opposite = xp.where(opposite == places, last, opposite)
+    opposite = xp.where(places == last, xp.remainder(turn * (players // 2), last), opposite)
+    return xp.where(opposite == size, places, opposite)
+
+
+def _sweeps(xp: Any, size: Any, turn: Callable[..., Any], *first: Any) -> Any:
+    """Sweeps of all pairs until none is rotated: `turn(partners, *values)` gives whether some were, and the values."""
+
+    def sweep(count: Any, moved: Any, *values: Any) -> Any:
+        del moved
+
+        def one(place: Any, moved: Any, *values: Any) -> Any:
+            again, *after = turn(_partners(xp, size, place), *values)
+            return moved | again, *after
+
+        rounds = size + size % 2 - 1
+        moved, *after = repeat(rounds, one, xp.asarray(False), *values)
+        return count + 1, moved, *after
+
+    _, _, *found = while_(
+        lambda count, moved, *_: moved & (count < SWEEPS), sweep, xp.asarray(0), xp.asarray(True), *first
+    )
+    return found
+
+
+def _rotation(xp: Any, ahead: Any, difference: Any, product: Any, turned: Any) -> tuple[Any, Any]:
+    """For each number the cosine of its rotation, and what its partner's row is multiplied with.
+
+    Args:
+        xp: The array namespace.
+        ahead: Whether it is the lesser one of its pair.
+        difference: Of the diagonal entries of a pair, the greater one's less the lesser one's.
+        product: The entry beside the diagonal, row of the number, column of its partner.
+        turned: Whether the pair is rotated.
+    """
+    size = xp.abs(product)
+    safe = xp.where(turned, size, xp.ones_like(size))
+    ratio = difference / (2 * safe)
+    tangent = xp.where(ratio < 0, -xp.ones_like(ratio), xp.ones_like(ratio)) / (
+        xp.abs(ratio) + xp.hypot(ratio, xp.ones_like(ratio))
+    )
+    tangent = xp.where(turned, tangent, xp.zeros_like(tangent))
+    cosine = 1 / xp.sqrt(1 + xp.square(tangent))
+    sine = xp.where(ahead, -tangent, tangent) * cosine
+    if not is_complex(product):
+        return cosine, xp.where(product < 0, -sine, sine)
+    return cosine, xp.astype(sine / safe, product.dtype) * product
+
+
+def _columns(xp: Any, x: Any, partners: Any, cosine: Any, factor: Any) -> Any:
+    """`x` with its columns rotated."""
+    cosine = xp.astype(cosine, x.dtype) if is_complex(x) else cosine
+    other = xp.take(x, partners, axis=-1, nonnegative=True)
+    return x * cosine[..., None, :] + other * conjugated(xp, factor)[..., None, :]
+
+
+def eigh(xp: Any, x: Any) -> tuple[Any, Any]:
+    """The eigenvalues, ascending, and the eigenvectors, in columns, of Hermitian matrices; the lower triangle is read.
+
+    NaN where a matrix is not finite.
+    """
+    lower = xp.tril(x)
+    strict = xp.tril(x, k=-1)
+    if is_complex(x):
+        lower = strict + xp.astype(real(xp, lower - strict), x.dtype)
+    finite, whole = finite_part(xp, lower + transposed(xp, strict))
+    whole, scale = rescaled(xp, whole)
+    unit = xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape)
+    if x.dims[-1] != 0:
+        whole, unit = _sweeps(xp, x.shape[-1], lambda *given: _two_sided(xp, *given), whole, unit)
+    values = real(xp, xp.linalg.diagonal(whole))
+    order = xp.argsort(values, axis=-1)
+    values = xp.take_along_axis(values, order, axis=-1, nonnegative=True) * scale[..., 0]
+    return or_nan(xp, finite[..., 0], values), or_nan(xp, finite, _ordered(xp, unit, order))
+
+
+def _ordered(xp: Any, x: Any, order: Any) -> Any:
+    """Columns in an order that each matrix has of its own."""
+    return xp.take_along_axis(x, xp.broadcast_to(order[..., None, :], x.shape), axis=-1, nonnegative=True)
+
+
+def _two_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
+    """One round that makes entries beside the diagonal zero: J^H x J and vectors J."""
+    places = column_numbers(xp, x)
+    diagonal = real(xp, xp.linalg.diagonal(x))
+    beside = xp.take_along_axis(x, xp.broadcast_to(partners[:, None], (*x.shape[:-1], 1)), axis=-1, nonnegative=True)
+    beside = beside[..., 0]
+    other = xp.take(diagonal, partners, axis=-1, nonnegative=True)
+    ahead = places < partners
+    sizes = xp.sqrt(xp.sum(squared(xp, x), axis=(-2, -1), keepdims=True))[..., 0]
+    turned = (partners != places) & (xp.abs(beside) > sizes * (epsilon(x) / 16))
+    cosine, factor = _rotation(xp, ahead, xp.where(ahead, other - diagonal, diagonal - other), beside, turned)
+    wide = xp.astype(cosine, x.dtype) if is_complex(x) else cosine
+    rotated = x * wide[..., None] + xp.take(x, partners, axis=-2, nonnegative=True) * factor[..., None]
+    rotated = _columns(xp, rotated, partners, cosine, factor)
+    return xp.any(turned), rotated, _columns(xp, vectors, partners, cosine, factor)
+
+
+def _one_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
+    """One round that makes columns orthogonal: x J and vectors J."""
+    places = column_numbers(xp, x)
+    sizes = xp.sum(squared(xp, x), axis=-2)
+    other = xp.take(sizes, partners, axis=-1, nonnegative=True)
+    product = xp.sum(conjugated(xp, x) * xp.take(x, partners, axis=-1, nonnegative=True), axis=-2)
+    most = xp.max(sizes, axis=-1, keepdims=True)
+    ahead = places < partners
+    # columns of the size of the rounding of the largest one are zeros
+    least = epsilon(x) * xp.sqrt(sizes) * xp.sqrt(other) + (epsilon(x) * epsilon(x)) * most
+    turned = (partners != places) & (xp.abs(product) > least)
+    cosine, factor = _rotation(xp, ahead, xp.where(ahead, other - sizes, sizes - other), product, turned)
+    return xp.any(turned), _columns(xp, x, partners, cosine, factor), _columns(xp, vectors, partners, cosine, factor)
+
+
+def svd(xp: Any, x: Any, *, full_matrices: bool) -> tuple[Any, Any, Any]:
+    """The left singular vectors in columns, the singular values, descending, and the right singular vectors in rows.
+
+    With x V = U diag(values), V from rotations; U is the orthogonal factor of x V, whose columns are orthogonal already
+    or, for values of 0, missing. NaN where a matrix is not finite.
+    """
+    high, wide = x.shape[-2:]
+    if isinstance(high, int) and isinstance(wide, int) and wide > high:  # the shorter side is rotated
+        left, values, right = svd(xp, transposed(xp, x), full_matrices=full_matrices)
+        return transposed(xp, right), values, transposed(xp, left)
+    count = min(high, wide) if isinstance(high, int) and isinstance(wide, int) else xp.minimum(high, wide)
+    finite, work = finite_part(xp, x)
+    work, scale = rescaled(xp, work)
+    unit = xp.broadcast_to(xp.eye(wide, dtype=x.dtype), (*x.shape[:-2], wide, wide))
+    if x.dims[-1] != 0 and x.dims[-2] != 0:
+        work, unit = _sweeps(xp, wide, lambda *given: _one_sided(xp, *given), work, unit)
+    sizes = xp.sqrt(xp.sum(squared(xp, work), axis=-2))
+    order = xp.argsort(sizes, axis=-1, descending=True)
+    values = xp.take_along_axis(sizes, order, axis=-1, nonnegative=True)[..., :count] * scale[..., 0]
+    unit = _ordered(xp, unit, order)
+    products = _ordered(xp, work, order)[..., :count]
+    left, triangle = qr(xp, products, mode="complete" if full_matrices else "reduced")
+    left = left * _turns(xp, left, triangle)
+    right = transposed(xp, unit if full_matrices else unit[..., :count])
+    return or_nan(xp, finite, left), or_nan(xp, finite[..., 0], values), or_nan(xp, finite, right)
+
+
+def _turns(xp: Any, left: Any, triangle: Any) -> Any:
+    """For each column the phase of the triangle's diagonal entry, 1 where that is 0 or there is none: (..., 1, K)."""
+    diagonal = xp.linalg.diagonal(triangle)
+    zero = diagonal == 0
+    phases = xp.where(zero, xp.ones_like(diagonal), xp.sign(diagonal))
+    missing = left.shape[-1] - diagonal.shape[-1]
+    more = xp.ones((*diagonal.shape[:-1], missing), dtype=diagonal.dtype)
+    return xp.concat([phases, more], axis=-1)[..., None, :]
+
+
+def eigvalsh(xp: Any, x: Any) -> Any:
+    """The eigenvalues, ascending."""
+    return eigh(xp, x)[0]
+
+
+def svdvals(xp: Any, x: Any) -> Any:
+    """The singular values, descending."""
+    return svd(xp, x, full_matrices=False)[1]
+
+
+def _cutoff(xp: Any, x: Any, values: Any, rtol: Any) -> Any:
+    """Singular values up to this are taken for 0: (..., 1)."""
+    high, wide = x.shape[-2:]
+    if rtol is None:
+        longer = max(high, wide) if isinstance(high, int) and isinstance(wide, int) else xp.maximum(high, wide)
+        rtol = xp.astype(xp.asarray(longer), values.dtype) * epsilon(x)
+    return largest(xp, values[..., None])[..., 0] * rtol[..., None]
+
+
+def pinv(xp: Any, x: Any, rtol: Any = None) -> Any:
+    """The pseudoinverses."""
+    left, values, right = svd(xp, x, full_matrices=False)
+    dropped = values <= _cutoff(xp, x, values, rtol)
+    one = xp.ones_like(values)
+    inverse = xp.where(dropped, xp.zeros_like(values), one / xp.where(dropped, one, values))[..., None, :]
+    inverse = xp.astype(inverse, x.dtype) if is_complex(x) else inverse
+    return xp.matmul(transposed(xp, right) * inverse, transposed(xp, left))
+
+
+def matrix_rank(xp: Any, x: Any, rtol: Any = None) -> Any:
+    """How many singular values count as more than 0."""
+    values = svdvals(xp, x)
+    return xp.sum(values > _cutoff(xp, x, values, rtol), axis=-1)

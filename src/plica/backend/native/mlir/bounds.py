@@ -1,0 +1,95 @@
+"""Checks of indices: what is refused where one does not lie within its axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.structured import apart, entrywise, generic
+from plica.backend.native.mlir.types import Value
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim, is_nonnegative_by_cases, product
+from plica.ops.indexing import outside_message
+from plica.ops.slices import beyond_message
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, source: str) -> None:
+    """Refuse indices that do not lie within an axis of `size`.
+
+    Args:
+        emitter: Where its lines go.
+        indices: Integers.
+        size: The size.
+        axis: The axis, as the message names it, where indices below 0 count from the end; None where none may be below.
+        source: Where in the user's code.
+    """
+    if 0 in indices.shape:
+        return
+    code, bound = emitter.code, emitter.size(size)
+    wraps = axis is not None
+    end = code.op(f"arith.addi {bound}, {bound} : index") if wraps else bound
+
+    def moved(entry: str) -> str:
+        """What lies from 0 to before `end` for an index within the axis; as an unsigned number, beyond it for others."""
+        place = as_index(emitter, entry, indices.dtype)
+        return code.op(f"arith.addi {place}, {bound} : index") if wraps else place
+
+    def shown(place: str) -> Value:
+        """The index itself."""
+        found = code.op(f"arith.subi {place}, {bound} : index") if wraps else place
+        return Value(code.op(f"arith.index_cast {found} : index to i64"), (), DType.INT64, is_scalar=True)
+
+    message = outside_message("{0}", axis, "{1}") if wraps else _OUTSIDE
+    if indices.is_scalar:
+        place = moved(indices.text)
+        holds = Value(code.op(f"arith.cmpi ult, {place}, {end} : index"), (), DType.BOOL, is_scalar=True)
+        emitter.checks.require(
+            holds, Fault("BoundsError", message, lambda: [shown(place), emitter.size_value(size)], source)
+        )
+        return
+    most, rank = emitter.full((), emitter.constant(0, DType.INT64)), len(indices.shape)
+
+    def largest(names: Sequence[str]) -> str:
+        place = code.op(f"arith.index_cast {moved(names[0])} : index to i64")
+        return code.op(f"arith.maxui {place}, {names[1]} : i64")
+
+    (most,) = generic(emitter, [(apart(emitter, indices), range(rank))], [(most, ())], [True] * rank, largest)
+
+    some = emitter.checks.compare("ne", product(indices.shape), 0)
+
+    def is_wrong(names: Sequence[str]) -> str:
+        place = code.op(f"arith.index_cast {names[0]} : i64 to index")
+        beyond = code.op(f"arith.cmpi uge, {place}, {end} : index")
+        return code.op(f"arith.andi {some.text}, {beyond} : i1")
+
+    def values() -> Sequence[Value]:
+        return [shown(emitter.index(most)), emitter.size_value(size)]
+
+    wrong = entrywise(emitter, [most], (), DType.BOOL, is_wrong)
+    emitter.checks.later(wrong, Fault("BoundsError", message, values, source))
+
+
+_OUTSIDE = "index {0} does not lie within an axis of size {1}."
+
+
+def as_index(emitter: Emitter, entry: str, dtype: DType) -> str:
+    """An integer as a value of type `index`."""
+    kind = "arith.index_castui" if dtype.value.startswith("u") else "arith.index_cast"
+    return emitter.code.op(f"{kind} {entry} : {Value('', (), dtype, is_scalar=True).type} to index")
+
+
+def check_slice(emitter: Emitter, x: Value, axis: int, place: tuple[Dim, Dim, Dim], source: str) -> None:
+    """Refuse a slice `(start, stop, step)` that does not lie within its axis, where its type does not say that it does."""
+    start, stop, step = place
+    size = x.shape[axis]
+    for dim in (start, stop - start, size - stop, step - 1):
+        if isinstance(dim, int) or is_nonnegative_by_cases(dim):
+            continue
+        values = [emitter.size_value(one) for one in (size, start, stop, step)]
+        message = beyond_message(axis, "{0}", "{1}", "{2}", 1 if step == 1 else "{3}")  # type: ignore[arg-type]
+        fault = Fault("BoundsError", message, lambda values=values: values, source)  # type: ignore[misc]
+        emitter.checks.require(emitter.checks.compare("sge", dim, 0), fault)

@@ -1,0 +1,164 @@
+"""Checks of what is known only when a function runs, and what it fails with.
+
+What the host knows (sizes) is checked at once. What stands in arrays is checked once the function waits for something
+anyway, or before it returns: until then, rows read within bounds whatever the indices are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.code import Code
+from plica.backend.native.mlir.sizes import index_constant
+from plica.backend.native.mlir.structured import entrywise
+from plica.backend.native.mlir.types import Value
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim, Size, is_nonnegative_by_cases
+from plica.runtime.faults import VALUES, marked
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+    from plica.backend.native.mlir.rows.row import Call
+
+_MOST_VALUES = 16  # that a message tells of
+_AXES = ("size", "length", "num")  # parameters that become the size of one axis
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a function fails with.
+
+    Args:
+        error: The name of a class in `plica.errors`.
+        message: A format for the numbers `values`.
+        values: The numbers: integers of no dimension. It writes what computes them, where the function fails.
+        source: Where in the user's code.
+    """
+
+    error: str
+    message: str
+    values: Callable[[], Sequence[Value]] = tuple
+    source: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text as MLIR writes strings."""
+        place = self.source.replace("{", "{{").replace("}", "}}")
+        text = marked(self.error, f"{place}: {self.message}" if place else self.message)
+        plain = (one if one.isprintable() and one not in '"\\' and one.isascii() else None for one in text)
+        return "".join(
+            known or "".join(f"\\{byte:02X}" for byte in one.encode()) for one, known in zip(text, plain, strict=True)
+        )
+
+
+class Checks:
+    """The checks of one function.
+
+    Attributes:
+        tells: Whether what one of them says has numbers in it.
+    """
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.tells = False
+        self._emitter = emitter
+        self._later: list[tuple[Value, Fault]] = []
+
+    def require(self, holds: Value, fault: Fault) -> None:
+        """Fail here unless a scalar of the host holds."""
+        code = self._emitter.code
+        if "{0}" in fault.message:
+            code.put(f"scf.if {holds.text} {{")
+            code.put("} else {")
+            with code.block():
+                self._keep([self._emitter.scalar(one) for one in fault.values()])
+            code.put("}")
+        code.put(f'cf.assert {holds.text}, "{fault.text}"')
+
+    def _keep(self, values: Sequence[Value]) -> None:
+        """Write down the numbers of what fails, in new memory.
+
+        Not in globals that are numbers: IREE 3.13 makes one of them where they are stored together, and then a constant.
+        """
+        code, buffer = self._emitter.code, f"!util.buffer{{{index_constant(self._emitter.code, 8 * _MOST_VALUES)}}}"
+        assert len(values) <= _MOST_VALUES, "a message tells of no more numbers"
+        self.tells = True
+        memory = code.op(f"util.buffer.alloc uninitialized : {buffer}")
+        length = index_constant(code, 8)
+        for place, one in enumerate(values):
+            code.put(
+                f"util.buffer.store {one.text}, {memory}[{index_constant(code, 8 * place)} for {length}] : i64 -> {buffer}"
+            )
+        code.put(f"util.global.store {memory}, @plica_numbers : !util.buffer")
+
+    def later(self, wrong: Value, fault: Fault) -> None:
+        """Fail, soon, where a boolean of no dimension is true."""
+        self._later.append((wrong, fault))
+
+    def settle(self) -> None:
+        """Fail where something is wrong that was to be checked later."""
+        if not self._later:
+            return
+        later, self._later = self._later, []
+        emitter, code = self._emitter, self._emitter.code
+        some = later[0][0]
+        if len(later) > 1:
+
+            def either(entries: Sequence[str]) -> str:
+                text = entries[0]
+                for one in entries[1:]:
+                    text = code.op(f"arith.ori {text}, {one} : i1")
+                return text
+
+            some = entrywise(emitter, [one for one, _ in later], (), DType.BOOL, either)
+        wrong = emitter.scalar(some)
+        code.put(f"scf.if {wrong.text} {{")
+        with code.block():
+            for one, fault in later:
+                self.require(self.negated(emitter.scalar(one)), fault)
+        code.put("}")
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Checks of a region, which is to `settle` them before it ends."""
+        before, self._later = self._later, []
+        yield
+        assert not self._later, "what a region checks is settled within it"
+        self._later = before
+
+    def negated(self, value: Value) -> Value:
+        """Whether a boolean scalar is false."""
+        true = self._emitter.constant(True, DType.BOOL)
+        return Value(self._emitter.code.op(f"arith.xori {value.text}, {true.text} : i1"), (), DType.BOOL, True)
+
+    def compare(self, kind: str, first: Dim, second: Dim) -> Value:
+        """Whether two sizes compare as `eq`, `sge`, ...: a scalar."""
+        emitter = self._emitter
+        text = emitter.code.op(f"arith.cmpi {kind}, {emitter.size(first)}, {emitter.size(second)} : index")
+        return Value(text, (), DType.BOOL, is_scalar=True)
+
+    def sizes(self, call: Call) -> None:
+        """Fail where a size that an equation is given is negative."""
+        params = call.params
+        for dim in (*params.get("shape", ()), *(params[name] for name in _AXES if name in params)):
+            if isinstance(dim, Size) and not is_nonnegative_by_cases(dim):
+                message = f"the size {{0}} of {call.name} is negative; take 0 or more."
+                fault = Fault("InputError", message, lambda dim=dim: [self._emitter.size_value(dim)], call.source)  # type: ignore[misc]
+                self.require(self.compare("sge", dim, 0), fault)
+
+
+def values_text() -> str:
+    """The numbers that a module keeps of what has failed, and the function that gives them."""
+    code = Code()
+    size, length = index_constant(code, 8 * _MOST_VALUES), index_constant(code, 8)
+    memory = code.op("util.global.load @plica_numbers : !util.buffer")
+    places = [index_constant(code, 8 * place) for place in range(_MOST_VALUES)]
+    values = [
+        code.op(f"util.buffer.load {memory}[{place} for {length}] : !util.buffer{{{size}}} -> i64") for place in places
+    ]
+    types = ", ".join(["i64"] * _MOST_VALUES)
+    code.put(f"return {', '.join(values)} : {types}")
+    lines = ["  util.global private mutable @plica_numbers : !util.buffer", f"  func.func @{VALUES}() -> ({types}) {{"]
+    return "\n".join([*lines, *code.lines, "  }"]) + "\n"

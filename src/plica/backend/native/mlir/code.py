@@ -1,0 +1,71 @@
+"""Lines of MLIR: fresh names, indentation, and what is known already where a line stands."""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+from plica.backend.native.mlir.types import Value
+
+
+class Code:
+    """The lines of one function, in the order in which they are written."""
+
+    def __init__(self, indent: int = 2) -> None:
+        self.lines: list[str] = []
+        self._numbers = count()
+        self._indent = indent
+        self._known: list[dict[Hashable, str]] = [{}]
+
+    def name(self) -> str:
+        """A name that nothing else has."""
+        return f"%v{next(self._numbers)}"
+
+    def put(self, text: str) -> None:
+        """One line."""
+        self.lines.append("  " * self._indent + text)
+
+    def op(self, text: str) -> str:
+        """One line that makes one value, and the name of it."""
+        name = self.name()
+        self.put(f"{name} = {text}")
+        return name
+
+    def label(self) -> str:
+        """The name of a block that nothing else has."""
+        return f"^bb{next(self._numbers)}"
+
+    def start(self, label: str, arguments: Sequence[Value] = (), *before: str) -> None:
+        """A block begins, with arguments, after some of type `index`."""
+        given = [*(f"{one}: index" for one in before), *(f"{one.text}: {one.type}" for one in arguments)]
+        self.lines.append(f"  {label}({', '.join(given)}):" if given else f"  {label}:")
+
+    def once(self, text: str) -> str:
+        """The same, but a value that stands already where this line would is not made again."""
+        return self.known(text, lambda: self.op(text))
+
+    def known(self, key: Hashable, make: Callable[[], str]) -> str:
+        """The value kept under `key` in this block or one around it, else what `make` writes."""
+        for block in self._known:
+            if key in block:
+                return block[key]
+        self._known[-1][key] = made = make()
+        return made
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Lines within a region: what they make is not seen after it."""
+        self._indent += 1
+        self._known.append({})
+        yield
+        self._known.pop()
+        self._indent -= 1
+
+    def mark(self) -> tuple[int, list[dict[Hashable, str]]]:
+        """Where the code is, to `reset` to it."""
+        return len(self.lines), [dict(block) for block in self._known]
+
+    def reset(self, mark: tuple[int, list[dict[Hashable, str]]]) -> None:
+        """Forget all lines since a mark, which is of this block."""
+        length, known = mark
+        del self.lines[length:]
+        self._known[:] = known

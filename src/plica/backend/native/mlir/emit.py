@@ -1,0 +1,246 @@
+"""A Program becomes a function of MLIR on tensors, with `?` for each size that is not known before it runs.
+
+    module_text([emit(program, "score")])
+
+Each equation is written by the row of its operation in `rows/`; what has no row goes through its decomposition. The
+function takes the leaves of the Program's consts, then its arguments, all as tensors (scalars too), and returns the
+results. Implicit sizes are read off the arguments, whose sizes the caller has checked. What a check finds while it runs
+is told as `plica.runtime.faults` says.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plica.backend.native.mlir.checks import Checks, Fault, values_text
+from plica.backend.native.mlir.code import Code
+from plica.backend.native.mlir.decomposed import decomposed
+from plica.backend.native.mlir.literals import literal_text
+from plica.backend.native.mlir.nested import with_sizes
+from plica.backend.native.mlir.rows import ROWS
+from plica.backend.native.mlir.rows.row import Call
+from plica.backend.native.mlir.sizes import index_constant, write_size
+from plica.backend.native.mlir.types import Value, tensor_type
+from plica.backend.native.scalars import MlirScalars
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, Literal, Operand, Program, Var
+from plica.ir.signature import size_sources
+from plica.ir.sizes import Dim, Size, as_size
+from plica.ops.divisions import BY_ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of a module.
+
+    Args:
+        name: Its name.
+        text: Its lines.
+        tells: Whether what its checks say has numbers in it.
+    """
+
+    name: str
+    text: str
+    tells: bool = False
+
+
+def emit(program: Program, name: str = "main") -> Function:
+    """The function of a Program.
+
+    Raises:
+        UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
+    """
+    emitter = Emitter()
+    code = emitter.code
+    variables = (*program.consts, *program.arguments)
+    arguments = [Value(f"%arg{place}", var.type.shape, var.type.dtype) for place, var in enumerate(variables)]
+    emitter.bind(variables, arguments)
+    for var, (place, axis) in size_sources(program).items():
+        emitter.bind_size(var, emitter.dim(arguments[len(program.consts) + place], axis))
+    emitter.equations(program)
+    results = [emitter.tensor(emitter.read(one)) for one in program.results]
+    emitter.checks.settle()
+    returned = f"return {', '.join(one.text for one in results)}"
+    code.put(f"{returned} : {', '.join(one.type for one in results)}" if results else "return")
+    taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
+    head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
+    lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
+    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells)
+
+
+def module_text(functions: Iterable[Function]) -> str:
+    """The module of some functions."""
+    found = list(functions)
+    parts = [*([values_text()] if any(one.tells for one in found) else []), *(one.text for one in found)]
+    return "module @plica {\n" + "\n".join(parts) + "}\n"
+
+
+class Emitter:
+    """What rows write with: the lines of one function, the values of variables, and sizes.
+
+    Attributes:
+        code: The lines.
+        scalars: The code of entries, written to the same lines.
+        checks: Checks of what is known only when the function runs.
+    """
+
+    def __init__(self) -> None:
+        self.code = Code()
+        self.scalars = MlirScalars(self.code.lines)
+        self.checks = Checks(self)
+        self._values: dict[Operand, Value] = {}
+
+    # Variables and sizes
+
+    def bind(self, variables: Iterable[Var], values: Iterable[Value]) -> None:
+        """From now on, variables are these values."""
+        for var, value in zip(variables, values, strict=True):
+            value = value if value.is_scalar else self.shaped(value, var.type.shape)
+            is_size = value.size is None and as_size(var) is not None
+            self._values[var] = replace(value, size=Size.of(var)) if is_size else value
+
+    def bind_size(self, var: Var, index: str) -> None:
+        """From now on, a variable is a size: a value of type `index`."""
+        self.code.known(Size.of(var), lambda: index)
+        text = self.code.op(f"arith.index_cast {index} : index to i64")
+        self._values[var] = Value(text, (), DType.INT64, is_scalar=True, size=Size.of(var))
+
+    def read(self, operand: Operand) -> Value:
+        """The value of an operand; that of a number of the Program is a scalar."""
+        if isinstance(operand, Literal):
+            return self.constant(operand.value, operand.type.dtype)
+        return self._values[operand]
+
+    def size(self, dim: Dim) -> str:
+        """A size, as a value of type `index`."""
+        return write_size(self.code, dim, lambda var: self.index(self._values[var]), self._divisor)
+
+    def _divisor(self, index: str) -> str:
+        """What a size is divided by, where it is not 0."""
+        zero = index_constant(self.code, 0)
+        text = self.code.op(f"arith.cmpi ne, {index}, {zero} : index")
+        self.checks.require(Value(text, (), DType.BOOL, is_scalar=True), Fault("ZeroDivisorError", BY_ZERO))
+        return self.code.op(f"arith.select {text}, {index}, {index_constant(self.code, 1)} : index")
+
+    def size_text(self, dim: Dim) -> str:
+        """A size where MLIR takes numbers too."""
+        return str(dim) if isinstance(dim, int) else self.size(dim)
+
+    def size_value(self, dim: Dim) -> Value:
+        """A size, as a scalar of the host."""
+        if isinstance(dim, int):
+            return self.constant(dim, DType.INT64)
+        text = self.code.once(f"arith.index_cast {self.size(dim)} : index to i64")
+        return Value(text, (), DType.INT64, is_scalar=True, size=dim)
+
+    def dim(self, value: Value, axis: int) -> str:
+        """The size of an axis, read off a tensor."""
+        return self.code.once(f"tensor.dim {value.text}, {index_constant(self.code, axis)} : {value.type}")
+
+    # Values
+
+    def constant(self, value: complex, dtype: DType) -> Value:
+        """A number, as a scalar."""
+        made = Value("", (), dtype, is_scalar=True)
+        suffix = "" if dtype == DType.BOOL else f" : {made.element}"
+        text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
+        return replace(made, text=text, size=value if dtype == DType.INT64 else None)
+
+    def tensor(self, value: Value) -> Value:
+        """A value as a tensor: a scalar becomes one of no dimension."""
+        if not value.is_scalar:
+            return value
+        text = self.code.once(f"tensor.from_elements {value.text} : {tensor_type((), value.dtype)}")
+        return Value(text, (), value.dtype, size=value.size)
+
+    def scalar(self, value: Value) -> Value:
+        """A value of no dimension as a scalar of the host, which waits for it where it is a tensor."""
+        if value.is_scalar:
+            return value
+        self.checks.settle()  # before anything is computed from what may be wrong
+        return replace(value, text=self.code.once(f"tensor.extract {value.text}[] : {value.type}"), is_scalar=True)
+
+    def index(self, value: Value) -> str:
+        """An integer of no dimension as a value of type `index`."""
+        scalar = self.scalar(value)
+        return self.code.once(f"arith.index_cast {scalar.text} : {scalar.element} to index")
+
+    def empty(self, shape: Sequence[Dim], dtype: DType) -> Value:
+        """An array whose entries are all written later."""
+        sizes = ", ".join(self.size(dim) for dim in shape if not isinstance(dim, int))
+        return Value(self.code.op(f"tensor.empty({sizes}) : {tensor_type(shape, dtype)}"), tuple(shape), dtype)
+
+    def full(self, shape: Sequence[Dim], fill: Value) -> Value:
+        """An array of one number, given as a scalar."""
+        out = self.empty(shape, fill.dtype)
+        text = self.code.op(f"linalg.fill ins({fill.text} : {fill.type}) outs({out.text} : {out.type}) -> {out.type}")
+        return Value(text, tuple(shape), fill.dtype)
+
+    def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
+        """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
+
+        Numbers that become `?` are hidden: MLIR would fold a `tensor.cast` into loops, and IREE then loses count of
+        them.
+        """
+        if value.shape == tuple(shape):
+            return value
+        found = replace(value, shape=tuple(shape))
+        hides = [isinstance(dim, int) and not isinstance(one, int) for dim, one in zip(value.shape, shape, strict=True)]
+        if any(hides):
+            code, dims = self.code, [*zip(value.shape, hides, strict=True)]
+            between = replace(
+                value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True))
+            )
+            sizes = [(self.size(dim), hidden) for dim, hidden in dims if hidden or not isinstance(dim, int)]
+            before = ", ".join(text for text, hidden in sizes if not hidden)
+            after = ", ".join(
+                code.op(f"util.optimization_barrier {text} : index") if hidden else text for text, hidden in sizes
+            )
+            source = f"{value.type}{{{before}}}" if before else value.type
+            text = code.op(f"flow.tensor.reshape {value.text} : {source} -> {between.type}{{{after}}}")
+            value = replace(between, text=text)
+        if found.type == value.type:
+            return replace(found, text=value.text)
+        return replace(found, text=self.code.op(f"tensor.cast {value.text} : {value.type} to {found.type}"))
+
+    # Equations
+
+    def equations(self, program: Program) -> None:
+        """All equations of a Program, whose inputs are bound."""
+        for equation in program.equations:
+            self.bind(equation.outputs, self.equation(equation, [self.read(one) for one in equation.inputs]))
+
+    def equation(self, equation: Equation, inputs: Sequence[Value]) -> Sequence[Value]:
+        """The results of one equation."""
+        name = equation.op.name
+        row = ROWS.get(name)
+        write: Callable[..., Any] | None = decomposed(name) if row is None else row.write
+        if write is None:
+            raise UnsupportedError(
+                f"{equation.source or 'a Program'}: {name} has no native code, neither a row nor a decomposition; "
+                "compute it with the torch backend."
+            )
+        call = Call(name, tuple(inputs), equation.outputs, equation.params, equation.source)
+        self.checks.sizes(call)
+        try:
+            made = write(self, call)
+        except UnsupportedError as error:
+            if not equation.source or equation.source in str(error):
+                raise
+            raise UnsupportedError(f"{equation.source}: {error}") from None
+        return [made] if isinstance(made, Value) else made
+
+    def inline(self, program: Program, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
+        """All outputs of a nested Program, implicit sizes first."""
+        own = with_sizes(program, zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
+        self.bind((*own.consts, *own.inputs), (*consts, *inputs))
+        self.equations(own)
+        return [self.read(one) for one in own.outputs]
+
+    @contextmanager
+    def region(self) -> Iterator[None]:
+        """Lines that may not run, or run several times: what they check is checked there."""
+        with self.code.block(), self.checks.apart():
+            yield

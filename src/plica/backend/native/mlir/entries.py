@@ -1,0 +1,42 @@
+"""Bodies of nests as formulas: entries with operators, for rows that are more than one operation on each entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from plica.backend.native.mlir.structured import Body
+from plica.backend.native.scalars import SCALARS, Scalar
+from plica.backend.native.scalars.builder import Call
+from plica.backend.native.scalars.values import Value as Entry
+from plica.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+__all__ = ["Entry", "function", "on_entries"]
+
+
+def on_entries(emitter: Emitter, dtypes: Sequence[DType], formula: Callable[..., Any]) -> Body:
+    """The body that computes a formula of one entry of each operand, in order, which have these dtypes.
+
+    What there is beyond them (the entry of a result before it is written) is left out. A formula gives one entry, or
+    one for each result.
+    """
+
+    def body(names: Sequence[str]) -> str | Sequence[str]:
+        given = zip(names, dtypes, strict=False)
+        found = formula(*(Entry(emitter.scalars, Scalar(name, dtype)) for name, dtype in given))
+        return found.scalar.text if isinstance(found, Entry) else [one.scalar.text for one in found]
+
+    return body
+
+
+def function(name: str) -> Callable[..., Entry]:
+    """An elementwise operation on entries, whose dtype the result has."""
+
+    def apply(*entries: Entry) -> Entry:
+        code, dtype = entries[0].code, entries[0].dtype
+        return Entry(code, SCALARS[name].write(code, Call(tuple(one.scalar for one in entries), dtype)))
+
+    return apply

@@ -1,0 +1,132 @@
+"""Orders along an axis: a merge sort whose passes are nests, each entry of which finds what comes to its place.
+
+A pass merges neighbouring runs. Of the entries of two runs that come before a place, the number that are of the first
+run is found by bisection, so that all places are computed at once; equal entries keep their order.
+
+Source: Odeh, Green, Mwassi, Shmueli, Birk: Merge path, parallel merging made simple (IPDPS Workshops 2012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.entries import Entry
+from plica.backend.native.mlir.sizes import index_constant
+from plica.backend.native.mlir.structured import apart, entry_at, indexed
+from plica.backend.native.mlir.types import Value
+from plica.backend.native.scalars import Scalar
+from plica.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def ordered(emitter: Emitter, x: Value, axis: int, *, descending: bool) -> Value:
+    """The places of entries along an axis in their order; NaN comes last, or first in descending order."""
+    code, size = emitter.code, emitter.size(x.shape[axis])
+    one = index_constant(code, 1)
+    start = indexed(emitter, x.shape, DType.INT64, lambda places: _i64(emitter, places[axis]))
+    if x.shape[axis] in (0, 1):
+        return start
+    start = apart(emitter, start)  # a loop that begins with what others read too is refused by the compiler
+    name, types = code.name(), f"index, {start.type}"
+    width, places, run, order = (code.name() for _ in range(4))
+    code.put(f"{name}:2 = scf.while ({width} = {one}, {places} = {start.text}) : ({types}) -> ({types}) {{")
+    with emitter.region():
+        going = code.op(f"arith.cmpi slt, {width}, {size} : index")
+        code.put(f"scf.condition({going}) {width}, {places} : {types}")
+    code.put("} do {")
+    with emitter.region():
+        code.put(f"^bb0({run}: index, {order}: {start.type}):")
+        merged = _merged(emitter, x, Value(order, *start.array), axis, run, size, descending=descending)
+        code.put(f"scf.yield {code.op(f'arith.addi {run}, {run} : index')}, {merged.text} : {types}")
+    code.put("}")
+    return Value(f"{name}#1", *start.array)
+
+
+def _i64(emitter: Emitter, place: str) -> str:
+    return emitter.code.op(f"arith.index_cast {place} : index to i64")
+
+
+def before(first: Entry, second: Entry, *, descending: bool) -> Entry:
+    """Whether an entry comes before another one."""
+    if first.dtype.kind != "float":
+        return first > second if descending else first < second
+    if descending:
+        return (first > second) | ((first != first) & (second == second))
+    return (first < second) | ((first == first) & (second != second))
+
+
+def bisected(emitter: Emitter, low: str, high: str, is_after: Callable[[str], str]) -> str:
+    """The first place from `low` to before `high` that `is_after` does not hold of, which it does up to there; `high`.
+
+    Places are values of type `index`.
+    """
+    code, name = emitter.code, emitter.code.name()
+    least, most, left, right = (code.name() for _ in range(4))
+    code.put(f"{name}:2 = scf.while ({least} = {low}, {most} = {high}) : (index, index) -> (index, index) {{")
+    with code.block():
+        going = code.op(f"arith.cmpi slt, {least}, {most} : index")
+        code.put(f"scf.condition({going}) {least}, {most} : index, index")
+    code.put("} do {")
+    with code.block():
+        code.put(f"^bb0({left}: index, {right}: index):")
+        one = code.op("arith.constant 1 : index")
+        middle = code.op(f"arith.shrui {code.op(f'arith.addi {left}, {right} : index')}, {one} : index")
+        after, next_ = is_after(middle), code.op(f"arith.addi {middle}, {one} : index")
+        lower = code.op(f"arith.select {after}, {next_}, {left} : index")
+        upper = code.op(f"arith.select {after}, {right}, {middle} : index")
+        code.put(f"scf.yield {lower}, {upper} : index, index")
+    code.put("}")
+    return f"{name}#0"
+
+
+def _merged(emitter: Emitter, x: Value, order: Value, axis: int, run: str, size: str, *, descending: bool) -> Value:
+    """The order after runs of length `run` have been merged in pairs."""
+    code = emitter.code
+
+    def put(line: str, *operands: str) -> str:
+        return code.op(f"arith.{line} {', '.join(operands)} : index")
+
+    def body(places: Sequence[str]) -> str:
+        place, zero, one = places[axis], put("constant 0"), put("constant 1")
+        pair = put("addi", run, run)
+        first = put("muli", put("divui", place, pair), pair)
+        middle = put("minsi", put("addi", first, run), size)
+        end = put("minsi", put("addi", first, pair), size)
+        count, other = put("subi", middle, first), put("subi", end, middle)
+        taken = put("subi", place, first)
+
+        def at(number: str) -> tuple[str, Entry]:
+            """What stands at a place of the order, and its entry."""
+            found = entry_at(emitter, order, [*places[:axis], number, *places[axis + 1 :]])
+            where = code.op(f"arith.index_cast {found} : i64 to index")
+            entry = entry_at(emitter, x, [*places[:axis], where, *places[axis + 1 :]])
+            return found, Entry(emitter.scalars, Scalar(entry, x.dtype))
+
+        def second_first(left: str, right: str) -> Entry:
+            """Whether an entry of the second run comes before one of the first."""
+            return before(at(put("addi", middle, right))[1], at(put("addi", first, left))[1], descending=descending)
+
+        def is_taken(left: str) -> str:
+            right = put("subi", put("subi", taken, left), one)
+            return (~second_first(left, right)).scalar.text
+
+        low = put("maxsi", zero, put("subi", taken, other))
+        left = bisected(emitter, low, put("minsi", taken, count), is_taken)
+        right = put("subi", taken, left)
+        # places within their runs, for what is read but not used
+        safe_left = put("minsi", left, put("subi", count, one))
+        safe_right = put("maxsi", zero, put("minsi", right, put("subi", other, one)))
+        one_left, one_right = (
+            at(put("addi", first, safe_left)),
+            at(put("minsi", put("addi", middle, safe_right), put("subi", size, one))),
+        )
+        earlier = before(one_right[1], one_left[1], descending=descending).scalar.text
+        exhausted = code.op(f"arith.cmpi sge, {left}, {count} : index")
+        rest = code.op(f"arith.cmpi slt, {right}, {other} : index")
+        of_second = code.op(f"arith.ori {exhausted}, {code.op(f'arith.andi {rest}, {earlier} : i1')} : i1")
+        return code.op(f"arith.select {of_second}, {one_right[0]}, {one_left[0]} : i64")
+
+    return indexed(emitter, x.shape, DType.INT64, body)

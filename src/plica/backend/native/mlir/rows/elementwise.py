@@ -1,0 +1,60 @@
+"""Elementwise operations: one writer for all, over the scalar code of each (`scalars/`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.structured import entrywise, reduction
+from plica.backend.native.mlir.types import Value
+from plica.backend.native.scalars import SCALARS, Scalar
+from plica.backend.native.scalars.builder import Call as Entry
+from plica.backend.native.scalars.builder import Write, refuse_complex
+from plica.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def _entries(emitter: Emitter, call: Call, write: Write, dtype: DType) -> Value:
+    """An array of the result's shape, each entry of which scalar code computes."""
+    (type_,) = call.types
+
+    def body(entries: Sequence[str]) -> str:
+        operands = tuple(Scalar(text, value.dtype.carrier) for text, value in zip(entries, call.inputs, strict=True))
+        given = Entry(operands, dtype, call.params)
+        refuse_complex(call.name, given)
+        found = write(emitter.scalars, given)
+        return emitter.scalars.convert(found, dtype.carrier).text if dtype.is_storage else found.text
+
+    return entrywise(emitter, call.inputs, type_.shape, dtype, body)
+
+
+def any_entry(emitter: Emitter, value: Value) -> Value:
+    """Whether some entry of an array of booleans is true."""
+    if not value.shape:
+        return value
+    start = emitter.full((), emitter.constant(False, DType.BOOL))
+    axes = range(len(value.shape))
+    (found,) = reduction(
+        emitter, value, axes, [start], lambda entry: emitter.code.op(f"arith.ori {entry[0]}, {entry[1]} : i1")
+    )
+    return found
+
+
+def write_entries(emitter: Emitter, call: Call) -> Value:
+    """The result of an elementwise operation, and the check of what it is given."""
+    row = SCALARS[call.name]
+    if row.failure is not None and call.inputs[0].dtype.kind == "int":
+        wrong = any_entry(emitter, _entries(emitter, call, row.failure.found, DType.BOOL))
+        fault = Fault("ZeroDivisorError", row.failure.message, source=call.source)
+        if wrong.is_scalar:
+            emitter.checks.require(emitter.checks.negated(wrong), fault)
+        else:
+            emitter.checks.later(wrong, fault)
+    return _entries(emitter, call, row.write, call.types[0].dtype)
+
+
+ELEMENTWISE = {name: Row(write_entries) for name in SCALARS}

@@ -1,0 +1,177 @@
+"""Reading arrays at indices. Each index is checked; what is read is within the array whatever an index is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.bounds import check_places
+from plica.backend.native.mlir.reading import (
+    loop_index,
+    place_of,
+    read_at,
+    read_rows,
+)
+from plica.backend.native.mlir.reshaped import reshaped
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.structured import collapsed, entrywise
+from plica.backend.native.mlir.types import Value, tensor_type
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim, product
+from plica.ops.rules import broadcast, normal_axis
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def _index(emitter: Emitter, call: Call) -> Value:
+    """A slice of size 1 without its axis, which copies nothing, where the host knows the place; else entry by entry."""
+    (x, place), (type_,) = call.inputs, call.types
+    axis = normal_axis(call.params["axis"], len(x.shape))
+    size = emitter.size(x.shape[axis])
+    check_places(emitter, place, x.shape[axis], call.params["axis"], call.source)
+    if 0 in x.shape:
+        return emitter.empty(type_.shape, type_.dtype)
+    if not place.is_scalar:
+        rank = len(type_.shape)
+
+        def places(names: Sequence[str]) -> list[str]:
+            found = [loop_index(emitter, loop) for loop in range(rank)]
+            found.insert(axis, place_of(emitter, names[0], place.dtype, size, wraps=True))
+            return found
+
+        return read_at(emitter, x, type_.shape, [(place, ())], places)
+    at = place_of(emitter, place.text, place.dtype, size, wraps=True)
+    offsets = ["0"] * len(x.shape)
+    sizes = [emitter.size_text(dim) for dim in x.shape]
+    offsets[axis], sizes[axis] = at, "1"
+    text = emitter.code.op(
+        f"tensor.extract_slice {x.text}[{', '.join(offsets)}] [{', '.join(sizes)}] [{', '.join('1' * len(sizes))}] : "
+        f"{x.type} to {tensor_type(type_.shape, type_.dtype)}"
+    )
+    return Value(text, type_.shape, type_.dtype)
+
+
+def _gather(emitter: Emitter, call: Call) -> Value:
+    (x, *indices), (type_,) = call.inputs, call.types
+    axes = [normal_axis(axis, len(x.shape)) for axis in call.params["axes"]]
+    for one, axis in zip(indices, call.params["axes"], strict=True):
+        check_places(emitter, one, x.shape[axis], axis, call.source)
+    return _gathered(emitter, x, indices, axes, type_.shape, wraps=True)
+
+
+def _gathered(
+    emitter: Emitter, x: Value, indices: Sequence[Value], axes: Sequence[int], shape: Sequence[Dim], *, wraps: bool
+) -> Value:
+    """The axes of the indices first, then those of `x` that are not read."""
+    block = broadcast(*(one.shape for one in indices))
+    if list(axes) == list(range(len(axes))) and len(axes) < len(x.shape) and block:
+        return _gathered_rows(emitter, x, indices, block, wraps=wraps)
+    sizes = [emitter.size(x.shape[axis]) for axis in axes]
+    operands = [collapsed(emitter, one, block) for one in indices]
+
+    def places(names: Sequence[str]) -> list[str]:
+        given = zip(names, indices, sizes, strict=False)
+        read = [place_of(emitter, name, one.dtype, size, wraps=wraps) for name, one, size in given]
+        found = dict(zip(axes, read, strict=True))
+        rest = iter(range(len(block), len(shape)))
+        return [found[axis] if axis in found else loop_index(emitter, next(rest)) for axis in range(len(x.shape))]
+
+    return read_at(emitter, x, shape, operands, places)
+
+
+def _gathered_rows(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim], *, wraps: bool) -> Value:
+    """Whole rows along the last axes, by the numbers that the rows have in the whole array."""
+    count = len(indices)
+    sizes = [emitter.size(dim) for dim in x.shape[:count]]
+
+    def number(names: Sequence[str]) -> str:
+        return row_number(
+            emitter,
+            [
+                place_of(emitter, name, one.dtype, size, wraps=wraps)
+                for name, one, size in zip(names, indices, sizes, strict=True)
+            ],
+            sizes,
+        )
+
+    rows = entrywise(emitter, [emitter.tensor(one) for one in indices], tuple(block), DType.INT64, number)
+    flat = reshaped(emitter, rows, (product(block),))
+    table = reshaped(emitter, x, (product(x.shape[:count]), product(x.shape[count:])))
+    found = read_rows(emitter, table, flat, (flat.shape[0], table.shape[1]))
+    return reshaped(emitter, found, (*block, *x.shape[count:]))
+
+
+def row_number(emitter: Emitter, places: Sequence[str], sizes: Sequence[str]) -> str:
+    """The place of a row in an array whose first axes have these `sizes`, as a 64-bit integer."""
+    code, number = emitter.code, places[0]
+    for place, size in zip(places[1:], sizes[1:], strict=True):
+        number = code.op(f"arith.addi {code.op(f'arith.muli {number}, {size} : index')}, {place} : index")
+    return code.op(f"arith.index_cast {number} : index to i64")
+
+
+def _take(emitter: Emitter, call: Call) -> Value:
+    (x, indices), (type_,) = call.inputs, call.types
+    axis = normal_axis(call.params["axis"], len(x.shape))
+    size = emitter.size(x.shape[axis])
+    check_places(emitter, indices, x.shape[axis], None, call.source)
+    if axis == 0 and len(x.shape) > 1:
+        return _gathered_rows(emitter, x, [indices], indices.shape, wraps=False)
+
+    def places(names: Sequence[str]) -> list[str]:
+        found = [loop_index(emitter, loop) for loop in range(len(type_.shape))]
+        found[axis] = place_of(emitter, names[0], indices.dtype, size, wraps=False)
+        return found
+
+    return read_at(emitter, x, type_.shape, [(indices, (axis,))], places)
+
+
+def _take_along_axis(emitter: Emitter, call: Call) -> Value:
+    (x, indices), (type_,) = call.inputs, call.types
+    axis = normal_axis(call.params["axis"], len(x.shape))
+    size = emitter.size(x.shape[axis])
+    check_places(emitter, indices, x.shape[axis], None, call.source)
+    rank = len(type_.shape)
+
+    def places(names: Sequence[str]) -> list[str]:
+        found = [loop_index(emitter, loop) for loop in range(rank)]
+        found[axis] = place_of(emitter, names[0], indices.dtype, size, wraps=False)
+        return found
+
+    return read_at(emitter, x, type_.shape, [(indices, range(rank))], places)
+
+
+def _lookup(emitter: Emitter, call: Call) -> Value:
+    """Rows of the table with its last two axes exchanged; the compiler moves a constant table while it compiles."""
+    (table, indices), (type_,) = call.inputs, call.types
+    folds, units, categories = table.shape
+    check_places(emitter, indices, categories, None, call.source)
+    turned = transposed(emitter, table, (0, 2, 1))
+    size, many = emitter.size(categories), [emitter.size(folds), emitter.size(categories)]
+
+    def number(names: Sequence[str]) -> str:
+        at = place_of(emitter, names[0], indices.dtype, size, wraps=False)
+        return row_number(emitter, [loop_index(emitter, 0), at], many)
+
+    rows = entrywise(emitter, [indices], indices.shape, DType.INT64, number)
+    flat = reshaped(emitter, rows, (product(indices.shape),))
+    found = read_rows(emitter, reshaped(emitter, turned, (folds * categories, units)), flat, (flat.shape[0], units))
+    return reshaped(emitter, found, type_.shape)
+
+
+def transposed(emitter: Emitter, x: Value, axes: Sequence[int]) -> Value:
+    """A tensor with its axes in another order."""
+    out = emitter.empty([x.shape[axis] for axis in axes], x.dtype)
+    text = emitter.code.op(
+        f"linalg.transpose ins({x.text} : {x.type}) outs({out.text} : {out.type}) permutation = {list(axes)}"
+    )
+    return Value(text, out.shape, x.dtype)
+
+
+INDEXING = {
+    "index": Row(_index),
+    "gather": Row(_gather),
+    "take": Row(_take),
+    "take_along_axis": Row(_take_along_axis),
+    "lookup": Row(_lookup),
+}

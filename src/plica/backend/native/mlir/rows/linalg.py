@@ -1,0 +1,100 @@
+"""Contractions: products of matrices, Einstein sums, in log space too, diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_letters
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.contract import Factor, contract
+from plica.backend.native.mlir.logs import log_contract
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.sizes import index_constant
+from plica.backend.native.mlir.structured import entry_at, indexed
+from plica.backend.native.mlir.types import Value, tensor_type
+from plica.ir.sizes import total
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def _einsum(emitter: Emitter, call: Call) -> Value:
+    left, _, result = call.params["equation"].replace(" ", "").partition("->")
+    factors = [Factor(value, term) for value, term in zip(call.inputs, left.split(","), strict=True)]
+    return contract(emitter, factors, result)
+
+
+def _matmul(emitter: Emitter, call: Call) -> Value:
+    first, second = call.inputs
+    *letters, high, wide, inner = ascii_letters[: len(call.types[0].shape) + 3]
+    left = inner if len(first.shape) == 1 else high + inner
+    right = inner if len(second.shape) == 1 else inner + wide
+    batch = max(len(first.shape), len(second.shape)) - 2
+
+    def axes(rank: int) -> str:
+        return "".join(letters[max(0, batch - rank + 2) : max(0, batch)])
+
+    result = axes(batch + 2) + (high if len(first.shape) > 1 else "") + (wide if len(second.shape) > 1 else "")
+    factors = [Factor(first, axes(len(first.shape)) + left), Factor(second, axes(len(second.shape)) + right)]
+    return contract(emitter, factors, result)
+
+
+def _diagonal(emitter: Emitter, call: Call) -> Value:
+    (x,), (type_,) = call.inputs, call.types
+    offset = call.params["offset"]
+    down, along = (index_constant(emitter.code, max(0, by)) for by in (-offset, offset))
+
+    def body(places: list[str]) -> str:
+        *batch, place = places
+        row, column = (emitter.code.op(f"arith.addi {place}, {by} : index") for by in (down, along))
+        return entry_at(emitter, x, [*batch, row, column])
+
+    return indexed(emitter, type_.shape, type_.dtype, body)
+
+
+def _log_matmul_exp(emitter: Emitter, call: Call) -> Value:
+    (*inputs, weight), given = _with_logs(call)
+    *letters, sums, rows, units = ascii_letters[: len(call.types[0].shape) + 1]
+    x = _joined(emitter, inputs)
+    batch = "".join(letters)
+    factor = Factor(x, batch[len(batch) - len(x.shape) + 2 :] + rows + units)
+    weighted = Factor(weight, batch[len(batch) - len(weight.shape) + 2 :] + sums + units)
+    return log_contract(emitter, [factor], weighted, given, *_form(call), batch + rows + sums)
+
+
+def _joined(emitter: Emitter, inputs: Sequence[Value]) -> Value:
+    """Inputs beside each other, along their last axis."""
+    tensors = [emitter.tensor(one) for one in inputs]
+    if len(tensors) == 1:
+        return tensors[0]
+    shape = (*tensors[0].shape[:-1], total(one.shape[-1] for one in tensors))
+    types = ", ".join(one.type for one in tensors)
+    found = tensor_type(shape, tensors[0].dtype)
+    names = ", ".join(one.text for one in tensors)
+    text = emitter.code.op(f"tensor.concat dim({len(shape) - 1}) {names} : ({types}) -> {found}")
+    return Value(text, shape, tensors[0].dtype)
+
+
+def _log_einsum_exp(emitter: Emitter, call: Call) -> Value:
+    operands, given = _with_logs(call)
+    left, _, result = call.params["equation"].replace(" ", "").partition("->")
+    *factors, weight = (Factor(value, term) for value, term in zip(operands, left.split(","), strict=True))
+    return log_contract(emitter, factors, weight, given, *_form(call), result)
+
+
+def _with_logs(call: Call) -> tuple[Sequence[Value], Value | None]:
+    """The values and the weight, and what the weight's logarithms are computed from, if that is given."""
+    return (call.inputs, None) if call.params.get("logs") is None else (call.inputs[:-1], call.inputs[-1])
+
+
+def _form(call: Call) -> tuple[str | None, float]:
+    return call.params.get("logs"), call.params.get("lost", 1.0)
+
+
+LINALG = {
+    "log_matmul_exp": Row(_log_matmul_exp),
+    "log_einsum_exp": Row(_log_einsum_exp),
+    "einsum": Row(_einsum),
+    "matmul": Row(_matmul),
+    "diagonal": Row(_diagonal),
+}

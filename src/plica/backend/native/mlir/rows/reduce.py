@@ -1,0 +1,228 @@
+"""Reductions and the normalizations built on them. float16 and bfloat16 are added up in float32 and rounded once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.entries import Entry, function, on_entries
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.structured import entrywise, expand, reduction
+from plica.backend.native.mlir.types import Value
+from plica.backend.native.scalars.values import is_half
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim, Size, product
+from plica.ops.rules import normal_axes, normal_axis
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+exp, log = function("exp"), function("log")
+
+
+def _least(dtype: DType) -> float:
+    return -math.inf if dtype.kind == "float" else dtype.limits[0]
+
+
+def _most(dtype: DType) -> float:
+    return math.inf if dtype.kind == "float" else dtype.limits[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A reduction to one array.
+
+    Args:
+        start: What it starts from, for a dtype.
+        step: From an entry, in the dtype in which is reduced, and what is reduced so far.
+        is_empty: Whether there is a result of no entries.
+    """
+
+    start: Callable[[DType], complex]
+    step: Callable[[Entry, Entry], Entry]
+    is_empty: bool = True
+
+
+SUM = Reduced(lambda _: 0, lambda x, found: found + x)
+PROD = Reduced(lambda _: 1, lambda x, found: found * x)
+MAX = Reduced(_least, lambda x, found: found.maximum(x), is_empty=False)
+MIN = Reduced(_most, lambda x, found: found.minimum(x), is_empty=False)
+ANY = Reduced(lambda _: False, lambda x, found: found | x)
+ALL = Reduced(lambda _: True, lambda x, found: found & x)
+
+
+def wide(dtype: DType) -> DType:
+    """The dtype in which numbers of a dtype are added up."""
+    return DType.FLOAT32 if is_half(dtype) else dtype
+
+
+def reduced(
+    emitter: Emitter,
+    x: Value,
+    axes: Sequence[int],
+    how: Reduced,
+    dtype: DType,
+    of: Callable[..., Entry] = lambda x: x,
+    further: Sequence[Value] = (),
+) -> Value:
+    """A reduction of an array along `axes`, without them in the result.
+
+    Args:
+        emitter: Where its lines go.
+        x: The array.
+        axes: The axes, counted from the front.
+        how: The reduction.
+        dtype: The dtype in which is reduced.
+        of: What is reduced, from an entry of the array, and one of each of `further`.
+        further: Arrays of the other axes.
+    """
+    x = emitter.tensor(x)
+    kept = _others(x, axes)
+    start = emitter.full([x.shape[axis] for axis in kept], emitter.constant(how.start(dtype), dtype))
+    dtypes = [x.dtype, *(one.dtype for one in further), dtype]
+
+    def step(*entries: Entry) -> Entry:
+        *given, found = entries
+        return how.step(of(*(one.astype(dtype) for one in given)), found)
+
+    body = on_entries(emitter, dtypes, step)
+    return reduction(emitter, x, axes, [start], body, [(one, kept) for one in further])[0]
+
+
+def _others(x: Value, axes: Sequence[int]) -> list[int]:
+    return [axis for axis in range(len(x.shape)) if axis not in axes]
+
+
+def converted(emitter: Emitter, x: Value, dtype: DType) -> Value:
+    """The numbers of an array in another dtype."""
+    if x.dtype == dtype:
+        return x
+    return entrywise(emitter, [x], x.shape, dtype, on_entries(emitter, [x.dtype], lambda one: one.astype(dtype)))
+
+
+def _kept_dims(emitter: Emitter, found: Value, axes: Sequence[int], call: Call) -> Value:
+    """A result with axes of size 1 in the place of those along which was reduced, where they are kept."""
+    if not call.params["keepdims"] or not axes:
+        return found
+    shape = call.types[0].shape
+    return expand(emitter, found, shape, [axis for axis in range(len(shape)) if axis not in axes])
+
+
+def _row(how: Reduced) -> Row:
+    def write(emitter: Emitter, call: Call) -> Value:
+        (x,), (type_,) = call.inputs, call.types
+        axes = normal_axes(call.params["axis"], len(x.shape))
+        if not how.is_empty:
+            _check_some(emitter, call, [x.shape[axis] for axis in axes])
+        found = reduced(emitter, x, axes, how, wide(type_.dtype))
+        return _kept_dims(emitter, converted(emitter, found, type_.dtype), axes, call)
+
+    return Row(write)
+
+
+def _check_some(emitter: Emitter, call: Call, sizes: Sequence[Dim]) -> None:
+    """Fail where a result has no entry to be chosen from; where sizes are numbers, the type rule knows."""
+    number = product(sizes)
+    if isinstance(number, Size):
+        message = "an axis of size 0 has no largest or smallest element; give an array with elements."
+        emitter.checks.require(
+            emitter.checks.compare("sgt", number, 0), Fault("InputError", message, source=call.source)
+        )
+
+
+def _mean(emitter: Emitter, call: Call) -> Value:
+    (x,), (type_,) = call.inputs, call.types
+    axes = normal_axes(call.params["axis"], len(x.shape))
+    dtype = wide(type_.dtype)
+    total = reduced(emitter, x, axes, SUM, dtype)
+    count = emitter.size_value(product(x.shape[axis] for axis in axes))
+    body = on_entries(emitter, [dtype, DType.INT64], lambda one, many: (one / many.astype(dtype)).astype(type_.dtype))
+    return _kept_dims(emitter, entrywise(emitter, [total, count], total.shape, type_.dtype, body), axes, call)
+
+
+def _logsumexp(emitter: Emitter, call: Call) -> Value:
+    (x,), (type_,) = call.inputs, call.types
+    axes = normal_axes(call.params["axis"], len(x.shape))
+    dtype = wide(type_.dtype)
+    largest = reduced(emitter, x, axes, MAX, dtype)
+    body = on_entries(emitter, [dtype], lambda one: (abs(one) < math.inf).where(one, 0.0))
+    shift = entrywise(emitter, [largest], largest.shape, dtype, body)
+    total = reduced(emitter, x, axes, SUM, dtype, lambda one, by: exp(one - by), [shift])
+    body = on_entries(emitter, [dtype, dtype], lambda one, by: (log(one) + by).astype(type_.dtype))
+    return _kept_dims(emitter, entrywise(emitter, [total, shift], total.shape, type_.dtype, body), axes, call)
+
+
+def _normalized(is_log: bool) -> Row:
+    def write(emitter: Emitter, call: Call) -> Value:
+        (x,), (type_,) = call.inputs, call.types
+        axis, dtype = normal_axis(call.params["axis"], len(x.shape)), wide(type_.dtype)
+        largest = reduced(emitter, x, [axis], MAX, dtype)
+        one_each = [1 if place == axis else dim for place, dim in enumerate(x.shape)]
+        kept = _others(x, [axis])
+
+        def shifted(one: Entry, by: Entry) -> Entry:
+            found = one.astype(dtype) - by
+            return found if is_log else exp(found)
+
+        body = on_entries(emitter, [x.dtype, dtype], shifted)
+        parts = entrywise(emitter, [x, expand(emitter, largest, one_each, kept)], x.shape, dtype, body)
+        total = reduced(emitter, parts, [axis], SUM, dtype, exp if is_log else lambda one: one)
+
+        def divided(one: Entry, by: Entry) -> Entry:
+            return (one - log(by) if is_log else one / by).astype(type_.dtype)
+
+        body = on_entries(emitter, [dtype, dtype], divided)
+        return entrywise(emitter, [parts, expand(emitter, total, one_each, kept)], x.shape, type_.dtype, body)
+
+    return Row(write)
+
+
+def _arg(is_better: Callable[[Entry, Entry], Entry], worst: Callable[[DType], complex]) -> Row:
+    """The first place of the best entry; NaN is better than any number."""
+
+    def write(emitter: Emitter, call: Call) -> Value:
+        x = emitter.tensor(call.inputs[0])
+        axis = normal_axis(call.params["axis"], len(x.shape))
+        _check_some(emitter, call, [x.shape[axis]])
+        shape = [x.shape[place] for place in _others(x, [axis])]
+        starts = [
+            emitter.full(shape, emitter.constant(worst(x.dtype), x.dtype)),
+            emitter.full(shape, emitter.constant(DType.INT64.limits[1], DType.INT64)),
+        ]
+
+        def body(entries: Sequence[str]) -> Sequence[str]:
+            index = emitter.code.op(f"linalg.index {axis} : index")
+            place = emitter.code.op(f"arith.index_cast {index} : index to i64")
+            dtypes = [x.dtype, x.dtype, DType.INT64, DType.INT64]
+            return on_entries(emitter, dtypes, better)([*entries, place])
+
+        def better(one: Entry, best: Entry, best_place: Entry, place: Entry) -> tuple[Entry, Entry]:
+            # whatever the order in which entries come: of equal ones the first
+            one_nan, best_nan = one != one, best != best
+            equal = (one == best) | (one_nan & best_nan)
+            wins = ((is_better(one, best) | one_nan) & ~best_nan) | (equal & (place < best_place))
+            return wins.where(one, best), wins.where(place, best_place)
+
+        places = reduction(emitter, x, [axis], starts, body)[1]
+        return _kept_dims(emitter, places, [axis], call)
+
+    return Row(write)
+
+
+REDUCE = {
+    "all": _row(ALL),
+    "any": _row(ANY),
+    "argmax": _arg(lambda one, best: one > best, _least),
+    "argmin": _arg(lambda one, best: one < best, _most),
+    "log_softmax": _normalized(is_log=True),
+    "logsumexp": Row(_logsumexp),
+    "max": _row(MAX),
+    "mean": Row(_mean),
+    "min": _row(MIN),
+    "prod": _row(PROD),
+    "softmax": _normalized(is_log=False),
+    "sum": _row(SUM),
+}

@@ -1,0 +1,274 @@
+"""Shapes and the making of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.reshaped import reshaped
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.sizes import index_constant
+from plica.backend.native.mlir.structured import collapse, entry_at, entrywise, expand, indexed
+from plica.backend.native.mlir.types import Value
+from plica.backend.native.scalars import Scalar
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim, is_nonnegative_by_cases, total
+from plica.ir.types import array_type
+from plica.ops.rules import normal_axes, normal_axis
+from plica.ops.slices import beyond_message, slice_bounds
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def _reshape(emitter: Emitter, call: Call) -> Value:
+    return reshaped(emitter, emitter.tensor(call.inputs[0]), call.types[0].shape)
+
+
+def _permute_dims(emitter: Emitter, call: Call) -> Value:
+    return permuted(emitter, emitter.tensor(call.inputs[0]), call.params["axes"])
+
+
+def permuted(emitter: Emitter, x: Value, axes: Sequence[int]) -> Value:
+    """A tensor with its axes in another order."""
+    if list(axes) == sorted(axes):
+        return x
+    out = emitter.empty([x.shape[axis] for axis in axes], x.dtype)
+    text = f"linalg.transpose ins({x.text} : {x.type}) outs({out.text} : {out.type}) permutation = {list(axes)}"
+    return Value(emitter.code.op(text), *out.array)
+
+
+def _broadcast_to(emitter: Emitter, call: Call) -> Value:
+    (type_,) = call.types
+    if call.inputs[0].shape == type_.shape:
+        return call.inputs[0]
+    if call.inputs[0].is_scalar:
+        return emitter.full(type_.shape, call.inputs[0])
+    return entrywise(emitter, call.inputs, type_.shape, type_.dtype, lambda entries: entries[0])
+
+
+def _expand_dims(emitter: Emitter, call: Call) -> Value:
+    x, (type_,) = emitter.tensor(call.inputs[0]), call.types
+    place = normal_axis(call.params["axis"], len(type_.shape))
+    return expand(emitter, x, type_.shape, [axis for axis in range(len(type_.shape)) if axis != place])
+
+
+def _squeeze(emitter: Emitter, call: Call) -> Value:
+    (x,), axes = call.inputs, normal_axes(call.params["axis"], len(call.inputs[0].shape))
+    return collapse(emitter, x, [axis for axis in range(len(x.shape)) if axis not in axes]) if axes else x
+
+
+def _joined(emitter: Emitter, values: Sequence[Value], axis: int, call: Call) -> Value:
+    (type_,) = call.types
+    if len(values) == 1:
+        return values[0]
+    taken = f"{', '.join(one.text for one in values)} : ({', '.join(one.type for one in values)})"
+    out = Value("", type_.shape, type_.dtype)
+    return Value(emitter.code.op(f"tensor.concat dim({axis}) {taken} -> {out.type}"), *out.array)
+
+
+def _concat(emitter: Emitter, call: Call) -> Value:
+    return _joined(emitter, call.inputs, normal_axis(call.params["axis"], len(call.types[0].shape)), call)
+
+
+def _stack(emitter: Emitter, call: Call) -> Value:
+    shape = call.types[0].shape
+    place = normal_axis(call.params["axis"], len(shape))
+    kept = [axis for axis in range(len(shape)) if axis != place]
+    one = (*shape[:place], 1, *shape[place + 1 :])
+    return _joined(emitter, [expand(emitter, emitter.tensor(x), one, kept) for x in call.inputs], place, call)
+
+
+def cut(emitter: Emitter, x: Value, axis: int, start: str, shape: Sequence[Dim], step: int = 1) -> Value:
+    """The part of an array that begins at `start` of one axis, and has the sizes of `shape`.
+
+    Args:
+        emitter: Where its lines go.
+        x: The array.
+        axis: The axis.
+        start: The place along it: a number, or a value of type `index`.
+        shape: The sizes of the result; without the axis, which has then size 1, if there is one size less.
+        step: From one place that is read to the next.
+    """
+    if 0 in shape:
+        return emitter.empty(shape, x.dtype)
+    rank = len(x.shape)
+    starts = ", ".join(start if place == axis else "0" for place in range(rank))
+    full = shape if len(shape) == rank else (*shape[:axis], 1, *shape[axis:])
+    sizes = ", ".join(emitter.size_text(dim) for dim in full)
+    steps = ", ".join(str(step) if place == axis else "1" for place in range(rank))
+    out = Value("", tuple(shape), x.dtype)
+    text = f"tensor.extract_slice {x.text}[{starts}] [{sizes}] [{steps}] : {x.type} to {out.type}"
+    return Value(emitter.code.op(text), *out.array)
+
+
+def _unstack(emitter: Emitter, call: Call) -> list[Value]:
+    (x,), axis = call.inputs, normal_axis(call.params["axis"], len(call.inputs[0].shape))
+    return [cut(emitter, x, axis, str(place), type_.shape) for place, type_ in enumerate(call.types)]
+
+
+def _split(emitter: Emitter, call: Call) -> list[Value]:
+    (x,), axis, sizes = call.inputs, normal_axis(call.params["axis"], len(call.inputs[0].shape)), call.params["sizes"]
+    starts = [emitter.size_text(total(sizes[:place])) for place in range(len(sizes))]
+    return [cut(emitter, x, axis, start, type_.shape) for start, type_ in zip(starts, call.types, strict=True)]
+
+
+def _slice(emitter: Emitter, call: Call) -> Value:
+    (x,), (type_,) = call.inputs, call.types
+    axis = normal_axis(call.params["axis"], len(x.shape))
+    start, stop, step = (call.params[name] for name in ("start", "stop", "step"))
+    _check_slice(emitter, call, x, axis)
+    if step == 1:
+        return cut(emitter, x, axis, emitter.size_text(start), type_.shape)
+    first, by = emitter.size(start), emitter.size(step)
+    code = emitter.code
+
+    def body(places: Sequence[str]) -> str:
+        moved = code.op(f"arith.addi {code.op(f'arith.muli {places[axis]}, {by} : index')}, {first} : index")
+        return entry_at(emitter, x, [*places[:axis], moved, *places[axis + 1 :]])
+
+    return indexed(emitter, type_.shape, type_.dtype, body)
+
+
+def _check_slice(emitter: Emitter, call: Call, x: Value, axis: int) -> None:
+    """Fail where a slice does not lie within its axis."""
+    params = {**call.params, "axis": axis}
+    unknown = [one for one in slice_bounds(array_type(x.shape, x.dtype), **params) if not is_nonnegative_by_cases(one)]
+    if not unknown:
+        return
+    checks, code = emitter.checks, emitter.code
+    holds = emitter.constant(True, DType.BOOL)
+    for one in unknown:
+        fits = checks.compare("sge", one, 0)
+        holds = Value(code.op(f"arith.andi {holds.text}, {fits.text} : i1"), (), DType.BOOL, is_scalar=True)
+    start, stop, step = (params[name] for name in ("start", "stop", "step"))
+    message = beyond_message(axis, *_places(3), step if step == 1 else "{3}")  # type: ignore[arg-type]
+    numbers = (x.shape[axis], start, stop, step)
+    checks.require(holds, Fault("BoundsError", message, lambda: [*map(emitter.size_value, numbers)], call.source))
+
+
+def _places(count: int, first: int = 0) -> list[str]:
+    """The places of numbers in a message."""
+    return [f"{{{place}}}" for place in range(first, first + count)]
+
+
+def _roll(emitter: Emitter, call: Call) -> Value:
+    x, code = call.inputs[0], emitter.code
+    if not call.params["axis"]:
+        return x
+    by: dict[int, Dim] = {}
+    for shift, along in zip(call.params["shift"], call.params["axis"], strict=True):
+        axis = normal_axis(along, len(x.shape))
+        by[axis] = by.get(axis, 0) + shift
+    sizes = {axis: emitter.size(x.shape[axis]) for axis in by}
+    one = index_constant(code, 1)
+    moves = {}
+    for axis, shift in by.items():  # how far along the axis the first entry of the result stands
+        size = code.op(f"arith.maxsi {sizes[axis]}, {one} : index")
+        moves[axis] = _floor_remainder(emitter, emitter.size(-shift), size)
+
+    def body(places: Sequence[str]) -> str:
+        read = list(places)
+        for axis, move in moves.items():
+            moved = code.op(f"arith.addi {places[axis]}, {move} : index")
+            beyond = code.op(f"arith.cmpi sge, {moved}, {sizes[axis]} : index")
+            wrapped = code.op(f"arith.subi {moved}, {sizes[axis]} : index")
+            read[axis] = code.op(f"arith.select {beyond}, {wrapped}, {moved} : index")
+        return entry_at(emitter, x, read)
+
+    return indexed(emitter, x.shape, x.dtype, body)
+
+
+def _floor_remainder(emitter: Emitter, value: str, size: str) -> str:
+    """`value` modulo a positive size."""
+    code = emitter.code
+    quotient = code.op(f"arith.floordivsi {value}, {size} : index")
+    return code.op(f"arith.subi {value}, {code.op(f'arith.muli {quotient}, {size} : index')} : index")
+
+
+def _triangle(kind: str) -> Row:
+    """The entries on one side of a diagonal, those whose column minus row compares as `kind` with it."""
+
+    def write(emitter: Emitter, call: Call) -> Value:
+        (x,), code, rank = call.inputs, emitter.code, len(call.inputs[0].shape)
+        diagonal, zero = emitter.size(call.params["k"]), emitter.constant(0, x.dtype)
+
+        def body(entries: Sequence[str]) -> str:
+            row, column = (code.op(f"linalg.index {axis} : index") for axis in (rank - 2, rank - 1))
+            offset = code.op(f"arith.subi {column}, {row} : index")
+            kept = code.op(f"arith.cmpi {kind}, {offset}, {diagonal} : index")
+            return code.op(f"arith.select {kept}, {entries[0]}, {zero.text} : {x.element}")
+
+        return entrywise(emitter, [x], x.shape, x.dtype, body)
+
+    return Row(write)
+
+
+def _flip(emitter: Emitter, call: Call) -> Value:
+    (x,), code = call.inputs, emitter.code
+    axes = normal_axes(call.params["axis"], len(x.shape))
+    if not axes:
+        return x
+    one = index_constant(code, 1)
+    lasts = {axis: code.op(f"arith.subi {emitter.size(x.shape[axis])}, {one} : index") for axis in axes}
+
+    def body(places: Sequence[str]) -> str:
+        read = [
+            code.op(f"arith.subi {lasts[axis]}, {place} : index") if axis in lasts else place
+            for axis, place in enumerate(places)
+        ]
+        return entry_at(emitter, x, read)
+
+    return indexed(emitter, x.shape, x.dtype, body)
+
+
+def _arange(emitter: Emitter, call: Call) -> Value:
+    (type_,) = call.types
+
+    def body(places: Sequence[str]) -> str:
+        whole = emitter.code.op(f"arith.index_cast {places[0]} : index to i64")
+        return emitter.scalars.convert(Scalar(whole, DType.INT64), type_.dtype).text
+
+    return indexed(emitter, type_.shape, type_.dtype, body)
+
+
+def _assert_shape(emitter: Emitter, call: Call) -> Value:
+    (x,), wanted = call.inputs, call.params["shape"]
+    unknown = [(a, b) for a, b in zip(x.shape, wanted, strict=True) if a != b]
+    holds = emitter.constant(True, DType.BOOL)
+    for one, other in unknown:
+        equal = emitter.checks.compare("eq", one, other)
+        holds = Value(emitter.code.op(f"arith.andi {holds.text}, {equal.text} : i1"), (), DType.BOOL, is_scalar=True)
+    if unknown:
+        rank = len(wanted)
+        found, needed = (f"({', '.join(_places(rank, first))}{',' * (rank == 1)})" for first in (0, rank))
+        message = (
+            f"an array has shape {found}, but {needed} is needed: sizes that meet must be equal; "
+            "give the arguments sizes that fit."
+        )
+        sizes = (*x.shape, *wanted)
+        fault = Fault("InputError", message, lambda: [*map(emitter.size_value, sizes)], call.source)
+        emitter.checks.require(holds, fault)
+    return x
+
+
+SHAPE = {
+    "arange": Row(_arange),
+    "assert_shape": Row(_assert_shape),
+    "broadcast_to": Row(_broadcast_to),
+    "concat": Row(_concat),
+    "expand_dims": Row(_expand_dims),
+    "flip": Row(_flip),
+    "full": Row(_broadcast_to),
+    "permute_dims": Row(_permute_dims),
+    "reshape": Row(_reshape),
+    "roll": Row(_roll),
+    "slice": Row(_slice),
+    "split": Row(_split),
+    "squeeze": Row(_squeeze),
+    "stack": Row(_stack),
+    "tril": _triangle("sle"),
+    "triu": _triangle("sge"),
+    "unstack": Row(_unstack),
+}

@@ -1,0 +1,106 @@
+"""Sorting and searching in what is sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+
+from plica.backend.native.mlir.bounds import check_places
+from plica.backend.native.mlir.entries import Entry
+from plica.backend.native.mlir.order import before, bisected, ordered
+from plica.backend.native.mlir.reading import loop_index, place_of, read_at
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.structured import entry_at, entrywise
+from plica.backend.native.mlir.types import Value
+from plica.backend.native.scalars import Scalar
+from plica.backend.native.scalars.values import words
+from plica.ops.rules import normal_axis
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def _argsort(emitter: Emitter, call: Call) -> Value:
+    (x,), params = call.inputs, call.params
+    return ordered(emitter, x, normal_axis(params["axis"], len(x.shape)), descending=params["descending"])
+
+
+def _sort(emitter: Emitter, call: Call) -> Value:
+    (x,), order = call.inputs, _argsort(emitter, call)
+    axis, rank = normal_axis(call.params["axis"], len(x.shape)), len(x.shape)
+
+    def places(names: Sequence[str]) -> list[str]:
+        found = [emitter.code.op(f"linalg.index {loop} : index") for loop in range(rank)]
+        found[axis] = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")
+        return found
+
+    return read_at(emitter, x, x.shape, [(order, range(rank))], places)
+
+
+def _searchsorted(emitter: Emitter, call: Call) -> Value:
+    (table, values), (type_,) = call.inputs, call.types
+    size, is_left, code = emitter.size(table.shape[0]), call.params["side"] == "left", emitter.code
+
+    def body(names: Sequence[str]) -> str:
+        wanted = Entry(emitter.scalars, Scalar(names[0], values.dtype))
+
+        def is_after(place: str) -> str:
+            entry = Entry(emitter.scalars, Scalar(entry_at(emitter, table, [place]), table.dtype))
+            if is_left:
+                return before(entry, wanted, descending=False).scalar.text
+            return (~before(wanted, entry, descending=False)).scalar.text
+
+        found = bisected(emitter, code.op("arith.constant 0 : index"), size, is_after)
+        return code.op(f"arith.index_cast {found} : index to i64")
+
+    return entrywise(emitter, [emitter.tensor(values)], type_.shape, type_.dtype, body)
+
+
+def _search_cumulative(emitter: Emitter, call: Call) -> Value:
+    """By bisection, without reading whole rows of the table."""
+    (table, rows, uniforms), (type_,), code = call.inputs, call.types, emitter.code
+    _, units, categories = table.shape
+    check_places(emitter, rows, units, None, call.source)
+    number, size = emitter.size(units), emitter.size(categories)
+
+    def body(names: Sequence[str]) -> str:
+        fold, row = loop_index(emitter, 0), place_of(emitter, names[0], rows.dtype, number, wraps=False)
+        zero = code.op("arith.constant 0 : index")
+        end = code.op(f"arith.subi {size}, {code.op('arith.constant 1 : index')} : index")
+        last = code.op(f"arith.maxsi {end}, {zero} : index")
+
+        def at(place: str) -> Entry:
+            return Entry(emitter.scalars, Scalar(entry_at(emitter, table, [fold, row, place]), table.dtype))
+
+        whole = at(last)
+        target = _share(Entry(emitter.scalars, Scalar(names[1], uniforms.dtype)), whole)
+        bits = whole.bits_as(target.dtype)
+
+        def is_after(place: str) -> str:
+            entry = at(place).bits_as(target.dtype)
+            return ((entry <= target) & (entry < bits)).scalar.text
+
+        return code.op(f"arith.index_cast {bisected(emitter, zero, last, is_after)} : index to i64")
+
+    return entrywise(emitter, [rows, uniforms], type_.shape, type_.dtype, body)
+
+
+def _share(uniform: Entry, whole: Entry) -> Entry:
+    """The bits of `uniform * whole`, of numbers that are not negative: they are ordered as the numbers are.
+
+    Numbers below the smallest normal one count as zeros here; their bits are how many of the least they are.
+    """
+    word, digits = words(whole.dtype), ml_dtypes.finfo(whole.dtype.numpy).nmant
+    bits = whole.bits_as(word)
+    tiny = (uniform * bits.astype(whole.dtype)).round_even().astype(word)
+    return (bits < (1 << digits)).where(tiny, (uniform * whole).bits_as(word))
+
+
+SORTING = {
+    "argsort": Row(_argsort),
+    "search_cumulative": Row(_search_cumulative),
+    "searchsorted": Row(_searchsorted),
+    "sort": Row(_sort),
+}

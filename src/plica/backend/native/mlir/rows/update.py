@@ -1,0 +1,184 @@
+"""Writing at indices: a slice that is put in the place of another, or one entry after the other.
+
+Where indices occur several times, the updates are made in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.bounds import check_places, check_slice
+from plica.backend.native.mlir.reading import place_of
+from plica.backend.native.mlir.reshaped import reshaped
+from plica.backend.native.mlir.rows.indexing import transposed
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.structured import apart, collapsed, entrywise, generic
+from plica.backend.native.mlir.types import Value
+from plica.backend.native.scalars import Scalar, write_scalar
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim, floor_divide, product
+from plica.ops.rules import broadcast
+from plica.ops.update import AT
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+# What makes a new entry of the old one and the value; None where it is the value.
+_COMBINED = {"set": None, "add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of an array: where it begins along each axis, its sizes, and its steps, as text."""
+
+    offsets: Sequence[str]
+    shape: Sequence[Dim]
+    sizes: Sequence[str]
+    steps: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        """The part as MLIR writes it."""
+        return " ".join(f"[{', '.join(one)}]" for one in (self.offsets, self.sizes, self.steps))
+
+
+def _update(emitter: Emitter, call: Call) -> Value:
+    x, values, *indices = call.inputs
+    x, index = emitter.tensor(x), call.params["index"]
+    places = iter(indices)
+    at = [next(places) if place == AT else None for place in index]
+    for axis, place in enumerate(index):
+        if isinstance(place, tuple):
+            check_slice(emitter, x, axis, place, call.source)
+        elif place == AT:
+            check_places(emitter, at[axis], x.shape[axis], axis, call.source)  # type: ignore[arg-type]
+    block = broadcast(*(one.shape for one in indices))
+    slices = all(one is None or one.is_scalar for one in at)
+    part = _part(emitter, x, index, at if slices else [None] * len(at))
+    if 0 in (*(x.shape if part is None else part.shape), *block):
+        return x
+    if part is None:
+        old = x
+    else:
+        found = Value("", tuple(part.shape), x.dtype)
+        old = Value(
+            emitter.code.op(f"tensor.extract_slice {x.text}{part.text} : {x.type} to {found.type}"),
+            found.shape,
+            x.dtype,
+        )
+    if slices:
+        new = _combined(emitter, call.params["mode"], old, values, [axis for axis, one in enumerate(at) if one is None])
+    else:
+        new = _scattered(emitter, call.params["mode"], old, values, at, block)
+    if part is None:
+        return new
+    text = f"tensor.insert_slice {new.text} into {x.text}{part.text} : {new.type} into {x.type}"
+    return Value(emitter.code.op(text), x.shape, x.dtype)
+
+
+def _part(emitter: Emitter, x: Value, index: Sequence[object], at: Sequence[Value | None]) -> _Part | None:
+    """The part of `x` that slices and indices of the host describe; None where it is all of it."""
+    if not any(isinstance(place, tuple) for place in index) and not any(one is not None for one in at):
+        return None
+    offsets, shape, steps = [], [], []
+    for axis, place in enumerate(index):
+        one = at[axis]
+        if one is not None:
+            size = emitter.size(x.shape[axis])
+            offsets.append(place_of(emitter, one.text, one.dtype, size, wraps=True))
+            shape.append(1)
+            steps.append("1")
+        elif isinstance(place, tuple):
+            start, stop, step = place
+            offsets.append(emitter.size_text(start))
+            shape.append(_slice_size(start, stop, step))
+            steps.append(emitter.size_text(step))
+        else:
+            offsets.append("0")
+            shape.append(x.shape[axis])
+            steps.append("1")
+    return _Part(offsets, shape, [emitter.size_text(dim) for dim in shape], steps)
+
+
+def _slice_size(start: Dim, stop: Dim, step: Dim) -> Dim:
+    return stop - start if step == 1 else floor_divide(stop - start + step - 1, step)
+
+
+def _combined(emitter: Emitter, mode: str, old: Value, values: Value, axes: Sequence[int]) -> Value:
+    """New entries of a part from the old ones and values, which broadcast to the part's `axes`, the others being 1."""
+    shape = [old.shape[axis] for axis in axes]
+    read, along = collapsed(emitter, values, shape)
+    loops = [axes[axis] for axis in along]
+    scalars, name, rank = emitter.scalars, _COMBINED[mode], len(old.shape)
+
+    def body(names: Sequence[str]) -> str:
+        value = Scalar(names[-2], old.dtype)
+        if name is None:
+            return value.text
+        return write_scalar(scalars, name, (Scalar(names[0], old.dtype), value), old.dtype).text
+
+    operands = [(read, loops)] if name is None else [(old, range(rank)), (read, loops)]
+    start = emitter.empty(old.shape, old.dtype)
+    return generic(emitter, operands, [(start, range(rank))], [False] * rank, body)[0]
+
+
+def _scattered(
+    emitter: Emitter, mode: str, old: Value, values: Value, at: Sequence[Value | None], block: Sequence[Dim]
+) -> Value:
+    """Entries of `old` combined with values, one after the other, at the indices `at`, which have the shape `block`."""
+    axes = [axis for axis, one in enumerate(at) if one is not None]
+    order = [*axes, *(axis for axis in range(len(at)) if axis not in axes)]
+    turned = old if order == sorted(order) else transposed(emitter, old, order)
+    indices = [one for one in at if one is not None]
+    places = _rows_of(emitter, turned, indices, block)
+    shape = (*block, *turned.shape[len(axes) :])
+    spread = reshaped(emitter, _broadcast(emitter, values, shape), (product(block), *shape[len(block) :]))
+    spread, places = (apart(emitter, one) for one in (spread, places))
+    code, scalars, element = emitter.code, emitter.scalars, old.element
+    name = code.name()
+    code.put(
+        f"{name} = iree_linalg_ext.scatter dimension_map = {list(range(len(axes)))} unique_indices(false) "
+        f"ins({spread.text}, {places.text} : {spread.type}, {places.type}) outs({turned.text} : {turned.type}) {{"
+    )
+    with code.block():
+        new, before = code.name(), code.name()
+        code.put(f"^bb0({new}: {element}, {before}: {element}):")
+        combine = _COMBINED[mode]
+        given = (Scalar(before, old.dtype), Scalar(new, old.dtype))
+        found = new if combine is None else write_scalar(scalars, combine, given, old.dtype).text
+        code.put(f"iree_linalg_ext.yield {found} : {element}")
+    code.put(f"}} -> {turned.type}")
+    result = Value(name, turned.shape, old.dtype)
+    return result if turned is old else transposed(emitter, result, [order.index(axis) for axis in range(len(at))])
+
+
+def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim]) -> Value:
+    """Indices of the first axes of `x` as rows, (N, K), N all entries of their common shape `block`."""
+    sizes = [emitter.size(dim) for dim in x.shape[: len(indices)]]
+    columns, count = [], product(block)
+    for one, size in zip(indices, sizes, strict=True):
+
+        def body(names: Sequence[str], one: Value = one, size: str = size) -> str:
+            place = place_of(emitter, names[0], one.dtype, size, wraps=True)
+            return emitter.code.op(f"arith.index_cast {place} : index to i64")
+
+        found = emitter.tensor(entrywise(emitter, [emitter.tensor(one)], block, DType.INT64, body))
+        columns.append(reshaped(emitter, found, (count,)))
+    if len(columns) == 1:
+        return reshaped(emitter, columns[0], (count, 1))
+    start = emitter.empty((count, len(columns)), DType.INT64)
+    for place, one in enumerate(columns):
+        at = f"[0, {place}] [{emitter.size_text(count)}, 1] [1, 1]"
+        text = f"tensor.insert_slice {one.text} into {start.text}{at} : {one.type} into {start.type}"
+        start = Value(emitter.code.op(text), start.shape, DType.INT64)
+    return start
+
+
+def _broadcast(emitter: Emitter, values: Value, shape: Sequence[Dim]) -> Value:
+    found = entrywise(emitter, [emitter.tensor(values)], shape, values.dtype, lambda names: names[0])
+    return emitter.tensor(found)
+
+
+UPDATE = {"update": Row(_update)}

@@ -1,0 +1,172 @@
+"""Loop nests over entries: `linalg.generic`, and what is made of it: entries from entries of operands, and reductions.
+
+A body is a function that writes lines about one entry; whatever `emitter.code.op` writes there stands within the nest.
+Axes of size 1 that are broadcast are collapsed first: a nest that reads them at a constant index would not vectorize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.types import HOST, Value, tensor_type
+from plica.ir.sizes import Dim
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+    from plica.ir.dtypes import DType
+
+Body = Callable[[Sequence[str]], "str | Sequence[str]"]
+
+
+def generic(
+    emitter: Emitter,
+    operands: Sequence[tuple[Value, Sequence[int]]],
+    starts: Sequence[tuple[Value, Sequence[int]]],
+    loops: Sequence[bool],
+    body: Body,
+) -> list[Value]:
+    """One nest of loops over entries.
+
+    Args:
+        emitter: Where its lines go.
+        operands: What is read: tensors, each with the loop of each of its axes. Scalars of the host are read by name.
+        starts: What results start from, in the same way; `empty` where no entry is read before it is written.
+        loops: For each loop, whether it is a reduction.
+        body: From one entry of each operand and of each start to one entry of each result. `linalg.index` gives the
+            place.
+    """
+    if any(0 in value.shape for value, _ in (*operands, *starts)):  # the compiler ends in a signal at some such nests
+        return [one for one, _ in starts]
+    code = emitter.code
+    tensors = [(value, axes) for value, axes in operands if not value.is_scalar]
+    names = [value.text if value.is_scalar else code.name() for value, _ in operands]
+    before = [code.name() for _ in starts]
+    dims = ", ".join(f"d{place}" for place in range(len(loops)))
+    maps = ", ".join(
+        f"affine_map<({dims}) -> ({', '.join(f'd{axis}' for axis in axes)})>" for _, axes in (*tensors, *starts)
+    )
+    kinds = ", ".join('"reduction"' if one else '"parallel"' for one in loops)
+    into = f"outs({', '.join(one.text for one, _ in starts)} : {', '.join(one.type for one, _ in starts)})"
+    if tensors:
+        read = f"{', '.join(one.text for one, _ in tensors)} : {', '.join(one.type for one, _ in tensors)}"
+        into = f"ins({read}) {into}"
+    results = [code.name() for _ in starts]
+    types = ", ".join(one.type for one, _ in starts)
+    made = results[0] if len(results) == 1 else f"{results[0]}:{len(results)}"
+    code.put(f"{made} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}} {into} {{")
+    own = [(name, one) for name, (one, _) in zip(names, operands, strict=True) if not one.is_scalar]
+    own += [(name, one) for name, (one, _) in zip(before, starts, strict=True)]
+    with code.block():
+        code.put(f"^bb0({', '.join(f'{name}: {one.element}' for name, one in own)}):")
+        found = body([*names, *before])
+        texts = [found] if isinstance(found, str) else list(found)
+        code.put(f"linalg.yield {', '.join(texts)} : {', '.join(one.element for one, _ in starts)}")
+    code.put(f"}} -> {types}" if len(results) == 1 else f"}} -> ({types})")
+    several = len(results) > 1
+    return [
+        Value(f"{results[0]}#{place}" if several else results[0], one.shape, one.dtype)
+        for place, (one, _) in enumerate(starts)
+    ]
+
+
+def entrywise(emitter: Emitter, operands: Sequence[Value], shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
+    """An array of `shape`, each entry of which is made from one entry of each operand; operands are broadcast."""
+    if not shape and dtype in HOST and all(value.is_scalar and value.dtype in HOST for value in operands):
+        found = body([value.text for value in operands])
+        assert isinstance(found, str), "one result"
+        return Value(found, (), dtype, is_scalar=True)
+    read = [collapsed(emitter, value, shape) for value in operands]
+    start = emitter.empty(shape, dtype)
+    rank = len(shape)
+    (result,) = generic(
+        emitter, read, [(start, range(rank))], [False] * rank, lambda names: body(names[: len(operands)])
+    )
+    return result
+
+
+def collapsed(emitter: Emitter, value: Value, shape: Sequence[Dim]) -> tuple[Value, list[int]]:
+    """An operand without the axes of size 1 that are broadcast to `shape`, and the axes of `shape` that it has."""
+    missing = len(shape) - len(value.shape)
+    kept = [axis for axis, dim in enumerate(value.shape) if not (dim == 1 and shape[axis + missing] != 1)]
+    axes = [axis + missing for axis in kept]
+    if value.is_scalar or len(kept) == len(value.shape):
+        return value, axes
+    return collapse(emitter, value, kept), axes
+
+
+def collapse(emitter: Emitter, value: Value, kept: Sequence[int]) -> Value:
+    """A tensor without axes of size 1: those that are not `kept`."""
+    shape = tuple(value.shape[axis] for axis in kept)
+    text = emitter.code.op(
+        f"tensor.collapse_shape {value.text} {groups(len(value.shape), kept)} : "
+        f"{value.type} into {tensor_type(shape, value.dtype)}"
+    )
+    return Value(text, shape, value.dtype)
+
+
+def expand(emitter: Emitter, value: Value, shape: Sequence[Dim], kept: Sequence[int]) -> Value:
+    """A tensor with further axes of size 1: `shape`, in which its own axes are those that are `kept`."""
+    sizes = ", ".join(emitter.size_text(dim) for dim in shape)
+    text = emitter.code.op(
+        f"tensor.expand_shape {value.text} {groups(len(shape), kept)} output_shape [{sizes}] : "
+        f"{value.type} into {tensor_type(shape, value.dtype)}"
+    )
+    return Value(text, tuple(shape), value.dtype)
+
+
+def groups(rank: int, kept: Sequence[int]) -> list[list[int]]:
+    """All axes, in one group for each that is kept."""
+    if not kept:
+        return []
+    ends = [*kept[1:], rank]
+    starts = [0, *kept[1:]]
+    return [list(range(start, end)) for start, end in zip(starts, ends, strict=True)]
+
+
+def reduction(
+    emitter: Emitter,
+    value: Value,
+    axes: Sequence[int],
+    starts: Sequence[Value],
+    body: Body,
+    further: Sequence[tuple[Value, Sequence[int]]] = (),
+) -> list[Value]:
+    """Reductions of one array along `axes`, without them in the results.
+
+    Args:
+        emitter: Where its lines go.
+        value: The array.
+        axes: The axes, counted from the front.
+        starts: What the results start from: arrays of the other axes.
+        body: From an entry of the array (and of what is `further` read) and what is reduced so far to the results.
+        further: Other operands, with the axes of the array that they have.
+    """
+    rank = len(value.shape)
+    kept = [axis for axis in range(rank) if axis not in axes]
+    loops = [axis in axes for axis in range(rank)]
+    return generic(emitter, [(value, range(rank)), *further], [(one, kept) for one in starts], loops, body)
+
+
+def indexed(emitter: Emitter, shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
+    """An array of `shape`, each entry of which `body` makes from its place: one index for each axis."""
+    start, rank = emitter.empty(shape, dtype), len(shape)
+
+    def at(_: Sequence[str]) -> str | Sequence[str]:
+        return body([emitter.code.op(f"linalg.index {axis} : index") for axis in range(rank)])
+
+    return generic(emitter, [], [(start, range(rank))], [False] * rank, at)[0]
+
+
+def entry_at(emitter: Emitter, value: Value, indices: Sequence[str]) -> str:
+    """One entry of a tensor, within a nest."""
+    return emitter.code.op(f"tensor.extract {value.text}[{', '.join(indices)}] : {value.type}")
+
+
+def apart(emitter: Emitter, value: Value) -> Value:
+    """A tensor that is written to memory before it is read: what reads it is not joined with what makes it."""
+    made = emitter.code.op(f"util.optimization_barrier {value.text} : {value.type}")
+    sizes = ", ".join(emitter.size(dim) for dim in value.shape if not isinstance(dim, int))
+    if sizes:  # which the barrier hides
+        made = emitter.code.op(f"flow.tensor.tie_shape {made} : {value.type}{{{sizes}}}")
+    return Value(made, *value.array)

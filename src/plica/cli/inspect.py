@@ -1,0 +1,135 @@
+"""`plica inspect`: what a native file holds, without running anything of it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plica.cli.errors import one_line_errors
+from plica.cli.native_files import KEY_OPTION, public_key_of
+
+if TYPE_CHECKING:
+    from plica.runtime.container import Image
+    from plica.runtime.manifest import Entry, Manifest
+
+
+@click.command(short_help="Show what a native file holds.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the whole manifest as JSON.")
+@KEY_OPTION
+@one_line_errors
+def inspect(file: Path, as_json: bool, public_key: str | None) -> None:
+    """Show the entry points of FILE with their types, its targets, constants and parts, and where it comes from.
+
+    Every byte of the file is checked; nothing of it runs, and neither torch nor the IREE runtime is needed.
+    """
+    from plica.runtime.container import read
+
+    key = public_key_of(public_key)
+    image = read(file, key)
+    if as_json:
+        parts = [asdict(part) for part in image.parts.values()]
+        click.echo(json.dumps({**asdict(image.manifest), "parts": parts, "signer": image.signer.hex()}, indent=2))
+        return
+    click.echo(report(image, trusted=key is not None))
+
+
+def report(image: "Image", *, trusted: bool) -> str:
+    """The report on a file that was checked.
+
+    Args:
+        image: The file.
+        trusted: Whether its signature was checked by a key that the user gave.
+    """
+    from plica.runtime.container import VERSION
+
+    manifest = image.manifest
+    facts = [
+        ("file", f"{_plain(image.path)}, {len(image.view):,} bytes, version {VERSION} of the format"),
+        ("signed", _signed(image.signer, trusted)),
+        ("compiler", f"IREE {manifest.iree}"),
+        *((name, _plain(text)) for name, text in manifest.provenance.items()),
+    ]
+    sections = (
+        ("", _columns(facts)),
+        ("entries", [line for entry in manifest.entries for line in _entry(entry, manifest)]),
+        ("targets", _targets(manifest)),
+        ("constants", _constants(manifest)),
+        (
+            "parts",
+            _columns([(part.name, f"{part.length:,} bytes", part.sha256, part.file) for part in image.parts.values()]),
+        ),
+    )
+    return "\n\n".join("\n".join(([title] if title else []) + lines) for title, lines in sections if lines)
+
+
+def _signed(signer: bytes, trusted: bool) -> str:
+    if not signer:
+        return "no"
+    return f"by {signer.hex()}" + ("" if trusted else " (it says so; --public-key checks it)")
+
+
+def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
+    from plica.runtime.entry_points import free_sizes, signature
+
+    notes = [_plain(entry.text)] if entry.text else []
+    if entry.name == manifest.main:
+        notes.append("what the file answers when it is called")
+    if not entry.public:
+        notes.append("asked by other entries alone")
+    if entry.rows is not None and entry.rows.chunk is not None:
+        notes.append(f"{entry.rows.chunk} rows of {entry.rows.symbol} at a time")
+    if entry.way_out is not None:
+        notes.append(f"rows that it does not prove are asked of {entry.way_out.entry}")
+    if entry.draws:
+        free = "".join(f", {name}" for name in free_sizes(entry))
+        notes.append(f"draws {', '.join(map(str, entry.draws))}; takes seed{free}")
+    if entry.constants:
+        notes.append(f"takes the constants {', '.join(entry.constants)}")
+    return [f"  {signature(entry)}", *(f"      {note}" for note in notes)]
+
+
+def _targets(manifest: "Manifest") -> list[str]:
+    from plica.runtime.machine import misfit
+
+    return _columns(
+        [
+            (
+                one.name,
+                one.architecture or "any",
+                one.driver,
+                f"does not run here: {reason}" if (reason := misfit(one)) else "runs here",
+            )
+            for one in manifest.targets
+        ]
+    )
+
+
+def _constants(manifest: "Manifest") -> list[str]:
+    computed = {name: fold.function for fold in manifest.folds for name in fold.outputs}
+    return _columns(
+        [
+            (
+                str(one.type),
+                f"computed by {computed[one.name]}" if one.name in computed else ("", "can be updated")[one.updatable],
+            )
+            for one in manifest.tensors
+        ]
+    )
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        ("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip() for row in rows
+    ]
+
+
+def _plain(text: str) -> str:
+    """Text of the file without what would steer a terminal."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

@@ -1,0 +1,60 @@
+"""`plica run`: arrays through an entry of a native file."""
+
+from pathlib import Path
+
+import click
+
+from plica.cli.errors import one_line_errors
+from plica.cli.native_files import KEY_OPTION, public_key_of
+from plica.errors import InputError
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command(short_help="Answer arrays by a native file.")
+@click.argument("file", type=_PATH)
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Argument: .npy, .npz, .csv or .parquet; with its name where the entry takes several.",
+)
+@click.option("-o", "--output", type=_PATH, required=True, help="File for the results; several arrays go to a .npz.")
+@click.option("--entry", metavar="NAME", help="What to ask; see `plica inspect`. Default: the main entry.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="A size that no argument has, as n=10.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of what is drawn.")
+@click.option("--target", metavar="NAME", help="Code to run. Default: the first that this machine can run.")
+@KEY_OPTION
+@one_line_errors
+def run(
+    file: Path,
+    inputs: tuple[str, ...],
+    output: Path,
+    entry: str | None,
+    sizes: tuple[str, ...],
+    seed: int | None,
+    target: str | None,
+    public_key: str | None,
+) -> None:
+    """Ask FILE, which `plica export` wrote, and write what it answers; torch is not needed."""
+    from plica.cli.native_arrays import check_can_write_arrays, read_arrays, write_arrays
+    from plica.runtime.module import load
+
+    with load(file, public_key=public_key_of(public_key), target=target) as module:
+        point = module[entry or module.manifest.main]
+        check_can_write_arrays(output, point.entry)
+        given = read_arrays(inputs, point.entry)
+        found = point(**given, **_sizes(sizes), **({} if seed is None else {"seed": seed}))
+        write_arrays(output, point.entry, found if isinstance(found, tuple) else (found,))
+
+
+def _sizes(words: tuple[str, ...]) -> dict[str, int]:
+    found = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        if not number.isdigit():
+            raise InputError(f"--size {word}: expected a name and a number, as n=10")
+        found[name] = int(number)
+    return found

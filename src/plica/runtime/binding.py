@@ -1,0 +1,42 @@
+"""The IREE runtime, by its binding alone: the rest of the package `iree.runtime` takes ten times as long to import."""
+
+import functools
+from typing import Any
+
+from plica.errors import NativeFileError
+
+
+@functools.cache
+def binding() -> Any:
+    """The module of the binding's classes.
+
+    Raises:
+        ModuleNotFoundError: The package is not installed.
+    """
+    try:
+        from iree._runtime.libs import _runtime
+    except ModuleNotFoundError:
+        try:
+            from iree import runtime as _runtime  # where another version keeps them
+        except ModuleNotFoundError as error:
+            message = (
+                "native files are run by the IREE runtime, which is not installed; try: pip install 'plica[native]'"
+            )
+            raise ModuleNotFoundError(message, name=error.name) from None
+    return _runtime
+
+
+def check_version(written: str) -> None:
+    """Raise unless the runtime is of the version that code was compiled for, but for its last number.
+
+    Raises:
+        NativeFileError: It is another one.
+    """
+    binding()
+    from iree._runtime_libs.version import VERSION
+
+    if VERSION.split(".")[:2] != written.split(".")[:2]:
+        raise NativeFileError(
+            f"was compiled for IREE {written}, and the runtime here is {VERSION}; "
+            f"try: pip install 'iree-base-runtime=={written}', or export the model again"
+        )

@@ -1,0 +1,154 @@
+"""Whether the pieces of a manifest fit together: asked before a file is written, and before one that is read runs."""
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from plica.errors import NativeFileError
+from plica.runtime.manifest import ALIGNMENT, ArrayType, Entry, Fold, Manifest, Tensor
+from plica.runtime.sizes import is_symbol, symbols
+
+ITEM_SIZES: Mapping[str, int] = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "uint8": 1,
+    "uint16": 2,
+    "uint32": 4,
+    "uint64": 8,
+    "bfloat16": 2,
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+"""The dtypes that arguments and tensors have, with the bytes of an entry."""
+
+RESERVED = ("answer", "close", "constants", "entries", "manifest", "path", "signer", "target", "update")
+"""What a loaded file has beside its entries."""
+
+SEED = "seed"  # what a caller passes beside the arguments
+_UNIFORMS = ("float32", "float64")
+
+
+def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
+    """Raise unless every name is there once, every reference leads somewhere and every array lies within its part.
+
+    Args:
+        manifest: What a file says of itself.
+        parts: The parts of the file, with their bytes.
+
+    Raises:
+        NativeFileError: Something does not fit; the message says where.
+    """
+    _unique("entry", (entry.name for entry in manifest.entries))
+    _unique("tensor", (tensor.name for tensor in manifest.tensors))
+    _unique("target", (target.name for target in manifest.targets))
+    entries = {entry.name: entry for entry in manifest.entries}
+    tensors = {tensor.name: tensor for tensor in manifest.tensors}
+    main = entries.get(manifest.main)
+    _require(main is not None and main.public, f"the main entry {manifest.main} is not among the public entries")
+    _require(bool(manifest.targets), "there is no target")
+    for target in manifest.targets:
+        _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")
+    for tensor in manifest.tensors:
+        _check_tensor(tensor, parts)
+    for entry in manifest.entries:
+        _check_entry(entry, entries, tensors)
+    _check_folds(manifest.folds, tensors)
+
+
+def _check_tensor(tensor: Tensor, parts: Mapping[str, int]) -> None:
+    where = f"tensor {tensor.name}"
+    _require(tensor.dtype in ITEM_SIZES, f"{where}: no dtype {tensor.dtype}")
+    _require(tensor.part in parts, f"{where}: there is no part {tensor.part}")
+    _require(tensor.offset % ALIGNMENT == 0, f"{where}: begins at {tensor.offset}, no multiple of {ALIGNMENT}")
+    end = tensor.offset + prod(tensor.shape) * ITEM_SIZES[tensor.dtype]
+    _require(end <= parts[tensor.part], f"{where}: ends at {end} of {parts[tensor.part]} bytes of {tensor.part}")
+
+
+def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[str, Tensor]) -> None:
+    where = f"entry {entry.name}"
+    _require(entry.name.isidentifier() and not entry.name.startswith("_"), f"{where}: is no name of an attribute")
+    _require(entry.name not in RESERVED, f"{where}: a loaded file has a {entry.name} already; choose another name")
+    given = (*entry.arguments, *entry.draws)
+    _require(all(one.name != SEED for one in given), f"{where}: no argument can be called {SEED}")
+    _unique(f"{where}: argument", (one.name for one in given))
+    _unique(f"{where}: result", (one.name for one in entry.results))
+    for one in (*given, *entry.results):
+        _check_array(where, one)
+    for draw in entry.draws:
+        _require(draw.dtype in _UNIFORMS, f"{where}: {draw} cannot be drawn; expected {' or '.join(_UNIFORMS)}")
+    for name in entry.constants:
+        _require(name in tensors, f"{where}: there is no tensor {name}")
+    if entry.rows is not None:
+        _check_rows(where, entry, entry.rows.symbol, entry.rows.chunk)
+    if entry.way_out is not None:
+        _check_way_out(where, entry, entries)
+
+
+def _check_array(where: str, one: ArrayType) -> None:
+    _require(one.dtype in ITEM_SIZES, f"{where}: {one} has no dtype of arrays")
+    for size in one.shape:
+        symbols(size)
+
+
+def _check_rows(where: str, entry: Entry, rows: str, chunk: int | None) -> None:
+    _require(is_symbol(rows), f"{where}: the size of rows {rows} is no symbol")
+    _require(chunk is None or chunk > 0, f"{where}: pieces of no rows")
+    _require(any(rows in one.shape for one in (*entry.arguments, *entry.draws)), f"{where}: no argument has {rows}")
+    for one in (*entry.arguments, *entry.draws, *entry.results):
+        inside = [size for size in one.shape if rows in symbols(size)]
+        _require(inside in ([], [rows]), f"{where}: {one} cannot be cut into pieces of {rows}")
+    for one in entry.results:
+        _require(rows in one.shape, f"{where}: the result {one} has no axis of {rows}")
+
+
+def _check_way_out(where: str, entry: Entry, entries: Mapping[str, Entry]) -> None:
+    assert entry.way_out is not None  # the caller asks
+    proven = [one for one in entry.results if one.name == entry.way_out.proven]
+    _require(entry.rows is not None, f"{where}: has a way out and no rows")
+    rows = entry.rows.symbol if entry.rows is not None else ""
+    _require(
+        [(one.dtype, one.shape) for one in proven] == [("bool", (rows,))], f"{where}: no result says what is proven"
+    )
+    seen = {entry.name}
+    step = entry
+    while step.way_out is not None:
+        following = entries.get(step.way_out.entry)
+        if following is None or following.name in seen:
+            raise NativeFileError(f"{where}: its way out {step.way_out.entry} is missing or leads back to it")
+        seen.add(following.name)
+        step = following
+    other = entries[entry.way_out.entry]
+    same = (entry.arguments, entry.draws, entry.shown) == (other.arguments, other.draws, other.shown)
+    _require(same and other.rows is not None, f"{where}: its way out {other.name} has other arguments or results")
+
+
+def _check_folds(folds: tuple[Fold, ...], tensors: Mapping[str, Tensor]) -> None:
+    made: set[str] = set()
+    computed = [name for fold in folds for name in fold.outputs]
+    _unique("output of a fold", computed)
+    for fold in folds:
+        where = f"fold {fold.function}"
+        for name in (*fold.inputs, *fold.outputs):
+            _require(name in tensors, f"{where}: there is no tensor {name}")
+        for name in fold.outputs:
+            _require(not tensors[name].updatable, f"{where}: gives {name}, which callers may replace")
+        late = [name for name in fold.inputs if name in computed and name not in made]
+        _require(not late, f"{where}: reads {', '.join(late)}, which a later one gives")
+        made.update(fold.outputs)
+
+
+def _unique(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        _require(name not in seen, f"{what} {name} is there twice")
+        seen.add(name)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise NativeFileError(message)

@@ -1,0 +1,292 @@
+"""The file itself: a head that says where the parts are and what they hash to, and the parts, aligned to pages.
+
+| bytes | what |
+|---|---|
+| 8 | `MAGIC`; a byte that no text has, and a line break that tools for text would change |
+| 4 | version of the format |
+| 4 | bytes of the signature that follows these 64: 0 or `SIGNATURE` |
+| 8 | bytes of the description |
+| 8 | bytes of the whole file |
+| 32 | SHA-256 of the description |
+| 0 or 128 | signature: public key, Ed25519 signature of the 64 bytes above, SHA-256 of the two |
+| ... | description: JSON with the manifest and, for each part, name, place, length and SHA-256 |
+| ... | the parts, each at the next multiple of `PAGE`; what lies between is zero |
+
+Every byte is covered: by a hash, by a comparison, or by having to be zero. Numbers are little-endian. The parts are
+mapped, not read: processes that load the same file share its memory. A part may be a file of its own in the same
+folder, so that several files have the same constants.
+"""
+
+import hashlib
+import json
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from plica.errors import NativeFileError
+from plica.runtime.checks import check_manifest
+from plica.runtime.decode import many, number, parse, read_manifest, record, word, word_or_empty
+from plica.runtime.manifest import Manifest
+from plica.runtime.signature import SIGNATURE, PrivateKey, PublicKey, check_signature, sign
+
+MAGIC = b"\x93PLICAB\n"
+VERSION = 1
+PAGE = 4096
+SUFFIX = ".plicab"
+
+_HEAD = struct.Struct("<8sIIQQ32s")
+_MOST_DESCRIPTION = 64 * 2**20  # bytes
+
+Bytes = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a part of the file is.
+
+    Args:
+        name: Unique in the file.
+        offset: Its first byte, a multiple of `PAGE`.
+        length: Its bytes.
+        sha256: Of them, as hexadecimal digits.
+        file: The name of the file that it is, in the same folder; empty if it is within this one.
+    """
+
+    name: str
+    offset: int
+    length: int
+    sha256: str
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Image:
+    """A file that was checked and is mapped.
+
+    Args:
+        path: The file.
+        manifest: What it says of itself.
+        parts: Its parts by name.
+        signer: The public key that it says it was signed with; empty if it is not signed.
+        digest: SHA-256 of its head and description: two files of one digest are the same.
+        view: All its bytes.
+        views: The bytes of each part.
+    """
+
+    path: str
+    manifest: Manifest
+    parts: Mapping[str, Part]
+    signer: bytes
+    digest: str
+    view: memoryview
+    views: Mapping[str, memoryview]
+
+    def part(self, name: str) -> memoryview:
+        """The bytes of a part."""
+        return self.views[name]
+
+
+def write(
+    path: str | os.PathLike[str],
+    parts: Mapping[str, Bytes],
+    manifest: Manifest,
+    key: PrivateKey | None = None,
+    *,
+    files: Mapping[str, str] | None = None,
+) -> None:
+    """Write a file, whole or not at all.
+
+    Args:
+        path: Where; what is there is replaced in one step, and processes that have it loaded keep what they have.
+        parts: The bytes of each part: code and tensors.
+        manifest: What names them.
+        key: The Ed25519 private key to sign with, as 32 bytes.
+        files: Parts that become files of their own in the same folder, with the names of those.
+
+    Raises:
+        NativeFileError: The manifest does not fit the parts.
+        FileFormatError: Nothing can be written there.
+    """
+    from plica.paths import replacing
+
+    views = {name: memoryview(data).cast("B") for name, data in parts.items()}
+    check_manifest(manifest, {name: len(view) for name, view in views.items()})
+    names = files or {}
+    # The description says where the parts are, and its own length says where they begin: settled from below.
+    signed = 0 if key is None else SIGNATURE
+    rows: list[Part] = []
+    start = 0
+    description = b""
+    hashes = {name: hashlib.sha256(view).hexdigest() for name, view in views.items()}
+    while not rows or start < _HEAD.size + signed + len(description):
+        start = _page(_HEAD.size + signed + len(description))
+        rows = _placed(views, hashes, start, names)
+        description = _description(manifest, rows)
+    inside = [row for row in rows if not row.file]
+    length = inside[-1].offset + inside[-1].length if inside else _HEAD.size + signed + len(description)
+    head = _HEAD.pack(MAGIC, VERSION, signed, len(description), length, hashlib.sha256(description).digest())
+    signature = b"" if key is None else sign(key, head)
+    for row in rows:
+        if row.file:
+            with replacing(os.path.join(os.path.dirname(path), row.file)) as temporary:  # noqa: PTH118, PTH120
+                temporary.write_bytes(views[row.name])
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(head + signature + description)
+        for row in inside:
+            file.write(bytes(row.offset - file.tell()))
+            file.write(views[row.name])
+
+
+def read(path: str | os.PathLike[str], public_key: PublicKey | None = None) -> Image:
+    """Map a file and check every byte of it; nothing of it runs.
+
+    Args:
+        path: The file.
+        public_key: The Ed25519 public key, as 32 bytes, of whoever must have signed it.
+
+    Raises:
+        NativeFileError: The file is damaged, of another version, or not signed by that key.
+        FileFormatError: There is no such file.
+    """
+    where = os.fspath(path)
+    view = _mapped(where)
+    try:
+        image = _checked(where, view)
+        if public_key is not None:
+            check_signed(image, public_key)
+    except NativeFileError as error:
+        raise NativeFileError(f"{where}: {error}") from None
+    return image
+
+
+def check_signed(image: Image, public_key: PublicKey) -> None:
+    """Raise unless a file was signed with a key.
+
+    Raises:
+        NativeFileError: It was not.
+    """
+    head, block = bytes(image.view[: _HEAD.size]), bytes(image.view[_HEAD.size :][:SIGNATURE])
+    check_signature(public_key, head, block, image.signer)
+
+
+def _mapped(path: str) -> memoryview:
+    if not os.path.isfile(path):  # noqa: PTH113 - the modules that know more about paths take 5 ms to import
+        _say_what_is_there(path)
+    with open(path, "rb") as file:  # noqa: PTH123
+        if os.fstat(file.fileno()).st_size == 0:
+            raise NativeFileError(f"{path}: the file is empty (0 bytes); copy or export it again")
+        # Nothing is ever written there, and if it were, the file would not see it: the runtime takes arrays in memory
+        # that may be written, and asks for no copy of them then.
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
+def _say_what_is_there(path: str) -> None:
+    from pathlib import Path
+
+    from plica.paths import check_is_file
+
+    check_is_file(Path(path))
+
+
+def _checked(path: str, view: memoryview) -> Image:
+    if bytes(view[: len(MAGIC)]) != MAGIC:
+        raise NativeFileError("is no native file of Plica (its first bytes are others); make one with `plica export`")
+    if len(view) < _HEAD.size:
+        raise _damaged(f"it ends after {len(view)} bytes")
+    _, version, signed, described, length, digest = _HEAD.unpack(view[: _HEAD.size])
+    if version != VERSION:
+        raise NativeFileError(f"has version {version} of the format, expected {VERSION}; export the model again")
+    if length != len(view):
+        raise _damaged(f"it has {len(view)} bytes, and {length} were written")
+    begin = _HEAD.size + signed
+    if signed not in (0, SIGNATURE) or described > _MOST_DESCRIPTION or begin + described > len(view):
+        raise _damaged(f"its head speaks of {signed} + {described} bytes of {len(view)}")
+    description = bytes(view[begin : begin + described])
+    if hashlib.sha256(description).digest() != digest:
+        raise _damaged("its description does not hash to what its head says")
+    signature = bytes(view[_HEAD.size : begin])
+    if hashlib.sha256(signature[:-32]).digest() != signature[-32:] and signed:
+        raise _damaged("its signature does not hash to what was written")
+    found = _read_description(parse(description, "its description"), "its description")
+    views = _parts(path, found.parts, view, begin + described)
+    check_manifest(found.manifest, {part.name: part.length for part in found.parts})
+    whole = hashlib.sha256(view[:begin]).hexdigest()
+    return Image(path, found.manifest, {part.name: part for part in found.parts}, signature[:32], whole, view, views)
+
+
+def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> dict[str, memoryview]:
+    """The bytes of each part: they follow each other, each on the next page, with zeros between, up to the end."""
+    views: dict[str, memoryview] = {}
+    for part in parts:
+        where = f"its part {part.name}"
+        if part.name in views:
+            raise NativeFileError(f"{where} is there twice")
+        if part.file:
+            views[part.name] = _file_of(path, part)
+            continue
+        if part.offset != _page(end) or part.offset + part.length > len(view):
+            raise _damaged(f"{where} lies at {part.offset} to {part.offset + part.length} of {len(view)} bytes")
+        if bytes(view[end : part.offset]).strip(b"\0"):
+            raise _damaged(f"there is something between its parts, before {part.name}")
+        end = part.offset + part.length
+        views[part.name] = view[part.offset : end]
+        if hashlib.sha256(views[part.name]).hexdigest() != part.sha256:
+            raise _damaged(f"{where} does not hash to what was written")
+    if end != len(view):
+        raise _damaged(f"its parts end at {end} of {len(view)} bytes")
+    return views
+
+
+def _file_of(path: str, part: Part) -> memoryview:
+    """The bytes of a part that is a file of its own, within the same folder."""
+    if "/" in part.file or part.offset:
+        raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
+    where = os.path.join(os.path.dirname(path), part.file)  # noqa: PTH118, PTH120
+    if not os.path.isfile(where):  # noqa: PTH113
+        raise NativeFileError(f"its part {part.name} is the file {part.file}, which is not beside it; copy both")
+    view = _mapped(where)
+    if len(view) != part.length or hashlib.sha256(view).hexdigest() != part.sha256:
+        raise NativeFileError(f"its part {part.name} is not the file {part.file} that lies beside it; copy both again")
+    return view
+
+
+def _damaged(what: str) -> NativeFileError:
+    return NativeFileError(f"the file is damaged: {what}; copy or export it again")
+
+
+def _page(offset: int) -> int:
+    return -(-offset // PAGE) * PAGE
+
+
+def _placed(
+    views: Mapping[str, memoryview], hashes: Mapping[str, str], start: int, files: Mapping[str, str]
+) -> list[Part]:
+    rows = []
+    for name, view in views.items():
+        file = files.get(name, "") if len(view) else ""  # nothing cannot be mapped
+        rows.append(Part(name, 0 if file else start, len(view), hashes[name], file))
+        start = start if file else _page(start + len(view))
+    return rows
+
+
+def _description(manifest: Manifest, rows: list[Part]) -> bytes:
+    found = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
+    return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    manifest: Manifest
+    parts: tuple[Part, ...]
+
+
+_PART = record(Part, name=word, offset=number, length=number, sha256=word, file=word_or_empty)
+
+
+def _read_description(value: Any, where: str) -> _Description:
+    read = record(_Description, manifest=read_manifest, parts=many(_PART))
+    found: _Description = read(value, where)
+    return found

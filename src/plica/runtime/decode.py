@@ -1,0 +1,149 @@
+"""JSON of a file's head becomes frozen dataclasses, or one line that says where it does not fit.
+
+Every field is named here with what reads it; an object has exactly the keys of its class. Nothing of what is read is
+believed: numbers are whole and not negative, names are short words, and JSON of any depth or length ends in an error.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plica.errors import NativeFileError
+from plica.runtime.manifest import ArrayType, Entry, Fold, Manifest, Rows, Target, Tensor, WayOut
+
+Reader = Callable[[Any, str], Any]
+
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}\Z")
+_MOST_TEXT = 10_000  # letters
+_MOST_NUMBER = (
+    2**48
+)  # bytes and entries: more than any memory holds, and products of two are still exact in JSON's tools
+
+
+def parse(text: bytes, where: str) -> Any:
+    """The JSON value of some bytes.
+
+    Raises:
+        NativeFileError: They are no JSON, nested too deeply, or an object has a key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_no_constant)
+    except RecursionError:
+        raise NativeFileError(f"{where}: is nested too deeply") from None
+    except ValueError as error:  # bytes that are no UTF-8, numbers of too many digits, and all that is no JSON
+        raise NativeFileError(f"{where}: is not what was written: {str(error)[:100]}") from None
+
+
+def record(kind: Callable[..., Any], **readers: Reader) -> Reader:
+    """Reads an object whose keys are the fields of `kind`."""
+
+    def read(value: Any, where: str) -> Any:
+        if not isinstance(value, dict) or value.keys() != readers.keys():
+            found = f"the keys {', '.join(sorted(value))[:200]}" if isinstance(value, dict) else f"{value!r:.60}"
+            raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(readers))}, found {found}")
+        return kind(**{name: readers[name](item, f"{where}.{name}") for name, item in value.items()})
+
+    return read
+
+
+def many(reader: Reader) -> Reader:
+    """Reads a list."""
+
+    def read(value: Any, where: str) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise _wrong(where, "a list", value)
+        return tuple([reader(item, f"{where}[{place}]") for place, item in enumerate(value)])
+
+    return read
+
+
+def number(value: Any, where: str) -> int:
+    """Reads a number of bytes or entries."""
+    if type(value) is not int or not 0 <= value <= _MOST_NUMBER:
+        raise _wrong(where, f"a number from 0 to {_MOST_NUMBER}", value)
+    return value
+
+
+def word(value: Any, where: str) -> str:
+    """Reads a name."""
+    if not isinstance(value, str) or not _WORD.match(value):
+        raise _wrong(where, "a name of letters, digits and _ . + - /", value)
+    return value
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or len(value) > _MOST_TEXT:
+        raise _wrong(where, f"text of at most {_MOST_TEXT} letters", value)
+    return value
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(where, "true or false", value)
+    return value
+
+
+def _dim(value: Any, where: str) -> int | str:
+    return _text(value, where) if isinstance(value, str) else number(value, where)
+
+
+def _optional(reader: Reader) -> Reader:
+    return lambda value, where: None if value is None else reader(value, where)
+
+
+def word_or_empty(value: Any, where: str) -> str:
+    """Reads a name, or nothing where there need not be one."""
+    return value if value == "" else word(value, where)
+
+
+def _words(value: Any, where: str) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise _wrong(where, "an object", value)
+    return {word(name, where): _text(item, where) for name, item in value.items()}
+
+
+def _wrong(where: str, expected: str, value: Any) -> NativeFileError:
+    return NativeFileError(f"{where}: expected {expected}, found {value!r:.60}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text[:30]} is no whole number")
+
+
+_ARRAY = record(ArrayType, name=word, dtype=word, shape=many(_dim))
+_ROWS = record(Rows, symbol=word, chunk=_optional(number))
+_WAY_OUT = record(WayOut, entry=word, proven=word)
+_ENTRY = record(
+    Entry,
+    name=word,
+    function=word,
+    arguments=many(_ARRAY),
+    results=many(_ARRAY),
+    draws=many(_ARRAY),
+    constants=many(word),
+    rows=_optional(_ROWS),
+    way_out=_optional(_WAY_OUT),
+    public=_flag,
+    text=_text,
+)
+_TENSOR = record(Tensor, name=word, dtype=word, shape=many(number), part=word, offset=number, updatable=_flag)
+_FOLD = record(Fold, function=word, inputs=many(word), outputs=many(word))
+_TARGET = record(Target, name=word, architecture=word_or_empty, features=many(word), part=word, driver=word)
+read_manifest = record(
+    Manifest,
+    main=word,
+    entries=many(_ENTRY),
+    targets=many(_TARGET),
+    iree=word,
+    tensors=many(_TENSOR),
+    folds=many(_FOLD),
+    provenance=_words,
+)

@@ -1,0 +1,103 @@
+"""What users call: an entry of a file, with arguments by place and name, sizes by name, and a seed."""
+
+from typing import TYPE_CHECKING, Any
+
+from plica.errors import InputError
+from plica.runtime.arrays import Array, Sizes
+from plica.runtime.manifest import Entry
+from plica.runtime.sizes import is_symbol, symbols
+
+if TYPE_CHECKING:
+    from plica.runtime.module import NativeModule
+
+
+class EntryPoint:
+    """One question that a file answers; call it with arrays.
+
+    Args:
+        module: The file.
+        entry: What its manifest says of it.
+    """
+
+    def __init__(self, module: "NativeModule", entry: Entry) -> None:
+        self.entry = entry
+        self.__doc__ = entry.text
+        self._module = module
+
+    def __call__(self, *arguments: Any, seed: Any = None, **named: Any) -> Any:
+        """The results: one array, or a tuple of several.
+
+        Args:
+            arguments: numpy arrays, other arrays with `__dlpack__` in the CPU's memory, numbers or lists.
+            seed: Of what is drawn: a number, or a `numpy.random.Generator`; None: another one for each call.
+            named: Arguments by name, and sizes that no argument has (`n=10`).
+
+        Raises:
+            InputError: Arguments are missing or too many, or data is refused by the code.
+            ShapeError: Shapes do not fit.
+            DTypeError: A dtype does not become the right one without loss.
+        """
+        entry = self.entry
+        sizes = Sizes(entry.name)
+        for symbol in free_sizes(entry):
+            sizes.bind(symbol, _size(named.pop(symbol, None), symbol, entry.name), "the call")
+        given = sizes.arrays(self._ordered(arguments, named), entry.arguments)
+        if entry.draws:
+            given += _draws(entry, sizes, seed)
+        elif seed is not None:
+            raise InputError(f"{entry.name}: takes no seed: it draws nothing")
+        results = self._module.answer(entry, given, sizes.known)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        entry = self.entry
+        if not named and len(arguments) == len(entry.arguments):
+            return list(arguments)
+        names = [one.name for one in entry.arguments]
+        values = dict(zip(names, arguments, strict=False))
+        twice = sorted(values.keys() & named.keys())
+        unknown = sorted(named.keys() - set(names))
+        missing = [name for name in names if name not in values and name not in named]
+        if len(arguments) > len(names) or twice or unknown or missing:
+            wrong = [
+                f"{', '.join(kind)} {what}"
+                for kind, what in ((twice, "twice"), (unknown, "unknown"), (missing, "missing"))
+                if kind
+            ]
+            raise InputError(
+                f"{entry.name}: takes {signature(entry)}, found {len(arguments)} argument(s)"
+                + (f"; {'; '.join(wrong)}" if wrong else "")
+            )
+        return [values[name] if name in values else named[name] for name in names]
+
+    def __repr__(self) -> str:
+        return f"<entry {signature(self.entry)} of {self._module.path}>"
+
+
+def signature(entry: Entry) -> str:
+    """An entry as one writes it: `name(x: int64[n, 64]) -> score: float32[n]`."""
+    results = ", ".join(map(str, entry.shown))
+    return f"{entry.name}({', '.join(map(str, entry.arguments))}) -> {results}"
+
+
+def free_sizes(entry: Entry) -> tuple[str, ...]:
+    """The symbols of draws that no argument has: callers give them by name."""
+    if not entry.draws:
+        return ()
+    bound = {size for one in entry.arguments for size in one.shape if is_symbol(size)}
+    drawn = [symbol for one in entry.draws for size in one.shape for symbol in symbols(size)]
+    return tuple(dict.fromkeys(symbol for symbol in drawn if symbol not in bound))
+
+
+def _size(value: Any, symbol: str, where: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
+        found = "nothing" if value is None else f"{value!r:.60}"
+        raise InputError(f"{where}: expected {symbol} as a number of rows or entries, found {found}; pass {symbol}=10")
+    return int(value)
+
+
+def _draws(entry: Entry, sizes: Sizes, seed: Any) -> list[Array]:
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    return [generator.random(sizes.shape(one), one.dtype) for one in entry.draws]  # type: ignore[call-overload]

@@ -1,0 +1,228 @@
+"""A loaded native file: entry points that numpy arrays go into and come out of.
+
+module = plica.native.load("digits.plicab")
+module(x)  # its main entry, for any number of rows
+module.sample(n=10, seed=0)  # another one
+module.update(w2=...)  # constants that may change
+"""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+from plica.errors import InputError, NativeFileError, UnsupportedError
+from plica.runtime.arrays import Array, Sizes
+from plica.runtime.container import Image, read
+from plica.runtime.entries import answer
+from plica.runtime.entry_points import EntryPoint, signature
+from plica.runtime.machine import misfit
+from plica.runtime.manifest import Entry, Manifest, Target
+from plica.runtime.sessions import Code, Session, Tensors, first_values, kept_value
+from plica.runtime.signature import PublicKey
+
+_MOST_IDLE = 16  # sessions that wait for a call; more threads than that at one time make and drop theirs
+
+
+def load(
+    path: str | os.PathLike[str], *, public_key: PublicKey | None = None, target: str | None = None
+) -> "NativeModule":
+    """Load a native file, every byte of which is checked before anything of it runs.
+
+    The code of a file is machine code: hashes tell damage, a signature tells who made it. Load files of people whom
+    you trust.
+
+    Args:
+        path: What `plica.native.compile` or `plica export` wrote.
+        public_key: The Ed25519 public key, as 32 bytes, of whoever must have signed it; None: anyone.
+        target: The name of a target of the file; None: the first that this machine can run.
+
+    Raises:
+        NativeFileError: The file is damaged, of another version, for other machines, or not signed by that key.
+        FileFormatError: There is no such file.
+        ModuleNotFoundError: The IREE runtime is not installed (`pip install 'plica[native]'`).
+    """
+    image = read(path, public_key)
+    try:
+        return NativeModule(image, _chosen(image.manifest.targets, target), public_key)
+    except NativeFileError as error:
+        raise NativeFileError(f"{image.path}: {error}") from error.__cause__
+
+
+class NativeModule:
+    """A native file that is loaded; several threads may call it at one time.
+
+    Entry points are attributes; calling the module asks the main one. Use it as a context manager, or `close` it, to
+    let its memory go early.
+
+    Attributes:
+        path: The file.
+        manifest: What it says of itself.
+        target: The code that runs.
+        signer: The public key that it says it was signed with; empty if it is not.
+    """
+
+    def __init__(self, image: Image, target: Target, public_key: PublicKey | None = None) -> None:
+        self.path = image.path
+        self.manifest: Manifest = image.manifest
+        self.target = target
+        self.signer = image.signer
+        self._key = public_key
+        self._digest = image.digest
+        self._entries = {entry.name: entry for entry in image.manifest.entries if entry.public}
+        self._updating = threading.Lock()
+        self._updated = False
+        code = Code(image, target)
+        tensors = {one.name: one.type for one in image.manifest.tensors}
+        for entry in image.manifest.entries:
+            given = (*entry.arguments, *entry.draws, *(tensors[name] for name in entry.constants))
+            code.check_function(entry.function, given, entry.results)
+        for fold in image.manifest.folds:
+            inputs, outputs = ([tensors[name] for name in names] for names in (fold.inputs, fold.outputs))
+            code.check_function(fold.function, inputs, outputs)
+        self._state: tuple[Code, Tensors] | None = (code, first_values(image))
+        self._idle = [Session(code)]
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """What the main entry answers; see `EntryPoint.__call__`."""
+        return EntryPoint(self, self._entries[self.manifest.main])(*arguments, **named)
+
+    def __getattr__(self, name: str) -> EntryPoint:
+        found = self.__dict__.get("_entries", {}).get(name)
+        if found is None:
+            raise AttributeError(f"{self.__dict__.get('path')}: no entry {name!r}; it has {', '.join(self.entries)}")
+        return EntryPoint(self, found)
+
+    def __getitem__(self, name: str) -> EntryPoint:
+        if name not in self._entries:
+            raise InputError(f"{self.path}: no entry {name!r}; it has {', '.join(self._entries)}")
+        return EntryPoint(self, self._entries[name])
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._entries})
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the entry points."""
+        return tuple(self.__dict__.get("_entries", ()))
+
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The arrays that `update` replaces, read-only, with their names."""
+        _, tensors = self._open()
+        found = {one.name: tensors[one.name].view() for one in self.manifest.tensors if one.updatable}
+        for array in found.values():
+            array.flags.writeable = False
+        return MappingProxyType(found)
+
+    def update(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Replace constants, all or none: calls that run see the old ones, calls that begin later the new ones.
+
+        What was computed from them is computed again here, so that no call sees a stale value.
+
+        Args:
+            values: New values by name, for names that are no Python names.
+            named: New values by name.
+
+        Raises:
+            InputError: The file has no such constant, or it is fixed.
+            ShapeError: A value has another shape than the old one.
+            DTypeError: A value has another dtype.
+        """
+        wanted = {**(values or {}), **named}
+        known = {one.name: one for one in self.manifest.tensors}
+        for name in wanted:
+            if name not in known or not known[name].updatable:
+                free = ", ".join(one.name for one in self.manifest.tensors if one.updatable) or "none"
+                raise InputError(f"{self.path}: {name} cannot be updated; those that can: {free}")
+        with self._updating:
+            code, tensors = self._open()
+            changed = dict(tensors)
+            for name, value in wanted.items():
+                [array] = Sizes("update").arrays([value], (known[name].type,))
+                changed[name] = kept_value(array)
+            with self._session(code) as session:
+                fresh = set(wanted)
+                for fold in self.manifest.folds:
+                    if fresh.isdisjoint(fold.inputs):
+                        continue
+                    outputs = tuple(known[name].type for name in fold.outputs)
+                    found = session.call(fold.function, [changed[name] for name in fold.inputs], outputs)
+                    changed |= {name: kept_value(array) for name, array in zip(fold.outputs, found, strict=True)}
+                    fresh.update(fold.outputs)
+            self._open()
+            self._state = (code, MappingProxyType(changed))
+            self._updated = True
+
+    def close(self) -> None:
+        """Let the file and its memory go; calls that run finish."""
+        self._state = None
+        self._idle.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._updated:
+            raise UnsupportedError(
+                f"{self.path}: a module whose constants were updated cannot be pickled; load the file where it is "
+                "needed and update it there"
+            )
+        return _reloaded, (os.path.abspath(self.path), self._digest, self._key, self.target.name)  # noqa: PTH100
+
+    def __repr__(self) -> str:
+        state = f"for {self.target.name}" if self._state is not None else "closed"
+        return f"<NativeModule {self.path} ({state}): {', '.join(signature(one) for one in self._entries.values())}>"
+
+    def answer(self, entry: Entry, given: list[Array], sizes: Mapping[str, int]) -> list[Array]:
+        """The results of an entry for arguments and draws that were checked: what entry points call."""
+        code, tensors = self._open()
+        with self._session(code) as session:
+            return answer(session, self.manifest, entry, given, sizes, tensors)
+
+    def _open(self) -> tuple[Code, Tensors]:
+        """The code and the constants of this moment: one read, so that both are of one update."""
+        state = self._state
+        if state is None:
+            raise NativeFileError(f"{self.path}: is closed; load it again")
+        return state
+
+    @contextmanager
+    def _session(self, code: Code) -> Iterator[Session]:
+        """A session that no other thread has."""
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            session = Session(code)
+        try:
+            yield session
+        finally:
+            session.release()
+            if self._state is not None and len(self._idle) < _MOST_IDLE:
+                self._idle.append(session)
+
+
+def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> NativeModule:
+    module = load(path, public_key=key, target=target)
+    if module._digest != digest:
+        raise NativeFileError(f"{path}: is another file than the one that was pickled; load it by its path")
+    return module
+
+
+def _chosen(targets: tuple[Target, ...], name: str | None) -> Target:
+    wanted = [target for target in targets if name in (None, target.name)]
+    if not wanted:
+        raise NativeFileError(f"has no target {name}; it has {', '.join(target.name for target in targets)}")
+    reasons = [misfit(target) for target in wanted]
+    for target, reason in zip(wanted, reasons, strict=True):
+        if not reason:
+            return target
+    found = "; ".join(f"{target.name} {reason}" for target, reason in zip(wanted, reasons, strict=True))
+    raise NativeFileError(f"has no code for this machine: {found}; export it with a --target that fits")

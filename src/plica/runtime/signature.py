@@ -1,0 +1,73 @@
+"""Who made a file: an Ed25519 signature of its head, which holds the hash of everything else.
+
+Hashes tell damage; they do not tell who wrote the file. `cryptography` is imported when a signature is made or checked.
+
+>>> public, private = make_keys()
+>>> block = sign(private, b"head")
+>>> check_signature(public, b"head", block, block[:32])
+>>> check_signature(public, b"beat", block, block[:32])
+Traceback (most recent call last):
+    ...
+plica.errors.NativeFileError: its signature is not of this file; ...
+"""
+
+import hashlib
+
+from plica.errors import NativeFileError
+
+PublicKey = bytes  # 32 of them
+PrivateKey = bytes  # 32 of them
+
+_CONTEXT = b"plica native file\0"  # before what is signed, so that nothing else that a key signs is a file
+SIGNATURE = 32 + 64 + 32  # bytes: public key, signature, SHA-256 of the two
+
+
+def make_keys() -> tuple[PublicKey, PrivateKey]:
+    """A new pair of keys."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    return key.public_key().public_bytes_raw(), key.private_bytes_raw()
+
+
+def sign(key: PrivateKey, head: bytes) -> bytes:
+    """The signature of a head, with the public key that it is checked by."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    _check_length("private", key)
+    private = Ed25519PrivateKey.from_private_bytes(key)
+    signed = private.public_key().public_bytes_raw() + private.sign(_CONTEXT + head)
+    return signed + hashlib.sha256(signed).digest()
+
+
+def check_signature(key: PublicKey, head: bytes, block: bytes, signer: bytes) -> None:
+    """Raise unless a head was signed with a key.
+
+    Args:
+        key: The public key that must have signed.
+        head: What must have been signed.
+        block: What `sign` gave.
+        signer: The public key that the file names; empty if it is not signed.
+
+    Raises:
+        NativeFileError: The file is not signed, by another key, or the signature is of something else.
+    """
+    _check_length("public", key)
+    if not signer:
+        raise NativeFileError("is not signed; load it without a public key, or ask for a signed file")
+    if signer != key:
+        raise NativeFileError(
+            f"is signed with the key {signer.hex()}, expected {key.hex()}; ask whom the key belongs to"
+        )
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(block[32:96], _CONTEXT + head)
+    except InvalidSignature:
+        raise NativeFileError("its signature is not of this file; ask whoever signed it for the original") from None
+
+
+def _check_length(kind: str, key: bytes) -> None:
+    if not isinstance(key, bytes) or len(key) != 32:
+        raise NativeFileError(f"expected a {kind} key of 32 bytes, found {key!r:.40}")

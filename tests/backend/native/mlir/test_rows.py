@@ -1,0 +1,122 @@
+"""Rows of MLIR against the interpreter: the samples of operations at sizes that are not known before they run."""
+
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+import pytest
+
+from plica.backend.native.mlir.decomposed import decomposed
+from plica.backend.native.mlir.emit import emit
+from plica.backend.native.mlir.rows import ROWS
+from plica.errors import UnsupportedError
+from plica.ir.program import Program
+from plica.ir.sizes import evaluate
+from plica.ops import CONTROL, OPS, REDUCE, SHAPE
+from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
+from tests.harness.programs import Array, one_equation
+from tests.harness.samples import CASES, Case, over
+
+BATCHES = (0, 1, 7)
+# the scalar code of each elementwise operation has tests of its own: these are those of the writer around it
+_ELEMENTWISE = ("add", "floor_divide", "where", "less", "clip", "astype")
+_SCANS = ("cumulative_sum", "cumulative_prod", "rescale")
+_OWN = {*(op.name for op in (*SHAPE, *REDUCE, *CONTROL)), *_ELEMENTWISE}.difference(_SCANS)
+
+
+def _is_complex(case: Case) -> bool:
+    return any(array.dtype.kind == "c" for array in case.inputs) or "complex" in str(case.params.get("dtype"))
+
+
+def is_native(op: str) -> bool:
+    """Whether an operation has native code."""
+    return op in ROWS or decomposed(op) is not None
+
+
+def _program(case: Case) -> Program:
+    return with_unknown_sizes(case) or one_equation(case.op, case.inputs, case.params)
+
+
+class _Rows:
+    """The Programs of some cases, of which equal ones are one function."""
+
+    def __init__(self, cases: Iterable[Case]) -> None:
+        self._programs = {id(case): _program(case) for case in cases}
+        names: dict[Program, str] = {}
+        for program in self._programs.values():
+            names.setdefault(program, f"f{len(names)}")
+        self._names = names
+        self._modules = NativePrograms({name: program for program, name in names.items()})
+
+    def check(self, case: Case) -> None:
+        """A case gives what the interpreter gives, as it is and with each of `BATCHES` for its first size."""
+        program = self._programs[id(case)]
+        name = self._names[program]
+        assert_interpreted(self._modules, name, case.inputs, case.op)
+        for batch in BATCHES if program.num_implicit_inputs else ():
+            assert_interpreted(self._modules, name, _resized(program, case, batch), case.op)
+
+
+def _resized(program: Program, case: Case, batch: int) -> list[Array]:
+    sizes: dict[object, int] = {}
+    for var, array in zip(program.arguments, case.inputs, strict=True):
+        for dim, size in zip(var.type.shape, array.shape, strict=True):
+            sizes.update((var, size) for var in program.inputs[: program.num_implicit_inputs] if str(dim) == var.name)
+    sizes[program.inputs[0]] = batch
+    return [
+        np.resize(array, [evaluate(dim, sizes.__getitem__) for dim in var.type.shape])
+        if array.size
+        else np.zeros([evaluate(dim, sizes.__getitem__) for dim in var.type.shape], array.dtype)
+        for var, array in zip(program.arguments, case.inputs, strict=True)
+    ]
+
+
+def _few(cases: Iterable[Case], most: int) -> list[Case]:
+    """The cases of the first Programs of each operation: a module takes a tenth of a second for each function."""
+    programs: dict[str, dict[Program, None]] = {}
+    found = []
+    for case in cases:
+        own, program = programs.setdefault(case.op, {}), _program(case)
+        if program in own or len(own) < most:
+            own[program] = None
+            found.append(case)
+    return found
+
+
+REAL = tuple(case for case in CASES if not _is_complex(case) and is_native(case.op))
+FEW = tuple(_few((case for case in REAL if case.op in _OWN), 2))
+
+
+@cache
+def _few_rows() -> _Rows:
+    return _Rows(FEW)
+
+
+@over(FEW)
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_native_is_the_interpreter(each) -> None:
+    each(_few_rows().check)
+
+
+@pytest.mark.full
+@over(REAL)
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_every_sample_of_every_row(each) -> None:
+    cases: list[Case] = []
+    each(cases.append)
+    rows = _Rows(cases)
+    each(rows.check)
+
+
+def test_what_has_no_native_code_is_refused_by_name() -> None:
+    lacking = [op for op in OPS if not is_native(op)]
+    assert lacking == ["acos"]
+    case = next(case for case in CASES if case.op == lacking[0])
+    with pytest.raises(UnsupportedError, match=f"{lacking[0]} has no native code, neither a row nor a decomposition"):
+        emit(one_equation(case.op, case.inputs, case.params))
+
+
+def test_complex_numbers_are_refused_by_name() -> None:
+    program = one_equation("add", [np.ones(2, "complex64")] * 2, {})
+    with pytest.raises(UnsupportedError, match="native code has no entries of complex64; .* real and imaginary parts"):
+        emit(program)

@@ -1,0 +1,119 @@
+"""Programs as functions of one native module, and what they compute: compiled once, run at any sizes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.backend.native.build import compile_text
+from plica.backend.native.mlir.emit import emit, module_text
+from plica.frontend.programs import interpret
+from plica.ir.builder import Builder
+from plica.ir.dtypes import as_dtype
+from plica.ir.program import Program
+from plica.ir.sizes import Size
+from plica.ops import OPS
+from plica.runtime import faults
+from plica.runtime.arrays import aligned
+from plica.runtime.binding import binding
+from plica.runtime.memory import HostMemory
+from tests.harness.programs import Array, assert_same, unique
+from tests.harness.samples import Case
+
+
+class NativePrograms:
+    """Programs by name, in one module."""
+
+    def __init__(self, programs: Mapping[str, Program]) -> None:
+        self.programs = programs
+        rt = binding()
+        text = module_text([emit(program, name) for name, program in programs.items()])
+        self._code = compile_text(text)
+        instance = rt.VmInstance()
+        device = rt.get_cached_hal_driver("local-sync").create_default_device()
+        self._memory = HostMemory(device)
+        self._module = rt.VmModule.copy_buffer(instance, self._code)
+        self._context = rt.VmContext(instance, [rt.create_hal_module(instance, device), self._module])
+
+    def __call__(self, name: str, *arguments: Any) -> tuple[Array, ...]:
+        """The results of one Program."""
+        rt = binding()
+        results = self.programs[name].results
+        arrays = [_aligned(np.asarray(one)) for one in arguments]
+        given = self._invoked(name, [self._memory.view(one).ref for one in arrays], len(results))
+        found = []
+        for place, one in enumerate(results):
+            view = given.get_variant(place).deref(rt.HalBufferView)
+            array, _held = self._memory.array(view, tuple(view.shape), one.type.dtype.numpy)
+            found.append(array.copy())
+        return tuple(found)
+
+    def _invoked(self, name: str, operands: Sequence[Any], count: int) -> Any:
+        rt = binding()
+        given, found = rt.VmVariantList(len(operands)), rt.VmVariantList(count)
+        for one in operands:
+            given.push_ref(one)
+        try:
+            self._context.invoke(self._module.lookup_function(name), given, found)
+        except RuntimeError as error:
+            raise faults.raised(error, self._values) or error from None
+        return found
+
+    def _values(self) -> list[int]:
+        found = self._invoked(faults.VALUES, [], 8)
+        return [found.get_variant(place) for place in range(len(found))]
+
+
+def _aligned(array: Array) -> Array:
+    found = aligned(array.shape, array.dtype)
+    np.copyto(found, array)
+    return found
+
+
+def assert_interpreted(modules: NativePrograms, name: str, arguments: Sequence[Any], op: str = "") -> None:
+    """Check that a Program gives what the interpreter gives, or raises what it raises."""
+    scale = OPS[op].tolerance if op else 1.0
+    try:
+        expected = interpret(modules.programs[name], *arguments)
+    except Exception as error:
+        _assert_raises(modules, name, arguments, error)
+        return
+    found = modules(name, *arguments)
+    for one, other in zip(unique(op, found), unique(op, expected), strict=True):
+        assert_same(one, other, scale)
+
+
+def _assert_raises(modules: NativePrograms, name: str, arguments: Sequence[Any], expected: Exception) -> None:
+    try:
+        found = modules(name, *arguments)
+    except Exception as error:
+        assert isinstance(error, type(expected)), f"raised {error!r}, expected {expected!r}"
+        if type(error) is type(expected):  # numpy's own errors have other words
+            assert str(error) == str(expected)
+        return
+    raise AssertionError(f"gave {found}, expected {expected!r}")
+
+
+def with_unknown_sizes(case: Case) -> Program | None:
+    """The Program of a case with a name for each size of its operands but 1; None where that is no Program."""
+    names: dict[int, str] = {}
+    builder = Builder(OPS)
+    operands = []
+    for array in case.inputs:
+        shape = [1 if size == 1 else names.setdefault(size, f"n{len(names)}") for size in array.shape]
+        operands.append(builder.argument(None, shape, as_dtype(array.dtype)))
+    sizes = {size: builder.size(name) for size, name in names.items()}
+    params = {
+        key: _named(value, sizes) if key in ("shape", "sizes", "stop", "size", "length") else value
+        for key, value in case.params.items()
+    }
+    try:
+        return builder.build(builder.add(case.op, *operands, **params))
+    except Exception:
+        return None
+
+
+def _named(value: Any, sizes: Mapping[int, Size]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_named(one, sizes) for one in value)
+    return sizes.get(value, value) if isinstance(value, int) else value

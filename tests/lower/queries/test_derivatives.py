@@ -1,0 +1,56 @@
+"""Flows found by derivatives, on circuits as they are computed; what they are is tested by `posterior`."""
+
+from typing import Any, cast
+
+import pytest
+import torch
+
+from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.queries import expected
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+from plica.lower.queries.expect import LATENTS, POSTERIOR, lower_flows
+from plica.queries import posterior
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import HadamardLayer, SumLayer
+from plica.symbolic.parameters import Parameter
+from plica.symbolic.semirings.scaled import SCALED
+from tests.harness.circuits import coin, constant, tensor
+from tests.harness.own_layers import NEIGHBOURS, NeighbourSum
+from tests.harness.queries import QUERIED
+
+
+@pytest.mark.parametrize("name", QUERIED)
+def test_layers_hand_derivatives_on_fused_or_not(name: str) -> None:
+    compiled = TorchCompiler().compile(QUERIED[name]())
+    lowered = lower_flows(POSTERIOR, compiled.folded, DType.FLOAT32, DType.FLOAT32, None, SCALED, by_derivatives=True)
+    *_, proven = lowered.program.results
+    assert proven.type.dtype == DType.BOOL
+    assert not [one for one in lowered.program.equations if one.op.name == "log"]  # flows of described sums take some
+
+
+def test_sums_as_described_are_not_found() -> None:
+    folded = TorchCompiler().compile(QUERIED["shared"]()).folded
+    with pytest.raises(UnsupportedError, match="the posterior of latent variables is not found by derivatives"):
+        lower_flows(LATENTS, folded, DType.FLOAT32, DType.FLOAT32, None, SCALED, by_derivatives=True)
+
+
+def test_bodies_in_other_operations_share_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer of one's own that reads slices of units: it is asked how it chooses instead."""
+    monkeypatch.setattr(expected, "_SCALED_FROM", 0)
+    compiler = TorchCompiler(dtype="float64")
+    compiler.add_layer_rule(NEIGHBOURS)
+    inputs = [coin([0], 3), coin([1], 3)]
+    sums = [NeighbourSum(3, 1, Parameter.from_input(tensor([[0.3, 0.7], [1.0, 0.2], [0.5, 0.5]]))) for _ in inputs]
+    product, root = HadamardLayer(3, 2), SumLayer(3, 1, weight=constant([[0.2, 0.3, 0.5]]))
+    edges: dict[Any, Any] = {sums[0]: [inputs[0]], sums[1]: [inputs[1]], product: sums, root: [product]}
+    compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
+    with pytest.raises(UnsupportedError, match="no derivative is handed on by slice"):
+        lower_flows(POSTERIOR, compiled.folded, DType.FLOAT64, DType.FLOAT64, None, SCALED, by_derivatives=True)
+    x = torch.full((2, 2), torch.nan, dtype=torch.float64)
+    found = posterior(compiled, x).probabilities
+    assert {semiring for _, semiring, *_ in cast("Any", compiled.queries)} == {
+        "scaled"
+    }  # proven, so that nobody asked again
+    monkeypatch.setattr(expected, "_SCALED_FROM", 2**60)
+    torch.testing.assert_close(found, posterior(compiled, x).probabilities, rtol=1e-12, atol=0)
