@@ -1,6 +1,6 @@
 """Loops, branches and calls as statements; what loops carry is in `carries.py`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from plica.backend.native.loops.arrays import Array, Value, fill, moved, solid
@@ -287,11 +287,24 @@ def call(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     env: dict[Operand, Value] = {var: block.value(one) for var, one in pairs}
     for place, var in enumerate(program.inputs[: program.num_implicit_inputs]):
         env[var] = block.value(implicit_operand(equation, place))
-    inner = block.inner(program, env, block.given_up([one for _, one in pairs]))
-    inner.temporaries = block.temporaries
     for var, result in zip(equation.outputs, program.outputs, strict=True):
         if var in block.destinations and isinstance(result, Var) and result not in env:
-            inner.destinations.setdefault(result, block.destinations.pop(var))
+            block.destinations.setdefault(result, block.destinations.pop(var))
+    return inlined(block, program, env, [one for _, one in pairs])
+
+
+def inlined(block: Block, program: Program, env: dict[Operand, Value], given: Iterable[Operand]) -> tuple[Value, ...]:
+    """All outputs of a Program in the place of an equation, at values of its consts and inputs.
+
+    Args:
+        block: Where statements go.
+        program: The Program.
+        env: What its consts and inputs stand for.
+        given: The operands of the equation that these are.
+    """
+    inner = block.inner(program, env, block.given_up(given))
+    inner.temporaries = block.temporaries
+    inner.destinations = {one: block.destinations[one] for one in program.outputs if one in block.destinations}
     inner.run()
     block.temporaries = inner.temporaries
     block.owned |= inner.owned

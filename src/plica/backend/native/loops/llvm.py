@@ -193,6 +193,8 @@ class _Printer:
             text = code.compare(name, *operands).text
         elif name == "select":
             text = code.select(*operands).text
+        elif name == "bitcast":
+            text = code.bitcast(operands[0], one.result.dtype).text
         elif name == "convert":
             text = code.convert(operands[0], one.result.dtype).text
         else:

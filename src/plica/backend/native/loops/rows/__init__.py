@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from plica.backend.native.loops.block import Row
 from plica.backend.native.loops.control import CONTROL
+from plica.backend.native.loops.decomposed import decomposed, has_decomposition
+from plica.backend.native.loops.rows.circuits import CIRCUITS
 from plica.backend.native.loops.rows.elementwise import ELEMENTWISE
 from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
 from plica.backend.native.loops.rows.indexing import INDEXING
@@ -12,8 +14,10 @@ from plica.backend.native.loops.rows.random import RANDOM
 from plica.backend.native.loops.rows.reduce import REDUCE
 from plica.backend.native.loops.rows.shape import SHAPE
 from plica.backend.native.loops.rows.sorting import SORTING
+from plica.ops import OPS
 
 ROWS: Mapping[str, Row] = {
+    **{name: decomposed for name in OPS if has_decomposition(name)},
     **CONTROL,
     **ELEMENTWISE,
     **SHAPE,
@@ -23,5 +27,6 @@ ROWS: Mapping[str, Row] = {
     **LINALG,
     **FACTORIZATIONS,
     **RANDOM,
+    **CIRCUITS,
 }
 """A row writes one equation: `row(block, equation, operands)` gives what stands for its results."""

@@ -78,13 +78,16 @@ def reduced(
         cell = writer.cell(dtype)
         writer.put(Put(cell, writer.number(first, dtype)))
         with writer.nest([x.dims[axis] for axis in axes]) as inner:
-            value = x.read(_whole(kept, outer, axes, inner))
+            value = x.read(whole_index(kept, outer, axes, inner))
             writer.put(Put(cell, combine(writer.get(cell), taken(value))))
         writer.store(target.buffer, writer.add(target.start, writer.flat(outer, dims)), writer.get(cell))
     return target
 
 
-def _whole(kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int], inner: Sequence[Index]) -> list[Index]:
+def whole_index(
+    kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int], inner: Sequence[Index]
+) -> list[Index]:
+    """The index of an entry, of its parts along two groups of axes."""
     found = dict(zip([*kept, *axes], [*outer, *inner], strict=True))
     return [found[axis] for axis in sorted(found)]
 
@@ -110,7 +113,7 @@ def _by_rows(
             writer.store(buffer, writer.add(begin, column), writer.number(first, buffer.dtype))
         with writer.nest([x.dims[axis] for axis in axes]) as inner, writer.nest([width]) as (column,):
             offset = writer.add(begin, column)
-            value = x.read(_whole(kept, [*outer, column], axes, inner))
+            value = x.read(whole_index(kept, [*outer, column], axes, inner))
             writer.store(buffer, offset, combine(writer.load(buffer, offset), taken(value)))
 
 
@@ -191,7 +194,7 @@ def logsumexp(block: Block, equation: Equation, operands: list[Value]) -> Value:
         shift = _shift(block, x, kept, outer, axes)
         cell = _zero(block, x.dtype)
         with writer.nest([x.dims[axis] for axis in axes]) as inner:
-            _add_exp(block, cell, x.read(_whole(kept, outer, axes, inner)), shift)
+            _add_exp(block, cell, x.read(whole_index(kept, outer, axes, inner)), shift)
         logarithm = writer.apply("log", [writer.get(cell)], x.dtype, {})
         return writer.apply("add", [logarithm, shift], x.dtype, {})
 
@@ -211,12 +214,13 @@ def _zero(block: Block, dtype: DType) -> Cell:
     return cell
 
 
-def _largest(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
+def largest(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
+    """The largest entry along axes, at a place along the others."""
     writer = block.writer
     cell = writer.cell(x.dtype)
     writer.put(Put(cell, writer.number(-inf, x.dtype)))
     with writer.nest([x.dims[axis] for axis in axes]) as inner:
-        value = x.read(_whole(kept, outer, axes, inner))
+        value = x.read(whole_index(kept, outer, axes, inner))
         writer.put(Put(cell, writer.apply("maximum", [writer.get(cell), value], x.dtype, {})))
     return writer.get(cell)
 
@@ -224,9 +228,9 @@ def _largest(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index]
 def _shift(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
     """The largest entry, or 0 where it is not finite."""
     writer = block.writer
-    largest = _largest(block, x, kept, outer, axes)
-    finite = writer.apply("isfinite", [largest], DType.BOOL, {})
-    return writer.select(finite, largest, writer.number(0, x.dtype))
+    most = largest(block, x, kept, outer, axes)
+    finite = writer.apply("isfinite", [most], DType.BOOL, {})
+    return writer.select(finite, most, writer.number(0, x.dtype))
 
 
 def _add_exp(block: Block, cell: Cell, value: Scalar, shift: Scalar) -> Scalar:
@@ -236,35 +240,41 @@ def _add_exp(block: Block, cell: Cell, value: Scalar, shift: Scalar) -> Scalar:
     return power
 
 
+def normalized(block: Block, x: Array, axis: int, target: Array | None, *, logarithm: bool) -> Array:
+    """The exponentials of entries, divided by their sum along an axis; or the logarithms of that."""
+    writer = block.writer
+    x = x if x.is_cheap else block.in_memory(x)
+    kept = [one for one in range(len(x.dims)) if one != axis]
+    target = block.temporary(x.dtype, x.dims) if target is None else target
+    buffer, start = target.buffer, target.start
+    assert buffer is not None, "it is new memory"
+
+    def offset(outer: Sequence[Index], place: Index) -> Index:
+        return writer.add(start, writer.flat(whole_index(kept, outer, [axis], [place]), x.dims))
+
+    with writer.nest([x.dims[one] for one in kept]) as outer:
+        most, cell = largest(block, x, kept, outer, [axis]), _zero(block, x.dtype)
+        with writer.loop(x.dims[axis]) as place:
+            value = x.read(whole_index(kept, outer, [axis], [place]))
+            shifted = writer.apply("subtract", [value, most], x.dtype, {})
+            power = writer.apply("exp", [shifted], x.dtype, {})
+            writer.put(Put(cell, writer.compute("sum", writer.get(cell), power)))
+            writer.store(buffer, offset(outer, place), shifted if logarithm else power)
+        total = writer.get(cell)
+        total = writer.apply("log", [total], x.dtype, {}) if logarithm else total
+        with writer.loop(x.dims[axis]) as place:
+            at = offset(outer, place)
+            pair = [writer.load(buffer, at), total]
+            writer.store(buffer, at, writer.apply("subtract" if logarithm else "divide", pair, x.dtype, {}))
+    return target
+
+
 def _normalized(*, logarithm: bool) -> Row:
     def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
-        writer, (x,) = block.writer, operands
+        (x,) = operands
         assert isinstance(x, Array), "it has an axis"
-        x = x if x.is_cheap else block.in_memory(x)
         axis = normal_axis(equation.params["axis"], len(x.dims))
-        kept = [one for one in range(len(x.dims)) if one != axis]
-        target = block.new(equation.outputs[0], x.dims)
-        buffer = target.buffer
-        assert buffer is not None, "it is new memory"
-
-        def offset(outer: Sequence[Index], place: Index) -> Index:
-            return writer.add(target.start, writer.flat(_whole(kept, outer, [axis], [place]), x.dims))
-
-        with writer.nest([x.dims[one] for one in kept]) as outer:
-            largest, cell = _largest(block, x, kept, outer, [axis]), _zero(block, x.dtype)
-            with writer.loop(x.dims[axis]) as place:
-                value = x.read(_whole(kept, outer, [axis], [place]))
-                shifted = writer.apply("subtract", [value, largest], x.dtype, {})
-                power = writer.apply("exp", [shifted], x.dtype, {})
-                writer.put(Put(cell, writer.compute("sum", writer.get(cell), power)))
-                writer.store(buffer, offset(outer, place), shifted if logarithm else power)
-            total = writer.get(cell)
-            total = writer.apply("log", [total], x.dtype, {}) if logarithm else total
-            with writer.loop(x.dims[axis]) as place:
-                at = offset(outer, place)
-                pair = [writer.load(buffer, at), total]
-                writer.store(buffer, at, writer.apply("subtract" if logarithm else "divide", pair, x.dtype, {}))
-        return target
+        return normalized(block, x, axis, block.new(equation.outputs[0], x.dims), logarithm=logarithm)
 
     return row
 
@@ -310,7 +320,7 @@ def _best_of(
     writer.put(Put(best, writer.number(worst, x.dtype)))
     writer.put(Put(place, 0))
     with writer.loop(x.dims[axis]) as step:
-        value, known = x.read(_whole(kept, outer, [axis], [step])), writer.get(best)
+        value, known = x.read(whole_index(kept, outer, [axis], [step])), writer.get(best)
         is_better = better(value, known)
         writer.put(Put(best, writer.select(is_better, value, known)))
         writer.put(Put(place, writer.select(is_better, step, writer.get(place))))
@@ -334,7 +344,7 @@ def _best_by_rows(
             writer.store(best.buffer, column, writer.number(worst, x.dtype))
             writer.store(buffer, writer.add(begin, column), writer.value(0))
         with writer.loop(x.dims[axis]) as step, writer.nest([width]) as (column,):
-            value = x.read(_whole(kept, [*outer, column], [axis], [step]))
+            value = x.read(whole_index(kept, [*outer, column], [axis], [step]))
             known, at = writer.load(best.buffer, column), writer.add(begin, column)
             is_better = better(value, known)
             writer.store(best.buffer, column, writer.select(is_better, value, known))
@@ -353,7 +363,7 @@ def _cumulative(name: str, first: complex) -> Row:
             cell = writer.cell(dtype)
             writer.put(Put(cell, writer.number(first, dtype)))
             with writer.loop(x.dims[axis]) as step:
-                index = _whole(kept, outer, [axis], [step])
+                index = whole_index(kept, outer, [axis], [step])
                 value = writer.convert(x.read(index), dtype)
                 total = writer.apply(name, [writer.get(cell), value], dtype, {})
                 writer.put(Put(cell, total))

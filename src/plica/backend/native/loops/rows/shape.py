@@ -267,6 +267,18 @@ def flip(block: Block, equation: Equation, operands: list[Value]) -> Value:
     return moved(x, x.dims, index)
 
 
+def diagonal(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """The diagonals of matrices."""
+    (x,), writer, offset = operands, block.writer, equation.params["offset"]
+    assert isinstance(x, Array), "it is a matrix"
+    down, right = max(-offset, 0), max(offset, 0)
+
+    def index(at: Sequence[Index]) -> list[Index]:
+        return [*at[:-1], writer.add(at[-1], down), writer.add(at[-1], right)]
+
+    return moved(x, block.dims(equation.outputs[0].type), index)
+
+
 def arange(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """0, 1, 2, ..."""
     del operands
@@ -313,6 +325,7 @@ SHAPE: dict[str, Row] = {
     "tril": _triangle("less_equal"),
     "triu": _triangle("greater_equal"),
     "flip": flip,
+    "diagonal": diagonal,
     "arange": arange,
     "assert_shape": assert_shape,
 }
