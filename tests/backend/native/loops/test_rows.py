@@ -13,7 +13,7 @@ from plica.errors import UnsupportedError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program, Var
-from plica.ops import OPS
+from plica.ops import FACTORIZATIONS, OPS
 from tests.harness.programs import Array, assert_same, reference, unique
 from tests.harness.samples import EDGES, SAMPLES, SCALARS, Case
 
@@ -52,7 +52,11 @@ def _groups() -> Iterator[tuple[str, list[Case]]]:
     yield from groups.items()
 
 
-@pytest.mark.parametrize("cases", [pytest.param(cases, id=name) for name, cases in _groups()])
+_LONG = {op.name for op in FACTORIZATIONS if ROWS[op.name] is decomposed}  # seconds of compilation
+_GROUPS = [pytest.param(cases, id=name, marks=[pytest.mark.full] if name in _LONG else []) for name, cases in _groups()]
+
+
+@pytest.mark.parametrize("cases", _GROUPS)
 def test_rows_give_what_references_give(cases):
     cases = [case for case in cases if _is_computed(case)]
     arguments = [one.item() if not one.ndim else one for case in cases for one in case.inputs]

@@ -5,10 +5,10 @@ r"""The loop-nest IR: statements on scalars, buffers and mutable cells, in order
 
 Values are computed once and never change. What changes from turn to turn of a loop is a `Cell`, which holds a scalar,
 or a `PointerCell`, which holds a buffer. Offsets into buffers count entries. Sizes and bounds of loops are values, so
-that one nest serves all sizes. Two printers read it: `llvm.py` and `dispatch.py`.
+that one nest serves all sizes. `llvm.py` prints it.
 
 >>> body = [Load(Scalar("x", DType.FLOAT64), Buffer("a", DType.FLOAT64), Scalar("i", DType.INT64))]
->>> print("\\n".join(text(For(Scalar("i", DType.INT64), 0, Scalar("n", DType.INT64), body))))
+>>> print("\n".join(text(For(Scalar("i", DType.INT64), 0, Scalar("n", DType.INT64), body))))
 for i from 0 to n:
   x = a[i]
 """
