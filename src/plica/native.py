@@ -1,7 +1,35 @@
-"""Native files: made by `compile`, loaded by `load`, which imports numpy and the IREE runtime alone ([native.md])."""
+"""Native files: machine code of circuits and functions, which runs without the library that they were trained with.
 
-from plica.runtime.entry_points import EntryPoint
-from plica.runtime.module import NativeModule, load
-from plica.runtime.signature import make_keys
+    plica.native.compile(circuit, path="digits.plicab")
+    m = plica.native.load("digits.plicab")
+    m(x)                                        # any number of rows; numpy in, numpy out
 
-__all__ = ["EntryPoint", "NativeModule", "load", "make_keys"]
+Loading imports numpy and the runtime alone.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plica.frontend.native import compile, mlir  # noqa: A004 - the word of the field
+    from plica.runtime.module import NativeModule, load
+    from plica.runtime.signature import make_keys
+
+__all__ = ["NativeModule", "compile", "load", "make_keys", "mlir"]
+
+_HOME = {
+    "compile": "plica.frontend.native",
+    "mlir": "plica.frontend.native",
+    "NativeModule": "plica.runtime.module",
+    "load": "plica.runtime.module",
+    "make_keys": "plica.runtime.signature",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, loaded when it is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'plica.native' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value

@@ -1,8 +1,9 @@
 """Arrays of callers as code takes them: of the right dtype and shape, in memory aligned as code expects it."""
 
-from collections.abc import Callable, Iterator
+import functools
+from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,20 +26,27 @@ class Sizes:
     def __init__(self, where: str) -> None:
         self.where = where
         self.known: dict[str, int] = {}
-        self._from: dict[str, str] = {}
+        self._from: dict[str, tuple[int, ArrayType | None]] = {}
 
-    def bind(self, symbol: str, size: int, source: str) -> None:
+    def bind(self, symbol: str, size: int, axis: int = 0, one: ArrayType | None = None) -> None:
         """Give a symbol its value, or compare it with the one that it has.
+
+        Args:
+            symbol: The symbol.
+            size: Its value.
+            axis: Of the argument that has it.
+            one: That argument; None: the caller says it.
 
         Raises:
             ShapeError: It has another one.
         """
-        if self.known.setdefault(symbol, size) != size:
+        known = self.known.setdefault(symbol, size)
+        source = self._from.setdefault(symbol, (axis, one))
+        if known != size:
             raise ShapeError(
-                f"{self.where}: {source} has size {size}, but {symbol} = {self.known[symbol]} by {self._from[symbol]}; "
+                f"{self.where}: {_source((axis, one))} has size {size}, but {symbol} = {known} by {_source(source)}; "
                 f"sizes of the same symbol are equal"
             )
-        self._from.setdefault(symbol, source)
 
     def arrays(self, values: list[Any], types: tuple[ArrayType, ...]) -> list[Array]:
         """What a caller passes as arrays of the right dtypes and shapes; they may share its memory.
@@ -48,23 +56,24 @@ class Sizes:
             DTypeError: An array has a dtype that does not become the right one without loss.
             ShapeError: The shapes are not those of the types, or sizes disagree.
         """
-        found = [_array(value, one, self.where) for value, one in zip(values, types, strict=True)]
-        for array, one in zip(found, types, strict=True):
-            if array.ndim != len(one.shape):
+        read = [_reading(one) for one in types]
+        found = [_array(value, one, self.where) for value, one in zip(values, read, strict=True)]
+        for array, one in zip(found, read, strict=True):
+            if array.ndim != one.rank:
                 raise ShapeError(
-                    f"{self.where}: expected {one}, found an array of {array.ndim} axes and shape {array.shape}"
-                    + ("; a single row is x[None]" if array.ndim == len(one.shape) - 1 else "")
+                    f"{self.where}: expected {one.type}, found an array of {array.ndim} axes and shape {array.shape}"
+                    + ("; a single row is x[None]" if array.ndim == one.rank - 1 else "")
                 )
-            for axis, symbol in _axes(one, is_symbol):
-                self.bind(str(symbol), array.shape[axis], f"axis {axis} of {one.name}")
-        for array, one in zip(found, types, strict=True):
-            for axis, size in _axes(one, lambda size: not is_symbol(size)):
+            for axis, symbol in one.symbols:
+                self.bind(symbol, array.shape[axis], axis, one.type)
+        for array, one in zip(found, read, strict=True):
+            for axis, size in one.sizes:
                 expected = evaluate(size, self.known)
                 if array.shape[axis] != expected:
                     formula = f" = {size}" if isinstance(size, str) else ""
                     raise ShapeError(
-                        f"{self.where}: expected {one}, found shape {array.shape}: axis {axis} of {one.name} has size "
-                        f"{array.shape[axis]}, expected {expected}{formula}"
+                        f"{self.where}: expected {one.type}, found shape {array.shape}: axis {axis} of {one.type.name} "
+                        f"has size {array.shape[axis]}, expected {expected}{formula}"
                     )
         return found
 
@@ -73,8 +82,36 @@ class Sizes:
         return tuple(evaluate(size, self.known) for size in one.shape)
 
 
-def _axes(one: ArrayType, wanted: Callable[[int | str], bool]) -> Iterator[tuple[int, int | str]]:
-    return ((axis, size) for axis, size in enumerate(one.shape) if wanted(size))
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What an argument is compared with.
+
+    Args:
+        type: The argument.
+        dtype: Its dtype.
+        rank: How many axes it has.
+        symbols: Its axes whose sizes are symbols.
+        sizes: Its other axes.
+    """
+
+    type: ArrayType
+    dtype: np.dtype[Any]
+    rank: int
+    symbols: tuple[tuple[int, str], ...]
+    sizes: tuple[tuple[int, int | str], ...]
+
+
+@functools.lru_cache(maxsize=1024)
+def _reading(one: ArrayType) -> _Reading:
+    axes = tuple(enumerate(one.shape))
+    bound = tuple((axis, str(size)) for axis, size in axes if is_symbol(size))
+    rest = tuple((axis, size) for axis, size in axes if not is_symbol(size))
+    return _Reading(one, numpy_dtype(one.dtype), len(axes), bound, rest)
+
+
+def _source(source: tuple[int, ArrayType | None]) -> str:
+    axis, one = source
+    return "the call" if one is None else f"axis {axis} of {one.name}"
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -97,17 +134,18 @@ def placed(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
     return memory[start : start + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 
-def _array(value: Any, one: ArrayType, where: str) -> Array:
-    dtype = numpy_dtype(one.dtype)
+def _array(value: Any, wanted: _Reading, where: str) -> Array:
+    one, dtype = wanted.type, wanted.dtype
+    casting: Literal["safe", "same_kind"] = "safe"
     if isinstance(value, np.ndarray):
-        array, casting = value, "safe"
+        array = value
     elif hasattr(value, "__dlpack__"):
-        array, casting = _exchanged(value, one, where), "safe"
+        array = _exchanged(value, one, where)
     else:  # numbers and lists, which have no dtype of their own
         array, casting = _listed(value, one, where), "same_kind"
     if array.dtype == dtype:
         return array
-    if not np.can_cast(array.dtype, dtype, casting):  # type: ignore[arg-type]
+    if not np.can_cast(array.dtype, dtype, casting):
         raise DTypeError(
             f"{where}: expected {one}, found an array of dtype {array.dtype}, which does not become {dtype} without "
             f"loss; convert it yourself if that is meant: {one.name}.astype({str(dtype)!r})"

@@ -40,7 +40,7 @@ class EntryPoint:
         entry = self.entry
         sizes = Sizes(entry.name)
         for symbol in free_sizes(entry):
-            sizes.bind(symbol, _size(named.pop(symbol, None), symbol, entry.name), "the call")
+            sizes.bind(symbol, _size(named.pop(symbol, None), symbol, entry.name))
         given = sizes.arrays(self._ordered(arguments, named), entry.arguments)
         if entry.draws:
             given += _draws(entry, sizes, seed)

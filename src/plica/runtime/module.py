@@ -192,6 +192,9 @@ class NativeModule:
         state = self._state
         if state is None:
             raise NativeFileError(f"{self.path}: is closed; load it again")
+        if state[0].stale:
+            self._idle.clear()
+            state = self._state = (Code(state[0].image, self.target), state[1])
         return state
 
     @contextmanager
@@ -205,7 +208,7 @@ class NativeModule:
             yield session
         finally:
             session.release()
-            if self._state is not None and len(self._idle) < _MOST_IDLE:
+            if self._state is not None and self._state[0] is code and len(self._idle) < _MOST_IDLE:
                 self._idle.append(session)
 
 

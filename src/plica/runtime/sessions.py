@@ -14,11 +14,13 @@ from plica.runtime.binding import binding, check_version
 from plica.runtime.checks import ITEM_SIZES
 from plica.runtime.container import Image
 from plica.runtime.declared import misfit_of_types
+from plica.runtime.forks import owns_threads
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
 from plica.runtime.memory import MEMORIES, DeviceMemory
 
 Tensors = Mapping[str, Array]
 
+_ALONE = "local-sync"  # the driver that runs code on the thread that calls; others have threads or memory of their own
 _MOST_KEPT = 16 * 2**20  # bytes of an argument whose memory is kept for the next call
 
 
@@ -29,6 +31,9 @@ class Code:
         image: The file.
         target: Which of its codes.
 
+    Attributes:
+        stale: Whether this process forked from the one that made it, and its threads are gone.
+
     Raises:
         NativeFileError: The runtime is of another version, has no driver for the target, or refuses the code.
     """
@@ -36,9 +41,11 @@ class Code:
     def __init__(self, image: Image, target: Target) -> None:
         check_version(image.manifest.iree)
         rt = binding()
+        self.stale = False
         self.memory = MEMORIES.get(target.driver, DeviceMemory)
         try:
-            self.driver = rt.get_cached_hal_driver(target.driver)
+            self._driver = rt.create_hal_driver(target.driver)
+            self._shared = None if target.driver == _ALONE else self._driver.create_default_device()
             self.instance = rt.VmInstance()
             self.module = rt.VmModule.wrap_buffer(self.instance, image.part(target.part))
         except (RuntimeError, ValueError) as error:
@@ -51,7 +58,13 @@ class Code:
                 if tensor.part not in handles:
                     handles[tensor.part] = rt.FileHandle.wrap_memory(image.part(tensor.part))
                 self.index.add_from_file_handle(tensor.name, handles[tensor.part], length, offset=tensor.offset)
+        if self._shared is not None:
+            owns_threads(self)
         self.image = image  # the last: attributes are let go in order, and the memory of all above lies in the file
+
+    def device(self) -> Any:
+        """What runs the code of a new session: a device of its own where that is but a record."""
+        return self._driver.create_default_device() if self._shared is None else self._shared
 
     def function(self, name: str) -> Any:
         """A function by its name."""
@@ -78,7 +91,7 @@ class Session:
     def __init__(self, code: Code) -> None:
         rt = binding()
         try:
-            device = code.driver.create_default_device()
+            device = code.device()
             modules = [
                 rt.create_hal_module(code.instance, device),
                 rt.create_io_parameters_module(code.instance, code.index.create_provider(scope=SCOPE)),

@@ -1,12 +1,6 @@
 """MLIR text becomes code, by the compiler of `iree-base-compiler`."""
 
-from collections.abc import Mapping, Sequence
-
-TARGETS: Mapping[str, Sequence[str]] = {
-    "host": ("--iree-llvmcpu-target-cpu=host",),
-    "x86-64-v3": ("--iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu", "--iree-llvmcpu-target-cpu=x86-64-v3"),
-}
-"""The flags of each target."""
+from plica.backend.native.targets import Target, target_of
 
 FLAGS = (
     "--iree-opt-level=O3",
@@ -17,14 +11,15 @@ FLAGS = (
 )
 
 
-def compile_text(text: str, target: str = "host") -> bytes:
+def compile_text(text: str, target: str | Target = "host") -> bytes:
     """The code of a module.
 
     Args:
         text: The module, as `emit.module_text` gives it.
-        target: One of `TARGETS`.
+        target: A target, or the name of one.
     """
     import iree.compiler as compiler
 
-    code: bytes = compiler.compile_str(text, target_backends=["llvm-cpu"], extra_args=[*FLAGS, *TARGETS[target]])
+    found = target_of(target) if isinstance(target, str) else target
+    code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*FLAGS, *found.flags])
     return code

@@ -69,13 +69,16 @@ class Checks:
     def require(self, holds: Value, fault: Fault) -> None:
         """Fail here unless a scalar of the host holds."""
         code = self._emitter.code
+        kept = holds.text
         if "{0}" in fault.message:
-            code.put(f"scf.if {holds.text} {{")
+            # Where the compiler knows what holds, stores would move to the end of the block: after the failure.
+            kept = code.op(f"util.optimization_barrier {holds.text} : i1")
+            code.put(f"scf.if {kept} {{")
             code.put("} else {")
             with code.block():
                 self._keep([self._emitter.scalar(one) for one in fault.values()])
             code.put("}")
-        code.put(f'cf.assert {holds.text}, "{fault.text}"')
+        code.put(f'cf.assert {kept}, "{fault.text}"')
 
     def _keep(self, values: Sequence[Value]) -> None:
         """Write down the numbers of what fails, in new memory.

@@ -8,9 +8,9 @@ results. Implicit sizes are read off the arguments, whose sizes the caller has c
 is told as `plica.runtime.faults` says.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plica.backend.native.mlir.checks import Checks, Fault, values_text
@@ -29,6 +29,7 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.divisions import BY_ZERO
+from plica.runtime.manifest import SCOPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +40,43 @@ class Function:
         name: Its name.
         text: Its lines.
         tells: Whether what its checks say has numbers in it.
+        parameters: The types of the parameters of the module that it reads.
     """
 
     name: str
     text: str
     tells: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
-def emit(program: Program, name: str = "main") -> Function:
+def emit(
+    program: Program, name: str = "main", parameters: Mapping[Var, str] | None = None, *, are_places_known: bool = False
+) -> Function:
     """The function of a Program.
+
+    Args:
+        program: The Program.
+        name: The name of the function.
+        parameters: Consts that are no arguments of the function but parameters of the module, by their names there.
+        are_places_known: Whether all indices are known to lie within their axes, so that they are not checked.
 
     Raises:
         UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
     """
-    emitter = Emitter()
+    emitter = Emitter(are_places_known=are_places_known)
     code = emitter.code
-    variables = (*program.consts, *program.arguments)
+    known = {} if parameters is None else parameters
+    read = {}
+    for var, parameter in known.items():
+        value = Value(code.name(), var.type.shape, var.type.dtype)
+        code.put(f"{value.text} = util.global.load immutable @{_global(parameter)} : {value.type}")
+        emitter.bind([var], [value])
+        read[parameter] = value.type
+    variables = [var for var in (*program.consts, *program.arguments) if var not in known]
     arguments = [Value(f"%arg{place}", var.type.shape, var.type.dtype) for place, var in enumerate(variables)]
     emitter.bind(variables, arguments)
     for var, (place, axis) in size_sources(program).items():
-        emitter.bind_size(var, emitter.dim(arguments[len(program.consts) + place], axis))
+        emitter.bind_size(var, emitter.dim(arguments[len(program.consts) - len(known) + place], axis))
     emitter.equations(program)
     results = [emitter.tensor(emitter.read(one)) for one in program.results]
     emitter.checks.settle()
@@ -67,13 +85,25 @@ def emit(program: Program, name: str = "main") -> Function:
     taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
     lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
-    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells)
+    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells, read)
+
+
+def _global(parameter: str) -> str:
+    return f"plica_parameter_{parameter}"
 
 
 def module_text(functions: Iterable[Function]) -> str:
     """The module of some functions."""
     found = list(functions)
-    parts = [*([values_text()] if any(one.tells for one in found) else []), *(one.text for one in found)]
+    read = {name: type_ for one in found for name, type_ in one.parameters.items()}
+    parts = [
+        *(
+            f'  util.global private @{_global(name)} = #stream.parameter.named<"{SCOPE}"::"{name}"> : {type_}\n'
+            for name, type_ in read.items()
+        ),
+        *([values_text()] if any(one.tells for one in found) else []),
+        *(one.text for one in found),
+    ]
     return "module @plica {\n" + "\n".join(parts) + "}\n"
 
 
@@ -84,9 +114,13 @@ class Emitter:
         code: The lines.
         scalars: The code of entries, written to the same lines.
         checks: Checks of what is known only when the function runs.
+
+    Args:
+        are_places_known: Whether all indices are known to lie within their axes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, are_places_known: bool = False) -> None:
+        self.are_places_known = are_places_known
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
         self.checks = Checks(self)
@@ -146,12 +180,14 @@ class Emitter:
         made = Value("", (), dtype, is_scalar=True)
         suffix = "" if dtype == DType.BOOL else f" : {made.element}"
         text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
-        return replace(made, text=text, size=value if dtype == DType.INT64 else None)
+        return replace(made, text=text, size=int(value.real) if dtype == DType.INT64 else None)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""
         if not value.is_scalar:
             return value
+        if value.dtype == DType.BOOL:  # of which IREE makes no tensor by its element
+            return self.full((), value)
         text = self.code.once(f"tensor.from_elements {value.text} : {tensor_type((), value.dtype)}")
         return Value(text, (), value.dtype, size=value.size)
 

@@ -77,8 +77,22 @@ def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> 
     out = emitter.empty(shape, x.dtype)
     if 0 in shape:
         return out
-    text = emitter.code.op(
-        f"iree_linalg_ext.gather dimension_map = [0] ins({x.text}, {rows.text} : {x.type}, {rows.type}) "
-        f"outs({out.text} : {out.type}) -> {out.type}"
-    )
+    if not isinstance(shape[1], int):  # rows of a size that is not known are gathered as vectors without end
+
+        def entry(names: Sequence[str]) -> str:
+            row = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")
+            return entry_at(emitter, x, [row, loop_index(emitter, 1)])
+
+        return generic(emitter, [(rows, (0,))], [(out, (0, 1))], [False, False], entry)[0]
+    # A dispatch of its own: fused into its readers a gather keeps them from being distributed
+    size = "" if isinstance(shape[0], int) else f"{{{emitter.size(shape[0])}}}"
+    text = emitter.code.name()
+    emitter.code.put(f"{text} = flow.dispatch.region -> ({out.type}{size}) {{")
+    with emitter.code.block():
+        found = emitter.code.op(
+            f"iree_linalg_ext.gather dimension_map = [0] ins({x.text}, {rows.text} : {x.type}, {rows.type}) "
+            f"outs({out.text} : {out.type}) -> {out.type}"
+        )
+        emitter.code.put(f"flow.return {found} : {out.type}")
+    emitter.code.put("}")
     return Value(text, tuple(shape), x.dtype)

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from plica.backend.native.mlir.rows.control import CONTROL
 from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
 from plica.backend.native.mlir.rows.indexing import INDEXING
+from plica.backend.native.mlir.rows.layers import LAYERS
 from plica.backend.native.mlir.rows.linalg import LINALG
 from plica.backend.native.mlir.rows.random import RANDOM
 from plica.backend.native.mlir.rows.reduce import REDUCE
@@ -35,6 +36,7 @@ from plica.backend.native.mlir.rows.sorting import SORTING
 from plica.backend.native.mlir.rows.update import UPDATE
 
 ROWS: Mapping[str, Row] = {
+    **LAYERS,
     **CONTROL,
     **ELEMENTWISE,
     **REDUCE,

@@ -1,0 +1,76 @@
+"""Queries that choose: completions that are drawn, and the most probable ones, each a Program of its own.
+
+What a file cannot know of a row is drawn by the host: uniform numbers are further arguments. They compute in log space,
+or in the largest of terms; what torch tries first in scaled numbers agrees to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from plica.backend.native.circuits.closed import Array, closed
+from plica.backend.native.circuits.layers import join_layers
+from plica.backend.native.circuits.scores import rows_of_piece
+from plica.backend.native.questions import Question
+from plica.errors import StructuralPropertyError
+from plica.ir.dtypes import DType
+from plica.ir.program import Var
+from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
+from plica.lower.leaves import Constant, Leaf, owners_of
+from plica.lower.queries.query import Query, lower_query
+
+
+def choice_question(
+    query: Query,
+    folded: FoldedCircuit,
+    dtype: DType,
+    input_dtype: DType | None,
+    leaves: Sequence[tuple[Leaf, Array]],
+    name: str,
+    text: str,
+) -> Question:
+    """What answers a query that chooses: rows, and the logarithm of what the circuit gives for what is known of each.
+
+    Args:
+        query: The query.
+        folded: The folded circuit.
+        dtype: The dtype of its real numbers.
+        input_dtype: That of the data, in which NaN is chosen; None where nothing is known of any row.
+        leaves: Its tensors.
+        name: The name of the question.
+        text: One sentence about it.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable, or a weight is negative.
+    """
+    arrays = dict(leaves)
+    described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
+    described = replace(described, rewriting=folded.rewriting)
+    made = lower_query(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays))
+    behind = [
+        one.value if isinstance(one, Constant) else arrays[one].astype(var.type.dtype.numpy)
+        for var, one in zip(made.program.consts, made.captured, strict=True)
+    ]
+    found = join_layers(closed(made.program, behind))
+    program = found.program
+    invalid = program.results[3]
+    known = found.constants.get(invalid) if isinstance(invalid, Var) else np.asarray(invalid.value)
+    if known is None or known.any():
+        raise StructuralPropertyError(f"{name}: a weight is negative, so that the circuit describes no distribution.")
+    sizes, arguments = program.inputs[: program.num_implicit_inputs], program.arguments
+    outputs = program.outputs[: program.num_implicit_outputs]
+    results = (program.results[0], program.results[2]) if input_dtype is not None else (program.results[0],)
+    program = replace(program, inputs=(*sizes, *arguments[::-1]), outputs=(*outputs, *results))
+    return Question(
+        name,
+        found.rewritten(program, {}),
+        ("rows", "log_likelihood")[: len(results)],
+        rows="b",
+        chunk=rows_of_piece(folded, dtype),
+        draws=1 if query.chooser.draws else 0,
+        are_places_known=True,
+        text=text,
+    )

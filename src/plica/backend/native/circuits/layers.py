@@ -1,0 +1,278 @@
+"""Layers of products and weighted sums become one operation each, `sum_of_products`.
+
+    einsum("fbi,foi->fbo", x * y, w)       -> sum_of_products(w', x, y)         w': (F, I, O), made now
+    rescale(sum_of_products(w, x))         -> sum_of_products[rescaled](w, x)
+    split, slice, concat along folds       -> runs, which are read where they lie
+    reshape(take(table, reshape(index)))   -> rows that are looked up where they are read, or look_up
+
+A product, and the looked-up rows, must have no other reader, so that nothing is computed twice; views may have many.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from plica.backend.native.circuits.closed import Array, Closed
+from plica.backend.native.circuits.columns import Columns
+from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP, NATIVE_OPS, POWERS, Run
+from plica.ir.builder import Names
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, Operand, OpRef, Program, Var
+from plica.ir.types import array_type
+from plica.passes.replaced import names_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Source:
+    """Where rows of folds come from.
+
+    Args:
+        operands: An array; or a table, states, columns and starts.
+    """
+
+    operands: tuple[Var, ...]
+
+
+Pieces = list[tuple[_Source, int, int]]
+"""Sources, where each piece begins there, and how many folds it has."""
+
+
+def join_layers(closed: Closed) -> Closed:
+    """The Program with `sum_of_products` for layers; what nothing reads any more is left out."""
+    return _Pass(closed).run()
+
+
+class _Pass:
+    def __init__(self, closed: Closed) -> None:
+        self.closed, self.program = closed, closed.program
+        self.made = {var: one for one in self.program.equations for var in one.outputs}
+        self.readers: Counter[Operand] = Counter(x for one in self.program.equations for x in one.inputs)
+        self.readers.update(self.program.outputs)
+        self.sources: dict[tuple[Var, ...], _Source] = {}
+        self.constants: dict[Var, Array] = {}
+        self.names: Names = names_of(self.program)
+        self.columns = Columns(self.program, self.closed.constants, self.constants, self.names)
+
+    def run(self) -> Closed:
+        found: dict[Equation, Equation] = {}
+        for equation in self.program.equations:
+            layer = self._layer(equation)
+            if layer is not None:
+                found[equation] = layer
+        found.update((one, lookup) for one in self.program.equations if (lookup := self._rows(one)) is not None)
+        if not found:
+            return self.closed
+        joined = {layer.outputs[0]: equation for equation, layer in found.items() if layer.op.name == "sum_of_products"}
+        rescales: dict[Equation, Equation] = {}
+        for equation in self.program.equations:
+            operand = equation.inputs[0] if equation.inputs else None
+            if equation.op.name == "rescale" and operand in joined and self.readers[operand] == 1:
+                layer = found.pop(joined[operand])
+                params = {**layer.params, "rescaled": POWERS}
+                rescales[equation] = replace(layer, outputs=equation.outputs, params=params)
+        gone = {joined[one.inputs[0]]: None for one in rescales}
+        made = {**found, **rescales, **self.columns.reductions()}
+        equations = [made.get(one, one) for one in self.program.equations if one not in gone]
+        equations = _read(self.columns.inserted(equations), self.program.outputs)
+        program = _with_exponents(replace(self.program, equations=tuple(equations)))
+        return self.closed.rewritten(program, self.constants)
+
+    def _rows(self, equation: Equation) -> Equation | None:
+        """The lookup of rows that a view of the rows of a table is."""
+        lookup = self._lookup(equation.outputs[0]) if equation.op.name == "reshape" else None
+        if lookup is None or lookup[0].type.dtype not in _DTYPES:
+            return None
+        return Equation(OpRef("look_up"), lookup, equation.outputs, {}, equation.source)
+
+    def _layer(self, equation: Equation) -> Equation | None:
+        """The layer that a contraction is; None where it is none."""
+        match = _CONTRACTIONS.get((equation.op.name, equation.params.get("equation")))
+        if match is None or len(equation.inputs) != 2:
+            return None
+        value, weight = equation.inputs
+        array = self.closed.constants.get(weight) if isinstance(weight, Var) else None
+        if array is None or array.ndim != 3 or not isinstance(value, Var) or len(value.type.shape) != 3:
+            return None
+        if value.type.dtype not in _DTYPES or not isinstance(value.type.shape[0], int):
+            return None
+        factors = [list(_merged(self._pieces(one))) for one in self._factors(value)]
+        sources = list(dict.fromkeys(source for factor in factors for source, _, _ in factor))
+        if any(one.operands[0].type.dtype != value.type.dtype for one in sources):
+            return None
+        return Equation(
+            OpRef("sum_of_products"),
+            (self._weight(weight, match), *(var for one in sources for var in one.operands)),
+            equation.outputs,
+            {
+                "looked_up": tuple(len(one.operands) == LOOKED_UP for one in sources),
+                "factors": tuple(
+                    tuple(Run(sources.index(source), start, length) for source, start, length in factor)
+                    for factor in factors
+                ),
+                "rescaled": "",
+            },
+            equation.source,
+        )
+
+    def _weight(self, var: Operand, axes: tuple[int, int, int]) -> Var:
+        """A weight with its axes in the order in which a layer reads it."""
+        assert isinstance(var, Var), "weights are constants"
+        if axes == (0, 1, 2):
+            return var
+        array = np.ascontiguousarray(np.transpose(self.closed.constants[var], axes))
+        made = Var(self.names.fresh(), array_type(array.shape, var.type.dtype))
+        self.constants[made] = array
+        return made
+
+    def _factors(self, var: Operand) -> Iterator[Var]:
+        """What is multiplied."""
+        assert isinstance(var, Var), "factors are arrays"
+        equation = self.made.get(var)
+        if equation is None or equation.op.name != "multiply" or self.readers[var] != 1 or not _is_alike(equation):
+            yield var
+            return
+        for one in equation.inputs:
+            yield from self._factors(one)
+
+    def _pieces(self, var: Operand) -> Pieces:
+        """Where the folds of an array lie."""
+        assert isinstance(var, Var), "what has folds is an array"
+        length = var.type.shape[0]
+        equation = self.made.get(var)
+        view = None if equation is None else _VIEWS.get(equation.op.name)
+        found = None if view is None or equation is None or not _is_along_folds(equation) else view(self, equation, var)
+        if found is not None:
+            return found
+        assert isinstance(length, int), "asked of arrays with a known number of folds"
+        return [(self._source(self._lookup(var) or (var,)), 0, length)]
+
+    def _source(self, operands: tuple[Var, ...]) -> _Source:
+        return self.sources.setdefault(operands, _Source(operands))
+
+    def _lookup(self, var: Var) -> tuple[Var, ...] | None:
+        """The table, states, columns and starts that the rows `(G, B, I)` are looked up by."""
+        shaped = self.made.get(var)
+        taken = self.made.get(shaped.inputs[0]) if shaped is not None and shaped.op.name == "reshape" else None
+        if shaped is None or taken is None or taken.op.name != "take" or taken.params["axis"] != 0:
+            return None
+        table, flat = taken.inputs
+        index = self.made.get(flat)
+        if index is None or index.op.name != "reshape" or len(table.type.shape) != 2:
+            return None
+        (place,) = index.inputs
+        if place.type.shape != var.type.shape[:2] or not isinstance(place, Var) or not isinstance(table, Var):
+            return None
+        found = self.columns.of_index(place)
+        return None if found is None else (table, *found)
+
+    # Views along the folds: where the folds of a result lie
+
+    def of_split(self, equation: Equation, var: Var) -> Pieces:
+        start = sum(equation.params["sizes"][: equation.outputs.index(var)])
+        return self.of_part(equation.inputs[0], start, equation.params["sizes"][equation.outputs.index(var)])
+
+    def of_slice(self, equation: Equation, var: Var) -> Pieces | None:
+        start, stop = equation.params["start"], equation.params["stop"]
+        if equation.params["step"] != 1 or not isinstance(start, int) or not isinstance(stop, int):
+            return None
+        return self.of_part(equation.inputs[0], start, stop - start)
+
+    def of_concat(self, equation: Equation, var: Var) -> Pieces:
+        del var
+        return [piece for one in equation.inputs for piece in self._pieces(one)]
+
+    def of_part(self, operand: Operand, start: int, length: int) -> Pieces:
+        found: Pieces = []
+        at = 0
+        for source, begin, size in self._pieces(operand):
+            first, last = max(start, at), min(start + length, at + size)
+            if first < last:
+                found.append((source, begin + first - at, last - first))
+            at += size
+        return found
+
+
+_VIEWS = {"split": _Pass.of_split, "slice": _Pass.of_slice, "concat": _Pass.of_concat}
+_DTYPES = (DType.FLOAT32, DType.FLOAT64)
+_CONTRACTIONS: Mapping[tuple[str, str | None], tuple[int, int, int]] = {
+    ("einsum", "fbi,foi->fbo"): (0, 2, 1),
+    ("einsum", "fbi,fio->fbo"): (0, 1, 2),
+    ("matmul", None): (0, 1, 2),
+}
+"""Contractions of `(F, B, I)` by a weight, with the order of its axes that makes `(F, I, O)` of it."""
+
+
+def _is_along_folds(equation: Equation) -> bool:
+    shapes = [one.type.shape for one in (*equation.inputs, *equation.outputs)]
+    return equation.params["axis"] % len(shapes[0]) == 0 and all(isinstance(one[0], int) for one in shapes)
+
+
+def _is_alike(equation: Equation) -> bool:
+    """Whether both factors have the shape of the product."""
+    (result,) = equation.outputs
+    return all(isinstance(one, Var) and one.type == result.type for one in equation.inputs)
+
+
+def _merged(pieces: Pieces) -> Iterator[tuple[_Source, int, int]]:
+    """The pieces, those that go on where the one before ended as one."""
+    last: tuple[_Source, int, int] | None = None
+    for source, start, length in pieces:
+        if last is not None and last[0] is source and last[1] + last[2] == start:
+            last = source, last[1], last[2] + length
+            continue
+        if last is not None:
+            yield last
+        last = source, start, length
+    if last is not None:
+        yield last
+
+
+def _with_exponents(program: Program) -> Program:
+    """The Program with exponents of what rows are divided by, where nothing but their logarithms is read.
+
+    log2(powers) -> exponents;  log2(concat(powers, ...)) -> concat(exponents, ...)
+    """
+    readers: dict[Operand, list[Equation]] = {one: [] for one in program.outputs}
+    for equation in program.equations:
+        for one in equation.inputs:
+            readers.setdefault(one, []).append(equation)
+    found: dict[Operand, None] = {
+        one.outputs[1]: None for one in program.equations if one.op.name == "sum_of_products" and one.params["rescaled"]
+    }
+    joins = [one for one in program.equations if one.op.name == "concat" and all(x in found for x in one.inputs)]
+    found.update(dict.fromkeys(one.outputs[0] for one in joins))
+    before = 0
+    while before != len(found):  # until each is read by logarithms and such joins alone
+        before = len(found)
+        for one in joins:
+            if any(x not in found for x in one.inputs):
+                found.pop(one.outputs[0], None)
+        for var in list(found):
+            if var in program.outputs or not all(
+                one.op.name == "log2" or one.outputs[0] in found for one in readers.get(var, ())
+            ):
+                del found[var]
+    gone = {one.outputs[0]: one.inputs[0] for one in program.equations if one.op.name == "log2" and one.inputs[0] in found}
+    equations = []
+    for one in program.equations:
+        if one.outputs[0] in gone:
+            continue
+        params = {**one.params, "rescaled": EXPONENTS} if one.outputs[-1] in found and one not in joins else one.params
+        equations.append(replace(one, inputs=tuple(gone.get(x, x) for x in one.inputs), params=params))
+    outputs = tuple(gone.get(x, x) for x in program.outputs)
+    return replace(program, equations=tuple(equations), outputs=outputs)
+
+
+def _read(equations: list[Equation], outputs: tuple[Operand, ...]) -> list[Equation]:
+    """The equations that something reads."""
+    needed: dict[Operand, None] = dict.fromkeys(outputs)
+    kept = []
+    for equation in reversed(equations):
+        if any(var in needed for var in equation.outputs) or not NATIVE_OPS[equation.op.name].pure:
+            kept.append(equation)
+            needed.update(dict.fromkeys(equation.inputs))
+    return kept[::-1]

@@ -1,0 +1,126 @@
+"""The log-likelihood of a compiled circuit, as it is computed in eval mode: up to three Programs, one way out of another.
+
+    bounded     weights prove all rows right: it stands alone
+    scaled      a bound of each row decides; rows that are not proven ask the exact one
+    exact       in log space, or in whatever numbers the circuit's semiring has
+
+As the torch backend does (`backend/torch/circuits.py`), but for any number of rows: native code has no cost of calls
+that would make log space the faster one for few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from plica.backend.native.circuits.closed import Array, Closed, closed
+from plica.backend.native.circuits.layers import join_layers
+from plica.backend.native.questions import Question
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.program import Var
+from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.leaves import Constant, Leaf, opaque_keys, owners_of
+from plica.lower.queries.score import lower_score
+from plica.symbolic.semirings import Semiring
+
+_WIDE = 2**22  # bytes of the widest activation of a piece: what is larger fits no cache
+_FEWEST, _MOST = 64, 512  # rows of a piece
+_RESULT, _PROVEN = "log_likelihood", "proven"
+
+
+def check_is_closed(folded: FoldedCircuit, name: str) -> None:
+    """Refuse circuits that compute with what no file holds.
+
+    Raises:
+        UnsupportedError: A layer runs an object of the user's.
+    """
+    opaque = opaque_keys(folded.described)
+    if opaque:
+        key, held = next(iter(opaque.items()))
+        raise UnsupportedError(
+            f"{name}: {key} runs a {type(held).__name__}, which is code of another library; write it with plica.numpy, "
+            "as a layer of its own, or use the torch backend."
+        )
+
+
+def score_questions(
+    folded: FoldedCircuit,
+    semiring: Semiring,
+    dtype: DType,
+    input_dtype: DType,
+    leaves: Sequence[tuple[Leaf, Array]],
+    name: str,
+    text: str,
+) -> Iterator[Question]:
+    """What answers a score: the public question first, then its ways out.
+
+    Args:
+        folded: The folded circuit.
+        semiring: How its numbers are carried.
+        dtype: The dtype of its real numbers.
+        input_dtype: That of the data; in floats NaN means missing.
+        leaves: Its tensors.
+        name: The name of the question.
+        text: One sentence about it.
+    """
+    arrays = dict(leaves)
+    owners = owners_of(arrays)
+
+    def lowered(carrier: Semiring) -> Closed:
+        made = lower_score(folded, carrier, dtype, input_dtype, owners)
+        return closed(made.program, [one.value if isinstance(one, Constant) else arrays[one] for one in made.captured])
+
+    chunk = rows_of_piece(folded, dtype)
+    rows = _rows(folded)
+
+    def question(own: str, made: Closed, *results: str) -> Question:
+        return Question(own, join_layers(made), results, rows, chunk, are_places_known=True, text=text)
+
+    attempt = semiring.attempt
+    exact = name if attempt is None else f"{name}_exact"
+    if attempt is not None:
+        if attempt.of_constants is not None:
+            bounded = _proven(lowered(attempt.of_constants))
+            if bounded is not None:
+                yield question(name, bounded, _RESULT)
+                return
+        scaled = question(name, lowered(attempt.carrier), _RESULT, _PROVEN)
+        yield replace(scaled, proven=(_PROVEN, exact))
+    made = question(exact, lowered(semiring), _RESULT)
+    yield made if attempt is None else made.asked_when_not_proven(exact)
+
+
+def _proven(made: Closed) -> Closed | None:
+    """The Program without its second result, where weights prove all rows right; else None."""
+    result, proven = made.program.results
+    known = made.constants.get(proven) if isinstance(proven, Var) else None
+    if known is None or known.shape != (1,) or not known.all():
+        return None
+    return made.rewritten(replace(made.program, outputs=(*made.program.outputs[:-2], result)), {})
+
+
+def _rows(folded: FoldedCircuit) -> str:
+    return "b" if folded.described.scope else ""
+
+
+def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
+    """How many rows are computed together."""
+    widest = max(group.num_folds * group.representative.num_output_units for group in folded.groups)
+    rows = _WIDE // (widest * dtype.numpy.itemsize)
+    return min(max(rows // _FEWEST * _FEWEST, _FEWEST), _MOST)
+
+
+def num_operations(questions: Iterable[Question]) -> int:
+    """About how many multiplications one row takes: entries of the constants that all rows are multiplied by."""
+    return sum(
+        int(np.prod(one.type.shape))
+        for question in questions
+        for one in dict.fromkeys(
+            equation.inputs[0]
+            for equation in question.closed.program.equations
+            if equation.op.name == "sum_of_products"
+        )
+    )

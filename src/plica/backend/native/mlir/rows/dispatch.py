@@ -1,0 +1,187 @@
+"""Dispatches that are written as a whole: blocks of folds by blocks of rows, with names of their own.
+
+Each block is one workgroup. Arrays of a dispatch have axes of known sizes, but for one, the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.rows.row import Call
+from plica.backend.native.mlir.types import Value, tensor_type
+from plica.ir.sizes import Dim
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+WIDEST = {"f32": 32, "f64": 16}
+"""Entries of a vector: two of the widest registers."""
+TENSOR = "!iree_tensor_ext.dispatch.tensor"
+_GROUPS = 32  # blocks of folds, at most
+_ROWS = 64  # of a block of rows
+
+
+def pieces(size: int, widest: int) -> Iterator[tuple[int, int]]:
+    """Where vectors begin, and how wide they are: as wide as possible, and powers of two."""
+    start = 0
+    while start < size:
+        width = widest
+        while width > size - start:
+            width //= 2
+        yield start, width
+        start += width
+
+
+def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) -> Sequence[Value]:
+    """The results of a dispatch, `(F, rows, ...)`."""
+    code, operands = emitter.code, kernel.operands
+    name, number = code.name(), emitter.size(rows)
+    given = ", ".join(one.text for one in operands)
+    types = ", ".join(f"{one.type}{_braced(emitter, one.shape)}" for one in operands)
+    shapes = [tensor_type(one.shape, one.dtype) for one in call.types]
+    made = ", ".join(
+        f"{shape}{_braced(emitter, one.shape)}" for shape, one in zip(shapes, call.types, strict=True)
+    )
+    taken = [f"%s{place}: {TENSOR}<readonly:{one.type}>" for place, one in enumerate(operands)]
+    taken += ["%rows: index", *(f"%o{place}: {TENSOR}<writeonly:{shape}>" for place, shape in enumerate(shapes))]
+    code.put(
+        f"{name}{f':{len(shapes)}' if len(shapes) > 1 else ''} = flow.dispatch.workgroups[{number}]({given}, {number}) : "
+        f"({types}, index) -> ({made}) = ({', '.join(taken)}) {{"
+    )
+    for line in kernel.lines:
+        code.put(line)
+    code.put("} count(%n: index) -> (index, index, index) {")
+    for line in kernel.count():
+        code.put(line)
+    code.put("}")
+    names = [name] if len(shapes) == 1 else [f"{name}#{place}" for place in range(len(shapes))]
+    return [Value(text, one.shape, one.dtype) for text, one in zip(names, call.types, strict=True)]
+
+
+def _braced(emitter: Emitter, shape: Sequence[Dim]) -> str:
+    sizes = [emitter.size(dim) for dim in shape if not isinstance(dim, int)]
+    return f"{{{', '.join(sizes)}}}" if sizes else ""
+
+
+class Dispatch:
+    """The lines of a dispatch under construction.
+
+    Attributes:
+        lines: The lines.
+        operands: What is read.
+        tensors: The operands as tensors, by their places.
+        number: How many rows the block has.
+        first_row: The first of them.
+
+    Args:
+        operands: What is read.
+        folds: How many folds the results have.
+        rows: How many rows.
+    """
+
+    def __init__(self, operands: Sequence[Value], folds: int, rows: Dim) -> None:
+        self.lines: list[str] = []
+        self.operands, self.folds, self.rows = operands, folds, rows
+        self.element = operands[0].element
+        self.tensors: dict[int, str] = {}
+        self._count = 0
+        self._block = -(-folds // _GROUPS)
+
+    def count(self) -> list[str]:
+        """The number of blocks of folds, and of rows."""
+        return [
+            f"%c0 = arith.constant {-(-self.folds // self._block)} : index",
+            f"%c1 = arith.constant {_ROWS} : index",
+            "%c2 = arith.constant 1 : index",
+            "%c3 = arith.ceildivui %n, %c1 : index",
+            "%c4 = arith.maxui %c3, %c2 : index",
+            "flow.return %c0, %c4, %c2 : index, index, index",
+        ]
+
+    def put(self, text: str) -> None:
+        """One line."""
+        self.lines.append("  " + text)
+
+    def fresh(self) -> int:
+        """A number that no name has."""
+        self._count += 1
+        return self._count
+
+    def op(self, text: str) -> str:
+        """One line that makes one value, and the name of it."""
+        name = f"%x{self.fresh()}"
+        self.put(f"{name} = {text}")
+        return name
+
+    def index(self, value: int) -> str:
+        """A number as a value of type `index`."""
+        return self.op(f"arith.constant {value} : index")
+
+    def begin(self, counts: Sequence[int], whole: Sequence[int]) -> None:
+        """The loop over folds `%f`, after the names `%k0`, `%k1`, ... of `counts`, and operands read as a `whole`."""
+        self.put(f"%zero = arith.constant 0.0 : {self.element}")
+        for value in sorted({0, 1, *counts}):
+            self.put(f"%k{value} = arith.constant {value} : index")
+        for place in whole:
+            self.tensors[place] = self._load(place)
+        group, part = (self.op(f"flow.dispatch.workgroup.id[{axis}] : index") for axis in (0, 1))
+        size, block = self.index(_ROWS), self.index(self._block)
+        self.first_row = self.op(f"arith.muli {part}, {size} : index")
+        left = self.op(f"arith.subi %rows, {self.first_row} : index")
+        self.number = self.op(f"arith.minsi {left}, {size} : index")
+        first = self.op(f"arith.muli {group}, {block} : index")
+        last = self.op(f"arith.addi {first}, {block} : index")
+        last = self.op(f"arith.minsi {last}, {self.index(self.folds)} : index")
+        self.put(f"scf.for %f = {first} to {last} step %k1 {{")
+
+    def end(self, results: Sequence[tuple[str, int]]) -> None:
+        """The results of fold `%f`, each `(rows of the block, width)`, and the end of the loop."""
+        rows, dynamic = (self.rows, "") if isinstance(self.rows, int) else ("?", "{%rows}")
+        for place, (one, width) in enumerate(results):
+            self.put(
+                f"iree_tensor_ext.dispatch.tensor.store {one}, %o{place}, offsets = [%f, {self.first_row}, 0], "
+                f"sizes = [1, {self.number}, {width}], strides = [1, 1, 1] : tensor<?x{width}x{self.element}> -> "
+                f"{TENSOR}<writeonly:tensor<{self.folds}x{rows}x{width}x{self.element}>>{dynamic}"
+            )
+        self.put("}")
+        self.put("flow.return")
+
+    def _load(self, place: int) -> str:
+        value = self.operands[place]
+        sizes = ", ".join(str(dim) if isinstance(dim, int) else "%rows" for dim in value.shape)
+        zeros, ones = (", ".join([number] * len(value.shape)) for number in ("0", "1"))
+        dynamic = "" if all(isinstance(dim, int) for dim in value.shape) else "{%rows}"
+        return self.op(
+            f"iree_tensor_ext.dispatch.tensor.load %s{place}, offsets = [{zeros}], sizes = [{sizes}], "
+            f"strides = [{ones}] : {TENSOR}<readonly:{value.type}>{dynamic} -> {value.type}"
+        )
+
+    def within(self, place: str, value: Value) -> str:
+        """A place along the first axis, moved there if it is none: nothing reads beside an array."""
+        place = self.op(f"arith.maxsi {place}, %k0 : index")
+        return self.op(f"arith.minsi {place}, {self.index(int(value.shape[0]) - 1)} : index")  # type: ignore[arg-type]
+
+    def column(self, first: int, fold: str) -> tuple[str, str]:
+        """The column of states, and the first row of the table, of a fold; `first` is the place of the table."""
+        inside = self.within(fold, self.operands[first + 2])
+        found = []
+        for place in (first + 2, first + 3):
+            number = self.op(f"tensor.extract {self.tensors[place]}[{inside}] : {self.operands[place].type}")
+            found.append(self.op(f"arith.index_cast {number} : i64 to index"))
+        return found[0], found[1]
+
+    def looked_up(self, first: int, row: str, column: tuple[str, str]) -> str:
+        """The row of the table that a row of data has."""
+        states = self.operands[first + 1]
+        number = self.op(f"tensor.extract {self.tensors[first + 1]}[{row}, {column[0]}] : {states.type}")
+        number = self.op(f"arith.index_cast {number} : {states.element} to index")
+        return self.within(self.op(f"arith.addi {number}, {column[1]} : index"), self.operands[first])
+
+    def read(self, place: int, places: Sequence[str], type_: str) -> str:
+        """A vector of an operand."""
+        return self.op(
+            f"vector.transfer_read {self.tensors[place]}[{', '.join(places)}], %zero {{in_bounds = [true]}} : "
+            f"{self.operands[place].type}, {type_}"
+        )
+

@@ -1,0 +1,257 @@
+"""`sum_of_products` as one dispatch: looked-up rows, products, the weighted sum and the rescaling of a tile of rows.
+
+    dispatch [blocks of folds, blocks of rows]
+        for each fold of the block, for each tile of 8 rows, then 4 and 1:
+            product[r, :] = factor[r, :] * factor[r, :]            rows of arrays or of tables, read where they lie
+            for each piece of the outputs, kept in registers:
+                for i: sum[r, piece] += product[r, i] * weight[i, piece]
+            the largest of each row, its power of two, the quotients
+
+What linear algebra operations become passes all products through memory, and looks rows up entry by entry. `look_up` is
+a dispatch of its own as well: fused into what reads it, a lookup would be repeated there for each reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP
+from plica.backend.native.mlir.rows.dispatch import TENSOR, WIDEST, Dispatch, pieces, write_dispatch
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.types import Value
+from plica.ir.sizes import Dim
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+_TILES = ((8, 1), (4, 1), (1, 4))
+"""Rows whose sums are in registers together, and in how many parts each sum is, so that additions need not wait."""
+_MANTISSA = {"f32": (23, 253, "i32"), "f64": (52, 2045, "i64")}
+"""Bits of a mantissa, the sum of the biased exponents of 2**(e - 1) and 2**-e, and integers as wide."""
+
+
+def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:
+    operands = [emitter.tensor(one) for one in call.inputs]
+    (type_,) = call.types
+    folds, rows, units = type_.shape
+    assert isinstance(folds, int), "columns are constants"
+    assert isinstance(units, int), "tables are constants"
+    kernel = Dispatch(operands, folds, rows)
+    kernel.begin([], range(len(operands)))
+    column = kernel.column(0, "%f")
+    made = f"tensor<?x{units}x{kernel.element}>"
+    empty = kernel.op(f"tensor.empty({kernel.number}) : {made}")
+    kernel.put(f"%y = scf.for %r = %k0 to {kernel.number} step %k1 iter_args(%into = {empty}) -> ({made}) {{")
+    row = kernel.op(f"arith.addi %r, {kernel.first_row} : index")
+    number, into = kernel.looked_up(0, row, column), "%into"
+    for start, width in pieces(units, WIDEST[kernel.element]):
+        vector, begin = f"vector<{width}x{kernel.element}>", kernel.index(start)
+        entries = kernel.read(0, [number, begin], vector)
+        into = kernel.op(
+            f"vector.transfer_write {entries}, {into}[%r, {begin}] {{in_bounds = [true]}} : {vector}, {made}"
+        )
+    kernel.put(f"scf.yield {into} : {made}")
+    kernel.put("}")
+    kernel.end([("%y", units)])
+    return write_dispatch(emitter, call, rows, kernel)
+
+
+def _sum_of_products(emitter: Emitter, call: Call) -> Sequence[Value]:
+    operands = [emitter.tensor(one) for one in call.inputs]
+    rows = call.types[0].shape[1]
+    return write_dispatch(emitter, call, rows, _Layer(operands, call.params, rows))
+
+
+class _Layer(Dispatch):
+    """The lines of the dispatch; names in it are its own."""
+
+    def __init__(self, operands: Sequence[Value], params: Any, rows: Dim) -> None:
+        folds, self.units, self.outputs = (int(dim) for dim in operands[0].shape)  # type: ignore[arg-type]
+        super().__init__(operands, folds, rows)
+        self.params = params
+        widest = WIDEST[self.element]
+        self.inner, self.outer = list(pieces(self.units, widest)), list(pieces(self.outputs, widest))
+        self.columns: dict[tuple[int, str], tuple[str, str]] = {}
+        self.made, self.divided = f"tensor<?x{self.outputs}x{self.element}>", f"tensor<?x1x{self.element}>"
+        self.weight_type = f"tensor<{self.units}x{self.outputs}x{self.element}>"
+        self._write()
+
+    def _write(self) -> None:
+        self.begin([self.units, *(tile for tile, _ in _TILES)], range(1, len(self.operands)))
+        self.weight = self.op(
+            f"iree_tensor_ext.dispatch.tensor.load %s0, offsets = [%f, 0, 0], sizes = [1, {self.units}, {self.outputs}], "
+            f"strides = [1, 1, 1] : {TENSOR}<readonly:{self.operands[0].type}> -> {self.weight_type}"
+        )
+        self.places = [self._place(factor) for factor in self.params["factors"]]
+        types = [self.made, self.divided] if self.params["rescaled"] else [self.made]
+        results, begin = [self.op(f"tensor.empty({self.number}) : {one}") for one in types], "%k0"
+        for tile, parts in _TILES:
+            rest = self.op(f"arith.remui {self.number}, %k{tile} : index")
+            end = self.op(f"arith.subi {self.number}, {rest} : index")
+            results = self._tiles(tile, parts, begin, end, results)
+            begin = end
+        self.end(list(zip(results, (self.outputs, 1), strict=False)))
+
+    def _place(self, factor: Sequence[tuple[int, int, int]]) -> tuple[str, dict[int, str]]:
+        """Which fold of its source a factor has at fold `%f`, and whether that source is each of several."""
+        ends, at = [], 0
+        for _, _, length in factor:
+            at += length
+            ends.append(at)
+        beginnings = [0, *ends[:-1]]
+        moves = [start - begin for (_, start, _), begin in zip(factor, beginnings, strict=True)]
+        move = self.index(moves[-1])
+        sources = list(dict.fromkeys(source for source, _, _ in factor))
+        is_source: dict[int, str] = {}
+        for end, one in list(zip(ends, moves, strict=True))[-2::-1]:
+            inside = self.op(f"arith.cmpi ult, %f, {self.index(end)} : index")
+            move = self.op(f"arith.select {inside}, {self.index(one)}, {move} : index")
+        for source in sources[:-1]:
+            held = self.op(f"arith.constant {'true' if factor[-1][0] == source else 'false'}")
+            for (other, _, _), end in list(zip(factor, ends, strict=True))[-2::-1]:
+                inside = self.op(f"arith.cmpi ult, %f, {self.index(end)} : index")
+                same = self.op(f"arith.constant {'true' if other == source else 'false'}")
+                held = self.op(f"arith.select {inside}, {same}, {held} : i1")
+            is_source[source] = held
+        is_source[sources[-1]] = ""
+        fold = self.op(f"arith.addi %f, {move} : index")
+        for source in sources:
+            if self.params["looked_up"][source]:
+                self.columns[source, fold] = self.column(self._first(source), fold)
+        return fold, is_source
+
+    def _tiles(self, tile: int, parts: int, first: str, last: str, starts: Sequence[str]) -> list[str]:
+        """The rows from `first` to `last`, some together; `starts` are what is written to."""
+        types = [self.made, self.divided][: len(starts)]
+        name = self.fresh()
+        carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(starts))
+        self.put(
+            f"%t{name}:{len(starts)} = scf.for %r{name} = {first} to {last} step %k{tile} iter_args({carried}) -> "
+            f"({', '.join(types)}) {{"
+        )
+        into = [f"%a{name}_{place}" for place in range(len(starts))]
+        own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
+        there = [self.op(f"arith.addi {one}, {self.first_row} : index") for one in own]
+        product = self._product(there)
+        sums = [self._sums(tile, parts, product, start, width) for start, width in self.outer]
+        powers = [self._power([one[row] for one in sums]) for row in range(tile)] if len(starts) > 1 else []
+        for row in range(tile):
+            for (start, width), vectors in zip(self.outer, sums, strict=True):
+                vector, type_ = vectors[row], f"vector<{width}x{self.element}>"
+                if powers:
+                    factor = self.op(f"vector.broadcast {powers[row][1]} : {self.element} to {type_}")
+                    vector = self.op(f"arith.mulf {vector}, {factor} : {type_}")
+                into[0] = self.op(
+                    f"vector.transfer_write {vector}, {into[0]}[{own[row]}, {self.index(start)}] {{in_bounds = [true]}} : "
+                    f"{type_}, {self.made}"
+                )
+            if powers:
+                into[1] = self.op(f"tensor.insert {powers[row][0]} into {into[1]}[{own[row]}, %k0] : {self.divided}")
+        self.put(f"scf.yield {', '.join(into)} : {', '.join(types)}")
+        self.put("}")
+        return [f"%t{name}#{place}" for place in range(len(starts))]
+
+    def _product(self, rows: Sequence[str]) -> str:
+        """The products of the factors' rows, `(rows, units)`."""
+        type_ = f"tensor<{len(rows)}x{self.units}x{self.element}>"
+        made = self.op(f"tensor.empty() : {type_}")
+        for row, at in enumerate(rows):
+            for start, width in self.inner:
+                vector = ""
+                for place in self.places:
+                    one = self._read(place, at, start, width)
+                    vector = self.op(f"arith.mulf {vector}, {one} : vector<{width}x{self.element}>") if vector else one
+                made = self.op(
+                    f"vector.transfer_write {vector}, {made}[{self.index(row)}, {self.index(start)}] "
+                    f"{{in_bounds = [true]}} : vector<{width}x{self.element}>, {type_}"
+                )
+        return made
+
+    def _read(self, place: tuple[str, dict[int, str]], row: str, start: int, width: int) -> str:
+        """A part of one row of a factor."""
+        fold, sources = place
+        (source, held), *others = sources.items()
+        type_ = f"vector<{width}x{self.element}>"
+        if not others:
+            return self._vector(source, fold, row, start, type_)
+        name = f"%x{self.fresh()}"
+        self.put(f"{name} = scf.if {held} -> ({type_}) {{")
+        self.put(f"scf.yield {self._vector(source, fold, row, start, type_)} : {type_}")
+        self.put("} else {")
+        self.put(f"scf.yield {self._read((fold, dict(others)), row, start, width)} : {type_}")
+        self.put("}")
+        return name
+
+    def _vector(self, source: int, fold: str, row: str, start: int, type_: str) -> str:
+        at, begin = self._first(source), self.index(start)
+        if not self.params["looked_up"][source]:
+            return self.read(at, [fold, row, begin], type_)
+        return self.read(at, [self.looked_up(at, row, self.columns[source, fold]), begin], type_)
+
+    def _first(self, source: int) -> int:
+        """The place of the first operand of a source."""
+        return 1 + source + (LOOKED_UP - 1) * sum(self.params["looked_up"][:source])
+
+    def _sums(self, tile: int, parts: int, product: str, start: int, width: int) -> list[str]:
+        """One piece of the weighted sums of each row."""
+        type_ = f"vector<{width}x{self.element}>"
+        parts = parts if self.units % parts == 0 else 1
+        zeros = self.op(f"arith.constant dense<0.0> : {type_}")
+        name, count = self.fresh(), tile * parts
+        carried = ", ".join(f"%c{name}_{place} = {zeros}" for place in range(count))
+        types = ", ".join([type_] * count)
+        self.put(
+            f"%m{name}:{count} = scf.for %i{name} = %k0 to %k{self.units} step %k{parts} iter_args({carried}) -> ({types}) {{"
+        )
+        sums = []
+        for part in range(parts):
+            unit = self.op(f"arith.addi %i{name}, {self.index(part)} : index")
+            weight = self.op(
+                f"vector.transfer_read {self.weight}[{unit}, {self.index(start)}], %zero {{in_bounds = [true]}} : "
+                f"{self.weight_type}, {type_}"
+            )
+            for row in range(tile):
+                place = f"[{self.index(row)}, {unit}] : tensor<{tile}x{self.units}x{self.element}>"
+                entry = self.op(f"tensor.extract {product}{place}")
+                entry = self.op(f"vector.broadcast {entry} : {self.element} to {type_}")
+                sums.append(self.op(f"vector.fma {entry}, {weight}, %c{name}_{part * tile + row} : {type_}"))
+        self.put(f"scf.yield {', '.join(sums)} : {types}")
+        self.put("}")
+        found = [f"%m{name}#{row}" for row in range(tile)]
+        for part in range(1, parts):
+            found = [
+                self.op(f"arith.addf {one}, %m{name}#{part * tile + row} : {type_}") for row, one in enumerate(found)
+            ]
+        return found
+
+    def _power(self, vectors: Sequence[str]) -> tuple[str, str]:
+        """What a row is divided by, or the exponent of that, and its reciprocal: mantissas are not negative, so that their bits have an order."""
+        bits, top, integer = _MANTISSA[self.element]
+        largest = ""
+        for vector, (_, width) in zip(vectors, self.outer, strict=True):
+            as_bits = self.op(f"vector.bitcast {vector} : vector<{width}x{self.element}> to vector<{width}x{integer}>")
+            one = self.op(f"vector.reduction <maxsi>, {as_bits} : vector<{width}x{integer}> into {integer}")
+            largest = self.op(f"arith.maxsi {largest}, {one} : {integer}") if largest else one
+
+        def constant(value: int) -> str:
+            return self.op(f"arith.constant {value} : {integer}")
+
+        shift, one, most, none = constant(bits), constant(1), constant(top - 1), constant(top // 2)
+        exponent = self.op(f"arith.shrsi {largest}, {shift} : {integer}")
+        exponent = self.op(f"arith.minsi {exponent}, {most} : {integer}")
+        is_normal = self.op(f"arith.cmpi sge, {exponent}, {one} : {integer}")
+        exponent = self.op(f"arith.select {is_normal}, {exponent}, {none} : {integer}")  # 2**0
+        divisor = self.op(f"arith.addi {exponent}, {one} : {integer}")
+        factor = self.op(f"arith.subi {constant(top)}, {exponent} : {integer}")
+        found = []
+        for bits_of in (divisor, factor):
+            shifted = self.op(f"arith.shli {bits_of}, {shift} : {integer}")
+            found.append(self.op(f"arith.bitcast {shifted} : {integer} to {self.element}"))
+        if self.params["rescaled"] == EXPONENTS:
+            number = self.op(f"arith.subi {exponent}, {none} : {integer}")
+            found[0] = self.op(f"arith.sitofp {number} : {integer} to {self.element}")
+        return found[0], found[1]
+
+
+LAYERS = {"look_up": Row(_look_up), "sum_of_products": Row(_sum_of_products)}

@@ -1,0 +1,71 @@
+"""`Question`: one function of a native file, as a Program with its constants, and how it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from plica.backend.native.circuits.closed import Closed
+from plica.ir.sizes import Dim
+from plica.ir.types import ArrayType
+from plica.runtime import manifest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """One function of a native file.
+
+    Args:
+        name: As users call it.
+        closed: The Program and its constants.
+        results: The names of its results.
+        rows: The size of the axis of rows, which are answered one by one; empty where they are not.
+        chunk: How many rows one call gets at most.
+        proven: The result that says which rows are proven, and the name of who answers the others.
+        draws: How many of its last arguments are uniforms that the host draws.
+        public: Whether users see it.
+        are_places_known: Whether all indices in it are known to lie within their axes.
+        text: One sentence for `help`.
+    """
+
+    name: str
+    closed: Closed
+    results: tuple[str, ...]
+    rows: str = ""
+    chunk: int | None = None
+    proven: tuple[str, str] | None = None
+    draws: int = 0
+    public: bool = True
+    are_places_known: bool = False
+    text: str = ""
+
+    @property
+    def entry(self) -> manifest.Entry:
+        """What the file says of it."""
+        program = self.closed.program
+        given = [_described(var.name, var.type) for var in program.arguments]
+        first = len(given) - self.draws
+        return manifest.Entry(
+            self.name,
+            function=self.name,
+            arguments=tuple(given[:first]),
+            draws=tuple(given[first:]),
+            results=tuple(
+                _described(name, one.type) for name, one in zip(self.results, program.results, strict=True)
+            ),
+            rows=manifest.Rows(self.rows, self.chunk) if self.rows else None,
+            way_out=manifest.WayOut(self.proven[1], self.proven[0]) if self.proven else None,
+            public=self.public,
+            text=self.text,
+        )
+
+    def asked_when_not_proven(self, name: str) -> Question:
+        """The same answers for whoever asks it as a way out."""
+        return replace(self, name=name, public=False, text="")
+
+
+def _described(name: str, type_: ArrayType) -> manifest.ArrayType:
+    return manifest.ArrayType(name, type_.dtype.value, tuple(map(_dim, type_.shape)))
+
+
+def _dim(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)

@@ -1,0 +1,193 @@
+"""`compile`: circuits, Programs and functions in one file that runs without the library that they were trained with.
+
+    plica.native.compile(circuit, path="digits.plicab")
+    plica.native.load("digits.plicab")(x)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from plica.backend.native.circuits.choices import choice_question
+from plica.backend.native.circuits.closed import Array, closed
+from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
+from plica.backend.native.file import Store, file_of, module_of
+from plica.backend.native.questions import Question
+from plica.backend.native.targets import target_of
+from plica.errors import InputError, UnsupportedError
+from plica.ir.dtypes import DType, as_dtype
+from plica.ir.program import Bound, Program
+from plica.lower.leaves import Leaf
+from plica.lower.queries.mpe import MPE
+from plica.lower.queries.query import Query
+from plica.lower.queries.sample import SAMPLING
+from plica.runtime.container import write
+from plica.runtime.signature import PrivateKey
+
+_LARGE = 2**18  # multiplications of one row: from there on one call runs on several threads
+_DRIVERS = ("local-sync", "local-task")
+
+
+def compile(  # noqa: A001 - the word of the field
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    targets: str | Sequence[str] = ("host",),
+    queries: str | Sequence[str] | None = None,
+    driver: str | None = None,
+    key: PrivateKey | None = None,
+) -> None:
+    """Write a native file.
+
+    Args:
+        model: A compiled circuit, a Program with or without what it captures, or a compiled function (`plica.jit`)
+            that was called, or whose arguments are told.
+        path: Where; what is there is replaced in one step.
+        targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
+        queries: What is asked of a circuit, the main question first: "log-likelihood" (the default, with "marginal"
+            where data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe".
+        driver: What runs the code: "local-sync", one thread for each call, or "local-task", several; by default as
+            the size of the circuit suggests.
+        key: The Ed25519 private key, as 32 bytes, to sign the file with.
+
+    Raises:
+        InputError: There is no such target, query or driver.
+        UnsupportedError: Something of the model has no native code; the message names it.
+        FileFormatError: Nothing can be written there.
+    """
+    if driver is not None and driver not in _DRIVERS:
+        raise InputError(f"there is no driver {driver!r}; there are {', '.join(_DRIVERS)}.")
+    chosen = [target_of(one) for one in ((targets,) if isinstance(targets, str) else targets)]
+    if not chosen:
+        raise InputError("a native file is for at least one target; give 'host'.")
+    questions = questions_of(model, (queries,) if isinstance(queries, str) else queries)
+    usual = _DRIVERS[num_operations(questions[:1]) >= _LARGE]
+    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)})
+    write(path, parts, manifest, key)
+
+
+def mlir(model: Any, queries: str | Sequence[str] | None = None) -> tuple[str, Mapping[str, Array]]:
+    """The module of a native file as text, and the parameters that it reads, by name."""
+    store = Store()
+    text = module_of(questions_of(model, (queries,) if isinstance(queries, str) else queries), store)
+    return text, store.arrays
+
+
+def questions_of(model: Any, queries: Sequence[str] | None = None) -> list[Question]:
+    """What a native file of a model answers, the main question first."""
+    if isinstance(model, Program | Bound):
+        return [_of_program(model, "main", queries)]
+    if hasattr(model, "folded") and hasattr(model, "leaves"):
+        return list(_of_circuit(model, queries))
+    bound = getattr(model, "bound", None)
+    if isinstance(bound, Bound):
+        return [_of_program(bound, "main", queries)]
+    raise InputError(
+        f"native code is made of compiled circuits (plica.compile), Programs (plica.trace) and compiled functions, "
+        f"found {type(model).__name__}; compile or trace it first."
+    )
+
+
+def _source(model: Any) -> str:
+    symbolic = getattr(model, "symbolic", None)
+    return repr(symbolic) if symbolic is not None else type(model).__name__
+
+
+def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | None) -> Question:
+    if queries:
+        raise InputError(f"queries are asked of circuits, found {', '.join(queries)} for a Program; leave them out.")
+    bound = program if isinstance(program, Bound) else Bound(program, ())
+    if len(bound.leaves) != len(bound.program.consts):
+        raise InputError(
+            f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of a "
+            "compiled function."
+        )
+    made = closed(bound.program, [_array(one) for one in bound.leaves])
+    count = len(made.program.results)
+    return Question(name, made, ("result",) if count == 1 else tuple(f"result{place}" for place in range(count)))
+
+
+def _array(leaf: Any) -> Array:
+    """An array of any library as numpy's."""
+    if hasattr(leaf, "detach"):
+        leaf = leaf.detach().cpu()
+    return np.asarray(leaf)
+
+
+# Circuits
+
+
+@dataclass(frozen=True, slots=True)
+class _Circuit:
+    """A compiled circuit as it is now.
+
+    Args:
+        model: The circuit.
+        leaves: Its tensors, copied.
+        dtype: The dtype of its real numbers.
+        usual: The dtype of its data, where none is missing.
+    """
+
+    model: Any
+    leaves: Sequence[tuple[Leaf, Array]]
+    dtype: DType
+    usual: DType
+
+    def score(self, name: str, dtype: DType, text: str) -> Iterator[Question]:
+        return score_questions(self.model.folded, self.model.semiring, self.dtype, dtype, self.leaves, name, text)
+
+
+def _log_likelihood(circuit: _Circuit) -> Iterator[Question]:
+    missing = "; NaN: missing, summed out" if circuit.usual.kind == "float" else ""
+    return circuit.score("log_likelihood", circuit.usual, f"The logarithm of each row's probability{missing}.")
+
+
+def _marginal(circuit: _Circuit) -> Iterator[Question]:
+    dtype = circuit.dtype if circuit.usual.kind == "int" else circuit.usual
+    return circuit.score("marginal", dtype, "The logarithm of each row's probability, NaN: missing, summed out.")
+
+
+def _chosen(query: Query, name: str, text: str, *, is_given: bool = True) -> Callable[[_Circuit], Iterator[Question]]:
+    def questions(circuit: _Circuit) -> Iterator[Question]:
+        real = DType.FLOAT32 if circuit.dtype == DType.FLOAT16 else circuit.dtype
+        dtype = (real if circuit.usual.kind == "int" else circuit.usual) if is_given else None
+        yield choice_question(query, circuit.model.folded, real, dtype, circuit.leaves, name, text)
+
+    return questions
+
+
+_QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
+    "log-likelihood": _log_likelihood,
+    "marginal": _marginal,
+    "sample": _chosen(SAMPLING, "sample", "Rows that are drawn; `b` says how many.", is_given=False),
+    "conditional-sample": _chosen(
+        SAMPLING, "conditional_sample", "Each row with what is NaN drawn, and the logarithm of what is known of it."
+    ),
+    "mpe": _chosen(MPE, "mpe", "Each row with what is NaN as it is most probable, and the logarithm of its value."),
+}
+
+
+def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]:
+    found = _Circuit(
+        model,
+        [(leaf, _array(tensor)) for leaf, tensor in model.leaves.items()],
+        as_dtype(str(model.dtype).removeprefix("torch.")),
+        model.program.arguments[-1].type.dtype if model.num_variables else DType.FLOAT32,
+    )
+    check_is_closed(model.folded, "native code")
+    if queries is None:
+        queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
+    wanted = list(dict.fromkeys(queries))
+    for one in wanted:
+        if one not in _QUERIES:
+            raise InputError(f"there is no query {one!r} of native files; there are {', '.join(_QUERIES)}.")
+    for one in wanted:
+        yield from _QUERIES[one](found)
+
+
+__all__ = ["UnsupportedError", "compile", "mlir", "questions_of"]

@@ -1,0 +1,81 @@
+"""Layers as one operation, and data read where it lies, change no result: by the interpreter."""
+
+import numpy as np
+import pytest
+
+from plica.backend.native.circuits.closed import Closed, closed
+from plica.backend.native.circuits.layers import join_layers
+from plica.backend.native.circuits.operations import SUM_OF_PRODUCTS
+from plica.errors import ShapeError
+from plica.ir.dtypes import DType
+from plica.ir.types import ShapedArray
+from plica.lower.leaves import Constant, owners_of
+from plica.lower.queries.score import lower_score
+from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.templates.data_modalities import image_data
+from tests.harness.circuits import CIRCUITS, data
+from tests.harness.native_circuits import compiled
+
+_CARRIERS = {
+    "exact": LSE_SUM,
+    "scaled": LSE_SUM.attempt.carrier,  # type: ignore[union-attr]
+    "bounded": LSE_SUM.attempt.of_constants,  # type: ignore[union-attr]
+}
+
+
+def image() -> object:
+    """A quad tree of 7x7 pixels, whose layers read folds of several others."""
+    settings = {"num_values": 4, "num_input_units": 3, "num_sum_units": 3, "sum_product_layer": "cp"}
+    return image_data((1, 7, 7), "quad-tree-2", input_layer="categorical", **settings)
+
+
+def _closed(model: object, carrier: Semiring, dtype: DType) -> Closed:
+    leaves = {leaf: tensor.detach().numpy() for leaf, tensor in model.leaves.items()}  # type: ignore[attr-defined]
+    made = lower_score(model.folded, carrier, DType.FLOAT32, dtype, owners_of(leaves))  # type: ignore[attr-defined]
+    return closed(made.program, [one.value if isinstance(one, Constant) else leaves[one] for one in made.captured])
+
+
+@pytest.mark.parametrize("carrier", _CARRIERS)
+@pytest.mark.parametrize("name", [*CIRCUITS, "image"])
+def test_layers_joined(name: str, carrier: str) -> None:
+    """Joined layers give what the Program gave, for states, real numbers, missing entries and entries that are wrong."""
+    circuit = image() if name == "image" else CIRCUITS[name]()
+    model = compiled(circuit)
+    x = data(circuit, 5)
+    for dtype in (DType.INT64, DType.FLOAT32):
+        rows = x.astype(dtype.numpy)
+        if rows.dtype.kind == "f" and circuit.is_smooth and circuit.is_decomposable:
+            rows[1] = np.nan
+        rows[2, 0] = -7 if x.dtype.kind == "i" else rows[2, 0]
+        before = _closed(model, _CARRIERS[carrier], dtype)
+        after = join_layers(before)
+        for one, other in zip(after(rows), before(rows), strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-6, atol=2e-6)
+
+
+def test_image_is_layers_alone() -> None:
+    """Nothing of an image is copied to be multiplied: columns, joins and looked-up rows are read where they lie."""
+    after = join_layers(_closed(compiled(image()), _CARRIERS["bounded"], DType.INT64))
+    names = [one.op.name for one in after.program.equations]
+    assert "sum_of_products" in names
+    assert not {"take", "einsum", "multiply", "log2", "rescale"} & set(names[: names.index("log")])
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_sum_of_products(number: int) -> None:
+    """The reference has the types that its rule says."""
+    one = list(SUM_OF_PRODUCTS.samples())[number]
+    types = SUM_OF_PRODUCTS.types([ShapedArray(x.shape, DType(x.dtype.name)) for x in one.inputs], one.params)
+    made = SUM_OF_PRODUCTS.reference(*one.inputs, **one.params)
+    found = made if isinstance(made, tuple) else (made,)
+    assert [(x.shape, x.dtype.name) for x in found] == [(type_.shape, type_.dtype.value) for type_ in types]
+
+
+def test_sum_of_products_refused() -> None:
+    """Runs that are no folds of their source are refused."""
+    one = next(iter(SUM_OF_PRODUCTS.samples()))
+    types = [ShapedArray(x.shape, DType(x.dtype.name)) for x in one.inputs]
+    with pytest.raises(ShapeError, match="has no 2 folds from 2 on"):
+        SUM_OF_PRODUCTS.types(types, {**one.params, "factors": (((0, 2, 2),),)})
+    with pytest.raises(ShapeError, match="are not 2 folds together"):
+        SUM_OF_PRODUCTS.types(types, {**one.params, "factors": (((0, 0, 1),),)})

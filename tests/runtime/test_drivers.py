@@ -1,0 +1,62 @@
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plica.runtime.module import NativeModule, load
+from tests.harness.native_files import MANIFEST, WEIGHT, native_file
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> NativeModule:
+    """The file of the harness, for the driver that runs one call on several threads."""
+    [host] = MANIFEST.targets
+    return load(native_file(tmp_path / "tasks.plicab", targets=(replace(host, driver="local-task"),)))
+
+
+def test_a_call_may_run_on_several_threads(module: NativeModule) -> None:
+    for count in (0, 1, 300):
+        x = np.random.default_rng(count).integers(-9, 10, (count, 4)).astype(np.float32)
+        assert np.array_equal(module(x), x @ WEIGHT)
+
+
+FORKING = """
+import os, sys
+import numpy as np
+import plica.native
+
+module = plica.native.load(sys.argv[1])
+x = np.ones((300, 4), np.float32)
+y = module(x)
+child = os.fork()
+if not child:
+    if sys.argv[2] == "ask":
+        assert np.array_equal(module(x), y)
+        module.update(shift=[1, 1, 1])
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+assert np.array_equal(module(x), y)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("word", ["ask", "leave"])
+def test_processes_that_fork_have_threads_of_their_own(module: NativeModule, word: str) -> None:
+    """The child neither waits for threads that it does not have when it asks, nor when it ends."""
+    found = subprocess.run(
+        [sys.executable, "-c", FORKING, module.path, word], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout == "7\n"
+
+
+def test_sessions_share_the_threads_of_a_device(module: NativeModule) -> None:
+    x = np.random.default_rng(0).integers(-9, 10, (50, 4)).astype(np.float32)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(np.array_equal(y, x @ WEIGHT) for y in pool.map(module, [x] * 40))
+    devices = {id(session._memory.device) for session in module._idle}
+    assert len(devices) == 1
