@@ -131,6 +131,10 @@ def test_arrays_of_other_libraries_go_in_and_out(module: NativeModule) -> None:
         (lambda m: m.drawn(), InputError, "expected n as a number of rows or entries, found nothing; pass n=10"),
         (lambda m: m.drawn(n=-1), InputError, "found -1"),
         (lambda m: m.drawn(n=True), InputError, "found True"),
+        (lambda m: m.drawn(n=1, seed="a"), InputError, "expected a number or a Generator as seed, found 'a'"),
+        (lambda m: m.echo([1.5], [True], [[0], [0]], 1), DTypeError, "dtype float64, which does not become int64"),
+        (lambda m: m.echo([2**63], [True], [[0], [0]], 1), InputError, "found numbers that it cannot hold"),
+        (lambda m: m.echo([1], [2], [[0], [0]], 1), DTypeError, "dtype int64, which does not become bool"),
         (
             lambda m: m.plus(np.zeros((2, 3), "f4"), np.zeros((4, 3), "f4")),
             ShapeError,
@@ -349,3 +353,26 @@ def test_modules_are_let_go_in_any_order(path: Path) -> None:
         del module
         assert kept is not None
         del kept
+
+
+def test_results_of_other_sizes_are_not_spread_over_the_rows(
+    module: NativeModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = sessions.Session.call
+    monkeypatch.setattr(sessions.Session, "call", lambda *words: [array[:1] for array in call(*words)])
+    with pytest.raises(NativeFileError, match=r"product: its code gives \(1, 3\), expected \(5, 3\)"):
+        module(_rows(5))
+
+
+def test_failures_of_the_runtime_are_said_in_one_line(module: NativeModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def __init__(self, message: str) -> None:
+            self.message = message
+
+        def invoke(self, *_: object) -> None:
+            raise RuntimeError(self.message)
+
+    for message, error in (("RESOURCE_EXHAUSTED; none\nleft", MemoryError), ("INTERNAL; broken\n", NativeFileError)):
+        monkeypatch.setattr(module._idle[0], "_context", Failing(message))
+        with pytest.raises(error, match=f"its function product .*: {' '.join(message.split())}$"):
+            module(_rows(1))

@@ -82,7 +82,7 @@ def counts_by_step(x, times):
 
 
 def two_of_one_size(x, times):
-    # a carry and a stack, whose sizes are known outside: what `scf.for` of IREE 3.13 gets wrong
+    # a carry and a stack, whose sizes are known outside
     def step(total, row):
         total = total + row
         return total, total + total
@@ -112,7 +112,7 @@ def made(x, times):
 
 def halves(x, times):
     small, brain = pnp.astype(x, "float16"), pnp.astype(x, "bfloat16")
-    return small + small, pnp.sum(small), brain * brain, pnp.mean(brain), pnp.max(brain), pnp.logsumexp(brain)
+    return small + times, pnp.sum(small), brain * brain, pnp.mean(brain), pnp.max(brain), pnp.logsumexp(brain)
 
 
 def whole_numbers(x, times):
@@ -123,6 +123,18 @@ def whole_numbers(x, times):
     orders = [one > 100 for one in kept[:7]]
     back = [pnp.astype(one, "float64") for one in kept]
     return kept[:7], computed, orders, back, pnp.sum(kept[1]), kept[6] // 7
+
+
+def long_sums(x, times):
+    many = pnp.astype(pnp.arange(x.shape[0] * 100_000) % 1013, "float32") * 0.37 + times
+    rows = pnp.reshape(many, (x.shape[0], 100_000))
+    return pnp.sum(many), pnp.sum(rows, axis=1), pnp.mean(rows, axis=1), pnp.logsumexp(rows * 0.01, axis=1)
+
+
+def of_the_host(x, times):
+    n = x.shape[0]
+    few = n < 3
+    return few, few | (n > 5), pnp.where(few, n, -n), n**3, pnp.bitwise_xor(n, times), pnp.abs(n - 4) << 2, x * few
 
 
 FUNCTIONS = (
@@ -140,6 +152,8 @@ FUNCTIONS = (
     made,
     halves,
     whole_numbers,
+    long_sums,
+    of_the_host,
 )
 
 
@@ -150,7 +164,7 @@ def _modules() -> NativePrograms:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("times", (4, 0, -3))
+@pytest.mark.parametrize("times", [4, 0, -3])
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_native_is_the_interpreter(function, times) -> None:
     for size in SIZES if function is not until_long else SIZES[1:]:

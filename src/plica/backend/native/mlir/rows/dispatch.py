@@ -40,9 +40,7 @@ def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) ->
     given = ", ".join(one.text for one in operands)
     types = ", ".join(f"{one.type}{_braced(emitter, one.shape)}" for one in operands)
     shapes = [tensor_type(one.shape, one.dtype) for one in call.types]
-    made = ", ".join(
-        f"{shape}{_braced(emitter, one.shape)}" for shape, one in zip(shapes, call.types, strict=True)
-    )
+    made = ", ".join(f"{shape}{_braced(emitter, one.shape)}" for shape, one in zip(shapes, call.types, strict=True))
     taken = [f"%s{place}: {TENSOR}<readonly:{one.type}>" for place, one in enumerate(operands)]
     taken += ["%rows: index", *(f"%o{place}: {TENSOR}<writeonly:{shape}>" for place, shape in enumerate(shapes))]
     code.put(
@@ -184,4 +182,3 @@ class Dispatch:
             f"vector.transfer_read {self.tensors[place]}[{', '.join(places)}], %zero {{in_bounds = [true]}} : "
             f"{self.operands[place].type}, {type_}"
         )
-
