@@ -69,8 +69,8 @@ def test_rows_give_what_references_give(cases):
 
 
 def test_an_operation_without_a_nest_is_refused_by_name():
-    case = next(case for case in SAMPLES if case.op == "isin")
-    with pytest.raises(UnsupportedError, match="no loop nest for the operation 'isin'"):
+    case = next(case for case in SAMPLES if case.op == "rfft")
+    with pytest.raises(UnsupportedError, match="no loop nest for the operation 'rfft'"):
         compile_jit(_program([case]))
 
 
