@@ -32,4 +32,3 @@ def test_closed() -> None:
     (kept,) = made.constants.values()
     np.testing.assert_array_equal(kept, np.sqrt(w.astype("float64")).astype("float32"))
     np.testing.assert_allclose(made(x)[0], expected, rtol=1e-6)
-

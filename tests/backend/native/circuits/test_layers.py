@@ -26,7 +26,7 @@ _CARRIERS: dict[str, Semiring] = {"exact": LSE_SUM, "scaled": SCALED, "bounded":
 
 def image(side: int = 5) -> Circuit:
     """A quad tree of pixels, whose layers read folds of several others."""
-    settings: dict[str, Any] = {"num_values": 4, "num_input_units": 3, "num_sum_units": 3, "sum_product_layer": "cp"}
+    settings: dict[str, Any] = {"num_values": 4, "num_input_units": 4, "num_sum_units": 4, "sum_product_layer": "cp"}
     return image_data((1, side, side), "quad-tree-2", input_layer="categorical", **settings)
 
 
