@@ -23,6 +23,7 @@ from tests.harness.native_circuits import compiled, native_file
 _LAPLACE = next(case for case in LAYER_CASES if case.name == "laplace")
 
 
+_COMPLEX = ("complex-lse-sum", "signed-lse-sum")  # whose numbers are complex, which native code does not have yet
 _ALWAYS = [
     (one, name) for one in ("lse-sum", "sum-product", "max-product") for name in ("mixing", "hadamard", "shared")
 ]
@@ -110,6 +111,9 @@ def test_all(semiring: str, tmp_path: Path) -> None:
             assert (semiring, name) not in _ALWAYS
         else:
             models[f"m{number}"] = model
+    assert bool(models) == (semiring not in _COMPLEX)
+    if not models:
+        return
     with native_file(tmp_path / "all.plicab", models, ["log-likelihood"]) as module:
         for name, model in models.items():
             x = data_of(model.symbolic, LAYER_CASES, 6, 0.0).astype(model.program.arguments[-1].type.dtype.numpy)
