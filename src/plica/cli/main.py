@@ -3,6 +3,7 @@
 import click
 
 from plica.cli.complete import complete
+from plica.cli.export import export
 from plica.cli.inspect import inspect
 from plica.cli.run_native import run
 from plica.cli.sample import sample
@@ -19,6 +20,7 @@ Examples:
   plica show runs/demo/model.plica --stage program
   plica train table.csv --columns auto --out runs/table
   plica complete runs/table/model.plica holes.csv -o filled.csv
+  plica export runs/demo/model.plica -o digits.plicab
   plica inspect digits.plicab
   plica run digits.plicab --input x.npy --output y.npy
 """
@@ -34,5 +36,5 @@ def main() -> None:
     """
 
 
-for command in (train, show, score, marginal, complete, sample, run, inspect):
+for command in (train, show, score, marginal, complete, sample, export, run, inspect):
     main.add_command(command)

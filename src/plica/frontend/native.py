@@ -1,7 +1,7 @@
 """`compile`: circuits, Programs and functions in one file that runs without the library that they were trained with.
 
-    plica.native.compile(circuit, path="digits.plicab")
-    plica.native.load("digits.plicab")(x)
+plica.native.compile(circuit, path="digits.plicab")
+plica.native.load("digits.plicab")(x)
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import numpy as np
 from plica.backend.native.circuits.choices import choice_question
 from plica.backend.native.circuits.closed import Array, closed
 from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
+from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.file import Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
+from plica.lower.data import input_width
 from plica.lower.leaves import Leaf
 from plica.lower.queries.mpe import MPE
 from plica.lower.queries.query import Query
@@ -71,11 +73,23 @@ def compile(  # noqa: A001 - the word of the field
     write(path, parts, manifest, key)
 
 
-def mlir(model: Any, queries: str | Sequence[str] | None = None) -> tuple[str, Mapping[str, Array]]:
-    """The module of a native file as text, and the parameters that it reads, by name."""
+def mlir(
+    model: Any, queries: str | Sequence[str] | None = None, *, embedded: bool = False
+) -> tuple[str, Mapping[str, Array]]:
+    """The module of a native file as MLIR text, and the arrays that it reads as parameters of the scope "plica".
+
+    Args:
+        model: As for `compile`.
+        queries: As for `compile`.
+        embedded: Whether the arrays stand in the text instead.
+
+    Raises:
+        InputError: There is no such query.
+        UnsupportedError: Something of the model has no native code; the message names it.
+    """
     store = Store()
-    text = module_of(questions_of(model, (queries,) if isinstance(queries, str) else queries), store)
-    return text, store.arrays
+    text = module_of(questions_of(model, (queries,) if isinstance(queries, str) else queries), store, embedded=embedded)
+    return text, {} if embedded else store.arrays
 
 
 def questions_of(model: Any, queries: Sequence[str] | None = None) -> list[Question]:
@@ -83,7 +97,7 @@ def questions_of(model: Any, queries: Sequence[str] | None = None) -> list[Quest
     if isinstance(model, Program | Bound):
         return [_of_program(model, "main", queries)]
     if hasattr(model, "folded") and hasattr(model, "leaves"):
-        return list(_of_circuit(model, queries))
+        return share_tables(list(_of_circuit(model, queries)))
     bound = getattr(model, "bound", None)
     if isinstance(bound, Bound):
         return [_of_program(bound, "main", queries)]
@@ -104,8 +118,8 @@ def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | No
     bound = program if isinstance(program, Bound) else Bound(program, ())
     if len(bound.leaves) != len(bound.program.consts):
         raise InputError(
-            f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of a "
-            "compiled function."
+            f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of "
+            "a compiled function."
         )
     made = closed(bound.program, [_array(one) for one in bound.leaves])
     count = len(made.program.results)
@@ -164,12 +178,19 @@ def _chosen(query: Query, name: str, text: str, *, is_given: bool = True) -> Cal
 _QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
     "log-likelihood": _log_likelihood,
     "marginal": _marginal,
-    "sample": _chosen(SAMPLING, "sample", "Rows that are drawn; `b` says how many.", is_given=False),
+    "sample": _chosen(SAMPLING, "sample", "Rows that are drawn; `n` says how many.", is_given=False),
     "conditional-sample": _chosen(
         SAMPLING, "conditional_sample", "Each row with what is NaN drawn, and the logarithm of what is known of it."
     ),
     "mpe": _chosen(MPE, "mpe", "Each row with what is NaN as it is most probable, and the logarithm of its value."),
 }
+
+
+def _check_weights(model: Any) -> None:
+    """Refuse weights that have become negative where the semiring carries no such numbers, as calls do."""
+    tensor = next((tensor for _, tensor in model.leaves.items()), None)
+    if tensor is not None and model.num_variables:
+        model.check(tensor.new_zeros((0, input_width(model.folded.described))))
 
 
 def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]:
@@ -180,6 +201,7 @@ def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]
         model.program.arguments[-1].type.dtype if model.num_variables else DType.FLOAT32,
     )
     check_is_closed(model.folded, "native code")
+    _check_weights(model)
     if queries is None:
         queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
     wanted = list(dict.fromkeys(queries))

@@ -55,20 +55,16 @@ class Store:
 
     def part(self) -> bytes:
         """All of them, each at its offset."""
-        return b"".join(
-            one.tobytes() + bytes(-one.nbytes % ALIGNMENT) for one in self.arrays.values()
-        )
+        return b"".join(one.tobytes() + bytes(-one.nbytes % ALIGNMENT) for one in self.arrays.values())
 
 
-def module_of(questions: Sequence[Question], store: Store) -> str:
-    """The MLIR of some questions, whose constants go into a store."""
+def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = False) -> str:
+    """The MLIR of some questions, whose constants go into a store; with `embedded` they stand in the text too."""
     functions = []
     for one in questions:
         parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.closed.constants.items()}
-        functions.append(
-            emit(one.closed.program, one.name, parameters, are_places_known=one.are_places_known)
-        )
-    return module_text(functions)
+        functions.append(emit(one.closed.program, one.name, parameters, are_places_known=one.are_places_known))
+    return module_text(functions, store.arrays if embedded else {})
 
 
 def file_of(

@@ -49,9 +49,7 @@ class Question:
             function=self.name,
             arguments=tuple(given[:first]),
             draws=tuple(given[first:]),
-            results=tuple(
-                _described(name, one.type) for name, one in zip(self.results, program.results, strict=True)
-            ),
+            results=tuple(_described(name, one.type) for name, one in zip(self.results, program.results, strict=True)),
             rows=manifest.Rows(self.rows, self.chunk) if self.rows else None,
             way_out=manifest.WayOut(self.proven[1], self.proven[0]) if self.proven else None,
             public=self.public,

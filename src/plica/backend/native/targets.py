@@ -56,7 +56,9 @@ def target_of(name: str) -> Target:
             one for one in TARGETS.values() if one.architecture == architecture() and set(one.features) <= features()
         ]
         if not fitting:
-            raise InputError(f"there is no target for this machine ({architecture()}); give one of {', '.join(TARGETS)}.")
+            raise InputError(
+                f"there is no target for this machine ({architecture()}); give one of {', '.join(TARGETS)}."
+            )
         return fitting[-1]
     if name not in TARGETS:
         raise InputError(f"there is no target {name!r}; there are host, {', '.join(TARGETS)}.")

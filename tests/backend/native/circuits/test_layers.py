@@ -1,5 +1,7 @@
 """Layers as one operation, and data read where it lies, change no result: by the interpreter."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,34 +13,33 @@ from plica.ir.dtypes import DType
 from plica.ir.types import ShapedArray
 from plica.lower.leaves import Constant, owners_of
 from plica.lower.queries.score import lower_score
+from plica.symbolic.circuit import Circuit
 from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.symbolic.semirings.bounded import BOUNDED
+from plica.symbolic.semirings.scaled import SCALED
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, data
 from tests.harness.native_circuits import compiled
 
-_CARRIERS = {
-    "exact": LSE_SUM,
-    "scaled": LSE_SUM.attempt.carrier,  # type: ignore[union-attr]
-    "bounded": LSE_SUM.attempt.of_constants,  # type: ignore[union-attr]
-}
+_CARRIERS: dict[str, Semiring] = {"exact": LSE_SUM, "scaled": SCALED, "bounded": BOUNDED}
 
 
-def image() -> object:
-    """A quad tree of 7x7 pixels, whose layers read folds of several others."""
-    settings = {"num_values": 4, "num_input_units": 3, "num_sum_units": 3, "sum_product_layer": "cp"}
-    return image_data((1, 7, 7), "quad-tree-2", input_layer="categorical", **settings)
+def image(side: int = 5) -> Circuit:
+    """A quad tree of pixels, whose layers read folds of several others."""
+    settings: dict[str, Any] = {"num_values": 4, "num_input_units": 4, "num_sum_units": 4, "sum_product_layer": "cp"}
+    return image_data((1, side, side), "quad-tree-2", input_layer="categorical", **settings)
 
 
-def _closed(model: object, carrier: Semiring, dtype: DType) -> Closed:
-    leaves = {leaf: tensor.detach().numpy() for leaf, tensor in model.leaves.items()}  # type: ignore[attr-defined]
-    made = lower_score(model.folded, carrier, DType.FLOAT32, dtype, owners_of(leaves))  # type: ignore[attr-defined]
+def _closed(model: Any, carrier: Semiring, dtype: DType) -> Closed:
+    leaves = {leaf: tensor.detach().numpy() for leaf, tensor in model.leaves.items()}
+    made = lower_score(model.folded, carrier, DType.FLOAT32, dtype, owners_of(leaves))
     return closed(made.program, [one.value if isinstance(one, Constant) else leaves[one] for one in made.captured])
 
 
 @pytest.mark.parametrize("carrier", _CARRIERS)
 @pytest.mark.parametrize("name", [*CIRCUITS, "image"])
 def test_layers_joined(name: str, carrier: str) -> None:
-    """Joined layers give what the Program gave, for states, real numbers, missing entries and entries that are wrong."""
+    """Joined layers give what the Program gave: states, real numbers, entries that are missing or wrong."""
     circuit = image() if name == "image" else CIRCUITS[name]()
     model = compiled(circuit)
     x = data(circuit, 5)

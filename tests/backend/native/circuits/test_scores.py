@@ -20,10 +20,10 @@ from tests.harness.circuits import CIRCUITS, data
 from tests.harness.layer_cases import LAYER_CASES
 from tests.harness.native_circuits import compiled, native_file
 
-_QUICK = ("quad graph, mixing", "kronecker of 3")
 _LAPLACE = next(case for case in LAYER_CASES if case.name == "laplace")
 
 
+_COMPLEX = ("complex-lse-sum", "signed-lse-sum")  # whose numbers are complex, which native code does not have yet
 _ALWAYS = [
     (one, name) for one in ("lse-sum", "sum-product", "max-product") for name in ("mixing", "hadamard", "shared")
 ]
@@ -32,8 +32,7 @@ _ALWAYS = [
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
     """Circuits: proven by their weights, by their rows, and of real numbers."""
-    built = {"image": image(), "real": circuit_of(_LAPLACE), **{name: CIRCUITS[name]() for name in _QUICK}}
-    return {name.replace(" ", "_").replace(",", ""): compiled(one) for name, one in built.items()}
+    return {"image": compiled(image(3)), "real": compiled(circuit_of(_LAPLACE))}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +71,7 @@ def test_missing(module: NativeModule, models: dict[str, Any]) -> None:
 
 def test_illegal_rows(module: NativeModule) -> None:
     """A row with an entry that is no state is NaN, and no other row."""
-    x = np.zeros((5, 49), np.int64)
+    x = np.zeros((5, 9), np.int64)
     x[1, 7], x[3, 0] = 4, -1
     assert np.isnan(module.image_log_likelihood(x))[:, 0, 0].tolist() == [False, True, False, True, False]
     y = x.astype("float32")
@@ -102,7 +101,7 @@ def test_unproven_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 def test_all(semiring: str, tmp_path: Path) -> None:
     """Every circuit and layer kind that has native code, under every semiring that takes it."""
-    builders = {**CIRCUITS, **{case.name: partial(circuit_of, case) for case in LAYER_CASES}}
+    builders: dict[str, Any] = {**CIRCUITS, **{case.name: partial(circuit_of, case) for case in LAYER_CASES}}
     models = {}
     for number, (name, build) in enumerate(builders.items()):
         try:  # what a semiring does not carry, and what has no native code, is refused by name
@@ -112,6 +111,9 @@ def test_all(semiring: str, tmp_path: Path) -> None:
             assert (semiring, name) not in _ALWAYS
         else:
             models[f"m{number}"] = model
+    assert bool(models) == (semiring not in _COMPLEX)
+    if not models:
+        return
     with native_file(tmp_path / "all.plicab", models, ["log-likelihood"]) as module:
         for name, model in models.items():
             x = data_of(model.symbolic, LAYER_CASES, 6, 0.0).astype(model.program.arguments[-1].type.dtype.numpy)

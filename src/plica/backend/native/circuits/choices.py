@@ -17,10 +17,12 @@ from plica.backend.native.circuits.scores import rows_of_piece
 from plica.backend.native.questions import Question
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import DType
-from plica.ir.program import Var
+from plica.ir.program import Var, rename
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.leaves import Constant, Leaf, owners_of
 from plica.lower.queries.query import Query, lower_query
+
+_ROWS = "n"  # the size of rows, as callers name it where no argument has it
 
 
 def choice_question(
@@ -50,11 +52,12 @@ def choice_question(
     described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
     described = replace(described, rewriting=folded.rewriting)
     made = lower_query(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays))
+    named = rename(made.program, lambda var: _ROWS if var.name == "b" and var.is_size else var.name)
     behind = [
         one.value if isinstance(one, Constant) else arrays[one].astype(var.type.dtype.numpy)
-        for var, one in zip(made.program.consts, made.captured, strict=True)
+        for var, one in zip(named.consts, made.captured, strict=True)
     ]
-    found = join_layers(closed(made.program, behind))
+    found = join_layers(closed(named, behind))
     program = found.program
     invalid = program.results[3]
     known = found.constants.get(invalid) if isinstance(invalid, Var) else np.asarray(invalid.value)
@@ -68,7 +71,7 @@ def choice_question(
         name,
         found.rewritten(program, {}),
         ("rows", "log_likelihood")[: len(results)],
-        rows="b",
+        rows=_ROWS,
         chunk=rows_of_piece(folded, dtype),
         draws=1 if query.chooser.draws else 0,
         are_places_known=True,

@@ -42,7 +42,7 @@ class _Form:
     @property
     def is_whole(self) -> bool:
         """Whether all columns are there once, in order."""
-        return np.array_equal(self.columns, np.arange(self.value.type.shape[1]))
+        return np.array_equal(self.columns, _all_columns(self.value))
 
 
 @dataclass(slots=True, eq=False)
@@ -134,7 +134,7 @@ class Columns:
         if not isinstance(operand, Var):
             return self._of_each(equation) if name in _EACH else None
         if name == "permute_dims" and tuple(equation.params["axes"]) == (1, 0) and self._is_data(operand):
-            return _Form(operand, np.arange(int(operand.type.shape[1])))  # type: ignore[arg-type]
+            return _Form(operand, _all_columns(operand))
         if name == "take" and equation.params["axis"] == 0 and isinstance(equation.inputs[1], Var):
             form, index = self._form(operand), self.known.get(equation.inputs[1])
             return None if form is None or index is None else _Form(form.value, form.columns[index])
@@ -154,8 +154,10 @@ class Columns:
         forms = {one: self._form(one) for one in equation.inputs if isinstance(one, Var) and one not in self.known}
         first = next(iter(forms.values()), None)
         ranks = {len(one.type.shape) for one in (*forms, *equation.outputs)}
-        if first is None or len(ranks) > 1 or any(
-            form is None or not np.array_equal(form.columns, first.columns) for form in forms.values()
+        if (
+            first is None
+            or len(ranks) > 1
+            or any(form is None or not np.array_equal(form.columns, first.columns) for form in forms.values())
         ):
             return None
         (output,) = equation.outputs
@@ -173,7 +175,9 @@ class Columns:
         if any(form is not None and form.value.type.shape != shape for form in forms.values()):
             return None
         made = Var(self.names.fresh(), array_type(shape, output.type.dtype))
-        self._written[made] = [Equation(OpRef(equation.op.name), tuple(inputs), (made,), equation.params, equation.source)]
+        self._written[made] = [
+            Equation(OpRef(equation.op.name), tuple(inputs), (made,), equation.params, equation.source)
+        ]
         return _Form(made, first.columns)
 
     def _column(self, var: Var, form: _Form) -> Var | None:
@@ -186,6 +190,14 @@ class Columns:
         return self._constant(array.reshape(1, -1))
 
 
+def _all_columns(value: Var) -> NDArray[np.int64]:
+    count = value.type.shape[1]
+    assert isinstance(count, int), "data has a known number of columns"
+    return np.arange(count)
+
+
 def _is_of_one(operand: Var, result: Var) -> bool:
     """Whether both have the same axes but for those of one entry, and the same entries."""
-    return operand.type.dtype == result.type.dtype and [dim for dim in operand.type.shape if dim != 1] == [dim for dim in result.type.shape if dim != 1]
+    return operand.type.dtype == result.type.dtype and [dim for dim in operand.type.shape if dim != 1] == [
+        dim for dim in result.type.shape if dim != 1
+    ]

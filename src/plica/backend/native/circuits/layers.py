@@ -18,10 +18,11 @@ import numpy as np
 
 from plica.backend.native.circuits.closed import Array, Closed
 from plica.backend.native.circuits.columns import Columns
-from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP, NATIVE_OPS, POWERS, Run
+from plica.backend.native.circuits.exponents import with_exponents
+from plica.backend.native.circuits.operations import LOOKED_UP, NATIVE_OPS, POWERS, Run
 from plica.ir.builder import Names
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Operand, OpRef, Program, Var
+from plica.ir.program import Equation, Operand, OpRef, Var
 from plica.ir.types import array_type
 from plica.passes.replaced import names_of
 
@@ -49,7 +50,7 @@ def join_layers(closed: Closed) -> Closed:
 class _Pass:
     def __init__(self, closed: Closed) -> None:
         self.closed, self.program = closed, closed.program
-        self.made = {var: one for one in self.program.equations for var in one.outputs}
+        self.made: dict[Operand, Equation] = {var: one for one in self.program.equations for var in one.outputs}
         self.readers: Counter[Operand] = Counter(x for one in self.program.equations for x in one.inputs)
         self.readers.update(self.program.outputs)
         self.sources: dict[tuple[Var, ...], _Source] = {}
@@ -66,11 +67,14 @@ class _Pass:
         found.update((one, lookup) for one in self.program.equations if (lookup := self._rows(one)) is not None)
         if not found:
             return self.closed
-        joined = {layer.outputs[0]: equation for equation, layer in found.items() if layer.op.name == "sum_of_products"}
+        joined: dict[Operand | None, Equation] = {
+            layer.outputs[0]: equation for equation, layer in found.items() if layer.op.name == "sum_of_products"
+        }
         rescales: dict[Equation, Equation] = {}
         for equation in self.program.equations:
             operand = equation.inputs[0] if equation.inputs else None
-            if equation.op.name == "rescale" and operand in joined and self.readers[operand] == 1:
+            is_alone = operand is not None and self.readers[operand] == 1
+            if equation.op.name == "rescale" and operand in joined and is_alone:
                 layer = found.pop(joined[operand])
                 params = {**layer.params, "rescaled": POWERS}
                 rescales[equation] = replace(layer, outputs=equation.outputs, params=params)
@@ -78,7 +82,7 @@ class _Pass:
         made = {**found, **rescales, **self.columns.reductions()}
         equations = [made.get(one, one) for one in self.program.equations if one not in gone]
         equations = _read(self.columns.inserted(equations), self.program.outputs)
-        program = _with_exponents(replace(self.program, equations=tuple(equations)))
+        program = with_exponents(replace(self.program, equations=tuple(equations)))
         return self.closed.rewritten(program, self.constants)
 
     def _rows(self, equation: Equation) -> Equation | None:
@@ -172,20 +176,23 @@ class _Pass:
     # Views along the folds: where the folds of a result lie
 
     def of_split(self, equation: Equation, var: Var) -> Pieces:
+        """The folds of a part of a split."""
         start = sum(equation.params["sizes"][: equation.outputs.index(var)])
         return self.of_part(equation.inputs[0], start, equation.params["sizes"][equation.outputs.index(var)])
 
-    def of_slice(self, equation: Equation, var: Var) -> Pieces | None:
+    def of_slice(self, equation: Equation, _: Var) -> Pieces | None:
+        """The folds of a slice; None where it leaves some out in between."""
         start, stop = equation.params["start"], equation.params["stop"]
         if equation.params["step"] != 1 or not isinstance(start, int) or not isinstance(stop, int):
             return None
         return self.of_part(equation.inputs[0], start, stop - start)
 
-    def of_concat(self, equation: Equation, var: Var) -> Pieces:
-        del var
+    def of_concat(self, equation: Equation, _: Var) -> Pieces:
+        """The folds of joined arrays."""
         return [piece for one in equation.inputs for piece in self._pieces(one)]
 
     def of_part(self, operand: Operand, start: int, length: int) -> Pieces:
+        """Some folds of an array, from one on."""
         found: Pieces = []
         at = 0
         for source, begin, size in self._pieces(operand):
@@ -229,42 +236,6 @@ def _merged(pieces: Pieces) -> Iterator[tuple[_Source, int, int]]:
         last = source, start, length
     if last is not None:
         yield last
-
-
-def _with_exponents(program: Program) -> Program:
-    """The Program with exponents of what rows are divided by, where nothing but their logarithms is read.
-
-    log2(powers) -> exponents;  log2(concat(powers, ...)) -> concat(exponents, ...)
-    """
-    readers: dict[Operand, list[Equation]] = {one: [] for one in program.outputs}
-    for equation in program.equations:
-        for one in equation.inputs:
-            readers.setdefault(one, []).append(equation)
-    found: dict[Operand, None] = {
-        one.outputs[1]: None for one in program.equations if one.op.name == "sum_of_products" and one.params["rescaled"]
-    }
-    joins = [one for one in program.equations if one.op.name == "concat" and all(x in found for x in one.inputs)]
-    found.update(dict.fromkeys(one.outputs[0] for one in joins))
-    before = 0
-    while before != len(found):  # until each is read by logarithms and such joins alone
-        before = len(found)
-        for one in joins:
-            if any(x not in found for x in one.inputs):
-                found.pop(one.outputs[0], None)
-        for var in list(found):
-            if var in program.outputs or not all(
-                one.op.name == "log2" or one.outputs[0] in found for one in readers.get(var, ())
-            ):
-                del found[var]
-    gone = {one.outputs[0]: one.inputs[0] for one in program.equations if one.op.name == "log2" and one.inputs[0] in found}
-    equations = []
-    for one in program.equations:
-        if one.outputs[0] in gone:
-            continue
-        params = {**one.params, "rescaled": EXPONENTS} if one.outputs[-1] in found and one not in joins else one.params
-        equations.append(replace(one, inputs=tuple(gone.get(x, x) for x in one.inputs), params=params))
-    outputs = tuple(gone.get(x, x) for x in program.outputs)
-    return replace(program, equations=tuple(equations), outputs=outputs)
 
 
 def _read(equations: list[Equation], outputs: tuple[Operand, ...]) -> list[Equation]:

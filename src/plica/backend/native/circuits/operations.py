@@ -1,11 +1,14 @@
-"""`look_up`: rows `table[states[b, columns[g]] + starts[g]]`; `sum_of_products`: one layer of products and weighted sums, in linear or scaled numbers, as one operation.
+"""Operations that native code of circuits has beside Plica's own: `look_up` and `sum_of_products`.
 
     y[f, b, o] = sum over i of w[f, i, o] * product over factors of x[f, b, i]
 
-A factor is made of runs: neighbours along the first axis of a source, which is an array `(G, B, I)`, or rows of a table
-`(N, I)` that states `(B, D)` tell: fold g has row `states[b, columns[g]] + starts[g]`. So nothing is copied before it is
-multiplied, and a looked-up row is read where it is needed, by data that lies as it was given. With `rescaled` the rows of the result are divided by powers of two as `rescale` does, which are the second
-result; they are at most the largest one whose reciprocal is a normal number.
+`sum_of_products` is one layer of products and weighted sums, in linear or scaled numbers. A factor is made of runs:
+neighbours along the first axis of a source, which is an array `(G, B, I)`, or rows of a table `(N, I)` that states
+`(B, D)` tell: fold g has row `states[b, columns[g]] + starts[g]`. So nothing is copied before it is multiplied, and a
+looked-up row is read where it is needed, by data that lies as it was given. `look_up` gives such rows themselves.
+
+With `rescaled` the rows of the result are divided by powers of two as `rescale` does; the second result is these powers
+("powers"), or their exponents ("exponents"). They are at most the largest power whose reciprocal is a normal number.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,7 +65,9 @@ def _rows(source: tuple[ArrayType, ...]) -> Any:
 def _type(*types: ArrayType, looked_up: Sequence[bool], factors: Factors, rescaled: str) -> Any:
     weight = types[0]
     if len(types) != 1 + len(looked_up) + (LOOKED_UP - 1) * sum(looked_up) or len(weight.shape) != 3:
-        raise ShapeError(f"sum_of_products takes a weight (F, I, O) and its sources, found {', '.join(map(str, types))}.")
+        raise ShapeError(
+            f"sum_of_products takes a weight (F, I, O) and its sources, found {', '.join(map(str, types))}."
+        )
     require_kind([weight], ("float",))
     folds, units, outputs = weight.shape
     sources = list(sources_of(types, looked_up))
@@ -113,7 +118,9 @@ def _samples() -> Iterable[Sample]:
     for rescaled in ("", POWERS, EXPONENTS):
         yield sample(weight, x, looked_up=(False,), factors=(((0, 1, 2),),), rescaled=rescaled)
         factors = (((0, 1, 1), (1, 0, 1)), ((1, 1, 2),))
-        yield sample(weight, x, table, states, columns, starts, looked_up=(False, True), factors=factors, rescaled=rescaled)
+        yield sample(
+            weight, x, table, states, columns, starts, looked_up=(False, True), factors=factors, rescaled=rescaled
+        )
 
 
 def _look_up_type(table: ArrayType, states: ArrayType, columns: ArrayType, starts: ArrayType) -> ArrayType:

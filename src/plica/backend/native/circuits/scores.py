@@ -1,4 +1,4 @@
-"""The log-likelihood of a compiled circuit, as it is computed in eval mode: up to three Programs, one way out of another.
+"""The log-likelihood of a compiled circuit, as eval mode computes it: up to three Programs, one way out of another.
 
     bounded     weights prove all rows right: it stands alone
     scaled      a bound of each row decides; rows that are not proven ask the exact one
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-
-import numpy as np
+from math import prod
 
 from plica.backend.native.circuits.closed import Array, Closed, closed
 from plica.backend.native.circuits.layers import join_layers
@@ -116,7 +115,7 @@ def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
 def num_operations(questions: Iterable[Question]) -> int:
     """About how many multiplications one row takes: entries of the constants that all rows are multiplied by."""
     return sum(
-        int(np.prod(one.type.shape))
+        prod(dim for dim in one.type.shape if isinstance(dim, int))
         for question in questions
         for one in dict.fromkeys(
             equation.inputs[0]

@@ -29,7 +29,8 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.divisions import BY_ZERO
-from plica.runtime.manifest import SCOPE
+from plica.runtime.arrays import Array
+from plica.runtime.manifest import ALIGNMENT, SCOPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +93,38 @@ def _global(parameter: str) -> str:
     return f"plica_parameter_{parameter}"
 
 
-def module_text(functions: Iterable[Function]) -> str:
-    """The module of some functions."""
-    found = list(functions)
+def module_text(functions: Iterable[Function], arrays: Mapping[str, Array] | None = None) -> str:
+    """The module of some functions.
+
+    Args:
+        functions: The functions.
+        arrays: The parameters that stand in the text; by default all are given where it is loaded.
+    """
+    found, known = list(functions), {} if arrays is None else arrays
     read = {name: type_ for one in found for name, type_ in one.parameters.items()}
     parts = [
         *(
-            f'  util.global private @{_global(name)} = #stream.parameter.named<"{SCOPE}"::"{name}"> : {type_}\n'
+            f"  util.global private @{_global(name)} = {_origin(name, known)} : {type_}\n"
             for name, type_ in read.items()
         ),
         *([values_text()] if any(one.tells for one in found) else []),
         *(one.text for one in found),
     ]
-    return "module @plica {\n" + "\n".join(parts) + "}\n"
+    text = "module @plica {\n" + "\n".join(parts) + "}\n"
+    return text + _resources(known) if known else text
+
+
+def _origin(parameter: str, arrays: Mapping[str, Array]) -> str:
+    if parameter in arrays:
+        return f"dense_resource<{parameter}>"
+    return f'#stream.parameter.named<"{SCOPE}"::"{parameter}">'
+
+
+def _resources(arrays: Mapping[str, Array]) -> str:
+    """Arrays as MLIR writes them behind a module: four bytes that say how entries are aligned, and the entries."""
+    align = ALIGNMENT.to_bytes(4, "little").hex()
+    lines = ",\n".join(f'      {name}: "0x{align}{array.tobytes().hex()}"' for name, array in arrays.items())
+    return "{-#\n  dialect_resources: {\n    builtin: {\n" + lines + "\n    }\n  }\n#-}\n"
 
 
 class Emitter:

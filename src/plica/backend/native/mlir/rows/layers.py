@@ -38,7 +38,7 @@ def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:
     assert isinstance(folds, int), "columns are constants"
     assert isinstance(units, int), "tables are constants"
     kernel = Dispatch(operands, folds, rows)
-    kernel.begin([], range(len(operands)))
+    kernel.begin(range(len(operands)))
     column = kernel.column(0, "%f")
     made = f"tensor<?x{units}x{kernel.element}>"
     empty = kernel.op(f"tensor.empty({kernel.number}) : {made}")
@@ -67,7 +67,7 @@ class _Layer(Dispatch):
     """The lines of the dispatch; names in it are its own."""
 
     def __init__(self, operands: Sequence[Value], params: Any, rows: Dim) -> None:
-        folds, self.units, self.outputs = (int(dim) for dim in operands[0].shape)  # type: ignore[arg-type]
+        folds, self.units, self.outputs = (dim for dim in operands[0].shape if isinstance(dim, int))
         super().__init__(operands, folds, rows)
         self.params = params
         widest = WIDEST[self.element]
@@ -78,16 +78,17 @@ class _Layer(Dispatch):
         self._write()
 
     def _write(self) -> None:
-        self.begin([self.units, *(tile for tile, _ in _TILES)], range(1, len(self.operands)))
+        self.begin(range(1, len(self.operands)))
         self.weight = self.op(
-            f"iree_tensor_ext.dispatch.tensor.load %s0, offsets = [%f, 0, 0], sizes = [1, {self.units}, {self.outputs}], "
-            f"strides = [1, 1, 1] : {TENSOR}<readonly:{self.operands[0].type}> -> {self.weight_type}"
+            f"iree_tensor_ext.dispatch.tensor.load %s0, offsets = [%f, 0, 0], "
+            f"sizes = [1, {self.units}, {self.outputs}], strides = [1, 1, 1] : "
+            f"{TENSOR}<readonly:{self.operands[0].type}> -> {self.weight_type}"
         )
         self.places = [self._place(factor) for factor in self.params["factors"]]
         types = [self.made, self.divided] if self.params["rescaled"] else [self.made]
         results, begin = [self.op(f"tensor.empty({self.number}) : {one}") for one in types], "%k0"
         for tile, parts in _TILES:
-            rest = self.op(f"arith.remui {self.number}, %k{tile} : index")
+            rest = self.op(f"arith.remui {self.number}, {self.index(tile)} : index")
             end = self.op(f"arith.subi {self.number}, {rest} : index")
             results = self._tiles(tile, parts, begin, end, results)
             begin = end
@@ -126,10 +127,8 @@ class _Layer(Dispatch):
         types = [self.made, self.divided][: len(starts)]
         name = self.fresh()
         carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(starts))
-        self.put(
-            f"%t{name}:{len(starts)} = scf.for %r{name} = {first} to {last} step %k{tile} iter_args({carried}) -> "
-            f"({', '.join(types)}) {{"
-        )
+        head = f"scf.for %r{name} = {first} to {last} step {self.index(tile)}"
+        self.put(f"%t{name}:{len(starts)} = {head} iter_args({carried}) -> ({', '.join(types)}) {{")
         into = [f"%a{name}_{place}" for place in range(len(starts))]
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
         there = [self.op(f"arith.addi {one}, {self.first_row} : index") for one in own]
@@ -143,8 +142,8 @@ class _Layer(Dispatch):
                     factor = self.op(f"vector.broadcast {powers[row][1]} : {self.element} to {type_}")
                     vector = self.op(f"arith.mulf {vector}, {factor} : {type_}")
                 into[0] = self.op(
-                    f"vector.transfer_write {vector}, {into[0]}[{own[row]}, {self.index(start)}] {{in_bounds = [true]}} : "
-                    f"{type_}, {self.made}"
+                    f"vector.transfer_write {vector}, {into[0]}[{own[row]}, {self.index(start)}] "
+                    f"{{in_bounds = [true]}} : {type_}, {self.made}"
                 )
             if powers:
                 into[1] = self.op(f"tensor.insert {powers[row][0]} into {into[1]}[{own[row]}, %k0] : {self.divided}")
@@ -191,7 +190,8 @@ class _Layer(Dispatch):
 
     def _first(self, source: int) -> int:
         """The place of the first operand of a source."""
-        return 1 + source + (LOOKED_UP - 1) * sum(self.params["looked_up"][:source])
+        looked_up: Sequence[bool] = self.params["looked_up"][:source]
+        return 1 + source + (LOOKED_UP - 1) * sum(looked_up)
 
     def _sums(self, tile: int, parts: int, product: str, start: int, width: int) -> list[str]:
         """One piece of the weighted sums of each row."""
@@ -201,9 +201,8 @@ class _Layer(Dispatch):
         name, count = self.fresh(), tile * parts
         carried = ", ".join(f"%c{name}_{place} = {zeros}" for place in range(count))
         types = ", ".join([type_] * count)
-        self.put(
-            f"%m{name}:{count} = scf.for %i{name} = %k0 to %k{self.units} step %k{parts} iter_args({carried}) -> ({types}) {{"
-        )
+        head = f"scf.for %i{name} = %k0 to {self.index(self.units)} step {self.index(parts)}"
+        self.put(f"%m{name}:{count} = {head} iter_args({carried}) -> ({types}) {{")
         sums = []
         for part in range(parts):
             unit = self.op(f"arith.addi %i{name}, {self.index(part)} : index")
@@ -226,7 +225,7 @@ class _Layer(Dispatch):
         return found
 
     def _power(self, vectors: Sequence[str]) -> tuple[str, str]:
-        """What a row is divided by, or the exponent of that, and its reciprocal: mantissas are not negative, so that their bits have an order."""
+        """What a row is divided by, or its exponent, and its reciprocal: bits of positive numbers are in order."""
         bits, top, integer = _MANTISSA[self.element]
         largest = ""
         for vector, (_, width) in zip(vectors, self.outer, strict=True):

@@ -1,0 +1,40 @@
+"""`python -m examples.serve model.plicab`: the service on the command line."""
+
+import argparse
+import logging
+import os
+
+import uvicorn
+
+from plica.errors import PlicaError
+
+from .app import Limits, application
+from .models import Models
+
+
+def main() -> None:
+    """Serve until interrupted; requests that run are finished."""
+    parser = argparse.ArgumentParser(prog="serve", description="Answers questions about rows of data over HTTP.")
+    default = Limits(threads=os.cpu_count() or 1)
+    parser.add_argument("path", help="a native file; another one at the same place takes over while calls run")
+    parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 for every machine that reaches this one")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--threads", type=int, default=default.threads, help="questions answered at one time")
+    parser.add_argument("--max-requests", type=int, default=default.requests, help="requests at one time")
+    parser.add_argument("--max-bytes", type=int, default=default.bytes, help="of the body of a request")
+    parser.add_argument("--max-rows", type=int, default=default.rows, help="in a request")
+    parser.add_argument("--timeout", type=float, default=default.seconds, help="seconds for a body to arrive")
+    parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks at the file")
+    parser.add_argument("--public-key", type=bytes.fromhex, help="64 hex digits: serve what this key signed alone")
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO)
+    try:
+        models = Models(given.path, given.public_key)
+    except PlicaError as error:
+        parser.exit(1, f"{error}\n")
+    limits = Limits(given.threads, given.max_requests, given.max_bytes, given.max_rows, given.timeout)
+    uvicorn.run(application(models, limits, every=given.every), host=given.host, port=given.port)
+
+
+if __name__ == "__main__":
+    main()

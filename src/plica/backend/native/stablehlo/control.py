@@ -1,0 +1,223 @@
+"""Operations that run nested Programs: StableHLO's `while` and `if`.
+
+A loop carries arrays of one type: a size that changes from turn to turn has no form in StableHLO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.stablehlo.values import Value, branches, loop
+from plica.errors import UnsupportedError
+from plica.ir.program import Equation, Operand, Program, Var
+from plica.ir.sizes import Dim
+from plica.ops.regions import split
+
+if TYPE_CHECKING:
+    from plica.backend.native.stablehlo.emit import Emitter
+
+ControlRow = Callable[["Emitter", Equation], Sequence[Value]]
+
+
+def _bind(emitter: Emitter, variables: Sequence[Var], operands: Sequence[Operand]) -> None:
+    emitter.bind(variables, [emitter.read(one) for one in operands], [emitter.known_operand(one) for one in operands])
+
+
+def _agree(emitter: Emitter, equation: Equation, programs: Sequence[Program]) -> list[Value]:
+    """The sizes that an equation makes, on which all Programs agree.
+
+    Raises:
+        UnsupportedError: They do not.
+    """
+    found = []
+    for place in range(equation.params["num_implicit_outputs"]):
+        sizes = {emitter.known(one.size_of(one.outputs[place])) for one in programs}
+        size = sizes.pop()
+        if sizes or size is None:
+            raise UnsupportedError(
+                f"{_where(equation)}: what it returns has sizes that differ from branch to branch; StableHLO has no "
+                "such type. Export with --to native."
+            )
+        emitter.learn(equation.outputs[place], size)
+        found.append(emitter.size(size))
+    return found
+
+
+def _where(equation: Equation) -> str:
+    return f"{equation.source}: {equation.op.name}" if equation.source else equation.op.name
+
+
+def _call(emitter: Emitter, equation: Equation) -> Sequence[Value]:
+    program = equation.params["program"]
+    _bind(emitter, (*program.consts, *program.inputs), equation.inputs)
+    results = _results(emitter, program)
+    return [*_agree(emitter, equation, [program]), *results]
+
+
+def _cond(emitter: Emitter, equation: Equation) -> Sequence[Value]:
+    programs: Sequence[Program] = equation.params["branches"]
+    predicates, *captured = split(equation.inputs, len(programs) - 1, *equation.params["branch_nconsts"])
+    for program, operands in zip(programs, captured, strict=False):
+        _bind(emitter, program.consts, operands)
+
+    def results(place: int) -> Sequence[Value]:
+        program = programs[place]
+        if place == len(programs) - 1:
+            return _results(emitter, program)
+        return branches(
+            emitter.read(predicates[place]), [lambda: _results(emitter, program), lambda: results(place + 1)]
+        )
+
+    made = results(0)
+    return [*_agree(emitter, equation, programs), *made]
+
+
+def _results(emitter: Emitter, program: Program) -> list[Value]:
+    """The explicit results of a Program, whose inputs are bound."""
+    values = emitter.run(program)[program.num_implicit_outputs :]
+    return [emitter.as_type(value, one.type) for value, one in zip(values, program.results, strict=True)]
+
+
+class _Loop:
+    """The body of a loop: what it captures is bound, and its sizes stay as they are."""
+
+    def __init__(self, emitter: Emitter, equation: Equation, body: Program, implicit: Sequence[Operand]) -> None:
+        self.emitter = emitter
+        self.body = body
+        self._kept: list[Dim] = []
+        sizes = body.inputs[: body.num_implicit_inputs]
+        _bind(emitter, sizes, implicit)
+        for var, operand in zip(sizes, implicit, strict=True):
+            size = emitter.known_operand(operand)
+            if size is None:
+                raise UnsupportedError(
+                    f"{_where(equation)}: the size {var.name} depends on the values of arrays; sizes in StableHLO "
+                    "follow from the shapes of the arguments alone. Export with --to native."
+                )
+            self._kept.append(size)
+
+    def results(self, equation: Equation, given: Sequence[Value]) -> list[Value]:
+        """What a turn makes of the explicit inputs."""
+        body = self.body
+        self.emitter.bind(body.arguments, given)
+        values = self.emitter.run(body)[body.num_implicit_outputs :]
+        for size, one in zip(self._kept, body.outputs, strict=False):
+            if self.emitter.known(body.size_of(one)) != size:
+                raise UnsupportedError(
+                    f"{_where(equation)}: a size changes from turn to turn, which loops of StableHLO cannot carry. "
+                    "Export with --to native, or keep the array as large as it gets."
+                )
+        return values
+
+    def sizes(self, equation: Equation) -> list[Value]:
+        """The implicit outputs of the loop."""
+        made = equation.outputs[: equation.params["num_implicit_outputs"]]
+        for var, size in zip(made, self._kept, strict=True):
+            self.emitter.learn(var, size)
+        return [self.emitter.size(size) for size in self._kept[: len(made)]]
+
+
+def _carried(values: Sequence[Value], like: Sequence[Value]) -> list[Value]:
+    """Values with the shapes of those that are carried."""
+    return [one.reshape(other.shape) for one, other in zip(values, like, strict=True)]
+
+
+def _for_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
+    params = equation.params
+    body: Program = params["body"]
+    consts, implicit, bounds, carries = split(equation.inputs, params["body_nconsts"], params["num_implicit_inputs"], 3)
+    _bind(emitter, body.consts, consts)
+    inside = _Loop(emitter, equation, body, implicit)
+    lower, upper, step = map(emitter.read, bounds)
+
+    start = _starting(emitter, body.arguments[1:], carries)
+
+    def turn(number: Value, *state: Value) -> list[Value]:
+        return [number + 1, *_carried(inside.results(equation, [number * step + lower, *state]), state)]
+
+    # XLA understands, and some of its versions accept, only loops that count from 0 by a constant
+    count = _turns(lower, upper, step)
+    _, *found = loop([count.like(0), *start], lambda number, *_: number < count, turn)
+    return [*inside.sizes(equation), *found]
+
+
+def _turns(lower: Value, upper: Value, step: Value) -> Value:
+    """How many values there are from `lower` to `upper`; none where the step is 0."""
+    distance = (step > 0).where(upper - lower, lower - upper)
+    by = step.absolute().maximum(1)
+    return step.equals(0).where(0, ((distance + by - 1) / by).maximum(0))
+
+
+def _starting(emitter: Emitter, variables: Sequence[Var], operands: Sequence[Operand]) -> list[Value]:
+    return [emitter.as_type(emitter.read(one), var.type) for var, one in zip(variables, operands, strict=True)]
+
+
+def _while_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
+    params = equation.params
+    cond, body = params["cond"], params["body"]
+    counts = (params["cond_nconsts"], params["body_nconsts"], params["num_implicit_inputs"])
+    asked, consts, implicit, carries = split(equation.inputs, *counts)
+    _bind(emitter, cond.consts, asked)
+    _bind(emitter, body.consts, consts)
+    _bind(emitter, cond.inputs[: cond.num_implicit_inputs], implicit)
+    inside = _Loop(emitter, equation, body, implicit)
+
+    def going(*state: Value) -> Value:
+        emitter.bind(cond.arguments, state)
+        return emitter.run(cond)[0]
+
+    start = _starting(emitter, body.arguments, carries)
+    found = loop(start, going, lambda *state: _carried(inside.results(equation, state), state))
+    return [*inside.sizes(equation), *found]
+
+
+def _scan(emitter: Emitter, equation: Equation) -> Sequence[Value]:
+    params = equation.params
+    body: Program = params["body"]
+    counts = (params["body_nconsts"], params["num_implicit_inputs"], params["num_carries"])
+    consts, implicit, carries, stacked = split(equation.inputs, *counts)
+    _bind(emitter, body.consts, consts)
+    inside = _Loop(emitter, equation, body, implicit)
+    rows = [emitter.read(one) for one in stacked]
+    count, reverse = emitter.known(params["length"]), params["reverse"]
+    if count is None:
+        raise UnsupportedError(f"{_where(equation)}: the number of steps depends on the values of arrays.")
+    length = emitter.size(count)
+    sizes = inside.sizes(equation)
+    types = [one.type for one in equation.outputs[len(sizes) + len(carries) :]]
+    made = [length.like(0, one.dtype).spread(emitter.shape(one, _where(equation))) for one in types]
+
+    def turn(place: Value, *state: Value) -> list[Value]:
+        at = length - place - 1 if reverse else place
+        given = [one.take(at, 0) for one in rows]
+        results = inside.results(equation, [*state[: len(carries)], *given])
+        kept = _carried(results[: len(carries)], state[: len(carries)])
+        return [place + 1, *kept, *map(_written, state[len(carries) :], results[len(carries) :], [at] * len(made))]
+
+    start = _starting(emitter, body.arguments[: len(carries)], carries)
+    first = length.like(0)
+    _, *found = loop([first, *start, *made], lambda place, *_: place < length, turn)
+    return [*sizes, *found]
+
+
+def _written(stack: Value, row: Value, place: Value) -> Value:
+    """A stack with a row at a place; of a stack without rows, which has no such place, itself."""
+    code, entry = stack.code, ((), stack.dtype)
+    region = code.region([entry] * 2, lambda _, new: [new])
+    numbers = (
+        f"#stablehlo.scatter<update_window_dims = {list(range(row.rank))}, inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 0>"
+    )
+    operands = [stack.tensor, place.expand(0).tensor, row.reshape(stack.shape[1:]).tensor]
+    attributes = {"scatter_dimension_numbers": numbers}
+    return Value(code, code.apply("scatter", operands, stack.shape, stack.dtype, attributes, [region]))
+
+
+CONTROL: Mapping[str, ControlRow] = {
+    "call": _call,
+    "cond": _cond,
+    "for_loop": _for_loop,
+    "scan": _scan,
+    "while_loop": _while_loop,
+}

@@ -1,0 +1,104 @@
+"""Reading and writing at indices. What lies beyond an end is read at that end, as StableHLO says, and not written."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from plica.backend.native.stablehlo.call import Call, Row, of
+from plica.backend.native.stablehlo.values import Value, joined
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim
+from plica.ops.rules import broadcast
+
+_MODES = {"add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}
+
+
+def _from_front(x: Value, index: Value, axis: int) -> Value:
+    """Indices counted from the front."""
+    whole = index.astype(DType.INT64)
+    return (whole < 0).where(whole + x.size(x.shape[axis]), whole)
+
+
+def _vectors(indices: Sequence[Value], shape: tuple[Dim, ...]) -> Value:
+    """Indices side by side along a new last axis."""
+    return joined([one.astype(DType.INT64).spread(shape).expand(-1) for one in indices], -1)
+
+
+def _gather(x: Value, *indices: Value, axes: tuple[int, ...]) -> Value:
+    shape = broadcast(*(one.shape for one in indices))
+    places = [axis % x.rank for axis in axes]
+    vectors = _vectors([_from_front(x, one, axis) for one, axis in zip(indices, places, strict=True)], shape)
+    return x.read(vectors, places, range(len(shape), len(shape) + x.rank - len(places)))
+
+
+def _take_along_axis(x: Value, index: Value, *, axis: int) -> Value:
+    place = axis % x.rank
+    vectors = [index if one == place else index.iota(one) for one in range(x.rank)]
+    return x.read(_vectors(vectors, index.shape), range(x.rank), [])
+
+
+def _lookup(table: Value, index: Value) -> Value:
+    return table.read(_vectors([index.iota(0), index], index.shape), [0, 2], [2])
+
+
+def _search(table: Value, rows: Value, uniforms: Value) -> Value:
+    chosen = table.read(_vectors([rows.iota(0), rows], rows.shape), [0, 1], [2])
+    total = chosen.part(-1, table.shape[2] - 1, table.shape[2])
+    below = (chosen <= uniforms.expand(-1) * total) & (chosen < total)
+    found = below.astype(DType.INT64).sum((-1,))
+    return found.minimum(table.size(table.shape[2] - 1))
+
+
+def _update(x: Value, values: Value, *indices: Value, mode: str, index: tuple[Any, ...]) -> Value:
+    if not x.rank:
+        return values if mode == "set" else x.map(_MODES[mode], values)
+    common = broadcast(*(one.shape for one in indices))
+    dims, places = list(common), []
+    for axis, place in enumerate(index):
+        if place == "at":
+            continue
+        start, stop, step = (0, x.shape[axis], 1) if place is None else place
+        length = x.part(axis, start, stop, step).shape[axis]
+        places.append((len(dims), length, start, step))
+        dims.append(length)
+    shape, given, whole, vectors = tuple(dims), iter(indices), iter(places), []
+    for axis, place in enumerate(index):
+        if place == "at":
+            found = _from_front(x, next(given), axis)
+            vectors.append(found.reshape((*found.shape, *[1] * len(places))))
+        else:
+            at, _, start, step = next(whole)
+            vectors.append(x.iota(at, shape) * x.size(step) + x.size(start))
+    return _scattered(x, values.spread(shape), _vectors(vectors, shape), mode)
+
+
+def _scattered(x: Value, values: Value, vectors: Value, mode: str) -> Value:
+    code, entry = x.code, ((), x.dtype)
+    region = code.region(
+        [entry] * 2, lambda old, new: [new if mode == "set" else code.apply(_MODES[mode], [old, new], *entry)]
+    )
+    axes = list(range(x.rank))
+    attributes = {
+        "scatter_dimension_numbers": (
+            f"#stablehlo.scatter<inserted_window_dims = {axes}, scatter_dims_to_operand_dims = {axes}, "
+            f"index_vector_dim = {vectors.rank - 1}>"
+        )
+    }
+    operands = [one.tensor for one in (x, vectors, values)]
+    return Value(code, code.apply("scatter", operands, x.shape, x.dtype, attributes, [region]))
+
+
+def _index(call: Call) -> Value:
+    x, place = call.inputs
+    axis = call.params["axis"] % x.rank
+    return x.take(_from_front(x, place, axis), axis)
+
+
+INDEXING: dict[str, Row] = {
+    "gather": of(_gather),
+    "index": _index,
+    "lookup": of(_lookup),
+    "search_cumulative": of(_search),
+    "take": of(lambda x, index, *, axis: x.take(index, axis)),
+    "take_along_axis": of(_take_along_axis),
+    "update": of(_update),
+}

@@ -1,0 +1,34 @@
+"""What Programs of circuits have beside Plica's own operations: `circuits/operations.py`."""
+
+import math
+
+from plica.backend.native.circuits.operations import EXPONENTS, Factors, sources_of
+from plica.backend.native.stablehlo.call import Row, of
+from plica.backend.native.stablehlo.rows.linalg import product
+from plica.backend.native.stablehlo.rows.reduce import rescale
+from plica.backend.native.stablehlo.values import Value, joined
+
+
+def _look_up(table: Value, states: Value, columns: Value, starts: Value) -> Value:
+    places = states.take(columns, 1).transpose([1, 0])
+    return table.take(places.astype(starts.dtype) + starts.expand(1), 0)
+
+
+def _sum_of_products(
+    *operands: Value, looked_up: tuple[bool, ...], factors: Factors, rescaled: str
+) -> Value | tuple[Value, Value]:
+    values = [_look_up(*source) if len(source) > 1 else source[0] for source in sources_of(operands, looked_up)]
+    found = None
+    for factor in factors:
+        one = joined([values[place].part(0, start, start + length) for place, start, length in factor], 0)
+        found = one if found is None else found * one
+    assert found is not None, "a layer has factors"
+    made = product(found, operands[0], [(0, 0)], [(2, 1)])
+    if not rescaled:
+        return made
+    mantissas, powers = rescale(made)
+    # of powers of two the quotient is whole but for its rounding
+    return mantissas, (powers.log() * (1 / math.log(2))).map("round_nearest_even") if rescaled == EXPONENTS else powers
+
+
+LAYERS: dict[str, Row] = {"look_up": of(_look_up), "sum_of_products": of(_sum_of_products)}

@@ -1,0 +1,155 @@
+"""Sums of products whose factors are logarithms, or directions and sizes.
+
+The product is computed from exponentials divided by the largest of their row. Where one entry may have lost terms
+that way, all are computed once more, term by term: only one side of a branch runs.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from plica.backend.native.stablehlo.call import Row, of
+from plica.backend.native.stablehlo.rows.linalg import batched, einsum
+from plica.backend.native.stablehlo.rows.reduce import log_softmax
+from plica.backend.native.stablehlo.values import Value, branches, joined
+from plica.ir.sizes import Dim, Size
+
+
+def _logarithms(given: Value, logs: str) -> Value:
+    return given if logs == "log" else log_softmax(given, axis=-1)
+
+
+def _log_matmul_exp(*operands: Value, logs: str | None = None, lost: float = 1.0) -> Value:
+    values = list(operands)
+    given = None if logs is None else values.pop()
+    weight = values.pop()
+    letters, (left, right), factors = batched(joined(values, -1), weight, 2)
+    return _log_sum(f"{left}mk,{right}nk->{letters}mn", factors, given, logs, lost)
+
+
+def _log_einsum_exp(*operands: Value, equation: str, logs: str | None = None, lost: float = 1.0) -> Value:
+    factors = list(operands if logs is None else operands[:-1])
+    return _log_sum(equation, factors, None if logs is None else operands[-1], logs, lost)
+
+
+def _log_sum(equation: str, factors: Sequence[Value], given: Value | None, logs: str | None, lost: float) -> Value:
+    """The logarithm of an Einstein sum of exponentials and of a weight, the last factor."""
+    left, _, result = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    weight = factors[-1]
+    shifts, powers = [], []
+    for x, term in zip(factors[:-1], terms, strict=False):
+        axes = [place for place, letter in enumerate(term) if letter not in result]
+        largest = x.max(axes, keep=True)
+        shift = largest.is_finite().where(largest, 0.0)
+        powers.append((x - shift).exp())
+        shifts.append(_spread(shift.drop(*axes) if axes else shift, _kept(term, result), result))
+    total = einsum(equation, [*powers, weight])
+    largest = shifts[0]
+    for one in shifts[1:]:
+        largest = largest + one
+    fast = total.log() + largest
+    limits = np.finfo(weight.dtype.numpy)
+    # what is lost of a term is below the least normal number, and there are as many terms as the sum has
+    least = float(limits.tiny) / float(limits.eps) * max(lost, 1.0)
+    summed = {
+        letter: x.shape[place] for x, term in zip(factors, terms, strict=True) for place, letter in enumerate(term)
+    }
+    number = _number([dim for letter, dim in summed.items() if letter not in result], weight)
+    doubtful = (~(total >= number * least)).any(range(total.rank))
+
+    def exact() -> list[Value]:
+        log_weight = weight.log() if given is None or logs is None else _logarithms(given, logs).reshape(weight.shape)
+        return [_exact(terms, [*factors[:-1], log_weight], result).spread(fast.shape)]
+
+    return branches(doubtful, [exact, lambda: [fast]])[0]
+
+
+def _number(dims: Sequence[Dim], like: Value) -> Value:
+    total: Dim = 1
+    for dim in dims:
+        total = total * dim
+    return (
+        like.size(total).astype(like.dtype).maximum(1.0) if isinstance(total, Size) else like.like(float(max(total, 1)))
+    )
+
+
+def _kept(term: str, result: str) -> str:
+    return "".join(letter for letter in term if letter in result)
+
+
+def _spread(x: Value, term: str, letters: str) -> Value:
+    """`x` with its axes in the order of `letters`, and axes of size 1 for those that it lacks."""
+    ordered = x.transpose([term.index(letter) for letter in letters if letter in term])
+    missing = [place for place, letter in enumerate(letters) if letter not in term]
+    return ordered.expand(*missing) if missing else ordered
+
+
+def _exact(terms: Sequence[str], factors: Sequence[Value], result: str) -> Value:
+    """Every term of the sum on axes of its own, then the logarithm of the sum of their exponentials."""
+    others = sorted({letter for term in terms for letter in term if letter not in result})
+    letters = result + "".join(others)
+    unique = [_once(term, x) for term, x in zip(terms, factors, strict=True)]
+    spread = [_spread(x, term, letters) for term, x in unique]
+    total = spread[0]
+    for one in spread[1:]:
+        total = total + one
+    axes = list(range(len(result), len(letters)))
+    largest = total.max(axes, keep=True) if axes else total
+    shift = largest.is_finite().where(largest, 0.0)
+    found = (total - shift).exp()
+    return (found.sum(axes).log() + shift.drop(*axes)) if axes else found.log() + shift
+
+
+def _once(term: str, x: Value) -> tuple[str, Value]:
+    """An operand of logarithms without repeated letters."""
+    for letter in sorted(set(term)):
+        while term.count(letter) > 1:
+            first, second = term.index(letter), term.rindex(letter)
+            x = x.iota(first).equals(x.iota(second)).where(x, -math.inf).max((second,))
+            term = term[:second] + term[second + 1 :]
+    return term, x
+
+
+def _directed_matmul(
+    direction: Value, size: Value, weight: Value, *given: Value, logs: str | None = None
+) -> tuple[Value, Value]:
+    """Every term on an axis of its own, divided by the largest of its sum."""
+    zero = weight.like(0)
+    if given:
+        log_weight = _logarithms(given[0], logs or "log")
+        turn = (log_weight * 0.0).exp() if weight.dtype.kind == "float" else None
+        turn = zero.spread(weight.shape) + 1 if turn is None else turn
+    else:
+        log_weight = weight.absolute().log()
+        turn = weight.equals(0).where(zero, weight * _like((-log_weight).exp(), weight))
+    phases = direction.expand(2) * turn.expand(1)
+    sizes = size.expand(2) + log_weight.expand(1)
+    counted = (phases.differs(0) & (sizes > -math.inf)).where(sizes, -math.inf)
+    largest = counted.max((-1,), keep=True)
+    row = _of_row(direction, size)
+    shift = (largest > -math.inf).where(largest, row.expand(2))
+    factors = _like((counted - shift).exp(), phases)
+    total = (counted > -math.inf).where(phases * factors, 0).sum((-1,))
+    length = total.absolute()
+    is_some = length > 0.0
+    found = is_some.where(length.log(), 0.0)
+    return is_some.where(total * _like((-found).exp(), total), 0), found + is_some.where(shift.drop(-1), row)
+
+
+def _like(x: Value, other: Value) -> Value:
+    """Real numbers in the dtype of others."""
+    return x.astype(other.dtype)
+
+
+def _of_row(direction: Value, size: Value) -> Value:
+    counted = direction.differs(0).where(size, -math.inf).max((-1,), keep=True)
+    return (counted > -math.inf).where(counted, size.reduce("maximum", 0.0, (-1,), keep=True))
+
+
+LOGS: dict[str, Row] = {
+    "directed_matmul": of(_directed_matmul),
+    "log_einsum_exp": of(_log_einsum_exp),
+    "log_matmul_exp": of(_log_matmul_exp),
+}

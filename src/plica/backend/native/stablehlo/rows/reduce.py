@@ -1,0 +1,113 @@
+"""Reductions, what is accumulated along an axis, and the normalizations built on them."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from plica.backend.native.stablehlo.call import Call, Row, of
+from plica.backend.native.stablehlo.values import Value, count, loop
+from plica.ir.dtypes import DType
+from plica.ops.rules import normal_axes
+
+Axes = tuple[int, ...]
+
+
+def _reduction(name: str, start: complex | None) -> Row:
+    """A reduction of numbers of the dtype of the result, from a number, or from the least or largest one."""
+
+    def row(call: Call) -> Value:
+        x = call.inputs[0].astype(call.dtype)
+        first = {"maximum": x.least, "minimum": x.largest}[name] if start is None else start
+        return x.reduce(name, first, call.params["axis"], keep=call.params["keepdims"])
+
+    return row
+
+
+def _mean(x: Value, *, axis: Axes, keepdims: bool) -> Value:
+    return x.sum(axis, keep=keepdims) / count(x, normal_axes(axis, x.rank)).astype(x.dtype)
+
+
+def log_sum_exp(x: Value, axes: Axes, *, keep: bool = False) -> Value:
+    """The logarithm of a sum of exponentials."""
+    largest = x.max(axes, keep=True)
+    shift = largest.is_finite().where(largest, 0.0)
+    found = (x - shift).exp().sum(axes, keep=True).log() + shift
+    return found if keep else found.reshape(x.max(axes).shape)
+
+
+def softmax(x: Value, *, axis: int) -> Value:
+    """Exponentials that add up to 1."""
+    powers = (x - x.max((axis,), keep=True)).exp()
+    return powers / powers.sum((axis,), keep=True)
+
+
+def log_softmax(x: Value, *, axis: int) -> Value:
+    """The logarithms of those."""
+    shifted = x - x.max((axis,), keep=True)
+    return shifted - shifted.exp().sum((axis,), keep=True).log()
+
+
+def rescale(x: Value) -> tuple[Value, Value]:
+    """Rows divided by powers of two, and these."""
+    largest = x.max((-1,), keep=True)
+    half = power_of_two(largest)  # largest = m 2^e, 0.5 <= m < 1: 2^(e-1)
+    normal = largest >= float(np.finfo(x.dtype.numpy).tiny)
+    scale = normal.where(half, 0.5)
+    return x / scale * 0.5, scale * 2.0
+
+
+def power_of_two(x: Value) -> Value:
+    """The largest power of two that is not larger, of normal positive floats."""
+    words = {32: DType.INT32, 64: DType.INT64}[x.dtype.bits]
+    exponent = int(np.asarray(np.inf, x.dtype.numpy).view(words.numpy))  # all bits of the exponent, and no others
+    return (x.bits_as(words) & exponent).bits_as(x.dtype)
+
+
+def _extreme(best: Callable[..., Value]) -> Callable[..., Value]:
+    def place(x: Value, *, axis: int, keepdims: bool) -> Value:
+        # the first of the best, or the first NaN
+        is_best = x.equals(best(x, (axis,), keep=True))
+        if x.dtype.kind == "float":
+            is_best = is_best | x.is_nan()
+        places = x.iota(axis % x.rank)
+        found: Value = is_best.where(places, x.size(x.shape[axis])).min((axis,), keep=keepdims)
+        return found
+
+    return place
+
+
+def _accumulation(name: str, neutral: complex) -> Row:
+    """After turn k an entry holds what the 2^k entries up to its place make."""
+
+    def row(call: Call) -> Value:
+        x = call.inputs[0].astype(call.dtype)
+        axis = call.params["axis"] % x.rank
+        places, size = x.iota(axis), x.size(x.shape[axis])
+        along = x.iota(0, (x.shape[axis],))
+
+        def step(reach: Value, total: Value) -> tuple[Value, Value]:
+            before = total.take((along - reach).maximum(0), axis)
+            return reach * 2, total.map(name, (places >= reach).where(before, neutral))
+
+        return loop([x.like(1, DType.INT64), x], lambda reach, _: reach < size, step)[1]
+
+    return row
+
+
+REDUCE: dict[str, Row] = {
+    "all": _reduction("and", True),
+    "any": _reduction("or", False),
+    "argmax": of(_extreme(Value.max)),
+    "argmin": of(_extreme(Value.min)),
+    "cumulative_prod": _accumulation("multiply", 1),
+    "cumulative_sum": _accumulation("add", 0),
+    "log_softmax": of(log_softmax),
+    "logsumexp": of(lambda x, *, axis, keepdims: log_sum_exp(x, axis, keep=keepdims)),
+    "max": _reduction("maximum", None),
+    "mean": of(_mean),
+    "min": _reduction("minimum", None),
+    "prod": _reduction("multiply", 1),
+    "rescale": of(rescale),
+    "softmax": of(softmax),
+    "sum": _reduction("add", 0),
+}

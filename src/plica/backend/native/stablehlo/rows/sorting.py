@@ -1,0 +1,44 @@
+"""Sorting, with NaN behind every number (first, in descending order), and searching in what is sorted."""
+
+from plica.backend.native.stablehlo.call import Row, of
+from plica.backend.native.stablehlo.code import Tensor
+from plica.backend.native.stablehlo.values import Value
+from plica.ir.dtypes import DType
+
+
+def _before(one: Value, other: Value) -> Value:
+    """Whether a number comes before another: NaN comes last."""
+    if one.dtype.kind != "float":
+        return one < other
+    return (one < other) | (other.is_nan() & ~one.is_nan())
+
+
+def in_order(x: Value, axis: int, descending: bool = False) -> tuple[Value, Value]:
+    """Entries in order, and where each of them stood; equal ones keep their order."""
+    code = x.code
+    numbers = x.astype(DType.UINT8) if x.dtype.kind == "bool" else x
+    operands = [numbers.tensor, x.iota(axis % x.rank).tensor]
+
+    def compare(*given: Tensor) -> list[Tensor]:
+        one, other = (Value(code, tensor) for tensor in given[:2])
+        return [(_before(other, one) if descending else _before(one, other)).tensor]
+
+    region = code.region([((), one.dtype) for one in operands for _ in range(2)], compare)
+    types = [(one.shape, one.dtype) for one in operands]
+    attributes = {"dimension": f"{axis % x.rank} : i64", "is_stable": "true"}
+    found = code.apply_all("sort", operands, types, attributes, [region])
+    entries, places = (Value(code, one) for one in found)
+    return (entries.differs(0) if x.dtype.kind == "bool" else entries), places
+
+
+def _searchsorted(ordered: Value, values: Value, *, side: str) -> Value:
+    one = values.expand(-1)
+    counted = _before(ordered, one) if side == "left" else ~_before(one, ordered)
+    return counted.astype(DType.INT64).sum((-1,))
+
+
+SORTING: dict[str, Row] = {
+    "argsort": of(lambda x, *, axis, descending: in_order(x, axis, descending)[1]),
+    "searchsorted": of(_searchsorted),
+    "sort": of(lambda x, *, axis, descending: in_order(x, axis, descending)[0]),
+}

@@ -1,0 +1,171 @@
+"""Scalar code on whole tensors: what StableHLO has no operation for is written entry by entry in `scalars/`.
+
+Branches compute both sides and choose; a loop goes on until no entry needs another turn.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.backend.native.scalars import SCALARS
+from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, Shared, refuse_complex
+from plica.backend.native.stablehlo.code import Code, Shape, Tensor
+from plica.backend.native.stablehlo.values import Value, loop
+from plica.ir.dtypes import DType
+
+_NAMES = {
+    "add": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "divide": "divide",
+    "integer_remainder": "remainder",
+    "negate": "negate",
+    "absolute": "abs",
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round_even": "round_nearest_even",
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "shift_left": "shift_left",
+}
+_SUMS = ("add", "subtract")
+_WORDS = {16: DType.INT16, 32: DType.INT32, 64: DType.INT64}
+
+
+def write_entries(
+    name: str, inputs: Sequence[Value], shape: Shape, dtype: DType, params: Mapping[str, Any]
+) -> Value | None:
+    """An elementwise operation by its scalar code; None of one that has none.
+
+    Raises:
+        UnsupportedError: Its scalar code does not take these dtypes.
+    """
+    row = SCALARS.get(name)
+    if row is None:
+        return None
+    code = inputs[0].code
+    refuse_complex(name, Call(tuple(Scalar("", one.dtype) for one in inputs), dtype))
+    given = tuple(Scalar(one.spread(shape).tensor.text, one.dtype) for one in inputs)
+    found = row.write(TensorScalars(code, shape), Call(given, dtype, params))
+    return Value(code, Tensor(found.text, shape, found.dtype))
+
+
+class TensorScalars(ScalarCode):
+    """Each scalar is a tensor of one shape.
+
+    Args:
+        code: Where it is written.
+        shape: The shape.
+    """
+
+    def __init__(self, code: Code, shape: Shape) -> None:
+        self._code = code
+        self._shape = shape
+        self._constants: set[str] = set()
+        self._active: list[Value] = []  # which entries are on the side of a branch that is being written
+
+    def _value(self, one: Scalar) -> Value:
+        return Value(self._code, Tensor(one.text, self._shape, one.dtype))
+
+    def constant(self, value: complex, dtype: DType) -> Scalar:
+        """A number everywhere."""
+        found = _scalar(Value(self._code, self._code.constant(value, dtype)).spread(self._shape))
+        self._constants.add(found.text)
+        return found
+
+    def apply(self, name: str, *operands: Scalar) -> Scalar:
+        """An operation on each entry."""
+        first, *rest = map(self._value, operands)
+        match name:
+            case "multiply_add":
+                return _scalar(first * rest[0] + rest[1])
+            case "trunc":
+                return _scalar((first < 0.0).where(first.map("ceil"), first.map("floor")))
+            case "copysign":
+                return _scalar(copysign(first, rest[0]))
+            case "shift_right":
+                signed = not first.dtype.value.startswith("u")
+                return _scalar(first.map("shift_right_arithmetic" if signed else "shift_right_logical", *rest))
+        found = first.map(_NAMES[name], *rest)
+        is_constant = any(one.text in self._constants for one in operands)
+        return _scalar(_kept(found) if name in _SUMS and is_constant and found.dtype.kind == "float" else found)
+
+    def compare(self, kind: str, a: Scalar, b: Scalar) -> Scalar:
+        """A comparison of each entry."""
+        return _scalar(self._value(a).compare(kind, self._value(b)))
+
+    def select(self, condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+        """A choice for each entry."""
+        return _scalar(self._value(condition).where(self._value(a), self._value(b)))
+
+    def convert(self, a: Scalar, dtype: DType) -> Scalar:
+        """A conversion of each entry."""
+        return _scalar(self._value(a).astype(dtype))
+
+    def bitcast(self, a: Scalar, dtype: DType) -> Scalar:
+        """The bits of each entry."""
+        return _scalar(self._value(a).bits_as(dtype))
+
+    def branch(self, condition: Scalar, then: Body, otherwise: Body) -> tuple[Scalar, ...]:
+        """Both sides, and a choice for each entry."""
+        holds = self._value(condition)
+        sides = [self._side(holds, then), self._side(~holds, otherwise)]
+        return tuple(self.select(condition, a, b) for a, b in zip(*sides, strict=True))
+
+    def _side(self, holds: Value, body: Body) -> tuple[Scalar, ...]:
+        self._active.append(holds if not self._active else self._active[-1] & holds)
+        try:
+            return body()
+        finally:
+            self._active.pop()
+
+    def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
+        """As many turns as the last entry needs, in each of which the others stay as they are."""
+
+        def goes(state: Sequence[Value]) -> Value:
+            found = self._value(going(*map(_scalar, state)))
+            return found & self._active[-1] if self._active else found
+
+        def turn(*state: Value) -> list[Value]:
+            needed = goes(state)
+            after = step(*map(_scalar, state))
+            return [needed.where(self._value(new), old) for new, old in zip(after, state, strict=True)]
+
+        last = loop(
+            [self._value(one) for one in start],
+            lambda *state: goes(state).any(range(len(self._shape))),
+            turn,
+        )
+        return tuple(map(_scalar, last))
+
+    def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
+        """An entry of a constant for each entry."""
+        entries = Value(self._code, self._code.array(np.asarray(table, dtype.numpy)))
+        return _scalar(entries.take(self._value(index), 0))
+
+    def shared(self, name: str, operands: tuple[Scalar, ...], write: Shared) -> Scalar:
+        """Written in place: XLA would put it there."""
+        del name
+        return write(self, operands)
+
+
+def _scalar(value: Value) -> Scalar:
+    return Scalar(value.tensor.text, value.dtype)
+
+
+def _kept(x: Value) -> Value:
+    """A value that is computed as it is written: (x + 1) - 1 is no x, but a rounded one."""
+    return Value(x.code, x.code.apply("optimization_barrier", [x.tensor], x.shape, x.dtype))
+
+
+def copysign(size: Value, sign: Value) -> Value:
+    """The size of a float with the sign of another, by their bits."""
+    words = _WORDS[size.dtype.bits]
+    top = words.limits[0]
+    bits = (size.bits_as(words) & words.limits[1]) | (sign.bits_as(words) & top)
+    return bits.bits_as(size.dtype)

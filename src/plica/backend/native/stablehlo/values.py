@@ -1,0 +1,360 @@
+"""Tensors with operators and functions: what rows are written in. They broadcast by the standard's rule.
+
+>>> code = Code()
+>>> x = Value(code, Tensor("%x", (2, 3), DType.FLOAT32))
+>>> (x + 1.0).sum((1,)).shape
+(2,)
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Union
+
+from plica.backend.native.stablehlo.code import Code, Shape, Tensor
+from plica.backend.native.stablehlo.types import integers
+from plica.ir.dtypes import DType
+from plica.ir.sizes import Dim, floor_divide, opaque, product, total
+from plica.ops.rules import broadcast, real_dtype
+
+Operand = Union["Value", complex]
+_COMPARISONS = {
+    "equal": "EQ",
+    "not_equal": "NE",
+    "less": "LT",
+    "less_equal": "LE",
+    "greater": "GT",
+    "greater_equal": "GE",
+}
+
+
+class Value(NamedTuple):
+    """A tensor and the code that it belongs to. Numbers that it meets are constants of its dtype."""
+
+    code: Code
+    tensor: Tensor
+
+    @property
+    def shape(self) -> Shape:
+        """The shape, in terms of the sizes of arguments."""
+        return self.tensor.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype."""
+        return self.tensor.dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def like(self, value: complex, dtype: DType | None = None) -> "Value":
+        """A number of this dtype, or of another."""
+        return Value(self.code, self.code.constant(value, dtype or self.dtype))
+
+    def size(self, dim: Dim) -> "Value":
+        """A size as a scalar of int64."""
+        return Value(self.code, self.code.size(dim))
+
+    # each entry
+
+    def map(self, name: str, *others: Operand, dtype: DType | None = None) -> "Value":
+        """An operation on each entry, of operands of one dtype."""
+        given = [self, *(one if isinstance(one, Value) else self.like(one) for one in others)]
+        shape = broadcast(*(one.shape for one in given))
+        operands = [one.spread(shape).tensor for one in given]
+        return Value(self.code, self.code.apply(name, operands, shape, dtype or self.dtype))
+
+    def compare(self, kind: str, other: Operand) -> "Value":
+        """Whether entries are `equal`, `not_equal`, `less`, `less_equal`, `greater` or `greater_equal`."""
+        right = other if isinstance(other, Value) else self.like(other)
+        shape = broadcast(self.shape, right.shape)
+        operands = [one.spread(shape).tensor for one in (self, right)]
+        attributes = {"comparison_direction": f"#stablehlo<comparison_direction {_COMPARISONS[kind]}>"}
+        return Value(self.code, self.code.apply("compare", operands, shape, DType.BOOL, attributes))
+
+    def where(self, first: Operand, second: Operand) -> "Value":
+        """`first` where this is true, else `second`; one of them is no number."""
+        like = first if isinstance(first, Value) else second
+        assert isinstance(like, Value), "one of them is no number"
+        sides = [one if isinstance(one, Value) else like.like(one) for one in (first, second)]
+        shape = broadcast(self.shape, *(one.shape for one in sides))
+        operands = [one.spread(shape).tensor for one in (self, *sides)]
+        return Value(self.code, self.code.apply("select", operands, shape, like.dtype))
+
+    def __add__(self, other: Operand) -> "Value":  # type: ignore[override]
+        return self.map("add", other)
+
+    def __sub__(self, other: Operand) -> "Value":
+        return self.map("subtract", other)
+
+    def __rsub__(self, other: complex) -> "Value":
+        return self.like(other) - self
+
+    def __mul__(self, other: Operand) -> "Value":  # type: ignore[override]
+        return self.map("multiply", other)
+
+    def __truediv__(self, other: Operand) -> "Value":
+        return self.map("divide", other)
+
+    def __neg__(self) -> "Value":
+        return self.map("negate")
+
+    def __and__(self, other: Operand) -> "Value":
+        return self.map("and", other)
+
+    def __or__(self, other: Operand) -> "Value":
+        return self.map("or", other)
+
+    def __xor__(self, other: Operand) -> "Value":
+        return self.map("xor", other)
+
+    def __invert__(self) -> "Value":
+        return self.map("not")
+
+    def __lt__(self, other: Operand) -> "Value":  # type: ignore[override]
+        return self.compare("less", other)
+
+    def __le__(self, other: Operand) -> "Value":  # type: ignore[override]
+        return self.compare("less_equal", other)
+
+    def __gt__(self, other: Operand) -> "Value":  # type: ignore[override]
+        return self.compare("greater", other)
+
+    def __ge__(self, other: Operand) -> "Value":  # type: ignore[override]
+        return self.compare("greater_equal", other)
+
+    def equals(self, other: Operand) -> "Value":
+        """Whether entries are equal."""
+        return self.compare("equal", other)
+
+    def differs(self, other: Operand) -> "Value":
+        """Whether entries are not equal."""
+        return self.compare("not_equal", other)
+
+    def is_nan(self) -> "Value":
+        """Whether entries are NaN."""
+        return self.differs(self)
+
+    def exp(self) -> "Value":
+        """The exponential."""
+        return self.map("exponential")
+
+    def log(self) -> "Value":
+        """The natural logarithm."""
+        return self.map("log")
+
+    def sqrt(self) -> "Value":
+        """The root."""
+        return self.map("sqrt")
+
+    def is_finite(self) -> "Value":
+        """Whether floats are finite."""
+        return self.map("is_finite", dtype=DType.BOOL)
+
+    def absolute(self) -> "Value":
+        """The size of each entry."""
+        return self.map("abs", dtype=real_dtype(self.dtype))
+
+    def maximum(self, other: Operand) -> "Value":
+        """The larger one; NaN if one is NaN."""
+        return self.map("maximum", other)
+
+    def minimum(self, other: Operand) -> "Value":
+        """The smaller one; NaN if one is NaN."""
+        return self.map("minimum", other)
+
+    def astype(self, dtype: DType) -> "Value":
+        """The numbers in another dtype."""
+        if dtype == self.dtype:
+            return self
+        return Value(self.code, self.code.apply("convert", [self.tensor], self.shape, dtype))
+
+    def bits_as(self, dtype: DType) -> "Value":
+        """The bits as another dtype of as many."""
+        return Value(self.code, self.code.apply("bitcast_convert", [self.tensor], self.shape, dtype))
+
+    # shapes
+
+    def spread(self, shape: Shape, axes: Sequence[int] | None = None) -> "Value":
+        """Repeated; the axes are the last ones of the result, or `axes` of them."""
+        places = range(len(shape) - self.rank, len(shape)) if axes is None else axes
+        return Value(self.code, self.code.broadcast(self.tensor, shape, list(places)))
+
+    def reshape(self, shape: Shape) -> "Value":
+        """The entries in another shape."""
+        return Value(self.code, self.code.reshape(self.tensor, shape))
+
+    def expand(self, *axes: int) -> "Value":
+        """With axes of size 1, at these places of the result."""
+        shape = list(self.shape)
+        for axis in sorted(one % (self.rank + len(axes)) for one in axes):
+            shape.insert(axis, 1)
+        return self.reshape(tuple(shape))
+
+    def drop(self, *axes: int) -> "Value":
+        """Without these axes, which have size 1."""
+        places = [one % self.rank for one in axes]
+        return self.reshape(tuple(dim for axis, dim in enumerate(self.shape) if axis not in places))
+
+    def transpose(self, axes: Sequence[int]) -> "Value":
+        """The axes in another order."""
+        if list(axes) == list(range(self.rank)):
+            return self
+        shape = tuple(self.shape[axis] for axis in axes)
+        attributes = {"permutation": integers(list(axes))}
+        return Value(self.code, self.code.apply("transpose", [self.tensor], shape, self.dtype, attributes))
+
+    def iota(self, axis: int, shape: Shape | None = None, dtype: DType = DType.INT64) -> "Value":
+        """Places along an axis of this shape, or of another."""
+        return Value(self.code, self.code.iota(self.shape if shape is None else shape, axis, dtype))
+
+    def part(self, axis: int, start: Dim, stop: Dim, step: Dim = 1) -> "Value":
+        """A slice of one axis, which lies within it."""
+        place = axis % self.rank
+        length = _length(start, stop, step)
+        shape = (*self.shape[:place], length, *self.shape[place + 1 :])
+        bounds: list[list[Dim]] = [[0] * self.rank, list(self.shape), [1] * self.rank]
+        for one, value in zip(bounds, (start, stop, step), strict=True):
+            one[place] = value
+        if all(isinstance(dim, int) for dim in (*self.shape, start, stop, step)):
+            names = ("start_indices", "limit_indices", "strides")
+            attributes = {name: integers(one) for name, one in zip(names, bounds, strict=True)}  # type: ignore[arg-type]
+            return Value(self.code, self.code.apply("slice", [self.tensor], shape, self.dtype, attributes))
+        given = [self.code.shape(tuple(one)) for one in bounds]
+        return Value(self.code, self.code.apply("real_dynamic_slice", [self.tensor, *given], shape, self.dtype))
+
+    # reductions
+
+    def reduce(self, name: str, start: complex, axes: Sequence[int], *, keep: bool = False) -> "Value":
+        """Entries along axes joined by an operation, beginning with `start`."""
+        places = [axis % self.rank for axis in axes]
+        scalar = ((), self.dtype)
+        region = self.code.region([scalar] * 2, lambda a, b: [self.code.apply(name, [a, b], *scalar)])
+        shape = tuple(dim for axis, dim in enumerate(self.shape) if axis not in places)
+        attributes = {"dimensions": integers(sorted(places))}
+        operands = [self.tensor, self.like(start).tensor]
+        found = Value(self.code, self.code.apply("reduce", operands, shape, self.dtype, attributes, [region]))
+        if not keep:
+            return found
+        return found.reshape(tuple(1 if axis in places else dim for axis, dim in enumerate(self.shape)))
+
+    def sum(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
+        """Sums."""
+        return self.reduce("add", 0, axes, keep=keep)
+
+    def max(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
+        """Largest entries; the least number there is of none."""
+        return self.reduce("maximum", self.least, axes, keep=keep)
+
+    def min(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
+        """Least entries; the largest number there is of none."""
+        return self.reduce("minimum", self.largest, axes, keep=keep)
+
+    def any(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
+        """Whether some are true."""
+        return self.reduce("or", False, axes, keep=keep)
+
+    @property
+    def least(self) -> complex:
+        """The least number of the dtype."""
+        return -math.inf if self.dtype.kind == "float" else self.dtype.limits[0]
+
+    @property
+    def largest(self) -> complex:
+        """The largest number of the dtype."""
+        return math.inf if self.dtype.kind == "float" else self.dtype.limits[1]
+
+    # entries at indices
+
+    def read(self, index: "Value", axes: Sequence[int], offsets: Sequence[int]) -> "Value":
+        """Entries, or whole axes of them, at vectors of indices.
+
+        Args:
+            index: Vectors along the last axis; places beyond an end are moved there.
+            axes: The axis that each entry of a vector is a place on.
+            offsets: Where the other axes stand in the result; the axes of `index` stand at the other places.
+        """
+        kept = [dim for axis, dim in enumerate(self.shape) if axis not in axes]
+        rest = iter(index.shape[:-1])
+        whole = iter(kept)
+        shape = tuple(next(whole if axis in offsets else rest) for axis in range(len(kept) + index.rank - 1))
+        # of an axis without entries none is read
+        sizes = tuple(opaque("min", dim, 1) if axis in axes else dim for axis, dim in enumerate(self.shape))
+        numbers = (
+            f"#stablehlo.gather<offset_dims = {list(offsets)}, collapsed_slice_dims = {sorted(axes)}, "
+            f"start_index_map = {list(axes)}, index_vector_dim = {index.rank - 1}>"
+        )
+        attributes = {"dimension_numbers": numbers}
+        operands = [self.tensor, index.astype(DType.INT64).tensor]
+        if all(isinstance(dim, int) for dim in self.shape):
+            attributes["slice_sizes"] = integers(sizes)  # type: ignore[arg-type]
+            return Value(self.code, self.code.apply("gather", operands, shape, self.dtype, attributes))
+        operands.append(self.code.shape(sizes))
+        return Value(self.code, self.code.apply("dynamic_gather", operands, shape, self.dtype, attributes))
+
+    def take(self, index: "Value", axis: int) -> "Value":
+        """Entries at places along an axis: the axes of `index` stand where it was."""
+        place = axis % self.rank
+        offsets = [one if one < place else one + index.rank - 1 for one in range(self.rank) if one != place]
+        return self.read(index.expand(-1), [place], offsets)
+
+
+def _length(start: Dim, stop: Dim, step: Dim) -> Dim:
+    return stop - start if step == 1 else floor_divide(stop - start + step - 1, step)
+
+
+def joined(values: Sequence[Value], axis: int) -> Value:
+    """Arrays one after the other along an axis."""
+    first = values[0]
+    if len(values) == 1:
+        return first
+    place = axis % first.rank
+    shape = (*first.shape[:place], total(one.shape[place] for one in values), *first.shape[place + 1 :])
+    attributes = {"dimension": f"{place} : i64"}
+    found = first.code.apply("concatenate", [one.tensor for one in values], shape, first.dtype, attributes)
+    return Value(first.code, found)
+
+
+def stacked(values: Sequence[Value], axis: int) -> Value:
+    """Arrays of one shape along a new axis."""
+    return joined([one.expand(axis) for one in values], axis)
+
+
+def count(x: Value, axes: Sequence[int]) -> Value:
+    """How many entries stand along axes, as a scalar of int64."""
+    return x.size(product(x.shape[axis] for axis in axes))
+
+
+def loop(
+    start: Sequence[Value], going: Callable[..., Value], step: Callable[..., Sequence[Value]]
+) -> tuple[Value, ...]:
+    """`state = start; while going(*state): state = step(*state)`, and the last state."""
+    code = start[0].code
+    types = [(one.shape, one.dtype) for one in start]
+
+    def values(tensors: Sequence[Tensor]) -> list[Value]:
+        return [Value(code, one) for one in tensors]
+
+    regions = [
+        code.region(types, lambda *state: [going(*values(state)).tensor]),
+        code.region(types, lambda *state: [one.tensor for one in step(*values(state))]),
+    ]
+    return tuple(values(code.apply_all("while", [one.tensor for one in start], types, None, regions)))
+
+
+def branches(condition: Value, sides: Sequence[Callable[[], Sequence[Value]]]) -> tuple[Value, ...]:
+    """The values of the first side where a single truth holds, else those of the second, of the same types."""
+    code = condition.code
+    types: list[tuple[Shape, DType]] = []
+
+    def body(side: Callable[[], Sequence[Value]]) -> list[str]:
+        def results() -> Sequence[Tensor]:
+            found = side()
+            types[:] = [(one.shape, one.dtype) for one in found]
+            return [one.tensor for one in found]
+
+        return code.region([], results)
+
+    regions = [body(one) for one in sides]
+    return tuple(Value(code, one) for one in code.apply_all("if", [condition.tensor], types, None, regions))

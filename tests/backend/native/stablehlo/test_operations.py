@@ -1,0 +1,109 @@
+"""Every operation that has a form in StableHLO gives, run by XLA, what the interpreter gives on its samples."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import pytest
+
+from plica.backend.native.decompositions import DECOMPOSITIONS
+from plica.backend.native.stablehlo.emit import emit
+from plica.errors import UnsupportedError
+from plica.frontend.programs import interpret
+from plica.ops import OPS
+from tests.harness.many import given, one_program
+from tests.harness.programs import assert_same, unique
+from tests.harness.samples import CASES, SAMPLES, Case
+from tests.harness.stablehlo import run
+
+_DATA = "depends on the values of arrays"
+_COMPLEX = "native code of {op} of complex64 is not written"
+REFUSED = {
+    "nonzero": _DATA,
+    "unique": _DATA,
+    "log_multivariate_normal": "has no form in StableHLO",
+    **dict.fromkeys(("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "log2", "log10", "sinh"), _COMPLEX),
+    "for_loop": "a size changes from turn to turn",
+    "while_loop": "a size changes from turn to turn",
+    "cond": "sizes that differ from branch to branch",
+}
+"""Operations of which StableHLO has not every sample, and what is said of those."""
+
+MOST_TEXT = 20_000  # what is longer (special functions, random numbers) takes XLA seconds: for the full product
+SUBNORMAL = "search_cumulative-2"  # numbers that XLA takes to be 0
+
+
+def _brief() -> Iterator[Case]:
+    """One sample of each operation for each kind of numbers."""
+    seen = set()
+    for case in SAMPLES:
+        kinds = (case.op, *(one.dtype.kind for one in case.inputs))
+        if case.op not in DECOMPOSITIONS and kinds not in seen:
+            yield case
+        seen.add(kinds)
+
+
+def _supported(cases: Sequence[Case]) -> Iterator[Case]:
+    for case in cases:
+        if str(case).startswith(SUBNORMAL):
+            continue
+        try:
+            emit(one_program([case]))
+        except UnsupportedError:
+            continue
+        yield case
+
+
+def _groups(cases: Iterator[Case], size: int) -> Iterator[list[Case]]:
+    while group := list(islice(cases, size)):
+        yield group
+
+
+def _check(cases: Sequence[Case]) -> None:
+    arrays = [one for case in cases for one in given(case)]
+    found = iter(run(emit(one_program(cases)), *arrays))
+    for case in cases:
+        expected = interpret(one_program([case]), *given(case))
+        results = unique(case.op, tuple(islice(found, len(expected))))
+        for one, other in zip(results, unique(case.op, expected), strict=True):
+            try:
+                assert_same(one, other, OPS[case.op].tolerance)
+            except AssertionError as error:
+                error.add_note(f"case: {case}")
+                raise
+
+
+def test_operations_give_what_the_interpreter_gives() -> None:
+    short = [case for case in _supported(tuple(_brief())) if len(emit(one_program([case]))) < MOST_TEXT]
+    assert len(short) > 200
+    for group in _groups(iter(short), 150):
+        _check(group)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("op", list(OPS))
+def test_every_sample_and_edge_gives_what_the_interpreter_gives(op: str) -> None:
+    _check(list(_supported([case for case in CASES if case.op == op])))
+
+
+def _refusals(cases: Iterable[Case]) -> dict[str, str]:
+    """What is said of operations that have no form, by the first such case of each."""
+    found: dict[str, str] = {}
+    for case in cases:
+        try:
+            emit(one_program([case]))
+        except UnsupportedError as error:
+            found.setdefault(case.op, str(error))
+    return found
+
+
+def test_what_has_no_form_is_refused_by_name() -> None:
+    refused = _refusals(case for case in SAMPLES if case.op in REFUSED)
+    assert refused.keys() == REFUSED.keys()
+    for op, message in refused.items():
+        assert re.match(f"{op}.*{REFUSED[op].format(op=op)}", message)
+
+
+@pytest.mark.full
+def test_everything_else_has_a_form() -> None:
+    assert not _refusals(case for case in SAMPLES if case.op not in REFUSED)

@@ -1,0 +1,85 @@
+"""`plica export`: a saved model to a native file that `plica run` asks, to MLIR and to StableHLO."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from plica.backend.native.build import compile_text
+from plica.backend.torch.compiler import TorchCompiler
+from plica.files.model import save_model
+from tests.harness import stablehlo
+from tests.harness.circuits import CIRCUITS
+
+Plica = Callable[..., Result]
+X = np.asarray([[0, 1], [1, 0], [1, 1]])
+
+
+@pytest.fixture
+def expected(plica: Plica) -> np.ndarray:  # noqa: ARG001 - which moves to an empty folder
+    """The log-likelihoods of the model that is saved."""
+    import torch
+
+    circuit = CIRCUITS["kronecker of 2"]()
+    compiled = TorchCompiler(dtype="float32").compile(circuit)
+    tensors = {key: value.numpy() for key, value in compiled.state_dict().items()}
+    save_model("m.plica", circuit, tensors, {"semiring": "lse-sum", "dtype": "float32"})
+    np.save("x.npy", X)
+    found: np.ndarray = compiled(torch.from_numpy(X)).detach().numpy()
+    return found
+
+
+def _done(result: Result) -> str:
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_native(plica: Plica, expected: np.ndarray) -> None:
+    _done(plica("export", "m.plica", "-o", "m.plicab", "--query", "log-likelihood"))
+    _done(plica("run", "m.plicab", "--input", "x.npy", "--output", "y.npy"))
+    np.testing.assert_allclose(np.load("y.npy"), expected, rtol=1e-6)
+    assert "log_likelihood(x: int64[b, 2])" in _done(plica("inspect", "m.plicab"))
+
+
+def test_mlir(plica: Plica, expected: np.ndarray) -> None:
+    del expected
+    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "mlir", "--query", "log-likelihood"))
+    assert len(compile_text(Path("m.mlir").read_text())) > 0
+    assert not Path("m.mlir.npz").exists()
+    options = ("--to", "mlir", "--weights", "external", "--query", "log-likelihood")
+    _done(plica("export", "m.plica", "-o", "m.mlir", *options))
+    text = Path("m.mlir").read_text()
+    with np.load("m.mlir.npz") as arrays:
+        assert all(f'"plica"::"{name}"' in text for name in arrays.files)
+        assert len(arrays.files) > 1
+
+
+def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
+    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "stablehlo"))
+    np.testing.assert_allclose(stablehlo.run(Path("m.mlir").read_text(), X)[0], expected, rtol=1e-6)
+    assert not Path("m.mlir.npz").exists()
+    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "stablehlo", "--weights", "external"))
+    with np.load("m.mlir.npz") as arrays:
+        found = stablehlo.run(Path("m.mlir").read_text(), *(arrays[name] for name in arrays.files), X)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--to", "stablehlo", "--target", "host"), "--target is of native files"),
+        (("--to", "stablehlo", "--query", "mpe", "--query", "marginal"), "writes one function, found 2 queries"),
+        (("--weights", "external"), "--weights external: a native file holds its weights"),
+        (("--target", "abacus"), "there is no target 'abacus'; there are host, x86-64"),
+        (("--to", "mlir", "--target", "host"), "--target is of native files"),
+    ],
+)
+def test_refused(plica: Plica, expected: np.ndarray, words: tuple[str, ...], message: str) -> None:
+    del expected
+    result = plica("export", "m.plica", "-o", "out", *words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("plica: error: ")
+    assert message in result.stderr
+    assert not Path("out").exists()

@@ -1,0 +1,343 @@
+import hashlib
+import itertools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import plica
+import plica.native
+from examples.serve.bodies import JSON, NPY
+from examples.serve.models import Models
+from plica.errors import FileFormatError, NativeFileError
+from plica.queries import mpe
+from plica.runtime.container import write
+from plica.runtime.manifest import ArrayType, Entry, Rows
+from plica.templates.data_modalities import image_data
+from tests.harness.native_files import MANIFEST, SHIFT, WEIGHT, code
+from tests.harness.services import Answer, Service, answer, service, until
+
+_N3 = ("n", 3)
+_X = ArrayType("x", "float32", ("n", 4))
+ENTRIES = (
+    Entry("log_likelihood", "product", (_X,), (ArrayType("y", "float32", _N3),), rows=Rows("n", 100), text="Scores."),
+    Entry("marginal", "slow", (ArrayType("x", "float64", ("n",)),), (ArrayType("y", "float64", ("n",)),)),
+    Entry(
+        "conditional_sample",
+        "plus",
+        (ArrayType("x", "float32", _N3),),
+        (ArrayType("s", "float32", _N3),),
+        draws=(ArrayType("u", "float32", _N3),),
+    ),
+    Entry("drawn", "product", (), (ArrayType("y", "float32", _N3),), draws=(ArrayType("u", "float32", ("n", 4)),)),
+    next(replace(one, name="mpe") for one in MANIFEST.entries if one.name == "echo"),
+)
+"""Functions that are written by hand, under the names that those of circuits have."""
+
+
+def model_file(path: Path, factor: float = 1.0) -> str:
+    """A file whose score is a product with a multiple of `WEIGHT`, put there in one step; its digest."""
+    rooms = [one.tobytes().ljust(64, b"\0") for one in (WEIGHT * np.float32(factor), SHIFT, 2 * SHIFT)]
+    parts = {"tensors": b"".join(rooms), "code/host": code()}
+    write(path, parts, replace(MANIFEST, main="log_likelihood", entries=ENTRIES))
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that nobody gives another model."""
+    path = tmp_path_factory.mktemp("serve") / "model.plicab"
+    model_file(path)
+    with service(path, bytes=200_000, rows=2000) as found:
+        yield found
+
+
+def _rows(count: int) -> np.ndarray:
+    return np.random.default_rng(count).integers(-9, 10, (count, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 128, 1000])
+def test_scores_of_batches_of_any_size(served: Service, count: int) -> None:
+    x = _rows(count)
+    found = served.post("/v1/score", x)
+    assert found.status == 200
+    assert found.headers["content-type"] == NPY
+    assert found.headers["x-model"] == served.models.current.digest
+    assert np.array_equal(found.array, x @ WEIGHT)
+    if count:  # the empty list has one axis
+        listed = served.post("/v1/score", {"x": x.tolist()})
+        assert listed.headers["content-type"] == JSON
+        assert listed.json == {"results": {"y": (x @ WEIGHT).tolist()}, "model": served.models.current.digest}
+
+
+def test_a_client_chooses_the_form_of_the_answer(served: Service) -> None:
+    x = _rows(2)
+    assert served.post("/v1/score", x, Accept=JSON).json["results"] == {"y": (x @ WEIGHT).tolist()}
+    assert np.array_equal(served.post("/v1/score", {"x": x.tolist()}, Accept=NPY).array, x @ WEIGHT)
+
+
+def test_entries_are_asked_by_their_own_names_too(served: Service) -> None:
+    x = _rows(2)
+    assert served.post("/v1/log_likelihood", x).body == served.post("/v1/score", x).body
+
+
+def test_nan_and_infinities_go_in_and_out(served: Service) -> None:
+    found = served.post("/v1/marginal", {"x": [None, "Infinity", "-Infinity", 1.5]})
+    assert found.json["results"] == {"y": [None, "-Infinity", "Infinity", -1.5]}
+
+
+def test_samples_are_those_of_their_seed(served: Service) -> None:
+    x = np.zeros((5, 3), np.float32)
+    first, again = (served.post("/v1/conditional-sample?seed=3", x).array for _ in range(2))
+    assert np.array_equal(first, again)
+    assert np.array_equal(first, np.random.default_rng(3).random((5, 3), "float32"))
+    listed = served.post("/v1/conditional-sample", {"x": x.tolist(), "seed": 3}).json["results"]["s"]
+    assert np.array_equal(np.asarray(listed, "float32"), first)
+    assert not np.array_equal(served.post("/v1/conditional-sample", x).array, first)
+
+
+def test_sizes_that_no_argument_has_are_given_by_name(served: Service) -> None:
+    assert np.shape(served.post("/v1/drawn", {"n": 7, "seed": 0}).json["results"]["y"]) == (7, 3)
+
+
+def test_several_results(served: Service) -> None:
+    given = {"x": [1, 2], "flag": [True, False], "z": [[0.5, 1, 2], [3, 4, 5]], "s": 7}
+    found = served.post("/v1/complete", given)
+    assert found.json["results"] == given
+    arrays = served.post("/v1/complete", given, Accept=NPY).array
+    assert {name: arrays[name].tolist() for name in arrays.files} == given
+
+
+def _npy(descr: str, shape: str, rest: bytes = b"") -> bytes:
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + rest
+
+
+BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
+    ("no such question", "/v1/best", {}, JSON, 404, "answers no 'best'; it answers score, marginal"),
+    ("no such page", "/", {}, JSON, 404, "Not Found"),
+    ("neither JSON nor numpy", "/v1/score", b"x=1", "text/plain", 415, "content type is .* found 'text/plain'"),
+    ("no JSON", "/v1/score", b"{", JSON, 400, "no JSON that can be read"),
+    ("no text", "/v1/score", b"\xff\xfe{", JSON, 400, "no JSON that can be read"),
+    ("no object", "/v1/score", [1, 2], JSON, 400, "expected an object .* found list"),
+    ("nested too deep", "/v1/score", b'{"x":' + b"[" * 90_000, JSON, 400, "no JSON that can be read"),
+    ("words", "/v1/score", {"x": [["a", 1, 2, 3]]}, JSON, 400, "expected numbers, .* found 'a'"),
+    ("objects", "/v1/score", {"x": [{"y": 1}]}, JSON, 400, "found an object within one"),
+    ("ragged", "/v1/score", {"x": [[1, 2, 3, 4], [1]]}, JSON, 400, "x: float32.* found list .* no array"),
+    ("too wide", "/v1/score", {"x": [[1, 2, 3, 4, 5]]}, JSON, 400, "axis 1 of x has size 5, expected 4"),
+    ("one row alone", "/v1/score", {"x": [1, 2, 3, 4]}, JSON, 400, "found an array of 1 axes"),
+    ("missing", "/v1/score", {}, JSON, 400, "x missing"),
+    ("unknown", "/v1/score", {"x": [[1, 2, 3, 4]], "y": 1}, JSON, 400, "y unknown"),
+    ("a seed of nothing", "/v1/score", {"x": [[1, 2, 3, 4]], "seed": 1}, JSON, 400, "takes no seed"),
+    ("no seed", "/v1/drawn", {"n": 2, "seed": -1}, JSON, 400, "a seed is a whole number from 0 on, found -1"),
+    ("no size", "/v1/drawn", {"n": "Infinity"}, JSON, 400, "expected n as a number of rows"),
+    ("no number", "/v1/drawn?n=many", {}, JSON, 400, "n is a whole number, found 'many'"),
+    ("another dtype", "/v1/score", np.zeros((1, 4)), NPY, 400, "float64, which does not become float32"),
+    ("no file", "/v1/score", b"PK\x03\x04", NPY, 400, "no .npy file"),
+    ("an empty file", "/v1/score", b"", NPY, 400, "no .npy file"),
+    ("objects in a file", "/v1/score", _npy("'|O'", "(1,)", b"x" * 8), NPY, 400, "expected an array of numbers"),
+    ("structures", "/v1/score", _npy("[('a', '<f4')]", "(1,)", b"x" * 4), NPY, 400, "expected an array of numbers"),
+    ("a short file", "/v1/score", _npy("'<f4'", "(2, 4)", b"x" * 8), NPY, 400, "has 32 bytes, found 8"),
+    ("a file that lies", "/v1/score", _npy("'<f4'", "(10**15, 4)"), NPY, 400, "no .npy file"),
+    ("a large lie", "/v1/score", _npy("'<f4'", "(1000000000000000, 4)"), NPY, 400, "found 0"),
+    ("a negative size", "/v1/score", _npy("'<f4'", "(-1, 4)"), NPY, 400, "found 0"),
+    ("one array for several", "/v1/complete", np.zeros((1, 4)), NPY, 400, "takes the arguments x, flag, z, s"),
+    ("refused by the code", "/v1/complete", {"x": [1] * 3, "flag": [True] * 3, "z": [[0] * 5] * 2, "s": 0}, JSON, 400,
+     "3 entries are too many"),
+    ("too many rows", "/v1/score", np.zeros((2001, 4), "float32"), NPY, 413, "at most 2000 rows .* found 2001"),
+    ("too many drawn", "/v1/drawn", {"n": 10**12}, JSON, 413, "at most 2000 rows .* found 1000000000000"),
+    ("too many bytes", "/v1/score", b" " * 200_001, JSON, 413, "at most 200000 bytes, found 200001"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("row", BAD, ids=lambda row: row[0])
+def test_bad_requests_are_refused_with_a_message(served: Service, row: tuple[Any, ...]) -> None:
+    _, path, body, kind, status, message = row
+    found = served.post(path, body, kind)
+    assert found.status == status
+    assert re.search(message, found.json["error"])
+    assert served.post("/v1/score", _rows(1)).status == 200
+
+
+def test_other_methods_are_refused(served: Service) -> None:
+    assert served.get("/v1/score").status == 405
+    assert served.request("DELETE", "/model").status == 405
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(served: Service) -> None:
+    connection = served.connect()
+    connection.putrequest("POST", "/v1/score")
+    connection.putheader("Content-Type", JSON)
+    connection.putheader("Content-Length", str(10**15))
+    connection.endheaders()
+    assert answer(connection).status == 413
+    connection.close()
+
+
+def test_a_body_of_unknown_length_is_refused_when_it_gets_too_large(served: Service) -> None:
+    pieces = itertools.repeat(b" " * 10_000, 21)
+    found = served.request("POST", "/v1/score", pieces, {"Content-Type": JSON})
+    assert found.status == 413
+    assert "at most 200000 bytes" in found.json["error"]
+
+
+def test_health_and_what_is_served(served: Service) -> None:
+    health = served.get("/health").json
+    assert (health["status"], health["model"]) == ("ok", served.models.current.digest)
+    found = served.get("/model").json
+    assert found["questions"] == {
+        "score": "log_likelihood",
+        "marginal": "marginal",
+        "conditional-sample": "conditional_sample",
+        "complete": "mpe",
+    }
+    assert found["provenance"] == {"source": "written by hand"}
+    assert found["entries"]["log_likelihood"] == {
+        "text": "Scores.",
+        "arguments": [{"name": "x", "dtype": "float32", "shape": ["n", 4]}],
+        "results": [{"name": "y", "dtype": "float32", "shape": ["n", 3]}],
+        "draws": False,
+    }
+    assert found["limits"]["rows"] == 2000
+
+
+def _hold(found: Service) -> Any:
+    """A request whose body does not arrive."""
+    connection = found.connect()
+    connection.putrequest("POST", "/v1/score")
+    connection.putheader("Content-Type", JSON)
+    connection.putheader("Content-Length", "10")
+    connection.endheaders(b"{")
+    return connection
+
+
+def test_more_requests_than_there_is_room_for_are_sent_away(tmp_path: Path) -> None:
+    model_file(tmp_path / "model.plicab")
+    with service(tmp_path / "model.plicab", requests=1, seconds=0.3) as found:
+        waiting = _hold(found)
+        until(lambda: found.post("/v1/score", _rows(1)).status == 503)
+        busy = found.post("/v1/score", _rows(1))
+        late = answer(waiting)
+        waiting.close()
+        assert (busy.status, busy.headers["retry-after"]) == (503, "1")
+        assert (late.status, late.json["error"]) == (408, "the body did not arrive within 0.3 seconds")
+        assert found.post("/v1/score", _rows(1)).status == 200
+
+
+def test_no_request_is_lost_while_models_change(tmp_path: Path) -> None:
+    path = tmp_path / "model.plicab"
+    factors = {model_file(path): 1.0}
+    with service(path) as found:
+
+        def ask(number: int) -> tuple[int, Answer]:
+            return number, found.post("/v1/score", _rows(number))
+
+        with ThreadPoolExecutor(8) as clients:
+            for factor in (2.0, 3.0, 4.0):
+                calls = [clients.submit(ask, number % 5 * 60) for number in range(20)]
+                digest = model_file(path, factor)
+                factors[digest] = factor
+                calls += [clients.submit(ask, number % 5 * 60) for number in range(20)]
+                found.wait_for(digest)
+                calls.append(clients.submit(ask, 200))
+                for call in calls:
+                    number, one = call.result()
+                    assert one.status == 200
+                    weight = WEIGHT * factors[one.headers["x-model"]]
+                    assert np.array_equal(one.array, _rows(number) @ weight)
+                assert one.headers["x-model"] == digest
+
+
+def test_a_damaged_file_is_refused_and_the_old_one_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "model.plicab"
+    digest = model_file(path)
+    with service(path) as found:
+        whole = path.read_bytes()
+        damaged = tmp_path / "damaged"
+        damaged.write_bytes(whole[:-100] + b"x" + whole[-99:])
+        damaged.replace(path)
+        until(lambda: "refused" in found.get("/health").json)
+        health = found.get("/health").json
+        assert health["model"] == digest
+        assert str(path) in health["refused"]
+        assert np.array_equal(found.post("/v1/score", _rows(3)).array, _rows(3) @ WEIGHT)
+        mended = model_file(path, 2.0)
+        found.wait_for(mended)
+        assert "refused" not in found.get("/health").json
+        path.unlink()
+        assert np.array_equal(found.post("/v1/score", _rows(3)).array, _rows(3) @ (2 * WEIGHT))
+
+
+def test_what_is_written_over_the_file_does_not_reach_the_model_that_answers(tmp_path: Path) -> None:
+    """A file that is mapped changes with the one on the disk; a shorter one ends the process."""
+    path = tmp_path / "model.plicab"
+    model_file(path)
+    models = Models(path)
+    path.write_bytes(b"")
+    assert np.array_equal(models.current.module(_rows(300)), _rows(300) @ WEIGHT)
+    assert not models.refresh()
+    assert np.array_equal(models.current.module(_rows(300)), _rows(300) @ WEIGHT)
+
+
+def test_a_service_begins_with_a_whole_file(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"model.plicab: there is no such file"):
+        Models(tmp_path / "model.plicab")
+    path = tmp_path / "model.plicab"
+    path.write_bytes(b"something else")
+    with pytest.raises(NativeFileError, match=str(path)):
+        Models(path)
+
+
+@pytest.mark.full
+def test_a_circuit_answers_its_questions(tmp_path: Path) -> None:
+    circuit = image_data(
+        (1, 2, 2),
+        "quad-tree-2",
+        input_layer="categorical",
+        num_values=3,
+        num_input_units=2,
+        sum_product_layer="cp",
+        num_sum_units=2,
+    )
+    model = plica.compile(circuit).eval()
+    path = tmp_path / "model.plicab"
+    plica.native.compile(model, path, queries=("log-likelihood", "marginal", "conditional-sample", "mpe"))
+    x = np.random.default_rng(0).integers(3, size=(9, 4))
+    some = np.where(x == 0, np.nan, x).astype("float32")
+    rows = [[None if np.isnan(one) else float(one) for one in row] for row in some]
+    with torch.no_grad(), service(path) as found:
+        scores = found.post("/v1/score", x).array
+        assert np.allclose(scores, model(torch.from_numpy(x)).numpy(), atol=1e-5)
+        marginal = found.post("/v1/marginal", {"x": rows}).json["results"]["log_likelihood"]
+        expected = model(torch.from_numpy(some)).numpy()
+        assert np.allclose(marginal, expected, atol=1e-5)
+        drawn = found.post("/v1/conditional-sample?seed=1", some).array
+        best = found.post("/v1/complete", some).array
+        for one in (drawn, best):
+            assert np.array_equal(one["rows"][x != 0], x[x != 0])
+        assert np.allclose(drawn["log_likelihood"], expected.ravel(), atol=1e-5)
+        values = mpe(model, torch.from_numpy(some))[1].numpy()
+        assert np.allclose(best["log_likelihood"], values.ravel(), atol=1e-5)
+
+
+def test_the_command_needs_no_torch(tmp_path: Path) -> None:
+    code = "import sys, examples.serve.__main__ as m; m.main() if len(sys.argv) > 1 else print('torch' in sys.modules)"
+    root = Path(__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src"), *sys.path])}
+    run = [sys.executable, "-c", code]
+    plain = subprocess.run(run, capture_output=True, text=True, env=env, check=True, cwd=root)
+    assert plain.stdout.strip() == "False"
+    missing = subprocess.run([*run, str(tmp_path / "no")], capture_output=True, text=True, env=env, check=False)
+    assert (missing.returncode, missing.stderr.strip()) == (
+        1,
+        f"{tmp_path / 'no'}: there is no such file; write one with plica export",
+    )

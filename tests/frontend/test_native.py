@@ -1,0 +1,150 @@
+"""`plica.native.compile`: what becomes a file, and what it answers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import plica
+import plica.numpy as pnp
+from plica import native, queries
+from plica.errors import InputError, StructuralPropertyError, UnsupportedError
+from plica.frontend.native import questions_of as native_questions
+from plica.runtime.module import NativeModule
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, ModuleLayer
+from plica.templates.data_modalities import image_data
+from tests.harness.circuits import product_then_sum
+from tests.harness.native_circuits import compiled
+
+
+def _scaled(x: object, w: object) -> object:
+    return pnp.tanh(x @ pnp.softmax(w, axis=0)) * 2
+
+
+def test_functions(tmp_path: Path) -> None:
+    """A Program, and a compiled function with the array that it captures."""
+    w = np.linspace(-1.0, 1.0, 12, dtype="float32").reshape(4, 3)
+    x = np.arange(8, dtype="float32").reshape(2, 4)
+    program = plica.trace(_scaled, plica.spec(("b", 4)), plica.spec((4, 3)))
+    native.compile(program, tmp_path / "p.plicab")
+    expected = plica.interpret(program, x, w)
+    with native.load(tmp_path / "p.plicab") as module:
+        np.testing.assert_allclose(module(x, w), np.asarray(expected).reshape(2, 3), rtol=1e-5)
+        assert module(x[:0], w).shape == (0, 3)
+
+
+@pytest.fixture(scope="module")
+def circuit() -> Any:
+    """Three variables of three states."""
+    inputs = [CategoricalLayer([v], 3, num_categories=3) for v in range(3)]
+    return compiled(product_then_sum(HadamardLayer(3, 3), inputs))
+
+
+@pytest.fixture(scope="module")
+def module(circuit: Any, tmp_path_factory: pytest.TempPathFactory) -> NativeModule:
+    """Queries of it."""
+    path = tmp_path_factory.mktemp("native") / "q.plicab"
+    native.compile(circuit, path, queries=("conditional-sample", "mpe"))
+    return native.load(path)
+
+
+def test_most_probable_rows(module: NativeModule, circuit: Any) -> None:
+    x = np.asarray([[0, 1, np.nan], [np.nan, 2, np.nan], [np.nan] * 3, [2, 0, 1]], dtype="float32")
+    rows, values = module.mpe(x)
+    expected = queries.mpe(circuit, torch.from_numpy(x))
+    assert np.array_equal(rows, expected[0].numpy())
+    assert rows.dtype == np.int64
+    np.testing.assert_allclose(values, expected[1].detach().numpy(), rtol=1e-5)
+
+
+def test_completions(module: NativeModule, circuit: Any) -> None:
+    """What is known stays, and what is drawn has the conditional distribution."""
+    x = np.tile(np.asarray([1, np.nan, np.nan], dtype="float32"), (4000, 1))
+    rows, known = module.conditional_sample(x, seed=0)
+    assert (rows[:, 0] == 1).all()
+    again, _ = module.conditional_sample(x, seed=0)
+    assert np.array_equal(rows, again)
+    ask = torch.from_numpy(x[:1])
+    with torch.no_grad():
+        np.testing.assert_allclose(known[:1], circuit(ask)[:, 0, 0].numpy(), rtol=1e-5)
+        pairs = np.stack(np.meshgrid([1], range(3), range(3), indexing="ij"), -1).reshape(-1, 3)
+        exact = torch.exp(circuit(torch.from_numpy(pairs))[:, 0, 0] - known[0]).numpy()
+    counts = np.asarray([(rows == pair).all(axis=1).mean() for pair in pairs])
+    np.testing.assert_allclose(counts, exact, atol=5 * np.sqrt(0.25 / 4000))
+
+
+@pytest.mark.full
+def test_samples(circuit: Any, tmp_path: Path) -> None:
+    native.compile(circuit, tmp_path / "s.plicab", queries="sample")
+    with native.load(tmp_path / "s.plicab") as module:
+        rows = module.sample(n=4000, seed=1)
+    assert rows.shape == (4000, 3)
+    with torch.no_grad():
+        for variable in range(3):
+            x = torch.full((3, 3), torch.nan)
+            x[:, variable] = torch.arange(3.0)
+            exact = circuit(x)[:, 0, 0].exp().numpy()
+            counts = np.bincount(rows[:, variable], minlength=3) / 4000
+            np.testing.assert_allclose(counts, exact, atol=5 * np.sqrt(0.25 / 4000))
+
+
+def test_tables_are_shared() -> None:
+    """What knows no missing data reads the table of what does, so that a file has it once."""
+    settings: dict[str, Any] = {"num_values": 9, "num_input_units": 3, "num_sum_units": 3, "sum_product_layer": "cp"}
+    model = compiled(image_data((1, 2, 2), "quad-tree-2", input_layer="categorical", **settings))
+    alone, both = (native.mlir(model, one)[1] for one in (["marginal"], ["log-likelihood", "marginal"]))
+    table = max(alone.values(), key=len)
+    assert len(table) == 4 * 10  # one state more than pixels have
+    assert sorted(len(one) for one in both.values() if one.ndim == 2) == [len(table)]
+    x = np.arange(12).reshape(3, 4) % 9
+    scores, marginals = native_questions(model)
+    np.testing.assert_allclose(scores.closed(x)[0], marginals.closed(x.astype("float32"))[0], rtol=1e-6)
+
+
+def test_refused(tmp_path: Path, circuit: Any) -> None:
+    """What is wrong is told before anything is compiled."""
+    path = tmp_path / "x.plicab"
+    with pytest.raises(InputError, match="there is no query 'best' of native files; there are log-likelihood"):
+        native.compile(circuit, path, queries="best")
+    with pytest.raises(InputError, match="there is no target 'pdp-11'"):
+        native.compile(circuit, path, targets="pdp-11")
+    with pytest.raises(InputError, match="found int; compile or trace it first"):
+        native.compile(3, path)
+    with pytest.raises(InputError, match="there is no driver 'threads'"):
+        native.compile(circuit, path, driver="threads")
+    assert not path.exists()
+
+
+def test_modules_refused(tmp_path: Path) -> None:
+    """Code of another library is in no file."""
+
+    class Normal(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return -(x**2).expand(-1, 2) / 2
+
+    layer = ModuleLayer([0], 2, module=Normal())
+    with pytest.raises(UnsupportedError, match="runs a Normal, which is code of another library"):
+        native.compile(compiled(Circuit([layer], {}, [layer])), tmp_path / "x.plicab")
+
+
+def test_negative_weights_refused(tmp_path: Path) -> None:
+    """A circuit one of whose weights has become negative describes no distribution to draw from."""
+    inputs = [CategoricalLayer([v], 2, num_categories=2) for v in range(2)]
+    circuit = product_then_sum(HadamardLayer(2, 2), inputs, weight_factory=_plain)
+    for semiring, error in (("lse-sum", UnsupportedError), ("sum-product", StructuralPropertyError)):
+        model = compiled(circuit, semiring)
+        with torch.no_grad():
+            for tensor in model.leaves.tensors():
+                tensor.fill_(-1.0)
+        with pytest.raises(error, match="negative"):
+            native.compile(model, tmp_path / "x.plicab", queries="sample")
+
+
+def _plain(shape: tuple[int, ...]) -> object:
+    from plica.symbolic.initializers import UniformInitializer
+    from plica.symbolic.parameters import TensorParameter
+
+    return TensorParameter(*shape, initializer=UniformInitializer(0.1, 1.0))
