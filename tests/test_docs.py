@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from plica.backend.native.scalars.__main__ import accuracy_table
 from plica.lower.optimize.__main__ import rules_table
 from plica.lower.queries.table import layers_table, reasons_list, semirings_table
 from plica.ops.__main__ import operations_table
@@ -30,6 +31,7 @@ TABLES = [
     (input_layers_table, "layers.md"),
     (layers_table, "queries.md"),
     (semirings_table, "queries.md"),
+    (accuracy_table, "native.md"),
 ]
 
 

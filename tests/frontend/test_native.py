@@ -1,6 +1,7 @@
 """`plica.native.compile`: what becomes a file, and what it answers."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ import plica
 import plica.numpy as pnp
 from plica import native, queries
 from plica.errors import InputError, StructuralPropertyError, UnsupportedError
+from plica.frontend.native import questions_of as native_questions
 from plica.runtime.module import NativeModule
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, ModuleLayer
+from plica.templates.data_modalities import image_data
 from tests.harness.circuits import product_then_sum
 from tests.harness.native_circuits import compiled
 
@@ -34,22 +37,21 @@ def test_functions(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def circuit() -> object:
+def circuit() -> Any:
     """Three variables of three states."""
     inputs = [CategoricalLayer([v], 3, num_categories=3) for v in range(3)]
     return compiled(product_then_sum(HadamardLayer(3, 3), inputs))
 
 
 @pytest.fixture(scope="module")
-def module(circuit: object, tmp_path_factory: pytest.TempPathFactory) -> NativeModule:
-    """All queries of it."""
+def module(circuit: Any, tmp_path_factory: pytest.TempPathFactory) -> NativeModule:
+    """Queries of it."""
     path = tmp_path_factory.mktemp("native") / "q.plicab"
-    wanted = ("log-likelihood", "sample", "conditional-sample", "mpe")
-    native.compile(circuit, path, queries=wanted)
+    native.compile(circuit, path, queries=("conditional-sample", "mpe"))
     return native.load(path)
 
 
-def test_most_probable_rows(module: NativeModule, circuit: object) -> None:
+def test_most_probable_rows(module: NativeModule, circuit: Any) -> None:
     x = np.asarray([[0, 1, np.nan], [np.nan, 2, np.nan], [np.nan] * 3, [2, 0, 1]], dtype="float32")
     rows, values = module.mpe(x)
     expected = queries.mpe(circuit, torch.from_numpy(x))
@@ -58,7 +60,7 @@ def test_most_probable_rows(module: NativeModule, circuit: object) -> None:
     np.testing.assert_allclose(values, expected[1].detach().numpy(), rtol=1e-5)
 
 
-def test_completions(module: NativeModule, circuit: object) -> None:
+def test_completions(module: NativeModule, circuit: Any) -> None:
     """What is known stays, and what is drawn has the conditional distribution."""
     x = np.tile(np.asarray([1, np.nan, np.nan], dtype="float32"), (4000, 1))
     rows, known = module.conditional_sample(x, seed=0)
@@ -67,26 +69,42 @@ def test_completions(module: NativeModule, circuit: object) -> None:
     assert np.array_equal(rows, again)
     ask = torch.from_numpy(x[:1])
     with torch.no_grad():
-        np.testing.assert_allclose(known[:1], circuit(ask)[:, 0, 0].numpy(), rtol=1e-5)  # type: ignore[operator]
+        np.testing.assert_allclose(known[:1], circuit(ask)[:, 0, 0].numpy(), rtol=1e-5)
         pairs = np.stack(np.meshgrid([1], range(3), range(3), indexing="ij"), -1).reshape(-1, 3)
-        exact = torch.exp(circuit(torch.from_numpy(pairs))[:, 0, 0] - known[0]).numpy()  # type: ignore[operator]
+        exact = torch.exp(circuit(torch.from_numpy(pairs))[:, 0, 0] - known[0]).numpy()
     counts = np.asarray([(rows == pair).all(axis=1).mean() for pair in pairs])
     np.testing.assert_allclose(counts, exact, atol=5 * np.sqrt(0.25 / 4000))
 
 
-def test_samples(module: NativeModule, circuit: object) -> None:
-    rows = module.sample(n=4000, seed=1)
+@pytest.mark.full
+def test_samples(circuit: Any, tmp_path: Path) -> None:
+    native.compile(circuit, tmp_path / "s.plicab", queries="sample")
+    with native.load(tmp_path / "s.plicab") as module:
+        rows = module.sample(n=4000, seed=1)
     assert rows.shape == (4000, 3)
     with torch.no_grad():
         for variable in range(3):
             x = torch.full((3, 3), torch.nan)
             x[:, variable] = torch.arange(3.0)
-            exact = circuit(x)[:, 0, 0].exp().numpy()  # type: ignore[operator]
+            exact = circuit(x)[:, 0, 0].exp().numpy()
             counts = np.bincount(rows[:, variable], minlength=3) / 4000
             np.testing.assert_allclose(counts, exact, atol=5 * np.sqrt(0.25 / 4000))
 
 
-def test_refused(tmp_path: Path, circuit: object) -> None:
+def test_tables_are_shared() -> None:
+    """What knows no missing data reads the table of what does, so that a file has it once."""
+    settings: dict[str, Any] = {"num_values": 9, "num_input_units": 3, "num_sum_units": 3, "sum_product_layer": "cp"}
+    model = compiled(image_data((1, 2, 2), "quad-tree-2", input_layer="categorical", **settings))
+    alone, both = (native.mlir(model, one)[1] for one in (["marginal"], ["log-likelihood", "marginal"]))
+    table = max(alone.values(), key=len)
+    assert len(table) == 4 * 10  # one state more than pixels have
+    assert sorted(len(one) for one in both.values() if one.ndim == 2) == [len(table)]
+    x = np.arange(12).reshape(3, 4) % 9
+    scores, marginals = native_questions(model)
+    np.testing.assert_allclose(scores.closed(x)[0], marginals.closed(x.astype("float32"))[0], rtol=1e-6)
+
+
+def test_refused(tmp_path: Path, circuit: Any) -> None:
     """What is wrong is told before anything is compiled."""
     path = tmp_path / "x.plicab"
     with pytest.raises(InputError, match="there is no query 'best' of native files; there are log-likelihood"):
@@ -115,12 +133,14 @@ def test_modules_refused(tmp_path: Path) -> None:
 def test_negative_weights_refused(tmp_path: Path) -> None:
     """A circuit one of whose weights has become negative describes no distribution to draw from."""
     inputs = [CategoricalLayer([v], 2, num_categories=2) for v in range(2)]
-    model = compiled(product_then_sum(HadamardLayer(2, 2), inputs, weight_factory=_plain))
-    with torch.no_grad():
-        for tensor in model.leaves.tensors():
-            tensor.fill_(-1.0)
-    with pytest.raises(StructuralPropertyError, match="a weight is negative"):
-        native.compile(model, tmp_path / "x.plicab", queries="sample")
+    circuit = product_then_sum(HadamardLayer(2, 2), inputs, weight_factory=_plain)
+    for semiring, error in (("lse-sum", UnsupportedError), ("sum-product", StructuralPropertyError)):
+        model = compiled(circuit, semiring)
+        with torch.no_grad():
+            for tensor in model.leaves.tensors():
+                tensor.fill_(-1.0)
+        with pytest.raises(error, match="negative"):
+            native.compile(model, tmp_path / "x.plicab", queries="sample")
 
 
 def _plain(shape: tuple[int, ...]) -> object:

@@ -7,7 +7,7 @@ import numpy as np
 from plica.backend.native.scalars import MlirScalars, Scalar, write_scalar
 from plica.backend.native.scalars.mlir import mlir_type
 from plica.ir.dtypes import DType
-from tests.harness.scalar_functions import Signature
+from tests.harness.scalar_functions import Signature, aligned
 
 _FLAGS = (
     "--iree-hal-target-device=local",
@@ -82,7 +82,6 @@ class FileScalars:
 
     def __call__(self, one: Signature, *arrays: np.ndarray) -> np.ndarray:
         """The entries of the result."""
-        stored = [np.ascontiguousarray(a, dtype.numpy) for a, dtype in zip(arrays, one.operands, strict=True)]
-        given = [a.view(np.int8) if a.dtype == bool else a for a in stored]
+        given = [a.view(np.int8) if a.dtype == bool else a for a in aligned(one, arrays)]
         found = np.asarray(getattr(self._module, one.symbol)(*given).to_host())
         return found.view(one.dtype.numpy)

@@ -31,6 +31,12 @@ def signature(name: str, operands: Sequence[str], dtype: str | None = None) -> S
     return Signature(name, types, as_dtype(dtype) if dtype else types[0])
 
 
+def aligned(one: Signature, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The operands as flat arrays of one size."""
+    flat = [np.ravel(array) for array in np.broadcast_arrays(*arrays)]
+    return [np.ascontiguousarray(a, dtype.numpy) for a, dtype in zip(flat, one.operands, strict=True)]
+
+
 Write = Callable[[LlvmScalars, tuple[Scalar, ...], DType], Scalar]
 
 
@@ -82,35 +88,46 @@ end:
 }}"""
 
 
-def _machine() -> Any:
+def _machine(level: int) -> Any:
     """Of which the compiler of a module becomes the owner."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=3
+        cpu=llvm.get_host_cpu_name(), features=features, opt=level
     )
 
 
 class NativeScalars:
-    """Functions of signatures, compiled: called with arrays of one shape."""
+    """Functions of signatures, compiled: called with arrays of one shape.
 
-    def __init__(self, functions: Mapping[Signature, Write] | Sequence[Signature]) -> None:
+    Args:
+        functions: The signatures, of which the rows are written, or how each is written.
+        level: How much is optimized, 0 to 3; from 2 on loops are vectorized.
+    """
+
+    def __init__(self, functions: Mapping[Signature, Write] | Sequence[Signature], level: int = 3) -> None:
         written = functions if isinstance(functions, Mapping) else {one: _of_row(one.name) for one in functions}
         module = llvm.parse_assembly(llvm_module(written))
         module.verify()
-        machine = _machine()
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.loop_vectorization = True
+        machine = _machine(level)
+        options = llvm.create_pipeline_tuning_options(speed_level=level)
+        options.loop_vectorization = level > 1
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
-        self.assembly = machine.emit_assembly(module)
         self._engine = llvm.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
 
+        self._module = module
+
+    @property
+    def optimized(self) -> str:
+        """The LLVM IR that machine code was made of."""
+        return str(self._module)
+
     def __call__(self, one: Signature, *arrays: np.ndarray) -> np.ndarray:
         """The entries of the result."""
-        given = [np.ascontiguousarray(a, dtype.numpy) for a, dtype in zip(arrays, one.operands, strict=True)]
+        given = aligned(one, arrays)
         out = np.empty(given[0].shape, one.dtype.numpy)
         address = self._engine.get_function_address(one.symbol)
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(given) + 1), ctypes.c_int64)(address)

@@ -4,12 +4,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from plica.errors import BoundsError, DTypeError, InputError, NativeFileError, ShapeError, UnsupportedError
 from plica.runtime import sessions
+from plica.runtime.arrays import numpy_dtype
 from plica.runtime.checks import RESERVED
 from plica.runtime.manifest import ArrayType
 from plica.runtime.module import NativeModule, load
@@ -64,6 +66,16 @@ def test_results_are_in_memory_of_their_own(module: NativeModule) -> None:
     assert [one.dtype for one in first] == [np.int64, np.bool_, np.float32, np.int64]
     first[0][0] = 9
     assert x[0] == 1
+
+
+def test_dtypes_that_other_libraries_lack(module: NativeModule) -> None:
+    values: tuple[list[Any], ...] = ([1.5, -2.0], [0.5, 3.0], [1 + 2j, -3j], [255, 0])
+    types = [one.dtype for one in module.kinds.entry.arguments]
+    given = [np.asarray(value).astype(numpy_dtype(dtype)) for value, dtype in zip(values, types, strict=True)]
+    for arguments in (given, values):
+        found = module.kinds(*arguments)
+        assert [one.dtype.name for one in found] == types
+        assert all(np.array_equal(one, value) for one, value in zip(found, values, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -131,6 +143,10 @@ def test_arrays_of_other_libraries_go_in_and_out(module: NativeModule) -> None:
         (lambda m: m.drawn(), InputError, "expected n as a number of rows or entries, found nothing; pass n=10"),
         (lambda m: m.drawn(n=-1), InputError, "found -1"),
         (lambda m: m.drawn(n=True), InputError, "found True"),
+        (lambda m: m.drawn(n=1, seed="a"), InputError, "expected a number or a Generator as seed, found 'a'"),
+        (lambda m: m.echo([1.5], [True], [[0], [0]], 1), DTypeError, "dtype float64, which does not become int64"),
+        (lambda m: m.echo([2**63], [True], [[0], [0]], 1), InputError, "found numbers that it cannot hold"),
+        (lambda m: m.echo([1], [2], [[0], [0]], 1), DTypeError, "dtype int64, which does not become bool"),
         (
             lambda m: m.plus(np.zeros((2, 3), "f4"), np.zeros((4, 3), "f4")),
             ShapeError,
@@ -306,7 +322,7 @@ def test_pickling_is_by_path(tmp_path: Path) -> None:
 
 
 def test_names(module: NativeModule) -> None:
-    assert module.entries == ("product", "score", "plus", "noisy", "drawn", "shifted", "echo")
+    assert module.entries == ("product", "score", "plus", "noisy", "drawn", "shifted", "echo", "kinds")
     assert set(module.entries) < set(dir(module))
     assert module.product.__doc__ == "The product of each row with the weight."
     assert repr(module.product) == f"<entry product(x: float32[n, 4]) -> y: float32[n, 3] of {module.path}>"
@@ -349,3 +365,26 @@ def test_modules_are_let_go_in_any_order(path: Path) -> None:
         del module
         assert kept is not None
         del kept
+
+
+def test_results_of_other_sizes_are_not_spread_over_the_rows(
+    module: NativeModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = sessions.Session.call
+    monkeypatch.setattr(sessions.Session, "call", lambda *words: [array[:1] for array in call(*words)])
+    with pytest.raises(NativeFileError, match=r"product: its code gives \(1, 3\), expected \(5, 3\)"):
+        module(_rows(5))
+
+
+def test_failures_of_the_runtime_are_said_in_one_line(module: NativeModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def __init__(self, message: str) -> None:
+            self.message = message
+
+        def invoke(self, *_: object) -> None:
+            raise RuntimeError(self.message)
+
+    for message, error in (("RESOURCE_EXHAUSTED; none\nleft", MemoryError), ("INTERNAL; broken\n", NativeFileError)):
+        monkeypatch.setattr(module._idle[0], "_context", Failing(message))
+        with pytest.raises(error, match=f"its function product .*: {' '.join(message.split())}$"):
+            module(_rows(1))

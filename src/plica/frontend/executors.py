@@ -59,7 +59,7 @@ def result_converter(leaves: Sequence[Any], backend: str) -> Any:
     if backend == "interpreter":
         return None if numpy else _torch("from_numpy")
     if numpy:
-        return _torch("to_numpy")
+        return None if backend == "native" else _torch("to_numpy")
     others = dict.fromkeys(map(type, arrays))
     if (
         len(others) != 1
@@ -82,6 +82,14 @@ def _torch(name: str) -> Any:
 
 def _torch_executor(bound: Bound, name: str, numbers: frozenset[int], rewriting: Rewriting | None = None) -> Executor:
     executor: Executor = _torch("TorchFunction")(bound, name, numbers, rewriting)
+    return executor
+
+
+def _native_executor(bound: Bound, name: str, numbers: frozenset[int], rewriting: Rewriting | None = None) -> Executor:
+    module = importlib.import_module("plica.frontend.native_functions")
+    executor: Executor = module.NativeFunction(
+        bound, lambda: _torch_executor(bound, name, numbers, rewriting), _torch, rewriting
+    )
     return executor
 
 
@@ -138,4 +146,5 @@ def _on_host(leaf: Any, dtype: Any) -> Any:
 EXECUTORS: Mapping[str, Callable[[Bound, str, frozenset[int], Rewriting | None], Executor]] = {
     "torch": _torch_executor,
     "interpreter": _Interpreter,
+    "native": _native_executor,
 }

@@ -99,7 +99,8 @@ def jit(
             Where annotations give the types, these names take the place of their sizes.
         static_argnums: Places of arguments that are no arrays: hashable values, for each of which the function is
             compiled anew. A method counts without `self`, and is compiled for each object.
-        backend: "torch" runs generated code; "interpreter" runs the definition of each operation in numpy.
+        backend: "torch" runs generated code; "native" runs machine code, made for loops whose steps are small, and
+            torch where gradients are asked for; "interpreter" runs the definition of each operation in numpy.
         consts: What a Program captures: arrays in the order of its consts, or by name. Tensors are captured by
             reference, and gradients flow to them.
         rules: The tables of rewrites, as for circuits; those on Programs are applied.

@@ -16,12 +16,14 @@ import numpy as np
 from plica.backend.native.circuits.choices import choice_question
 from plica.backend.native.circuits.closed import Array, closed
 from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
+from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.file import Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
+from plica.lower.data import input_width
 from plica.lower.leaves import Leaf
 from plica.lower.queries.mpe import MPE
 from plica.lower.queries.query import Query
@@ -95,7 +97,7 @@ def questions_of(model: Any, queries: Sequence[str] | None = None) -> list[Quest
     if isinstance(model, Program | Bound):
         return [_of_program(model, "main", queries)]
     if hasattr(model, "folded") and hasattr(model, "leaves"):
-        return list(_of_circuit(model, queries))
+        return share_tables(list(_of_circuit(model, queries)))
     bound = getattr(model, "bound", None)
     if isinstance(bound, Bound):
         return [_of_program(bound, "main", queries)]
@@ -184,6 +186,13 @@ _QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
 }
 
 
+def _check_weights(model: Any) -> None:
+    """Refuse weights that have become negative where the semiring carries no such numbers, as calls do."""
+    tensor = next((tensor for _, tensor in model.leaves.items()), None)
+    if tensor is not None and model.num_variables:
+        model.check(tensor.new_zeros((0, input_width(model.folded.described))))
+
+
 def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]:
     found = _Circuit(
         model,
@@ -192,6 +201,7 @@ def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]
         model.program.arguments[-1].type.dtype if model.num_variables else DType.FLOAT32,
     )
     check_is_closed(model.folded, "native code")
+    _check_weights(model)
     if queries is None:
         queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
     wanted = list(dict.fromkeys(queries))

@@ -38,14 +38,14 @@ def checked_slice(axis: int, size: int, start: int, stop: int, step: int) -> sli
     return slice(start, stop, step)
 
 
-def beyond_message(axis: int, size: int, start: int, stop: int, step: int) -> str:
-    """What is said of a slice that does not lie within its axis."""
+def beyond_message(axis: int, size: object, start: object, stop: object, step: object) -> str:
+    """What is said of a slice that does not lie within its axis; numbers may be texts that stand for them."""
     return (
         f"slice {slice_text(start, stop, step)} does not lie within axis {axis} of size {size}; bounds that are known "
         "only at run time are 0 <= start <= stop <= size, and the step is positive: they are never clipped."
     )
 
 
-def slice_text(start: Dim, stop: Dim, step: Dim) -> str:
+def slice_text(start: object, stop: object, step: object) -> str:
     """The slice as Python writes it."""
     return f"{start}:{stop}" if step == 1 else f"{start}:{stop}:{step}"

@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from plica.runtime.sizes import evaluate, is_symbol
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _ON_CPU = (1, 3)  # kinds of devices in the DLPack protocol: the CPU, and its memory that a GPU reads too
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3, "V": 2}  # numbers become those of the same rank or a higher one
 
 
 class Sizes:
@@ -136,16 +137,15 @@ def placed(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
 
 def _array(value: Any, wanted: _Reading, where: str) -> Array:
     one, dtype = wanted.type, wanted.dtype
-    casting: Literal["safe", "same_kind"] = "safe"
     if isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "__dlpack__"):
         array = _exchanged(value, one, where)
-    else:  # numbers and lists, which have no dtype of their own
-        array, casting = _listed(value, one, where), "same_kind"
+    else:
+        array = _listed(value, wanted, where)
     if array.dtype == dtype:
         return array
-    if not np.can_cast(array.dtype, dtype, casting):
+    if not np.can_cast(array.dtype, dtype, "safe"):
         raise DTypeError(
             f"{where}: expected {one}, found an array of dtype {array.dtype}, which does not become {dtype} without "
             f"loss; convert it yourself if that is meant: {one.name}.astype({str(dtype)!r})"
@@ -168,11 +168,22 @@ def _exchanged(value: Any, one: ArrayType, where: str) -> Array:
         ) from error
 
 
-def _listed(value: Any, one: ArrayType, where: str) -> Array:
+def _listed(value: Any, wanted: _Reading, where: str) -> Array:
+    """Numbers and lists, which have no dtype of their own: in the right one, if they are numbers of its kind."""
     try:
         array = np.asarray(value)
     except ValueError:  # lists of several lengths
         array = np.empty(0, object)
     if array.dtype.kind not in "biufc":
-        raise InputError(f"{where}: expected {one}, found {type(value).__name__} {value!r:.60}, which is no array")
-    return array
+        raise InputError(
+            f"{where}: expected {wanted.type}, found {type(value).__name__} {value!r:.60}, which is no array"
+        )
+    if not array.size:
+        return array.astype(wanted.dtype)
+    if _RANKS[array.dtype.kind] > _RANKS[wanted.dtype.kind]:
+        return array  # which is refused as arrays are
+    with np.errstate(all="ignore"):
+        converted = array.astype(wanted.dtype)
+    if wanted.dtype.kind in "iu" and not np.array_equal(converted, array):
+        raise InputError(f"{where}: expected {wanted.type}, found numbers that it cannot hold: {value!r:.60}")
+    return converted

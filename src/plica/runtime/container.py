@@ -24,7 +24,6 @@ import os
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from plica.errors import NativeFileError
 from plica.runtime.checks import check_manifest
@@ -35,7 +34,6 @@ from plica.runtime.signature import SIGNATURE, PrivateKey, PublicKey, check_sign
 MAGIC = b"\x93PLICAB\n"
 VERSION = 1
 PAGE = 4096
-SUFFIX = ".plicab"
 
 _HEAD = struct.Struct("<8sIIQQ32s")
 _MOST_DESCRIPTION = 64 * 2**20  # bytes
@@ -126,13 +124,15 @@ def write(
         rows = _placed(views, hashes, start, names)
         description = _description(manifest, rows)
     inside = [row for row in rows if not row.file]
+    outside = [row for row in rows if row.file]
+    for row in outside:
+        _check_beside(row)
     length = inside[-1].offset + inside[-1].length if inside else _HEAD.size + signed + len(description)
     head = _HEAD.pack(MAGIC, VERSION, signed, len(description), length, hashlib.sha256(description).digest())
     signature = b"" if key is None else sign(key, head)
-    for row in rows:
-        if row.file:
-            with replacing(os.path.join(os.path.dirname(path), row.file)) as temporary:  # noqa: PTH118, PTH120
-                temporary.write_bytes(views[row.name])
+    for row in outside:
+        with replacing(os.path.join(os.path.dirname(path), row.file)) as temporary:  # noqa: PTH118, PTH120
+            temporary.write_bytes(views[row.name])
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(head + signature + description)
         for row in inside:
@@ -208,9 +208,9 @@ def _checked(path: str, view: memoryview) -> Image:
     if hashlib.sha256(description).digest() != digest:
         raise _damaged("its description does not hash to what its head says")
     signature = bytes(view[_HEAD.size : begin])
-    if hashlib.sha256(signature[:-32]).digest() != signature[-32:] and signed:
+    if signed and hashlib.sha256(signature[:-32]).digest() != signature[-32:]:
         raise _damaged("its signature does not hash to what was written")
-    found = _read_description(parse(description, "its description"), "its description")
+    found: _Description = _DESCRIPTION(parse(description, "its description"), "its description")
     views = _parts(path, found.parts, view, begin + described)
     check_manifest(found.manifest, {part.name: part.length for part in found.parts})
     whole = hashlib.sha256(view[:begin]).hexdigest()
@@ -242,8 +242,7 @@ def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> di
 
 def _file_of(path: str, part: Part) -> memoryview:
     """The bytes of a part that is a file of its own, within the same folder."""
-    if "/" in part.file or part.offset:
-        raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
+    _check_beside(part)
     where = os.path.join(os.path.dirname(path), part.file)  # noqa: PTH118, PTH120
     if not os.path.isfile(where):  # noqa: PTH113
         raise NativeFileError(f"its part {part.name} is the file {part.file}, which is not beside it; copy both")
@@ -251,6 +250,11 @@ def _file_of(path: str, part: Part) -> memoryview:
     if len(view) != part.length or hashlib.sha256(view).hexdigest() != part.sha256:
         raise NativeFileError(f"its part {part.name} is not the file {part.file} that lies beside it; copy both again")
     return view
+
+
+def _check_beside(part: Part) -> None:
+    if part.file != os.path.basename(part.file) or part.offset:  # noqa: PTH119
+        raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
 
 
 def _damaged(what: str) -> NativeFileError:
@@ -284,9 +288,4 @@ class _Description:
 
 
 _PART = record(Part, name=word, offset=number, length=number, sha256=word, file=word_or_empty)
-
-
-def _read_description(value: Any, where: str) -> _Description:
-    read = record(_Description, manifest=read_manifest, parts=many(_PART))
-    found: _Description = read(value, where)
-    return found
+_DESCRIPTION = record(_Description, manifest=read_manifest, parts=many(_PART))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from plica.errors import NativeFileError
 from plica.runtime.arrays import Array
 from plica.runtime.manifest import ArrayType, Entry, Manifest
 from plica.runtime.sessions import Session, Tensors
@@ -46,7 +47,10 @@ def answer(
         if not results:
             results = [_results(array, axis, total) for array, axis in zip(found, outward, strict=True)]
         for whole, array, axis in zip(results, found, outward, strict=True):
-            _part(whole, axis, piece)[...] = array
+            part = _part(whole, axis, piece)
+            if part.shape != array.shape:
+                raise NativeFileError(f"{entry.name}: its code gives {array.shape}, expected {part.shape}")
+            part[...] = array
     if entry.way_out is not None and (which := np.concatenate(open_rows)).size:
         again = [array if axis is None else array.take(which, axis) for array, axis in zip(given, inward, strict=True)]
         following = manifest.entry(entry.way_out.entry)

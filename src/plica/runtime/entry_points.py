@@ -99,5 +99,8 @@ def _size(value: Any, symbol: str, where: str) -> int:
 def _draws(entry: Entry, sizes: Sizes, seed: Any) -> list[Array]:
     import numpy as np
 
-    generator = np.random.default_rng(seed)
+    try:
+        generator = np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{entry.name}: expected a number or a Generator as seed, found {seed!r:.60}") from error
     return [generator.random(sizes.shape(one), one.dtype) for one in entry.draws]  # type: ignore[call-overload]

@@ -1,9 +1,11 @@
 """A loaded native file: entry points that numpy arrays go into and come out of.
 
-module = plica.native.load("digits.plicab")
-module(x)  # its main entry, for any number of rows
-module.sample(n=10, seed=0)  # another one
-module.update(w2=...)  # constants that may change
+    module = plica.native.load("digits.plicab")
+    module(x)  # its main entry, for any number of rows
+    module.sample(n=10, seed=0)  # another one
+    module.update(w2=...)  # constants that may change
+
+What makes such files lives in `backend/native`.
 """
 
 import os

@@ -139,7 +139,7 @@ class Session:
         try:
             self._context.invoke(self._function(function), passed, given)
         except RuntimeError as error:
-            raise faults.raised(error, self._fault_values) or error from None
+            raise faults.raised(error, self._fault_values) or _failure(function, error) from None
         if len(given) != len(results):
             raise NativeFileError(f"its function {function} gives {len(given)} results, expected {len(results)}")
         return [self._result(given, place, one, function) for place, one in enumerate(results)]
@@ -181,7 +181,10 @@ class Session:
             return np.asarray(value, dtype)
         view = value.deref(rt.HalBufferView)
         shape = tuple(view.shape)
-        if len(shape) != len(one.shape) or view.byte_length != prod(shape) * dtype.itemsize:
+        fits = len(shape) == len(one.shape) and all(
+            size == expected for size, expected in zip(shape, one.shape, strict=True) if isinstance(expected, int)
+        )
+        if not fits or view.byte_length != prod(shape) * dtype.itemsize:
             raise NativeFileError(f"its function {function} gives other results than {one}; export the model again")
         array, held = self._memory.array(view, shape, dtype)
         self._alive.append(held)
@@ -207,7 +210,7 @@ def first_values(image: Image) -> Tensors:
         dtype = numpy_dtype(tensor.dtype)
         length = prod(tensor.shape) * dtype.itemsize
         view = image.part(tensor.part)[tensor.offset : tensor.offset + length]
-        values[tensor.name] = np.frombuffer(view, np.uint8).view(dtype).reshape(tensor.shape)
+        values[tensor.name] = np.asarray(view, np.uint8).view(dtype).reshape(tensor.shape)
     return MappingProxyType(values)
 
 
@@ -216,6 +219,13 @@ def kept_value(array: Array) -> Array:
     copy = aligned(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy
+
+
+def _failure(function: str, error: RuntimeError) -> Exception:
+    """An error of the runtime that no check of ours stands behind."""
+    if "RESOURCE_EXHAUSTED" in str(error):
+        return MemoryError(f"its function {function} needs more memory than there is: {_line(error)}")
+    return NativeFileError(f"its function {function} failed: {_line(error)}")
 
 
 def _line(error: BaseException) -> str:

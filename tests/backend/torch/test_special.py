@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 import torch
@@ -95,6 +96,16 @@ def test_one_large_parameter_costs_the_tails_no_digits(large: float) -> None:
         torch.testing.assert_close(pnp.betainc(a, b, x), 1 - expected, rtol=0, atol=1e-12)
         inverse = pnp.betaincinv(a, b, 1 - expected[2:6])
         torch.testing.assert_close(inverse, x[2:6], rtol=1e-9, atol=0)
+
+
+def test_integrals_lose_no_digits_by_their_nodes() -> None:
+    with mp.workprec(100):
+        expected = [
+            float(mp.betainc(50, 30, 0, 0.5, regularized=True)),
+            float(mp.betainc(5, 3, 0, 0.375, regularized=True)),
+        ]
+    found = pnp.betainc(*torch.tensor([[50.0, 5.0], [30.0, 3.0], [0.5, 0.375]], dtype=torch.float64))
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=2e-15, atol=0)
 
 
 @pytest.mark.parametrize("name", ["gammaincinv", "betaincinv"])

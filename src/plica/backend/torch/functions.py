@@ -13,6 +13,7 @@ import torch.utils.dlpack
 from torch import Tensor
 
 from plica.backend.torch.emit import emit, number_arguments, source
+from plica.backend.torch.indexing import is_traced, may_write
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import RESERVED
 from plica.eager.packed import PackedArray
@@ -182,6 +183,11 @@ def _in_bytes(array: Any) -> Tensor:
     """Integers of four bits in a byte each, as numpy has them and generated code reads them."""
     found: Tensor = from_numpy(array.astype(as_dtype(array.dtype).carrier.numpy))
     return found
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether tensors are numbers in the CPU's memory, whose gradients nobody asks for and which nobody follows."""
+    return may_write(*tensors) and not is_traced(*tensors) and all(one.is_cpu for one in tensors)
 
 
 def to_numpy(tensor: Any) -> Any:

@@ -11,17 +11,17 @@ error is that of the density: some 1e-15 times the square root of the largest pa
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from plica.ops.quadrature import LEGENDRE_40
+
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _DEEP = 45.0  # exp(-45) is below the last place of float64
-_NODES = 40
-_TOGETHER = 10
+_TOGETHER = 10  # nodes of one tensor, so that few operations are called on little memory
+_NODES = tuple(LEGENDRE_40[first : first + _TOGETHER] for first in range(0, len(LEGENDRE_40), _TOGETHER))
 _RAISED = 2  # how far `a` is raised by its recurrence: the tails of small ones are too long for the nodes
 _STEPS = 6  # of third order, from starts that are right to a few places
 _LIMIT = 690.0  # of logarithms of solutions
@@ -234,19 +234,11 @@ def _beta_reach(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Tensor:
 def _integral(drop: Callable[[Tensor], Tensor], reach: Tensor) -> Tensor:
     """The integral of exp(-drop(v)) for v from 0 to `reach`."""
     total = torch.zeros_like(reach)
-    for nodes in _nodes():
+    for nodes in _NODES:
         terms = torch.exp(-drop(torch.stack([reach * place for place, _ in nodes]))).unbind()
         for term, (_, weight) in zip(terms, nodes, strict=True):
             total = total.add(term, alpha=weight)
     return total * reach
-
-
-@cache
-def _nodes() -> list[list[tuple[float, float]]]:
-    """Places and weights; `_TOGETHER` of them are one tensor, so that few operations are called on little memory."""
-    places, weights = np.polynomial.legendre.leggauss(_NODES)
-    nodes = list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
-    return [nodes[first : first + _TOGETHER] for first in range(0, _NODES, _TOGETHER)]
 
 
 def _deviance(a: Tensor, log_ratio: Tensor, away: Tensor) -> Tensor:

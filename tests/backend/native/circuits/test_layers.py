@@ -24,10 +24,10 @@ from tests.harness.native_circuits import compiled
 _CARRIERS: dict[str, Semiring] = {"exact": LSE_SUM, "scaled": SCALED, "bounded": BOUNDED}
 
 
-def image() -> Circuit:
-    """A quad tree of 5x5 pixels, whose layers read folds of several others."""
-    settings: dict[str, Any] = {"num_values": 4, "num_input_units": 3, "num_sum_units": 3, "sum_product_layer": "cp"}
-    return image_data((1, 5, 5), "quad-tree-2", input_layer="categorical", **settings)
+def image(side: int = 5) -> Circuit:
+    """A quad tree of pixels, whose layers read folds of several others."""
+    settings: dict[str, Any] = {"num_values": 4, "num_input_units": 4, "num_sum_units": 4, "sum_product_layer": "cp"}
+    return image_data((1, side, side), "quad-tree-2", input_layer="categorical", **settings)
 
 
 def _closed(model: Any, carrier: Semiring, dtype: DType) -> Closed:

@@ -6,13 +6,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+import plica
+import plica.numpy as pnp
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.emit import emit
 from plica.backend.native.mlir.rows import ROWS
 from plica.errors import UnsupportedError
 from plica.ir.program import Program
 from plica.ir.sizes import evaluate
-from plica.ops import CONTROL, OPS, REDUCE, SHAPE
+from plica.ops import CONTROL, REDUCE, SHAPE
 from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
 from tests.harness.programs import Array, one_equation
 from tests.harness.samples import CASES, Case, over
@@ -84,7 +86,7 @@ def _few(cases: Iterable[Case], most: int) -> list[Case]:
 
 
 REAL = tuple(case for case in CASES if not _is_complex(case) and is_native(case.op))
-FEW = tuple(_few((case for case in REAL if case.op in _OWN), 2))
+FEW = tuple(_few((case for case in REAL if case.op in _OWN), 1))
 
 
 @cache
@@ -108,15 +110,16 @@ def test_every_sample_of_every_row(each) -> None:
     each(rows.check)
 
 
-def test_what_has_no_native_code_is_refused_by_name() -> None:
-    lacking = [op for op in OPS if not is_native(op)]
-    assert lacking == ["acos"]
-    case = next(case for case in CASES if case.op == lacking[0])
-    with pytest.raises(UnsupportedError, match=f"{lacking[0]} has no native code, neither a row nor a decomposition"):
-        emit(one_equation(case.op, case.inputs, case.params))
+def test_what_has_no_native_code_is_refused_by_name(monkeypatch) -> None:
+    monkeypatch.setattr("plica.backend.native.mlir.emit.ROWS", {})
+    program = plica.trace(lambda x: pnp.tanh(x), plica.spec("n"))
+    with pytest.raises(
+        UnsupportedError, match=r"test_rows.py:\d+: tanh has no native code, neither a row nor a decomp"
+    ):
+        emit(program)
 
 
 def test_complex_numbers_are_refused_by_name() -> None:
     program = one_equation("add", [np.ones(2, "complex64")] * 2, {})
-    with pytest.raises(UnsupportedError, match="native code has no entries of complex64; .* real and imaginary parts"):
+    with pytest.raises(UnsupportedError, match=r"native code has no entries of complex64; .* imaginary parts"):
         emit(program)

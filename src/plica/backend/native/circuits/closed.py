@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from plica.backend.native.circuits.operations import NATIVE_OPS
 from plica.ir.interpret import interpret_program
+from plica.ir.op import OpTable
 from plica.ir.program import Program, Var
 from plica.ops import OPS
 from plica.passes.constants.fold import fold
@@ -61,7 +62,7 @@ def closed(program: Program, leaves: Sequence[Any]) -> Closed:
     folding = fold(program, policy=_POLICY)
     for part in folding.components:
         given = [[arrays[var.name] for var in some] for some in (part.arguments, part.consts)]
-        results = interpret_program(part, OPS, *given, precise=True)
+        results = interpret_program(part, _FOLDING, *given, precise=True)
         for var, result in zip(part.results, results, strict=True):
             assert isinstance(var, Var), "what is kept is computed"
             arrays[var.name] = result.astype(var.type.dtype.numpy, order="C")
@@ -70,3 +71,21 @@ def closed(program: Program, leaves: Sequence[Any]) -> Closed:
     consts = (*entry.consts, *kept)
     program = replace(entry, consts=consts, inputs=explicit)
     return Closed(program, {var: arrays[var.name] for var in consts})
+
+
+def _log_matmul_exp(*arrays: Array, logs: str | None = None, **settings: Any) -> Any:
+    """The same numbers by a matrix product, which needs no array of all terms, wherever none of float64 is lost."""
+    *inputs, weight = arrays[:-1] if logs is not None else arrays
+    x = np.concatenate(inputs, axis=-1)
+    largest = np.max(x, axis=-1, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    total = np.matmul(np.exp(x - shift), np.swapaxes(weight, -1, -2))
+    if total.dtype != np.float64 or np.any((total < _SMALL) & np.isfinite(largest)):
+        return _EXACT.reference(*arrays, logs=logs, **settings)
+    return np.log(total) + shift
+
+
+_EXACT = OPS["log_matmul_exp"]
+_SMALL = 2.0**-900  # beside which terms that are no numbers of float64 do not count
+_FOLDING: OpTable = {**OPS, "log_matmul_exp": replace(_EXACT, reference=_log_matmul_exp)}
+"""The operations by which constants are computed."""

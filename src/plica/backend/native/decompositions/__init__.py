@@ -8,11 +8,12 @@ from typing import Any
 
 from plica.backend.native.decompositions.cholesky import cholesky
 from plica.backend.native.decompositions.contractions import cross, directed_matmul, vector_norm
+from plica.backend.native.decompositions.densities import log_multivariate_normal
 from plica.backend.native.decompositions.elimination import det, inv, slogdet, solve
 from plica.backend.native.decompositions.jacobi import eigh, eigvalsh, matrix_rank, pinv, svd, svdvals
 from plica.backend.native.decompositions.orthogonal import qr
 from plica.backend.native.decompositions.packing import pack, unpack
-from plica.backend.native.decompositions.searches import nonzero, unique
+from plica.backend.native.decompositions.searches import isin, nonzero, unique
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     "cholesky": cholesky,
@@ -22,6 +23,8 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     "eigh": eigh,
     "eigvalsh": eigvalsh,
     "inv": inv,
+    "isin": isin,
+    "log_multivariate_normal": log_multivariate_normal,
     "matrix_rank": matrix_rank,
     "nonzero": nonzero,
     "pack": pack,

@@ -26,7 +26,7 @@ from plica.backend.native.decompositions.matrices import (
     squared,
     transposed,
 )
-from plica.backend.native.decompositions.orthogonal import qr
+from plica.backend.native.decompositions.orthogonal import least, qr
 
 SWEEPS = 40
 """After 10 sweeps matrices of any size are diagonal to a rounding; more are for what is not known to converge."""
@@ -128,11 +128,13 @@ def _two_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
     other = xp.take(diagonal, partners, axis=-1, nonnegative=True)
     ahead = places < partners
     sizes = xp.sqrt(xp.sum(squared(xp, x), axis=(-2, -1), keepdims=True))[..., 0]
-    turned = (partners != places) & (xp.abs(beside) > sizes * (epsilon(x) / 16))
+    turned = (partners != places) & (xp.abs(beside) > sizes * (epsilon(x) / 4))
     cosine, factor = _rotation(xp, ahead, xp.where(ahead, other - diagonal, diagonal - other), beside, turned)
     wide = xp.astype(cosine, x.dtype) if is_complex(x) else cosine
     rotated = x * wide[..., None] + xp.take(x, partners, axis=-2, nonnegative=True) * factor[..., None]
     rotated = _columns(xp, rotated, partners, cosine, factor)
+    done = turned[..., None] & (places == partners[:, None])  # but for roundings
+    rotated = xp.where(done, xp.zeros_like(rotated), rotated)
     return xp.any(turned), rotated, _columns(xp, vectors, partners, cosine, factor)
 
 
@@ -161,7 +163,7 @@ def svd(xp: Any, x: Any, *, full_matrices: bool) -> tuple[Any, Any, Any]:
     if isinstance(high, int) and isinstance(wide, int) and wide > high:  # the shorter side is rotated
         left, values, right = svd(xp, transposed(xp, x), full_matrices=full_matrices)
         return transposed(xp, right), values, transposed(xp, left)
-    count = min(high, wide) if isinstance(high, int) and isinstance(wide, int) else xp.minimum(high, wide)
+    count = least(xp, x)
     finite, work = finite_part(xp, x)
     work, scale = rescaled(xp, work)
     unit = xp.broadcast_to(xp.eye(wide, dtype=x.dtype), (*x.shape[:-2], wide, wide))

@@ -19,34 +19,10 @@ from plica.backend.native.decompositions.matrices import (
 
 
 def qr(xp: Any, x: Any, *, mode: str) -> tuple[Any, Any]:
-    """An orthogonal matrix and an upper triangle whose product is `x`; the signs are those of LAPACK.
-
-    Each reflection I - tau v v^H, with v 1 at its place and 0 above, makes a column zero below the diagonal. Until all
-    are known, v stands where it made zeros.
-    """
-    high, wide = x.shape[-2:]
-    count = xp.minimum(high, wide) if not isinstance(high, int) or not isinstance(wide, int) else min(high, wide)
-    below, right = row_numbers(xp, x), column_numbers(xp, x)
-    places = xp.arange(count)
-    taus = xp.zeros((*x.shape[:-2], count), dtype=x.dtype)
-    if x.dims[-2] == 0 or x.dims[-1] == 0:
-        work = x
-    else:
-
-        def reflect(place: Any, work: Any, taus: Any) -> Any:
-            now = column(xp, work, place)
-            alpha = entry(xp, work[..., place], place)
-            beta, tau = _reflection(xp, xp.where(below > place, now, xp.zeros_like(now)), alpha)
-            divisor = xp.where(tau == 0, xp.ones_like(alpha), alpha - beta)
-            vector = _vector(xp, now / divisor, below, place)
-            shadow = conjugated(xp, tau) * vector * xp.matmul(transposed(xp, vector), work)
-            after = xp.where(below > place, vector, xp.where(below == place, beta, now))
-            work = xp.where(right == place, after, xp.where(right > place, work - shadow, work))
-            return work, xp.where(places == place, tau[..., 0], taus)
-
-        work, taus = repeat(count, reflect, x, taus)
-
-    inner = high if mode == "complete" else count
+    """An orthogonal matrix and an upper triangle whose product is `x`; the signs are those of LAPACK."""
+    high, count = x.shape[-2], least(xp, x)
+    work, taus = reflected(xp, x)
+    below, inner = row_numbers(xp, x), high if mode == "complete" else count
 
     def accumulate(place: Any, found: Any) -> Any:
         vector = _vector(xp, column(xp, work, place), below, place)
@@ -54,6 +30,39 @@ def qr(xp: Any, x: Any, *, mode: str) -> tuple[Any, Any]:
 
     unit = xp.broadcast_to(xp.eye(high, inner, dtype=x.dtype), (*x.shape[:-2], high, inner))
     return countdown(count, accumulate, unit), xp.triu(work[..., :inner, :])
+
+
+def least(xp: Any, x: Any) -> Any:
+    """The lesser of the sizes of matrices."""
+    high, wide = x.shape[-2:]
+    return min(high, wide) if isinstance(high, int) and isinstance(wide, int) else xp.minimum(high, wide)
+
+
+def reflected(xp: Any, x: Any) -> tuple[Any, Any]:
+    """The triangle, in the upper part of matrices, and the vectors of reflections below; the tau of each, (..., K).
+
+    Each reflection I - tau v v^H, with v 1 at its place and 0 above, makes a column zero below the diagonal; v stands
+    where it made zeros.
+    """
+    count = least(xp, x)
+    below, right, places = row_numbers(xp, x), column_numbers(xp, x), xp.arange(count)
+    taus = xp.zeros((*x.shape[:-2], count), dtype=x.dtype)
+    if x.dims[-2] == 0 or x.dims[-1] == 0:
+        return x, taus
+
+    def reflect(place: Any, work: Any, taus: Any) -> Any:
+        now = column(xp, work, place)
+        alpha = entry(xp, work[..., place], place)
+        beta, tau = _reflection(xp, xp.where(below > place, now, xp.zeros_like(now)), alpha)
+        divisor = xp.where(tau == 0, xp.ones_like(alpha), alpha - beta)
+        vector = _vector(xp, now / divisor, below, place)
+        shadow = conjugated(xp, tau) * vector * xp.matmul(transposed(xp, vector), work)
+        after = xp.where(below > place, vector, xp.where(below == place, beta, now))
+        work = xp.where(right == place, after, xp.where(right > place, work - shadow, work))
+        return work, xp.where(places == place, tau[..., 0], taus)
+
+    found: tuple[Any, Any] = repeat(count, reflect, x, taus)
+    return found
 
 
 def _reflection(xp: Any, tail: Any, alpha: Any) -> tuple[Any, Any]:

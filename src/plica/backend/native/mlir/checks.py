@@ -83,7 +83,7 @@ class Checks:
     def _keep(self, values: Sequence[Value]) -> None:
         """Write down the numbers of what fails, in new memory.
 
-        Not in globals that are numbers: IREE 3.13 makes one of them where they are stored together, and then a constant.
+        Not in globals that are numbers: IREE 3.13 makes one of those that are stored together, and then a constant.
         """
         code, buffer = self._emitter.code, f"!util.buffer{{{index_constant(self._emitter.code, 8 * _MOST_VALUES)}}}"
         assert len(values) <= _MOST_VALUES, "a message tells of no more numbers"
@@ -91,9 +91,8 @@ class Checks:
         memory = code.op(f"util.buffer.alloc uninitialized : {buffer}")
         length = index_constant(code, 8)
         for place, one in enumerate(values):
-            code.put(
-                f"util.buffer.store {one.text}, {memory}[{index_constant(code, 8 * place)} for {length}] : i64 -> {buffer}"
-            )
+            where = f"{memory}[{index_constant(code, 8 * place)} for {length}]"
+            code.put(f"util.buffer.store {one.text}, {where} : i64 -> {buffer}")
         code.put(f"util.global.store {memory}, @plica_numbers : !util.buffer")
 
     def later(self, wrong: Value, fault: Fault) -> None:
@@ -147,9 +146,14 @@ class Checks:
         params = call.params
         for dim in (*params.get("shape", ()), *(params[name] for name in _AXES if name in params)):
             if isinstance(dim, Size) and not is_nonnegative_by_cases(dim):
-                message = f"the size {{0}} of {call.name} is negative; take 0 or more."
-                fault = Fault("InputError", message, lambda dim=dim: [self._emitter.size_value(dim)], call.source)  # type: ignore[misc]
-                self.require(self.compare("sge", dim, 0), fault)
+                self._emitter.code.known(("checked", dim), lambda dim=dim: self._size(dim, call))  # type: ignore[misc]
+
+    def _size(self, dim: Size, call: Call) -> str:
+        """Fail where a size is negative."""
+        message = f"the size {{0}} of {call.name} is negative; take 0 or more."
+        fault = Fault("InputError", message, lambda: [self._emitter.size_value(dim)], call.source)
+        self.require(self.compare("sge", dim, 0), fault)
+        return ""
 
 
 def values_text() -> str:

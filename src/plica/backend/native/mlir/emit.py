@@ -200,12 +200,14 @@ class Emitter:
         made = Value("", (), dtype, is_scalar=True)
         suffix = "" if dtype == DType.BOOL else f" : {made.element}"
         text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
-        return replace(made, text=text, size=value if dtype == DType.INT64 else None)
+        return replace(made, text=text, size=int(value.real) if dtype == DType.INT64 else None)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""
         if not value.is_scalar:
             return value
+        if value.dtype == DType.BOOL:  # of which IREE makes no tensor by its element
+            return self.full((), value)
         text = self.code.once(f"tensor.from_elements {value.text} : {tensor_type((), value.dtype)}")
         return Value(text, (), value.dtype, size=value.size)
 

@@ -14,6 +14,6 @@ def literal_text(value: complex, dtype: DType) -> str:
     if dtype == DType.BOOL:
         return "true" if value else "false"
     if dtype.kind == "int":
-        return str(int(value))  # type: ignore[arg-type]
+        return str(int(value.real))
     bits = np.asarray(value).astype(dtype.numpy).view(f"u{dtype.numpy.itemsize}")
     return f"0x{int(bits):0{2 * dtype.numpy.itemsize}X}"

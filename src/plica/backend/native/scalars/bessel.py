@@ -91,5 +91,5 @@ def i1e(x: Value) -> Value:
 
 BESSEL: dict[str, ScalarRow] = {
     "i0e": ScalarRow(entry(i0e), (0.6, 3.0)),
-    "i1e": ScalarRow(entry(i1e), (0.6, 4.0)),
+    "i1e": ScalarRow(entry(i1e), (0.6, 3.0)),
 }

@@ -197,15 +197,16 @@ class ScalarRow:
 
     Args:
         write: `write(code, call)` writes the instructions and returns the entry; it never traps.
-        ulps: By how many units in the last place results of float32 and of float64 may differ from the exact ones.
+        ulps: By how many units in the last place results of float32 and of float64 may differ from the exact ones; 0 if
+            they are exact, or rounded once, as those of sums are.
         failure: When the operation raises an error, whatever `write` gives then.
-        why: What the error is measured on or relative to, where that needs words.
+        relative_to: The number whose last place counts.
     """
 
     write: Write
     ulps: tuple[float, float] = (0.0, 0.0)
     failure: Failure | None = None
-    why: str = ""
+    relative_to: str = "the result"
 
 
 def refuse_complex(name: str, call: Call) -> None:

@@ -18,5 +18,5 @@ def log_normal(x: Value, mean: Value, log_stddev: Value) -> Value:
 
 
 DENSITIES: dict[str, ScalarRow] = {
-    "log_normal": ScalarRow(entry(log_normal), (8.0, 8.0), why="of the sizes of its terms"),
+    "log_normal": ScalarRow(entry(log_normal), (5.0, 5.0), relative_to="the sum of the sizes of its terms"),
 }

@@ -122,7 +122,7 @@ def sigmoid(x: Value) -> Value:
 
 EXPONENTIALS: dict[str, ScalarRow] = {
     "exp": ScalarRow(entry(exp), (1.0, 1.0)),
-    "exp2": ScalarRow(entry(exp2), (1.0, 1.0)),
+    "exp2": ScalarRow(entry(exp2), (0.6, 1.0)),
     "expm1": ScalarRow(entry(expm1), (1.0, 1.0)),
     "sigmoid": ScalarRow(entry(sigmoid), (2.0, 2.0)),
     "tanh": ScalarRow(entry(tanh), (2.0, 2.0)),

@@ -67,6 +67,14 @@ def nearest_whole(x: Value) -> tuple[Value, Value]:
     return moved - 1.5 * form.unit, moved.bits_as(form.words)
 
 
+def whole_part(x: Value) -> Value:
+    """X rounded towards 0, without an instruction that rounds so."""
+    size, unit = abs(x), format_of(x).unit
+    nearest = (size + unit) - unit
+    below = (nearest > size).where(nearest - 1.0, nearest)
+    return (size < unit).where(below.copysign(x), x)
+
+
 def halves(bits: Value, form: Format) -> tuple[Value, Value]:
     """The biased exponents of two powers of two whose product is 2^n, from `nearest_whole`'s bits of n.
 

@@ -58,7 +58,7 @@ _DIGAMMA = (
     0.003519287475118726,
     -0.0023374996922073616,
     0.001555050396952625,
-    -0.0010778806395946439,
+    -0.0010778805946439754,
     0.0007287030907129481,
     -0.00035437415845826796,
     0.00021711284645693643,
@@ -185,8 +185,10 @@ def stirling_error(x: Value) -> Value:
     return branch(inside, lambda: stirling_error_of_positive(x), lambda: outside)
 
 
+_RELATIVE_TO = "the result; of negative numbers, the sum of the sizes of two terms"
+
 GAMMAS: dict[str, ScalarRow] = {
-    "digamma": ScalarRow(entry(digamma), (0.6, 10.0), why="of negative numbers near a root: of the sizes of its terms"),
-    "lgamma": ScalarRow(entry(lgamma), (0.6, 5.0), why="of negative numbers near a root: of the sizes of its terms"),
+    "digamma": ScalarRow(entry(digamma), (0.6, 5.0), relative_to=_RELATIVE_TO),
+    "lgamma": ScalarRow(entry(lgamma), (0.6, 6.0), relative_to=_RELATIVE_TO),
     "stirling_error": ScalarRow(entry(stirling_error), (0.6, 10.0)),
 }

@@ -114,11 +114,11 @@ def _with_signs(x: Value, y: Value, of_positive: Callable[[Value], Value]) -> Va
 
 
 HYPERBOLIC: dict[str, ScalarRow] = {
-    "acosh": ScalarRow(entry(acosh), (0.6, 2.0)),
+    "acosh": ScalarRow(entry(acosh), (0.6, 2.5)),
     "asinh": ScalarRow(entry(asinh), (0.6, 2.0)),
     "atanh": ScalarRow(entry(atanh), (0.6, 2.0)),
-    "cosh": ScalarRow(entry(cosh), (0.6, 2.0)),
-    "hypot": ScalarRow(entry(hypot), (0.6, 1.0)),
+    "cosh": ScalarRow(entry(cosh), (0.6, 1.5)),
+    "hypot": ScalarRow(entry(hypot), (0.6, 0.6)),
     "pow": ScalarRow(entry(pow_), (0.6, 1.0)),
     "sinh": ScalarRow(entry(sinh), (0.6, 2.0)),
 }

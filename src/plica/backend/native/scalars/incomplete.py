@@ -13,25 +13,20 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from plica.backend.native.scalars import exponentials, gammas, logarithms
 from plica.backend.native.scalars.builder import ScalarRow
 from plica.backend.native.scalars.gammas import HALF_LOG_TWO_PI
 from plica.backend.native.scalars.trigonometric import in_double
 from plica.backend.native.scalars.values import Value, branch, entry, lookup, loop, shared
 from plica.ir.dtypes import DType
+from plica.ops.quadrature import LEGENDRE_40
 
 _DEEP = 45.0  # exp(-45) is below the last place of float64
-_NODES = 40
 _RAISED = 2  # how far `a` is raised by its recurrence: the tails of small ones are too long for the nodes
 _STEPS = 8  # of third order, from starts that are right to a few places
 _LIMIT = 690.0  # of logarithms of solutions
 _TINY = 1e-300
-_PLACES, _WEIGHTS = (
-    tuple(one.tolist()) for one in np.asarray([[0.5], [0.0]]) + 0.5 * np.stack(np.polynomial.legendre.leggauss(_NODES))
-)
-
+_PLACES, _WEIGHTS = zip(*LEGENDRE_40, strict=True)
 
 exp, expm1, sigmoid = shared(exponentials.exp), shared(exponentials.expm1), shared(exponentials.sigmoid)
 log, log1p, logaddexp = shared(logarithms.log), shared(logarithms.log1p), shared(logarithms.logaddexp)
@@ -67,7 +62,7 @@ def _integral(drop: Callable[[Value], Value], reach: Value) -> Value:
         term = exp(-drop(reach * lookup(_PLACES, DType.FLOAT64, k)))
         return k + 1, total + term * lookup(_WEIGHTS, DType.FLOAT64, k)
 
-    return loop((counter, reach.like(0.0)), lambda k, _: k < _NODES, step)[1] * reach
+    return loop((counter, reach.like(0.0)), lambda k, _: k < len(_PLACES), step)[1] * reach
 
 
 def _deviance(a: Value, log_ratio: Value, away: Value) -> Value:
@@ -312,13 +307,13 @@ def _normal_quantile(p: Value, rest: Value) -> Value:
     return left.where(-z, z)
 
 
-_WHY = "times 1 + the root of the largest parameter / 10"
+_RELATIVE_TO = "the result, times 1 + a tenth of the root of the largest parameter"
 
 INCOMPLETE: dict[str, ScalarRow] = {
-    "betainc": ScalarRow(entry(betainc), (0.6, 20.0), why=_WHY),
-    "betaincc": ScalarRow(entry(betaincc), (0.6, 20.0), why=_WHY),
-    "betaincinv": ScalarRow(entry(betaincinv), (0.6, 20.0), why=_WHY),
-    "gammainc": ScalarRow(entry(gammainc), (0.6, 20.0), why=_WHY),
-    "gammaincc": ScalarRow(entry(gammaincc), (0.6, 20.0), why=_WHY),
-    "gammaincinv": ScalarRow(entry(gammaincinv), (0.6, 20.0), why=_WHY),
+    "betainc": ScalarRow(entry(betainc), (0.6, 80.0), relative_to=_RELATIVE_TO),
+    "betaincc": ScalarRow(entry(betaincc), (0.6, 80.0), relative_to=_RELATIVE_TO),
+    "betaincinv": ScalarRow(entry(betaincinv), (0.6, 80.0), relative_to=_RELATIVE_TO),
+    "gammainc": ScalarRow(entry(gammainc), (0.6, 80.0), relative_to=_RELATIVE_TO),
+    "gammaincc": ScalarRow(entry(gammaincc), (0.6, 80.0), relative_to=f"{_RELATIVE_TO}; below x = 1, to 1"),
+    "gammaincinv": ScalarRow(entry(gammaincinv), (0.6, 80.0), relative_to=_RELATIVE_TO),
 }

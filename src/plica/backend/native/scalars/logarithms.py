@@ -147,9 +147,11 @@ def logaddexp(*terms: Value) -> Value:
 LOGARITHMS: dict[str, ScalarRow] = {
     "log": ScalarRow(entry(log), (1.0, 1.0)),
     "log1p": ScalarRow(entry(log1p), (1.0, 1.0)),
-    "log2": ScalarRow(entry(log2), (1.0, 1.0)),
-    "log10": ScalarRow(entry(log10), (1.0, 1.0)),
-    "logaddexp": ScalarRow(entry(logaddexp), (2.0, 2.0)),
+    "log2": ScalarRow(entry(log2), (0.6, 0.6)),
+    "log10": ScalarRow(entry(log10), (0.6, 0.6)),
+    "logaddexp": ScalarRow(
+        entry(logaddexp), (3.0, 3.0), relative_to="the larger size: of the result, or of the largest operand"
+    ),
     "safe_log": ScalarRow(entry(log), (1.0, 1.0)),
     "softplus": ScalarRow(entry(softplus), (2.0, 2.0)),
 }

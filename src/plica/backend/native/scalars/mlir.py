@@ -13,8 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
+from plica.backend.native.scalars.floats import whole_part
 from plica.backend.native.scalars.halves import converted
-from plica.backend.native.scalars.values import is_half
+from plica.backend.native.scalars.values import Value, is_half
 from plica.ir.dtypes import DType
 
 _FLOAT = {
@@ -27,8 +28,6 @@ _FLOAT = {
     "sqrt": "math.sqrt",
     "copysign": "math.copysign",
     "floor": "math.floor",
-    "ceil": "math.ceil",
-    "trunc": "math.trunc",
     "round_even": "math.roundeven",
     "minimum": "arith.minimumf",
     "maximum": "arith.maximumf",
@@ -137,6 +136,10 @@ class MlirScalars(ScalarCode):
             return self.subtract(self.constant(0, dtype), *operands)
         if name == "multiply_add":
             return self.add(self.multiply(*operands[:2]), operands[2])
+        if name == "ceil":  # for processors without an instruction, IREE links the library's but for floor
+            return self.negate(self.floor(self.negate(*operands)))
+        if name == "trunc":
+            return whole_part(Value(self, *operands)).scalar
         given = ", ".join(one.text for one in operands)
         return self._put(f"{INSTRUCTIONS[family(dtype)][name]} {given} : {mlir_type(dtype)}", dtype)
 

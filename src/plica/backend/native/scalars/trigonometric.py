@@ -188,9 +188,9 @@ def acos(x: Value) -> Value:
 
 TRIGONOMETRIC: dict[str, ScalarRow] = {
     "acos": ScalarRow(entry(acos), (0.6, 1.0)),
-    "asin": ScalarRow(entry(asin), (0.6, 1.0)),
-    "atan": ScalarRow(entry(atan), (0.6, 1.5)),
-    "atan2": ScalarRow(entry(atan2), (0.6, 2.0)),
+    "asin": ScalarRow(entry(asin), (0.6, 1.5)),
+    "atan": ScalarRow(entry(atan), (0.6, 2.0)),
+    "atan2": ScalarRow(entry(atan2), (0.6, 1.5)),
     "cos": ScalarRow(entry(cos), (0.6, 1.0)),
     "sin": ScalarRow(entry(sin), (0.6, 1.0)),
     "tan": ScalarRow(entry(tan), (0.6, 2.0)),

@@ -1,8 +1,8 @@
 """Control flow: nested Programs as blocks with branches between them (`cf`), on tensors whose sizes may change.
 
-Not as `scf.for` and `scf.if`: of two tensors that such a loop carries IREE 3.13 reads one at the wrong place, where both
-lie in one piece of memory. Sizes are carried as numbers of the host. So are other scalars that it can compute from nothing but such: a counter of a
-`while_loop` costs no array.
+Not as `scf.for` and `scf.if`: of two tensors that such a loop carries IREE 3.13 reads one at the wrong place, where
+both lie in one piece of memory (adr/0026). Sizes are carried as numbers of the host. So are other scalars that it can
+compute from nothing but such: a counter of a `while_loop` costs no array.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) ->
         f"{name}{f':{len(shapes)}' if len(shapes) > 1 else ''} = flow.dispatch.workgroups[{number}]({given}, {number})"
         f" : ({types}, index) -> ({made}) = ({', '.join(taken)}) {{"
     )
-    for line in kernel.lines:
+    for line in (*kernel.constants(), *kernel.lines):
         code.put(line)
     code.put("} count(%n: index) -> (index, index, index) {")
     for line in kernel.count():
@@ -84,6 +84,7 @@ class Dispatch:
         self.element = operands[0].element
         self.tensors: dict[int, str] = {}
         self._count = 0
+        self._indices: dict[int, None] = {0: None, 1: None}
         self._block = -(-folds // _GROUPS)
 
     def count(self) -> list[str]:
@@ -114,13 +115,16 @@ class Dispatch:
 
     def index(self, value: int) -> str:
         """A number as a value of type `index`."""
-        return self.op(f"arith.constant {value} : index")
+        self._indices[value] = None
+        return f"%k{value}"
 
-    def begin(self, counts: Sequence[int], whole: Sequence[int]) -> None:
-        """The loop over folds `%f`, after the names `%k0`, `%k1`, ... of `counts`, and operands read as a `whole`."""
-        self.put(f"%zero = arith.constant 0.0 : {self.element}")
-        for value in sorted({0, 1, *counts}):
-            self.put(f"%k{value} = arith.constant {value} : index")
+    def constants(self) -> list[str]:
+        """The numbers of type `index` that the lines read, `%k0`, `%k1`, ..., and `%zero`."""
+        numbers = [f"  %k{value} = arith.constant {value} : index" for value in sorted(self._indices)]
+        return [f"  %zero = arith.constant 0.0 : {self.element}", *numbers]
+
+    def begin(self, whole: Sequence[int]) -> None:
+        """The loop over folds `%f`; some operands are read as a `whole`."""
         for place in whole:
             self.tensors[place] = self._load(place)
         group, part = (self.op(f"flow.dispatch.workgroup.id[{axis}] : index") for axis in (0, 1))

@@ -38,7 +38,7 @@ def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:
     assert isinstance(folds, int), "columns are constants"
     assert isinstance(units, int), "tables are constants"
     kernel = Dispatch(operands, folds, rows)
-    kernel.begin([], range(len(operands)))
+    kernel.begin(range(len(operands)))
     column = kernel.column(0, "%f")
     made = f"tensor<?x{units}x{kernel.element}>"
     empty = kernel.op(f"tensor.empty({kernel.number}) : {made}")
@@ -78,7 +78,7 @@ class _Layer(Dispatch):
         self._write()
 
     def _write(self) -> None:
-        self.begin([self.units, *(tile for tile, _ in _TILES)], range(1, len(self.operands)))
+        self.begin(range(1, len(self.operands)))
         self.weight = self.op(
             f"iree_tensor_ext.dispatch.tensor.load %s0, offsets = [%f, 0, 0], "
             f"sizes = [1, {self.units}, {self.outputs}], strides = [1, 1, 1] : "
@@ -88,7 +88,7 @@ class _Layer(Dispatch):
         types = [self.made, self.divided] if self.params["rescaled"] else [self.made]
         results, begin = [self.op(f"tensor.empty({self.number}) : {one}") for one in types], "%k0"
         for tile, parts in _TILES:
-            rest = self.op(f"arith.remui {self.number}, %k{tile} : index")
+            rest = self.op(f"arith.remui {self.number}, {self.index(tile)} : index")
             end = self.op(f"arith.subi {self.number}, {rest} : index")
             results = self._tiles(tile, parts, begin, end, results)
             begin = end
@@ -128,7 +128,7 @@ class _Layer(Dispatch):
         name = self.fresh()
         carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(starts))
         self.put(
-            f"%t{name}:{len(starts)} = scf.for %r{name} = {first} to {last} step %k{tile} iter_args({carried}) -> "
+            f"%t{name}:{len(starts)} = scf.for %r{name} = {first} to {last} step {self.index(tile)} iter_args({carried}) -> "
             f"({', '.join(types)}) {{"
         )
         into = [f"%a{name}_{place}" for place in range(len(starts))]
@@ -203,7 +203,7 @@ class _Layer(Dispatch):
         name, count = self.fresh(), tile * parts
         carried = ", ".join(f"%c{name}_{place} = {zeros}" for place in range(count))
         types = ", ".join([type_] * count)
-        head = f"scf.for %i{name} = %k0 to %k{self.units} step %k{parts}"
+        head = f"scf.for %i{name} = %k0 to {self.index(self.units)} step {self.index(parts)}"
         self.put(f"%m{name}:{count} = {head} iter_args({carried}) -> ({types}) {{")
         sums = []
         for part in range(parts):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
 
 exp, log = function("exp"), function("log")
+_SHORT = 512  # entries, of which a sum in float32 is off by some units in the last place
 
 
 def _least(dtype: DType) -> float:
@@ -59,6 +60,17 @@ def wide(dtype: DType) -> DType:
     return DType.FLOAT32 if is_half(dtype) else dtype
 
 
+def added(dtype: DType, sizes: Sequence[Dim]) -> DType:
+    """The dtype in which numbers are added up along axes of these sizes.
+
+    One after another is as far from the sum as there are many: float32 would lose the digits that numpy keeps, which
+    adds halves to each other.
+    """
+    number = product(sizes)
+    is_short = isinstance(number, int) and number <= _SHORT
+    return DType.FLOAT64 if dtype == DType.FLOAT32 and not is_short else dtype
+
+
 def reduced(
     emitter: Emitter,
     x: Value,
@@ -75,18 +87,19 @@ def reduced(
         x: The array.
         axes: The axes, counted from the front.
         how: The reduction.
-        dtype: The dtype in which is reduced.
+        dtype: The dtype in which entries are computed; sums along long axes are wider.
         of: What is reduced, from an entry of the array, and one of each of `further`.
         further: Arrays of the other axes.
     """
     x = emitter.tensor(x)
     kept = _others(x, axes)
-    start = emitter.full([x.shape[axis] for axis in kept], emitter.constant(how.start(dtype), dtype))
-    dtypes = [x.dtype, *(one.dtype for one in further), dtype]
+    into = added(dtype, [x.shape[axis] for axis in axes]) if how is SUM else dtype
+    start = emitter.full([x.shape[axis] for axis in kept], emitter.constant(how.start(into), into))
+    dtypes = [x.dtype, *(one.dtype for one in further), into]
 
     def step(*entries: Entry) -> Entry:
         *given, found = entries
-        return how.step(of(*(one.astype(dtype) for one in given)), found)
+        return how.step(of(*(one.astype(dtype) for one in given)).astype(into), found)
 
     body = on_entries(emitter, dtypes, step)
     return reduction(emitter, x, axes, [start], body, [(one, kept) for one in further])[0]
@@ -138,8 +151,9 @@ def _mean(emitter: Emitter, call: Call) -> Value:
     axes = normal_axes(call.params["axis"], len(x.shape))
     dtype = wide(type_.dtype)
     total = reduced(emitter, x, axes, SUM, dtype)
+    into = total.dtype
     count = emitter.size_value(product(x.shape[axis] for axis in axes))
-    body = on_entries(emitter, [dtype, DType.INT64], lambda one, many: (one / many.astype(dtype)).astype(type_.dtype))
+    body = on_entries(emitter, [into, DType.INT64], lambda one, many: (one / many.astype(into)).astype(type_.dtype))
     return _kept_dims(emitter, entrywise(emitter, [total, count], total.shape, type_.dtype, body), axes, call)
 
 
@@ -151,7 +165,7 @@ def _logsumexp(emitter: Emitter, call: Call) -> Value:
     body = on_entries(emitter, [dtype], lambda one: (abs(one) < math.inf).where(one, 0.0))
     shift = entrywise(emitter, [largest], largest.shape, dtype, body)
     total = reduced(emitter, x, axes, SUM, dtype, lambda one, by: exp(one - by), [shift])
-    body = on_entries(emitter, [dtype, dtype], lambda one, by: (log(one) + by).astype(type_.dtype))
+    body = on_entries(emitter, [total.dtype, dtype], lambda one, by: (log(one.astype(dtype)) + by).astype(type_.dtype))
     return _kept_dims(emitter, entrywise(emitter, [total, shift], total.shape, type_.dtype, body), axes, call)
 
 
@@ -172,9 +186,10 @@ def _normalized(is_log: bool) -> Row:
         total = reduced(emitter, parts, [axis], SUM, dtype, exp if is_log else lambda one: one)
 
         def divided(one: Entry, by: Entry) -> Entry:
+            by = by.astype(dtype)
             return (one - log(by) if is_log else one / by).astype(type_.dtype)
 
-        body = on_entries(emitter, [dtype, dtype], divided)
+        body = on_entries(emitter, [dtype, total.dtype], divided)
         return entrywise(emitter, [parts, expand(emitter, total, one_each, kept)], x.shape, type_.dtype, body)
 
     return Row(write)

@@ -9,7 +9,7 @@ from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.reshaped import reshaped
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.sizes import index_constant
-from plica.backend.native.mlir.structured import collapse, entry_at, entrywise, expand, indexed
+from plica.backend.native.mlir.structured import apart, collapse, entry_at, entrywise, expand, indexed
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
@@ -117,11 +117,11 @@ def _split(emitter: Emitter, call: Call) -> list[Value]:
 def _slice(emitter: Emitter, call: Call) -> Value:
     (x,), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
-    start, stop, step = (call.params[name] for name in ("start", "stop", "step"))
+    start, step = call.params["start"], call.params["step"]
     _check_slice(emitter, call, x, axis)
     if step == 1:
         return cut(emitter, x, axis, emitter.size_text(start), type_.shape)
-    first, by = emitter.size(start), emitter.size(step)
+    x, first, by = apart(emitter, x), emitter.size(start), emitter.size(step)
     code = emitter.code
 
     def body(places: Sequence[str]) -> str:
@@ -143,7 +143,7 @@ def _check_slice(emitter: Emitter, call: Call, x: Value, axis: int) -> None:
         fits = checks.compare("sge", one, 0)
         holds = Value(code.op(f"arith.andi {holds.text}, {fits.text} : i1"), (), DType.BOOL, is_scalar=True)
     start, stop, step = (params[name] for name in ("start", "stop", "step"))
-    message = beyond_message(axis, *_places(3), step if step == 1 else "{3}")  # type: ignore[arg-type]
+    message = beyond_message(axis, "{0}", "{1}", "{2}", step if step == 1 else "{3}")
     numbers = (x.shape[axis], start, stop, step)
     checks.require(holds, Fault("BoundsError", message, lambda: [*map(emitter.size_value, numbers)], call.source))
 
@@ -157,7 +157,7 @@ def _roll(emitter: Emitter, call: Call) -> Value:
     x, code = call.inputs[0], emitter.code
     if not call.params["axis"]:
         return x
-    by: dict[int, Dim] = {}
+    x, by = apart(emitter, x), dict[int, Dim]()
     for shift, along in zip(call.params["shift"], call.params["axis"], strict=True):
         axis = normal_axis(along, len(x.shape))
         by[axis] = by.get(axis, 0) + shift
@@ -210,7 +210,7 @@ def _flip(emitter: Emitter, call: Call) -> Value:
     axes = normal_axes(call.params["axis"], len(x.shape))
     if not axes:
         return x
-    one = index_constant(code, 1)
+    x, one = apart(emitter, x), index_constant(code, 1)
     lasts = {axis: code.op(f"arith.subi {emitter.size(x.shape[axis])}, {one} : index") for axis in axes}
 
     def body(places: Sequence[str]) -> str:

@@ -1,0 +1,223 @@
+"""`python -m benchmarks.native`: circuits in native files, beside the torch backend in eval mode and other runtimes.
+
+Calls of 1, 16, 128 and 512 rows of images, all contenders in interleaved rounds of one process, parameters folded on
+all sides; values are compared first. Contenders that do not accept a model are named with their reason. Then, each in a
+process of its own: the size of the file, the time from the start of Python to the first answer beyond that of importing
+numpy, and the memory that is resident then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.command import benchmark_parser
+from benchmarks.harness import Settings, compare, table
+from benchmarks.machine import save, use_threads
+
+BATCHES = (1, 16, 128, 512)
+_ROOT = Path(__file__).resolve().parent.parent
+Array = np.ndarray[Any, np.dtype[Any]]
+Call = Callable[[Array], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A circuit of images: a quad tree of CP layers of 32 units.
+
+    Args:
+        side: Rows and columns of pixels.
+        values: The values of a pixel.
+    """
+
+    side: int
+    values: int
+
+    def make(self) -> Any:
+        """The circuit, compiled for torch, in eval mode."""
+        import torch
+
+        import plica
+        from plica.templates.data_modalities import image_data
+
+        torch.manual_seed(0)
+        units: dict[str, Any] = {"num_input_units": 32, "num_sum_units": 32, "sum_product_layer": "cp"}
+        shape = (1, self.side, self.side)
+        described = image_data(shape, "quad-tree-2", input_layer="categorical", num_values=self.values, **units)
+        return plica.compile(described).eval()
+
+    def rows(self, count: int) -> Array:
+        """Rows of any pixels."""
+        return np.random.default_rng(0).integers(0, self.values, (count, self.side**2))
+
+
+CIRCUITS = {"digits": Image(8, 17), "28x28": Image(28, 256)}
+
+
+def _torch(circuit: Any, folder: Path, compile_: bool = False) -> Call:
+    import torch
+
+    del folder
+    if compile_:
+        from torch._inductor import config
+
+        config.freezing = True
+        circuit = torch.compile(circuit, dynamic=True)
+
+    def call(x: Array) -> Any:
+        with torch.inference_mode():
+            return circuit(torch.from_numpy(x)).numpy()
+
+    return call
+
+
+def _native(circuit: Any, folder: Path, driver: str | None = None) -> Call:
+    from plica import native
+
+    path = folder / f"{driver}.plicab"
+    native.compile(circuit, path, queries="log-likelihood", driver=driver)
+    return native.load(path)
+
+
+def _onnx(circuit: Any, folder: Path) -> Path:
+    import torch
+
+    path = folder / "circuit.onnx"
+    if not path.exists():
+        x = torch.zeros((2, circuit.num_variables), dtype=torch.int64)
+        with torch.no_grad():
+            torch.onnx.export(circuit, (x,), path, dynamo=True, dynamic_shapes=({0: torch.export.Dim("b")},))
+    return path
+
+
+def _onnxruntime(circuit: Any, folder: Path) -> Call:
+    import torch
+
+    runtime = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = runtime.InferenceSession(_onnx(circuit, folder), options, providers=["CPUExecutionProvider"])
+    (name,) = (one.name for one in session.get_inputs())
+    return lambda x: session.run(None, {name: x})[0]
+
+
+def _openvino(circuit: Any, folder: Path) -> Call:
+    runtime = importlib.import_module("openvino")
+    model = runtime.Core().compile_model(_onnx(circuit, folder), "CPU")
+    return lambda x: next(iter(model(x).values()))
+
+
+CONTENDERS: Mapping[str, tuple[Callable[[Any, Path], Call], str]] = {
+    "torch": (_torch, "torch"),
+    "native": (_native, "iree"),
+    "native, one thread": (partial(_native, driver="local-sync"), "iree"),
+    "native, threads": (partial(_native, driver="local-task"), "iree"),
+    "torch.compile": (partial(_torch, compile_=True), "torch"),
+    "onnxruntime": (_onnxruntime, "onnxruntime"),
+    "openvino": (_openvino, "openvino"),
+}
+"""What serves a circuit, and the package that must be installed; the first is what ratios are to."""
+
+
+def calls(image: Image, settings: Settings, batches: Sequence[int]) -> dict[str, Any]:
+    """Comparisons by batch, and by contender why it is left out."""
+    circuit = image.make()
+    expected = _torch(circuit, Path())(image.rows(7))
+    found: dict[str, Call] = {}
+    report: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (make, package) in CONTENDERS.items():
+            if importlib.util.find_spec(package) is None:
+                report[name] = f"{package} is not installed"
+                continue
+            try:
+                call = make(circuit, Path(folder))
+                wrong = float(np.abs(np.asarray(call(image.rows(7))) - expected).max())
+            except Exception as error:  # a library of others may fail in any way; that is what is to be found out
+                report[name] = f"does not accept it: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
+                continue
+            assert wrong < 1e-3 * np.abs(expected).max(), f"{name}: other values, by {wrong}"
+            found[name] = call
+        for batch in batches:
+            x = image.rows(batch)
+            report[f"batch {batch}"] = compare({name: partial(call, x) for name, call in found.items()}, settings)
+    return report
+
+
+_START = """
+import sys, time
+import numpy as np
+begin = time.perf_counter()
+x = np.zeros((1, int(sys.argv[2])), np.int64)
+{body}
+took = time.perf_counter() - begin
+status = open("/proc/self/status").read()
+resident = int(status.split("VmRSS:")[1].split()[0]) / 1024
+print(took * 1e3, resident)
+"""
+_OF_NATIVE = "import plica.native; plica.native.load(sys.argv[1])(x)"
+_OF_TORCH = """import torch
+from benchmarks.native import CIRCUITS
+circuit = CIRCUITS[sys.argv[1]].make()
+with torch.inference_mode(): circuit(torch.from_numpy(x))"""
+
+
+def start(name: str, threads: int) -> dict[str, Any]:
+    """What starting to answer takes: in milliseconds, and MiB."""
+    from plica import native
+
+    image = CIRCUITS[name]
+    report: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "circuit.plicab"
+        native.compile(image.make(), path, queries="log-likelihood")
+        report["file, MiB"] = round(path.stat().st_size / 2**20, 2)
+        for title, body, given in (("native", _OF_NATIVE, str(path)), ("torch", _OF_TORCH, name)):
+            command = [sys.executable, "-c", _START.format(body=body), given, str(image.side**2)]
+            environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+            took = [
+                subprocess.run(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+                for _ in range(3)
+            ]
+            numbers = [tuple(map(float, one.stdout.split())) for one in took]
+            report[title] = {
+                "to the first answer, ms": round(min(one for one, _ in numbers), 1),
+                "resident, MiB": round(min(one for _, one in numbers), 1),
+            }
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    parser = benchmark_parser("native", "Circuits in native files.", threads=2)
+    parser.add_argument("--circuit", nargs="*", choices=tuple(CIRCUITS), default=list(CIRCUITS), help="which (all)")
+    parser.add_argument("--batch", nargs="*", type=int, default=list(BATCHES), help="rows of a call")
+    options: argparse.Namespace = parser.parse_args(arguments)
+    use_threads(options.threads)
+    settings = Settings(rounds=options.rounds)
+    report: dict[str, Any] = {}
+    for name in options.circuit:
+        report[name] = calls(CIRCUITS[name], settings, options.batch)
+        for title, part in report[name].items():
+            text = f"{name}: {title}: {part}" if isinstance(part, str) else table(part, f"{name}, {title}")
+            print(text, flush=True)
+        if sys.platform == "linux":
+            report[name]["start"] = start(name, options.threads)
+            print(f"{name}: {json.dumps(report[name]['start'])}", flush=True)
+        save(options.out, report, settings, options.threads)
+
+
+if __name__ == "__main__":
+    main()

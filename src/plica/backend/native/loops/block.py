@@ -1,0 +1,252 @@
+"""`Block`: the equations of a Program, nested or not, become statements, each by its row.
+
+What a row gives is kept as it is computed (`arrays.py`) where one equation reads it, and written to memory where
+several do. A buffer is *owned* where the nest allocated it and nothing but the variables of this block reads it: then
+an update that is the last to read an array may write over it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from plica.backend.native.loops.arrays import Array, Value, fill, solid
+from plica.backend.native.loops.nest import Allocate, Buffer, Cell, Free, GetPointer, Index, PutPointer, Site
+from plica.backend.native.loops.writer import Writer
+from plica.backend.native.scalars.builder import Scalar
+from plica.errors import InputError, UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, Literal, Operand, Program
+from plica.ir.sizes import Dim, Opaque, Size, is_nonnegative_by_cases
+from plica.ir.types import ArrayType
+from plica.ops import OPS
+
+Row = Callable[["Block", Equation, list[Value]], Any]
+_FUNCTIONS = {"floordiv": "floor_divide", "mod": "remainder"}
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """One Program under way.
+
+    Args:
+        writer: Where statements go.
+        rows: How each operation is written.
+        program: The Program.
+        env: What its variables stand for; its consts and inputs are there already.
+        owned: Buffers that it may write over.
+        destinations: Where a variable is to lie, if it has to be written to memory.
+        capacities: Buffers that may grow, and for how many entries they have room.
+        temporaries: Memory that ends with this block.
+        leaving: Variables whose memory is handed over at the end of the block.
+    """
+
+    writer: Writer
+    rows: Mapping[str, Row]
+    program: Program
+    env: dict[Operand, Value]
+    owned: set[Buffer] = field(default_factory=set)
+    destinations: dict[Operand, Array] = field(default_factory=dict)
+    capacities: dict[Buffer, Cell] = field(default_factory=dict)
+    temporaries: list[Allocate] = field(default_factory=list)
+    leaving: set[Operand] = field(default_factory=set)
+    place: int = 0
+    _last: dict[Operand, int] = field(default_factory=dict)
+    _uses: dict[Operand, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Write all equations."""
+        equations = self.program.equations
+        for place, equation in enumerate(equations):
+            for operand in equation.inputs:
+                self._last[operand] = place
+                self._uses[operand] = self._uses.get(operand, 0) + (2 if OPS[equation.op.name].repeats else 1)
+        for operand in self.program.outputs:
+            self._last[operand] = len(equations)
+            self._uses[operand] = self._uses.get(operand, 0) + 1
+        for place, equation in enumerate(equations):
+            self.place = place
+            self._equation(equation)
+        self.place = len(equations)
+
+    def _equation(self, equation: Equation) -> None:
+        row = self.rows.get(equation.op.name)
+        if row is None:
+            where = f"{equation.source}: " if equation.source else ""
+            raise UnsupportedError(
+                f"{where}the native backend of jit has no loop nest for the operation {equation.op.name!r}; use "
+                'backend="torch".'
+            )
+        self._check_sizes(equation)
+        found = row(self, equation, [self.value(one) for one in equation.inputs])
+        results = found if isinstance(found, tuple) else (found,)
+        for var, value in zip(equation.outputs, results, strict=True):
+            if isinstance(value, Array) and value.buffer is None and not value.is_cheap and self._uses.get(var, 0) > 1:
+                value = self.in_memory(value, var)
+            self.env[var] = value
+
+    def _check_sizes(self, equation: Equation) -> None:
+        """Sizes that may turn out negative end the run."""
+        op = OPS[equation.op.name]
+        if op.name in ("slice", "update", "assert_shape"):
+            return  # whose rows say what is wrong
+        types = [one.type for one in equation.inputs]
+        for dim in op.nonnegative(*types, **equation.params):
+            if not is_nonnegative_by_cases(dim):
+                self.require_size(dim, equation)
+
+    def require_size(self, dim: Dim, equation: Equation) -> None:
+        """End the run where a size is negative."""
+        name = str(dim)
+
+        def error(numbers: Sequence[int]) -> Exception:
+            meaning = "" if isinstance(dim, int) else f"{name} = "
+            return InputError(f"the size {meaning}{numbers[0]} is negative; take 0 or more.")
+
+        found = self.size(dim)
+        self.writer.check(self.writer.compare("less_equal", 0, found), Site(equation.source, error), found)
+
+    # Values
+
+    def value(self, operand: Operand) -> Value:
+        """What an operand stands for."""
+        if not isinstance(operand, Literal):
+            return self.env[operand]
+        if operand.type.dtype == DType.INT64 and isinstance(operand.value, int):
+            return operand.value
+        return self.writer.number(operand.value, operand.type.dtype)
+
+    def scalar(self, value: Value) -> Scalar:
+        """A scalar as a value."""
+        assert not isinstance(value, Array), "a scalar is no array"
+        return self.writer.value(value)
+
+    def index(self, value: Value) -> Index:
+        """A scalar of 64 bits as an index."""
+        assert not isinstance(value, Array), "an index is a scalar"
+        return value
+
+    def size(self, dim: Dim) -> Index:
+        """A size of a type."""
+        if not isinstance(dim, Size):
+            return dim
+        found: Index = 0
+        for powers, factor in dim.ordered:
+            term: Index = factor
+            for atom, power in powers:
+                value = self._atom(atom)
+                for _ in range(power):
+                    term = self.writer.multiply(term, value)
+            found = self.writer.add(found, term)
+        return found
+
+    def _atom(self, atom: Any) -> Index:
+        if not isinstance(atom, Opaque):
+            return self.index(self.env[atom])
+        first, second = (self.size(one) for one in atom.arguments)
+        if atom.function in ("max", "min"):
+            return (self.writer.maximum if atom.function == "max" else self.writer.minimum)(first, second)
+        name, operands = _FUNCTIONS[atom.function], [self.writer.value(first), self.writer.value(second)]
+        return self.writer.apply(name, operands, DType.INT64, {})
+
+    def dims(self, type_: ArrayType) -> tuple[Index, ...]:
+        """The sizes of a type."""
+        return tuple(map(self.size, type_.shape))
+
+    # Memory
+
+    def new(self, var: Operand, dims: Sequence[Index], *, leaves: bool = False) -> Array:
+        """Memory for a variable."""
+        leaves = leaves or var in self.leaving
+        if not leaves and var in self.destinations:
+            return self.destinations.pop(var)
+        buffer = self.writer.buffer(var.type.dtype)
+        self._allocate(Allocate(buffer, self.writer.product(dims), leaves))
+        return solid(self.writer, buffer, dims)
+
+    def temporary(self, dtype: DType, dims: Sequence[Index]) -> Array:
+        """Memory for no variable."""
+        buffer = self.writer.buffer(dtype)
+        self._allocate(Allocate(buffer, self.writer.product(dims)))
+        return solid(self.writer, buffer, dims)
+
+    def _allocate(self, statement: Allocate) -> None:
+        self.writer.put(statement)
+        self.temporaries.append(statement)
+        self.owned.add(statement.buffer)
+
+    def bind(self, buffer: Buffer, var: Operand, dims: Sequence[Index]) -> Array:
+        """Memory for a variable under a name that statements have already."""
+        array = self.new(var, dims)
+        self.alias(buffer, array)
+        return array
+
+    def alias(self, buffer: Buffer, array: Array) -> None:
+        """Another name for where an array lies."""
+        assert array.buffer is not None, "it lies in memory"
+        cell = self.writer.pointer(buffer.dtype)
+        self.writer.put(PutPointer(cell, array.buffer, array.start))
+        self.writer.put(GetPointer(buffer, cell))
+
+    def in_memory(self, value: Array, var: Operand | None = None) -> Array:
+        """An array that lies in memory, without gaps."""
+        if value.buffer is not None:
+            return value
+        target = self.temporary(value.dtype, value.dims) if var is None else self.new(var, value.dims)
+        fill(self.writer, target, value)
+        return target
+
+    def frees(self, kept: Iterable[Buffer] = ()) -> None:
+        """The memory of this block ends here, but for what is kept."""
+        left = dict.fromkeys(kept)
+        for statement in self.temporaries:
+            if statement.buffer not in left:
+                self.writer.put(Free(statement.buffer))
+        self.temporaries = []
+
+    def may_leave(self, value: Array) -> bool:
+        """Whether an array is all of memory that this block allocated on the heap, and may hand over."""
+        return value.start == 0 and any(one.buffer is value.buffer and one.leaves for one in self.temporaries)
+
+    # Who reads what
+
+    def is_live(self, operand: Operand) -> bool:
+        """Whether something behind this equation reads a variable."""
+        return self._last.get(operand, -1) > self.place
+
+    def may_write(self, operand: Operand, value: Array) -> bool:
+        """Whether this equation may write over an array, which it is the last to read.
+
+        What is computed from the array later is computed before.
+        """
+        buffer = value.buffer
+        if buffer is None or buffer not in self.owned or value.start != 0 or self.is_live(operand):
+            return False
+        readers = [
+            (one, other)
+            for one, other in self.env.items()
+            if one is not operand and isinstance(other, Array) and buffer in other.reads and self.is_live(one)
+        ]
+        if any(other.buffer is not None for _, other in readers):
+            return False
+        for one, other in readers:
+            self.env[one] = self.in_memory(other)
+        return True
+
+    def given_up(self, operands: Iterable[Operand]) -> set[Buffer]:
+        """Owned buffers that only these operands read, and nothing behind this equation."""
+        kept = {
+            buffer
+            for one, other in self.env.items()
+            if isinstance(other, Array) and self.is_live(one)
+            for buffer in other.reads
+        }
+        found = set()
+        for operand in operands:
+            value = self.env.get(operand)
+            if isinstance(value, Array) and value.buffer is not None and value.start == 0:
+                found.add(value.buffer)
+        return (found & self.owned) - kept
+
+    def inner(self, program: Program, env: dict[Operand, Value], owned: Iterable[Buffer] = ()) -> "Block":
+        """A Program within this one."""
+        return Block(self.writer, self.rows, program, env, set(owned))

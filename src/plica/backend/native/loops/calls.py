@@ -1,0 +1,197 @@
+"""A Program as a function of numpy arrays and numbers, compiled once for all sizes.
+
+>>> import numpy as np
+>>> from plica.ir.text import parse_program
+>>> from plica.ops import OPS
+>>> program = parse_program("{ lambda ; {n:i64[]} x:f64[n] . let y:f64[n] = add x x in (y,) }", OPS)
+>>> run = compile_jit(program)
+>>> run(np.ones(2)), run(np.ones(3))
+((array([2., 2.]),), (array([2., 2., 2.]),))
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from plica.backend.native.loops.build import build_nest
+from plica.backend.native.loops.compile import Code, compile_nest
+from plica.backend.native.loops.nest import Nest
+from plica.backend.native.loops.support import HEADER_BYTES, NO_MEMORY, NOT_CONTIGUOUS
+from plica.errors import InputError
+from plica.ir.program import Program
+from plica.ir.signature import bind_sizes, size_sources
+from plica.ir.sizes import Dim, Size, evaluate, single_atom
+from plica.ir.types import SCALAR_SIZE
+
+
+class NativeCall:
+    """Machine code of a Program, called with arrays.
+
+    Args:
+        program: The Program, all of whose operations have loop nests.
+
+    Attributes:
+        nest: The loop nest.
+
+    Raises:
+        UnsupportedError: An operation or a dtype has no loop nest, or llvmlite is not installed.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.nest: Nest = build_nest(program)
+        self._code: Code = compile_nest(self.nest)
+        self.run: Callable[..., tuple[Any, ...]] = _caller(self)
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        """The results, for what the Program captures and its arguments: arrays, and Python numbers where scalars are.
+
+        Raises:
+            InputError: A size does not fit, or what the user's code asks for is not there.
+            MemoryError: There is no more memory.
+        """
+        return self.run(*arrays)
+
+    def again(self, status: int, given: Sequence[Any], results: Sequence[Any], info: Any) -> None:
+        """What is done about a run that did not end well: arrays with gaps are copied, errors are raised."""
+        if status == NOT_CONTIGUOUS:
+            arrays = [np.ascontiguousarray(one) if isinstance(one, np.ndarray) else one for one in given]
+            arrays = [one if not isinstance(one, np.ndarray) or one.flags.aligned else one.copy() for one in arrays]
+            status = self._code.function(*arrays, *results, info)
+        if status == NO_MEMORY:
+            raise MemoryError("an array of a native function is too large for this computer's memory.")
+        if status:
+            site = self.nest.sites[status - 1]
+            error = site.error(info[: site.count].tolist())
+            raise type(error)(f"{site.source}: {error}" if site.source else str(error)) from None
+
+    def refuse(self, given: Sequence[Any]) -> None:
+        """Say which argument does not fit.
+
+        Raises:
+            InputError: Always.
+        """
+        count = len(self.program.consts)
+        captured = {
+            var: int(value) for var, value in zip(self.program.consts, given, strict=False) if var.type == SCALAR_SIZE
+        }
+        shapes = [
+            (np.shape(value), var.type.dtype.value)
+            for var, value in zip(self.program.arguments, given[count:], strict=True)
+        ]
+        bind_sizes(self.program, shapes, captured)
+        for var, value in zip(self.program.consts, given, strict=False):
+            if len(var.type.shape) != np.ndim(value):
+                raise InputError(f"the captured array {var.name} has shape {np.shape(value)} now, expected {var.type}.")
+        raise InputError("captured arrays have other shapes now than the function was compiled for.")
+
+
+def compile_jit(program: Program) -> NativeCall:
+    """The function of a Program."""
+    return NativeCall(program)
+
+
+def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
+    """Python that makes memory for results and calls machine code: straight lines, which cost a call little."""
+    program, nest = call.program, call.nest
+    variables = (*program.consts, *program.arguments)
+    names = [f"a{place}" for place in range(len(variables))]
+    sources = size_sources(program)
+    count = len(program.consts)
+    sizes = {var: f"n{place}" for place, var in enumerate(sources)}
+    texts: dict[Any, str] = dict(sizes)
+    for name, var in zip(names, variables, strict=True):
+        if var.type == SCALAR_SIZE:
+            texts[var] = name
+    scope: dict[str, Any] = {
+        "entry": call._code.function,
+        "empty": np.empty,
+        "again": call.again,
+        "refuse": call.refuse,
+        "i64": np.dtype(np.int64),
+        "left": _left,
+    }
+    given = f"({', '.join(names)}{',' if names else ''})"
+    body = []
+    for var, (place, axis) in sources.items():
+        body.append(f"{texts[var]} = a{count + place}.shape[{axis}]")
+    for name, var in zip(names, variables, strict=True):
+        if var.type.shape:
+            shape = _shape(var.type.shape, texts, scope)
+            body.append(f"if {name}.shape != {shape}: refuse({given})")
+    results = []
+    for place, (result, one) in enumerate(zip(program.results, nest.results, strict=True)):
+        scope[f"d{place}"] = result.type.dtype.numpy
+        if one.is_given:
+            body.append(f"r{place} = empty({_shape(result.type.shape, texts, scope)}, d{place})")
+            results.append(f"r{place}")
+    numbers = _info_length(nest)
+    given_results = f"({', '.join(results)}{',' if results else ''})"
+    body.append(f"info = empty({numbers}, i64)")
+    body.append(f"status = entry({', '.join([*names, *results, 'info'])})")
+    body.append(f"if status: again(status, {given}, {given_results}, info)")
+    place = 0
+    for number, one in enumerate(nest.results):
+        if not one.is_given:
+            body.append(f"r{number} = left(info, {place}, {len(one.dims)}, d{number})")
+            place += 1 + len(one.dims)
+    returned = "".join(f"r{place}, " for place in range(len(nest.results)))
+    lines = [f"def run({', '.join(names)}):", *(f"    {line}" for line in body), f"    return ({returned})"]
+    exec(compile("\n".join(lines), "<plica native call>", "exec"), scope)  # the text above is all that is run
+    function: Callable[..., tuple[Any, ...]] = scope["run"]
+    return function
+
+
+def _shape(shape: Sequence[Dim], texts: dict[Any, str], scope: dict[str, Any]) -> str:
+    """A shape as Python text."""
+    parts = [_size(dim, texts, scope) for dim in shape]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _size(dim: Dim, texts: dict[Any, str], scope: dict[str, Any]) -> str:
+    if not isinstance(dim, Size):
+        return str(dim)
+    atom = single_atom(dim)
+    if atom in texts:
+        return texts[atom]
+    name = f"size{len(scope)}"
+    order = list(texts)
+    scope[name] = lambda *values: evaluate(dim, dict(zip(order, values, strict=True)).__getitem__)
+    return f"{name}({', '.join(texts.values())})"
+
+
+def _info_length(nest: Nest) -> int:
+    left = sum(1 + len(one.dims) for one in nest.results if not one.is_given)
+    return max([left, *(site.count for site in nest.sites)])
+
+
+# Results whose sizes are known when they are there
+
+
+@cache
+def _free() -> Any:
+    function = ctypes.CDLL(None).free
+    function.argtypes, function.restype = [ctypes.c_void_p], None
+    return function
+
+
+class _Owner:
+    """Memory that a nest allocated, which goes with the last array that lies in it."""
+
+    __slots__ = ("__array_interface__", "_address", "_give")
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: Any) -> None:
+        self._address, self._give = address - HEADER_BYTES, _free()
+        self.__array_interface__ = {"data": (address, False), "shape": shape, "typestr": dtype.str, "version": 3}
+
+    def __del__(self) -> None:
+        self._give(self._address)
+
+
+def _left(info: Any, place: int, rank: int, dtype: Any) -> Any:
+    """The array that a nest left at an address."""
+    address, *shape = info[place : place + 1 + rank].tolist()
+    return np.asarray(_Owner(address, tuple(shape), dtype))

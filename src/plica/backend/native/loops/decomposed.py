@@ -1,0 +1,33 @@
+"""Operations without a loop nest, in terms of others: traced where they are met, and written in their place."""
+
+from plica.backend.native.decompositions import DECOMPOSITIONS
+from plica.backend.native.decompositions.traced import sizes_within, traced_decomposition
+from plica.backend.native.loops.arrays import Array, Value
+from plica.backend.native.loops.block import Block
+from plica.backend.native.loops.control import inlined
+from plica.ir.op import Unsupported
+from plica.ir.program import Equation, Operand
+from plica.ir.signature import size_sources
+from plica.ops import OPS
+from plica.passes.clean import clean
+
+
+def has_decomposition(name: str) -> bool:
+    """Whether an operation is written in terms of others."""
+    return not isinstance(DECOMPOSITIONS.get(name, OPS[name].decompose), Unsupported)
+
+
+def decomposed(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
+    """The results of the decomposition of an operation."""
+    name = equation.op.name
+    sizes = sizes_within(equation.params)
+    types = [one.type for one in equation.inputs]
+    decompose = DECOMPOSITIONS.get(name, OPS[name].decompose)
+    program = clean(traced_decomposition(decompose, types, equation.params, sizes))
+    values = [*operands, *map(block.size, sizes)]
+    found: dict[Operand, Value] = dict(zip(program.arguments, values, strict=True))
+    for var, (place, axis) in size_sources(program).items():
+        value = values[place]
+        assert isinstance(value, Array), "sizes are those of arrays"
+        found[var] = value.dims[axis]
+    return inlined(block, program, found, equation.inputs)[program.num_implicit_outputs :]

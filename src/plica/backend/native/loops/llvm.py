@@ -1,0 +1,452 @@
+"""Prints a loop nest as the text of an LLVM module: its function, and an entry that takes Python's arrays.
+
+    i64 @run(ptr info, sizes..., parameters..., results...)
+    i64 @entry(arrays of numpy and numbers..., arrays for results..., array info)
+
+`entry` reads pointers and sizes out of numpy's array objects, so that a call costs Python nothing for them. Both return
+0, or the number of the site that ended the run, counted from 1, and leave the numbers of its error in `info`; there too
+are the addresses and sizes of results that the caller has no memory for.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plica.backend.native.loops.nest import (
+    FAILS,
+    Allocate,
+    Apply,
+    Buffer,
+    Cell,
+    Check,
+    Compute,
+    Constant,
+    Copy,
+    For,
+    Free,
+    Get,
+    GetPointer,
+    If,
+    Index,
+    Load,
+    Nest,
+    PointerCell,
+    Product,
+    Put,
+    PutPointer,
+    Reserve,
+    Statement,
+    Store,
+    While,
+)
+from plica.backend.native.loops.scopes import Scopes
+from plica.backend.native.loops.support import NO_MEMORY, PRODUCTS, SUPPORT, entry_text, product_text
+from plica.backend.native.scalars import SCALARS, LlvmScalars, Scalar, write_scalar
+from plica.backend.native.scalars.builder import Call
+from plica.backend.native.scalars.llvm import llvm_type
+from plica.ir.dtypes import DType
+
+_ON_STACK = 2048  # bytes of an array of known size that need not be allocated
+_INLINE = 4  # lines of scalar code that are no function of their own
+_INDEX_ARITHMETIC = {"index_add": "add nsw", "index_subtract": "sub nsw", "index_multiply": "mul nsw"}
+_COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+def llvm_text(nest: Nest) -> str:
+    """The text of a module."""
+    printer = _Printer(nest)
+    run = printer.function()
+    parts = [*sorted(printer.declared), SUPPORT, *printer.functions.values(), run, entry_text(nest), *_LIKELY]
+    parts += printer.scopes.lines()
+    return "\n".join(parts)
+
+
+_LIKELY = ('!0 = !{!"branch_weights", i32 1, i32 2000}', '!1 = !{!"branch_weights", i32 2000, i32 1}')
+
+
+def _stored(dtype: DType) -> str:
+    """The type of an entry in memory: a byte for a boolean."""
+    return "i8" if dtype == DType.BOOL else llvm_type(dtype)
+
+
+def _bytes(dtype: DType) -> int:
+    return dtype.numpy.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Scalar code of an operation: a function's name, or None where it is written where it is used."""
+
+    name: str | None
+
+
+class _Printer:
+    """The lines of one nest.
+
+    Attributes:
+        declared: Declarations of intrinsics.
+        functions: Functions of scalar code, by what they compute.
+        scopes: Which buffers never overlap.
+    """
+
+    def __init__(self, nest: Nest) -> None:
+        self.declared: set[str] = set()
+        self.functions: dict[Any, str] = {}
+        self._rows: dict[Any, _Row] = {}
+        self.scopes = Scopes(nest)
+        self._nest = nest
+        self._code = LlvmScalars([], "%t", declared=self.declared)
+        self._entry: list[str] = []
+        self._fails: list[str] = []
+        self._failed: list[tuple[str, int]] = []
+        self._values: dict[str, str] = {}
+        self._buffers: dict[Buffer, str] = {}
+        self._cells: dict[Cell | PointerCell, str] = {}
+        self._stack: set[Buffer] = set()
+
+    def function(self) -> str:
+        """The text of `run`."""
+        nest, head = self._nest, ["ptr noalias %info"]
+        for size, _, _ in nest.sizes:
+            self._values[size.text] = f"%{size.text}"
+            head.append(f"i64 %{size.text}")
+        for parameter in nest.parameters:
+            if isinstance(parameter, Buffer):
+                self._buffers[parameter] = f"%{parameter.name}"
+                head.append(f"ptr noalias readonly %{parameter.name}")
+            else:
+                self._values[parameter.text] = f"%{parameter.text}"
+                head.append(f"{llvm_type(parameter.dtype)} %{parameter.text}")
+        for result in nest.results:
+            if result.is_given:
+                self._buffers[result.buffer] = f"%{result.buffer.name}"
+                head.append(f"ptr noalias %{result.buffer.name}")
+        self._block(nest.body)
+        self._results()
+        self._code.lines.append("br label %done")
+        ends = "".join(f", [ {site + 1}, %{label} ]" for label, site in self._failed)
+        lines = [
+            f"define internal i64 @run({', '.join(head)}) {{",
+            "entry:",
+            "%head = alloca ptr",
+            "store ptr null, ptr %head",
+            *self._entry,
+            *self._code.lines,
+            *self._fails,
+            "done:",
+            f"%status = phi i64 [ 0, %{self._code.block} ]{ends}",
+            "call void @give_all(ptr %head)",
+            "ret i64 %status",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    def _results(self) -> None:
+        place = 0
+        for result in self._nest.results:
+            if result.is_given:
+                continue
+            kept = self._code.fresh()
+            self._code.lines.append(f"{kept} = call ptr @keep(ptr {self._buffers[result.buffer]})")
+            self._store_info(place, kept, "ptr", self._code.lines)
+            for axis, dim in enumerate(result.dims):
+                self._store_info(place + 1 + axis, self._index(dim), "i64", self._code.lines)
+            place += 1 + len(result.dims)
+
+    def _store_info(self, place: int, value: str, type_: str, lines: list[str]) -> None:
+        where = self._code.fresh()
+        lines.append(f"{where} = getelementptr i64, ptr %info, i64 {place}")
+        lines.append(f"store {type_} {value}, ptr {where}")
+
+    # Statements
+
+    def _block(self, block: Iterable[Statement]) -> None:
+        for statement in block:
+            _PRINT[type(statement)](self, statement)
+
+    def _put(self, text: str) -> None:
+        self._code.lines.append(text)
+
+    def _label(self) -> str:
+        return self._code.fresh().removeprefix("%")
+
+    def _index(self, value: Index) -> str:
+        return str(value) if isinstance(value, int) else self._values[value.text]
+
+    def _scalar(self, value: Index) -> Scalar:
+        if isinstance(value, int):
+            return Scalar(str(value), DType.INT64)
+        return Scalar(self._values[value.text], value.dtype)
+
+    def _constant(self, one: Constant) -> None:
+        self._values[one.result.text] = self._code.constant(one.value, one.result.dtype).text
+
+    def _compute(self, one: Compute) -> None:
+        operands = [self._scalar(value) for value in one.operands]
+        code, name = self._code, one.name
+        if name in _INDEX_ARITHMETIC:
+            text = code.fresh()
+            code.lines.append(f"{text} = {_INDEX_ARITHMETIC[name]} i64 {', '.join(value.text for value in operands)}")
+        elif name in ("sum", "sum_product"):
+            text = self._sum(operands).text
+        elif name in _COMPARED:
+            text = code.compare(name, *operands).text
+        elif name == "select":
+            text = code.select(*operands).text
+        elif name == "bitcast":
+            text = code.bitcast(operands[0], one.result.dtype).text
+        elif name == "convert":
+            text = code.convert(operands[0], one.result.dtype).text
+        else:
+            text = code.apply(name, *operands).text
+        self._values[one.result.text] = text
+
+    def _sum(self, operands: Sequence[Scalar]) -> Scalar:
+        """A sum whose terms may be taken in any order; of three operands, of a product."""
+        total, *factors = operands
+        type_, code = llvm_type(total.dtype), self._code
+        is_float = total.dtype.kind == "float"
+        term = factors[0]
+        if len(factors) == 2:
+            product = code.fresh()
+            code.lines.append(
+                f"{product} = {'fmul contract' if is_float else 'mul'} {type_} {factors[0].text}, {factors[1].text}"
+            )
+            term = Scalar(product, total.dtype)
+        result = code.fresh()
+        flags = "fadd reassoc contract" if is_float else "add"
+        code.lines.append(f"{result} = {flags} {type_} {total.text}, {term.text}")
+        return Scalar(result, total.dtype)
+
+    def _apply(self, one: Apply) -> None:
+        operands = tuple(self._scalar(value) for value in one.operands)
+        key = (one.op, one.result.dtype, tuple(value.dtype for value in operands), tuple(sorted(one.params.items())))
+        if key not in self._rows:
+            self._rows[key] = self._row(one, [value.dtype for value in operands])
+        name = self._rows[key].name
+        if name is None:
+            found = _written(self._code, one, operands).text
+        else:
+            found = self._code.fresh()
+            given = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in operands)
+            self._put(f"{found} = call {llvm_type(one.result.dtype)} @{name}({given})")
+        self._values[one.result.text] = found
+
+    def _row(self, one: Apply, dtypes: Sequence[DType]) -> _Row:
+        """Scalar code of an operation: a function where it is long, which LLVM optimizes once."""
+        code = LlvmScalars([], "%t", declared=self.declared)
+        given = tuple(Scalar(f"%a{place}", dtype) for place, dtype in enumerate(dtypes))
+        result = _written(code, one, given)
+        if len(code.lines) <= _INLINE:
+            return _Row(None)
+        name, type_ = f"row{len(self.functions)}.{one.op}", llvm_type(one.result.dtype)
+        head = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in given)
+        how = "nounwind willreturn memory(none) inlinehint"
+        start = [f"define internal {type_} @{name}({head}) {how} {{", "entry:"]
+        self.functions[name] = "\n".join([*start, *code.lines, f"ret {type_} {result.text}", "}"])
+        return _Row(name)
+
+    def _address(self, buffer: Buffer, offset: Index) -> str:
+        if offset == 0:
+            return self._buffers[buffer]
+        where = self._code.fresh()
+        text = f"getelementptr inbounds {_stored(buffer.dtype)}, ptr {self._buffers[buffer]}, i64 {self._index(offset)}"
+        self._put(f"{where} = {text}")
+        return where
+
+    def _load(self, one: Load) -> None:
+        where, found = self._address(one.buffer, one.offset), self._code.fresh()
+        self._put(f"{found} = load {_stored(one.buffer.dtype)}, ptr {where}{self.scopes.tag(one.buffer)}")
+        if one.buffer.dtype == DType.BOOL:
+            byte, found = found, self._code.fresh()
+            self._put(f"{found} = icmp ne i8 {byte}, 0")
+        self._values[one.result.text] = found
+
+    def _store(self, one: Store) -> None:
+        where, value = self._address(one.buffer, one.offset), self._values[one.value.text]
+        if one.buffer.dtype == DType.BOOL:
+            bit, value = value, self._code.fresh()
+            self._put(f"{value} = zext i1 {bit} to i8")
+        self._put(f"store {_stored(one.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(one.buffer)}")
+
+    def _cell(self, cell: Cell | PointerCell) -> str:
+        if cell not in self._cells:
+            self._cells[cell] = f"%{cell.name}"
+            type_ = "ptr" if isinstance(cell, PointerCell) else llvm_type(cell.dtype)
+            self._entry.append(f"%{cell.name} = alloca {type_}")
+        return self._cells[cell]
+
+    def _get(self, one: Get) -> None:
+        found, cell = self._code.fresh(), self._cell(one.cell)
+        self._put(f"{found} = load {llvm_type(one.cell.dtype)}, ptr {cell}")
+        self._values[one.result.text] = found
+
+    def _put_cell(self, one: Put) -> None:
+        self._put(f"store {llvm_type(one.cell.dtype)} {self._index(one.value)}, ptr {self._cell(one.cell)}")
+
+    def _get_pointer(self, one: GetPointer) -> None:
+        found, cell = self._code.fresh(), self._cell(one.cell)
+        self._put(f"{found} = load ptr, ptr {cell}")
+        self._buffers[one.buffer] = found
+
+    def _put_pointer(self, one: PutPointer) -> None:
+        self._put(f"store ptr {self._address(one.buffer, one.start)}, ptr {self._cell(one.cell)}")
+
+    def _size(self, count: Index, dtype: DType) -> str:
+        """So many entries in bytes."""
+        if isinstance(count, int):
+            return str(count * _bytes(dtype))
+        if _bytes(dtype) == 1:
+            return self._index(count)
+        found = self._code.fresh()
+        self._put(f"{found} = mul nsw i64 {self._index(count)}, {_bytes(dtype)}")
+        return found
+
+    def _allocate(self, one: Allocate) -> None:
+        dtype = one.buffer.dtype
+        name = self._buffers[one.buffer] = f"%{one.buffer.name}"
+        if is_on_stack(one):
+            self._stack.add(one.buffer)
+            self._entry.append(f"{name} = alloca [{one.count} x {_stored(dtype)}], align 32")
+            return
+        self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._size(one.count, dtype)})")
+        self._require_memory(name)
+
+    def _require_memory(self, name: str) -> None:
+        failed, label, none = self._label(), self._label(), self._code.fresh()
+        self._put(f"{none} = icmp eq ptr {name}, null")
+        self._put(f"br i1 {none}, label %{failed}, label %{label}, !prof !0")
+        self._fails += [f"{failed}:", "br label %done"]
+        self._failed.append((failed, NO_MEMORY - 1))
+        self._code.begin(label)
+
+    def _free(self, one: Free) -> None:
+        if one.buffer not in self._stack:
+            self._put(f"call void @give(ptr {self._buffers[one.buffer]})")
+
+    def _reserve(self, one: Reserve) -> None:
+        code = self._code
+        cell, before = self._cell(one.capacity), code.block
+        room, is_enough, twice, wanted = code.fresh(), code.fresh(), code.fresh(), code.fresh()
+        grow, after = self._label(), self._label()
+        self._put(f"{room} = load i64, ptr {cell}")
+        self._put(f"{is_enough} = icmp sle i64 {self._index(one.wanted)}, {room}")
+        self._put(f"br i1 {is_enough}, label %{after}, label %{grow}")
+        code.begin(grow)
+        self.declared.add("declare i64 @llvm.smax.i64(i64, i64)")
+        self._put(f"{twice} = mul i64 {self._index(one.wanted)}, 2")
+        self._put(f"{wanted} = call i64 @llvm.smax.i64(i64 {twice}, i64 16)")
+        size, moved = code.fresh(), code.fresh()
+        self._put(f"{size} = mul i64 {wanted}, {_bytes(one.buffer.dtype)}")
+        self._put(f"{moved} = call ptr @grow(ptr %head, ptr {self._buffers[one.buffer]}, i64 {size})")
+        self._require_memory(moved)
+        self._put(f"store i64 {wanted}, ptr {cell}")
+        last = code.block
+        self._put(f"br label %{after}")
+        code.begin(after)
+        found = code.fresh()
+        self._put(f"{found} = phi ptr [ {self._buffers[one.buffer]}, %{before} ], [ {moved}, %{last} ]")
+        self._buffers[one.result] = found
+
+    def _copy(self, one: Copy) -> None:
+        to, start = self._address(one.target, one.to), self._address(one.source, one.start)
+        size = self._size(one.count, one.target.dtype)
+        self._put(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {size}, i1 false)")
+
+    def _check(self, one: Check) -> None:
+        failed, label = self._label(), self._label()
+        self._put(f"br i1 {self._values[one.condition.text]}, label %{label}, label %{failed}, !prof !1")
+        self._fails.append(f"{failed}:")
+        for place, number in enumerate(one.numbers):
+            self._store_info(place, self._index(number), "i64", self._fails)
+        self._fails.append("br label %done")
+        self._failed.append((failed, one.site))
+        self._code.begin(label)
+
+    def _product(self, one: Product) -> None:
+        """A call of BLAS, by a function that every module has."""
+        name = PRODUCTS[one.target[0].dtype]
+        buffers = ", ".join(f"ptr {self._address(*part)}" for part in (one.target, one.left, one.right))
+        sizes = ", ".join(f"i64 {self._index(size)}" for size in one.sizes)
+        turned = ", ".join(f"i1 {str(flag).lower()}" for flag in one.turned)
+        self.functions[name] = product_text(one.target[0].dtype)
+        self._put(f"call void @{name}({buffers}, {sizes}, {turned})")
+
+    # Control flow
+
+    def _for(self, one: For) -> None:
+        code = self._code
+        head, body, after = self._label(), self._label(), self._label()
+        before = code.block
+        self._put(f"br label %{head}")
+        code.begin(head)
+        place, index = len(code.lines), f"%{one.index.text}"
+        goes, following = code.fresh(), code.fresh()
+        self._values[one.index.text] = index
+        self._put(f"{goes} = icmp slt i64 {index}, {self._index(one.upper)}")
+        self._put(f"br i1 {goes}, label %{body}, label %{after}")
+        code.begin(body)
+        self._block(one.body)
+        self._put(f"{following} = add nsw i64 {index}, 1")
+        self._put(f"br label %{head}")
+        lower = self._index(one.lower)
+        code.lines.insert(place, f"{index} = phi i64 [ {lower}, %{before} ], [ {following}, %{code.block} ]")
+        code.begin(after)
+
+    def _while(self, one: While) -> None:
+        code = self._code
+        head, body, after = self._label(), self._label(), self._label()
+        self._put(f"br label %{head}")
+        code.begin(head)
+        self._block(one.before)
+        self._put(f"br i1 {self._values[one.condition.text]}, label %{body}, label %{after}")
+        code.begin(body)
+        self._block(one.body)
+        self._put(f"br label %{head}")
+        code.begin(after)
+
+    def _if(self, one: If) -> None:
+        code = self._code
+        then, otherwise, after = self._label(), self._label(), self._label()
+        self._put(f"br i1 {self._values[one.condition.text]}, label %{then}, label %{otherwise}")
+        for label, block in ((then, one.then), (otherwise, one.otherwise)):
+            code.begin(label)
+            self._block(block)
+            self._put(f"br label %{after}")
+        code.begin(after)
+
+
+def _written(code: LlvmScalars, one: Apply, operands: tuple[Scalar, ...]) -> Scalar:
+    """Scalar code of an operation, or of whether it raises an error."""
+    if not one.op.startswith(FAILS):
+        return write_scalar(code, one.op, operands, one.result.dtype, one.params)
+    failure = SCALARS[one.op.removeprefix(FAILS)].failure
+    assert failure is not None, "only what may fail is asked"
+    return failure.found(code, Call(operands, one.result.dtype, one.params))
+
+
+_PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
+    Constant: _Printer._constant,
+    Compute: _Printer._compute,
+    Apply: _Printer._apply,
+    Load: _Printer._load,
+    Store: _Printer._store,
+    Get: _Printer._get,
+    Put: _Printer._put_cell,
+    GetPointer: _Printer._get_pointer,
+    PutPointer: _Printer._put_pointer,
+    Allocate: _Printer._allocate,
+    Free: _Printer._free,
+    Reserve: _Printer._reserve,
+    Copy: _Printer._copy,
+    Check: _Printer._check,
+    Product: _Printer._product,
+    For: _Printer._for,
+    While: _Printer._while,
+    If: _Printer._if,
+}
+
+
+def is_on_stack(one: Allocate) -> bool:
+    """Whether memory is so little, and known to be, that it need not be allocated."""
+    return not one.leaves and isinstance(one.count, int) and one.count * _bytes(one.buffer.dtype) <= _ON_STACK

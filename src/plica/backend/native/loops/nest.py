@@ -1,0 +1,389 @@
+r"""The loop-nest IR: statements on scalars, buffers and mutable cells, in order, with structured control flow.
+
+    nest       ::= parameters, results, statements
+    statement  ::= value = instruction | cell = value | buffer[offset] = value | for | while | if | allocate | ...
+
+Values are computed once and never change. What changes from turn to turn of a loop is a `Cell`, which holds a scalar,
+or a `PointerCell`, which holds a buffer. Offsets into buffers count entries. Sizes and bounds of loops are values, so
+that one nest serves all sizes. `llvm.py` prints it.
+
+>>> body = [Load(Scalar("x", DType.FLOAT64), Buffer("a", DType.FLOAT64), Scalar("i", DType.INT64))]
+>>> print("\n".join(text(For(Scalar("i", DType.INT64), 0, Scalar("n", DType.INT64), body))))
+for i from 0 to n:
+  x = a[i]
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from plica.backend.native.scalars.builder import Scalar
+from plica.ir.dtypes import DType
+
+FAILS = "fails:"
+"""Before the name of an elementwise operation: whether it raises an error for an entry."""
+
+Index = int | Scalar
+"""An integer of 64 bits: known, or a value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """Memory for entries of one dtype, row-major without gaps."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """A scalar that changes."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointerCell:
+    """Which buffer stands for an array now."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """`result = value`."""
+
+    result: Scalar
+    value: complex
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    """An instruction on scalars, as `ScalarCode` has them.
+
+    Args:
+        result: What it makes.
+        name: `add`, ..., `less`, ..., `select`, `convert`, `bitcast`; `index_add`, `index_subtract`, `index_multiply`
+            never overflow, `sum` may be reordered with other sums, and `sum_product` is a sum with a product, rounded
+            once or twice.
+        operands: Values, and integers where they are indices.
+    """
+
+    result: Scalar
+    name: str
+    operands: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply:
+    """One entry of an elementwise operation, by its row in the table of scalar code."""
+
+    result: Scalar
+    op: str
+    operands: tuple[Scalar, ...]
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """`result = buffer[offset]`."""
+
+    result: Scalar
+    buffer: Buffer
+    offset: Index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """`buffer[offset] = value`."""
+
+    buffer: Buffer
+    offset: Index
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Get:
+    """`result = cell`."""
+
+    result: Scalar
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Put:
+    """`cell = value`."""
+
+    cell: Cell
+    value: Index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GetPointer:
+    """`buffer` is what `cell` points to."""
+
+    buffer: Buffer
+    cell: PointerCell
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PutPointer:
+    """`cell` points to `buffer`, from entry `start` on."""
+
+    cell: PointerCell
+    buffer: Buffer
+    start: Index = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocate:
+    """Memory for `count` entries; from the heap in any case where it `leaves` the block."""
+
+    buffer: Buffer
+    count: Index
+    leaves: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Free:
+    """The memory of `buffer` is given back."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reserve:
+    """`result` is `buffer` with room for `wanted` entries: moved in blocks, with spare capacity, where it has not.
+
+    Args:
+        result: Which keeps the first `used` entries.
+        buffer: Which is not used any more.
+        capacity: How many entries there is room for.
+        used: How many entries there are.
+        wanted: How many there are to be.
+    """
+
+    result: Buffer
+    buffer: Buffer
+    capacity: Cell
+    used: Index
+    wanted: Index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """`count` entries from `source` on, which do not overlap where they go."""
+
+    target: Buffer
+    to: Index
+    source: Buffer
+    start: Index
+    count: Index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """Ends the run with an error of `site`, and these numbers, unless `condition` holds."""
+
+    condition: Scalar
+    site: int
+    numbers: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """A product of matrices by a kernel of its own: `target (m, n) = left (m, k) @ right (k, n)`.
+
+    Args:
+        target: Where it goes, all of it.
+        left: A buffer and where the matrix begins.
+        right: The same.
+        sizes: m, n and k.
+        turned: Whether left and right lie transposed.
+    """
+
+    target: tuple[Buffer, Index]
+    left: tuple[Buffer, Index]
+    right: tuple[Buffer, Index]
+    sizes: tuple[Index, Index, Index]
+    turned: tuple[bool, bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For:
+    """Counts `index` from `lower` to `upper`, which it does not reach."""
+
+    index: Scalar
+    lower: Index
+    upper: Index
+    body: "list[Statement]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class While:
+    """Runs `before`, and, while `condition` then holds, `body`."""
+
+    before: "list[Statement]"
+    condition: Scalar
+    body: "list[Statement]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """Runs one of two blocks."""
+
+    condition: Scalar
+    then: "list[Statement]"
+    otherwise: "list[Statement]" = field(default_factory=list)
+
+
+Statement = (
+    Constant
+    | Compute
+    | Apply
+    | Load
+    | Store
+    | Get
+    | Put
+    | GetPointer
+    | PutPointer
+    | Allocate
+    | Free
+    | Reserve
+    | Copy
+    | Check
+    | Product
+    | For
+    | While
+    | If
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a run may end with an error.
+
+    Args:
+        source: `file:line` of the user's code.
+        error: Makes the error of the numbers of the check.
+        count: How many numbers there are.
+    """
+
+    source: str
+    error: Callable[[Sequence[int]], Exception]
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A whole function.
+
+    Args:
+        sizes: Sizes, each with the place of the parameter and the axis that it is read off.
+        parameters: Scalars and buffers that it is given: what the Program captures, then the arguments.
+        results: For each result the buffer that the caller gives, or where the nest leaves one of its own, with its
+            sizes.
+        body: What runs.
+        sites: Where it may end early.
+    """
+
+    sizes: tuple[tuple[Scalar, int, int], ...]
+    parameters: tuple[Scalar | Buffer, ...]
+    results: "tuple[Result, ...]"
+    body: list[Statement]
+    sites: tuple[Site, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(line for one in self.body for line in text(one)) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One result: its sizes, and the buffer that it lies in; that of the caller, where `is_given`."""
+
+    dims: tuple[Index, ...]
+    dtype: DType
+    buffer: Buffer
+    is_given: bool
+
+
+# Blocks within statements
+
+
+def blocks_of(statement: Statement) -> tuple[list[Statement], ...]:
+    """The blocks that a statement runs."""
+    match statement:
+        case For():
+            return (statement.body,)
+        case While():
+            return (statement.before, statement.body)
+        case If():
+            return (statement.then, statement.otherwise)
+        case _:
+            return ()
+
+
+# Text
+
+
+def _index(value: Index) -> str:
+    return str(value) if isinstance(value, int) else value.text
+
+
+def _list(values: Sequence[Index]) -> str:
+    return ", ".join(map(_index, values))
+
+
+def text(statement: Statement) -> Iterator[str]:
+    """A statement as it is shown to people."""
+    match statement:
+        case Constant(result, value):
+            yield f"{result.text} = {value!r}:{result.dtype.short}"
+        case Compute(result, name, operands):
+            yield f"{result.text} = {name} {_list(operands)}"
+        case Apply(result, op, operands, params):
+            yield f"{result.text} = {op}{dict(params) or ''} {_list(operands)}"
+        case Load(result, buffer, offset):
+            yield f"{result.text} = {buffer.name}[{_index(offset)}]"
+        case Store(buffer, offset, value):
+            yield f"{buffer.name}[{_index(offset)}] = {value.text}"
+        case Get(result, cell):
+            yield f"{result.text} = {cell.name}"
+        case Put(cell, value):
+            yield f"{cell.name} = {_index(value)}"
+        case GetPointer(buffer, cell):
+            yield f"{buffer.name} = {cell.name}"
+        case PutPointer(cell, buffer, start):
+            yield f"{cell.name} = {buffer.name}[{_index(start)}...]"
+        case Allocate(buffer, count, _):
+            yield f"{buffer.name} = allocate {buffer.dtype.short}[{_index(count)}]"
+        case Free(buffer):
+            yield f"free {buffer.name}"
+        case Reserve(result, buffer, capacity, used, wanted):
+            yield f"{result.name} = {buffer.name} with room for {_index(wanted)} ({_index(used)} of {capacity.name})"
+        case Copy(target, to, source, start, count):
+            yield f"{target.name}[{_index(to)}...] = {source.name}[{_index(start)}...] of {_index(count)}"
+        case Check(condition, site, numbers):
+            yield f"check {condition.text} or fail at {site} with ({_list(numbers)})"
+        case Product(target, left, right, sizes, turned):
+            names = [f"{buffer.name}[{_index(start)}...]" for buffer, start in (target, left, right)]
+            yield f"{names[0]} = product of {names[1]} and {names[2]} ({_list(sizes)}), transposed: {turned}"
+        case For(index, lower, upper, body):
+            yield f"for {index.text} from {_index(lower)} to {_index(upper)}:"
+            yield from _indented(body)
+        case While(before, condition, body):
+            yield "while:"
+            yield from _indented(before)
+            yield f"{condition.text} do:"
+            yield from _indented(body)
+        case If(condition, then, otherwise):
+            yield f"if {condition.text}:"
+            yield from _indented(then)
+            yield "else:"
+            yield from _indented(otherwise)
+
+
+def _indented(block: Sequence[Statement]) -> Iterator[str]:
+    return (f"  {line}" for one in block for line in text(one))

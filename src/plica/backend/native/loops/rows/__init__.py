@@ -1,0 +1,32 @@
+"""The loop nests of operations: `ROWS`, by the name of the operation; one file for each table of operations."""
+
+from collections.abc import Mapping
+
+from plica.backend.native.loops.block import Row
+from plica.backend.native.loops.control import CONTROL
+from plica.backend.native.loops.decomposed import decomposed, has_decomposition
+from plica.backend.native.loops.rows.circuits import CIRCUITS
+from plica.backend.native.loops.rows.elementwise import ELEMENTWISE
+from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
+from plica.backend.native.loops.rows.indexing import INDEXING
+from plica.backend.native.loops.rows.linalg import LINALG
+from plica.backend.native.loops.rows.random import RANDOM
+from plica.backend.native.loops.rows.reduce import REDUCE
+from plica.backend.native.loops.rows.shape import SHAPE
+from plica.backend.native.loops.rows.sorting import SORTING
+from plica.ops import OPS
+
+ROWS: Mapping[str, Row] = {
+    **{name: decomposed for name in OPS if has_decomposition(name)},
+    **CONTROL,
+    **ELEMENTWISE,
+    **SHAPE,
+    **INDEXING,
+    **SORTING,
+    **REDUCE,
+    **LINALG,
+    **FACTORIZATIONS,
+    **RANDOM,
+    **CIRCUITS,
+}
+"""A row writes one equation: `row(block, equation, operands)` gives what stands for its results."""

@@ -1,0 +1,176 @@
+"""Elementwise operations: each entry by its row of scalar code, which no file of loops repeats."""
+
+from collections.abc import Sequence
+
+from plica.backend.native.loops.arrays import CHEAP, Array, Value, moved
+from plica.backend.native.loops.block import Block, Row
+from plica.backend.native.loops.nest import FAILS, Buffer, Index, Site
+from plica.backend.native.scalars import SCALARS
+from plica.backend.native.scalars.builder import Scalar
+from plica.errors import ZeroDivisorError
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, Literal
+from plica.ir.sizes import Dim
+
+_LIGHT = frozenset(
+    [
+        *("add", "subtract", "multiply", "negative", "abs", "square", "maximum", "minimum", "where", "astype"),
+        *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "signbit", "copysign"),
+        *("logical_and", "logical_or", "logical_not", "logical_xor", "stop_gradient"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"),
+    ]
+)
+"""Operations of one instruction or two."""
+_ARITHMETIC = {"add": "add", "subtract": "subtract", "multiply": "multiply"}
+_HEAVY = 16
+
+
+def elementwise(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """Entries that are computed where they are read; at once where that may raise an error."""
+    type_ = equation.outputs[0].type
+    if not type_.shape:
+        return _scalar(block, equation, operands)
+    operands = [block.scalar(one) if isinstance(one, int) else one for one in operands]
+    found = _array(block, equation, operands)
+    if not _may_fail(equation):
+        return found
+    target = block.new(equation.outputs[0], found.dims)
+    with block.writer.nest(found.dims) as index:
+        _check(block, equation, _entries(equation, operands, index))
+        assert target.buffer is not None, "it is new memory"
+        offset = block.writer.add(target.start, block.writer.flat(index, target.dims))
+        block.writer.store(target.buffer, offset, found.read(index))
+    return target
+
+
+def _scalar(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    dtype = equation.outputs[0].type.dtype
+    name = equation.op.name
+    if dtype == DType.INT64 and name in _ARITHMETIC and all(isinstance(one, int) for one in operands):
+        exact = {"add": int.__add__, "subtract": int.__sub__, "multiply": int.__mul__}[name](*operands)  # type: ignore[arg-type]
+        if abs(exact) < 2**62:
+            return exact
+    entries = [block.scalar(one) for one in operands]
+    if _may_fail(equation):
+        _check(block, equation, entries)
+    return block.writer.apply(name, entries, dtype, _settings(equation))
+
+
+def _settings(equation: Equation) -> dict[str, object]:
+    return {name: value for name, value in equation.params.items() if name != "dtype"}
+
+
+def _array(block: Block, equation: Equation, operands: list[Value]) -> Array:
+    writer, type_, name = block.writer, equation.outputs[0].type, equation.op.name
+    params = _settings(equation)
+    given: list[tuple[Value, tuple[Dim, ...]]] = []
+    for value, operand in zip(operands, equation.inputs, strict=True):
+        repeated = isinstance(value, Array) and operand.type.shape != type_.shape
+        if isinstance(value, Array) and repeated and value.work > CHEAP:
+            value = block.in_memory(value)
+        given.append((value, operand.type.shape))
+    dims = block.dims(type_)
+    reads: dict[Buffer, bool] = {}
+    work = 1 if name in _LIGHT else _HEAVY
+    for value, shape in given:
+        if isinstance(value, Array):
+            work += value.work
+            for buffer, at_same in value.reads.items():
+                reads[buffer] = reads.get(buffer, True) and at_same and shape == type_.shape
+
+    def read(index: Sequence[Index]) -> Scalar:
+        entries = [_entry(value, shape, type_.shape, index) for value, shape in given]
+        return writer.apply(name, entries, type_.dtype, params)
+
+    def at(offset: Index) -> Scalar:
+        entries = [value.flat(offset) if isinstance(value, Array) else value for value, _ in given]  # type: ignore[misc]
+        return writer.apply(name, entries, type_.dtype, params)  # type: ignore[arg-type]
+
+    alike = all(value.flat and shape == type_.shape for value, shape in given if isinstance(value, Array))
+    return Array(dims, type_.dtype, read, reads, work, at if alike else None)
+
+
+def _entries(equation: Equation, operands: list[Value], index: Sequence[Index]) -> list[Scalar]:
+    shape = equation.outputs[0].type.shape
+    return [_entry(value, one.type.shape, shape, index) for value, one in zip(operands, equation.inputs, strict=True)]
+
+
+def _entry(value: Value, shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequence[Index]) -> Scalar:
+    """The entry of an operand that is broadcast."""
+    if not isinstance(value, Array):
+        assert isinstance(value, Scalar), "numbers were made values"
+        return value
+    return value.read(broadcast_index(shape, target, index))
+
+
+def broadcast_index(shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequence[Index]) -> list[Index]:
+    """The index in an array of `shape` for one in what it is broadcast to."""
+    missing = len(target) - len(shape)
+    return [
+        0 if dim == 1 and wanted != 1 else one
+        for one, dim, wanted in zip(index[missing:], shape, target[missing:], strict=True)
+    ]
+
+
+# Errors
+
+
+def _may_fail(equation: Equation) -> bool:
+    """Whether an operation may raise an error: integers are divided by what is not a number other than 0."""
+    row = SCALARS.get(equation.op.name)
+    if row is None or row.failure is None or equation.inputs[-1].type.dtype.kind == "float":
+        return False
+    last = equation.inputs[-1]
+    return not (isinstance(last, Literal) and last.value != 0)
+
+
+def _check(block: Block, equation: Equation, entries: Sequence[Scalar]) -> None:
+    row = SCALARS[equation.op.name]
+    assert row.failure is not None, "only what may fail is checked"
+    message = row.failure.message
+    fails = block.writer.apply(FAILS + equation.op.name, entries, DType.BOOL, _settings(equation))
+    fine = block.writer.apply("logical_not", [fails], DType.BOOL, {})
+    block.writer.check(fine, Site(equation.source, lambda _: ZeroDivisorError(message)))
+
+
+def astype(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """The same entries in another dtype."""
+    if equation.inputs[0].type.dtype == equation.params["dtype"]:
+        return operands[0]
+    return elementwise(block, equation, operands)
+
+
+def same(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """The operand itself."""
+    del block, equation
+    return operands[0]
+
+
+def full(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """One number everywhere."""
+    fill = block.scalar(operands[0])
+    dims = block.dims(equation.outputs[0].type)
+    if not dims:
+        return operands[0]
+    return Array(dims, fill.dtype, lambda _: fill, {}, flat=lambda _: fill)
+
+
+def broadcast_to(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """An array repeated along axes."""
+    (x,), type_ = operands, equation.outputs[0].type
+    if not isinstance(x, Array):
+        return full(block, equation, operands)
+    if equation.inputs[0].type.shape == type_.shape:
+        return x
+    shape = equation.inputs[0].type.shape
+    x = x if x.is_cheap else block.in_memory(x)
+    return moved(x, block.dims(type_), lambda index: broadcast_index(shape, type_.shape, index))
+
+
+ELEMENTWISE: dict[str, Row] = {
+    **dict.fromkeys(SCALARS, elementwise),
+    "astype": astype,
+    "stop_gradient": same,
+    "full": full,
+    "broadcast_to": broadcast_to,
+}

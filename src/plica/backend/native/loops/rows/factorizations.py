@@ -1,0 +1,259 @@
+"""Linear equations and determinants by elimination with row exchanges, and Cholesky's factorization.
+
+Matrices are in the last two axes. One without a result gives NaN, alone in its batch.
+"""
+
+from collections.abc import Callable, Sequence
+from math import nan
+
+from plica.backend.native.loops.arrays import Array, Value, fill
+from plica.backend.native.loops.block import Block, Row
+from plica.backend.native.loops.nest import Buffer, Cell, Index, Put
+from plica.backend.native.scalars.builder import Scalar
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation
+from plica.ir.sizes import Dim
+from plica.ops.rules import broadcast
+
+
+class _Matrix:
+    """A matrix in memory.
+
+    Args:
+        block: Where statements go.
+        buffer: Where it lies.
+        start: From which entry on.
+        columns: How long its rows are.
+    """
+
+    def __init__(self, block: Block, buffer: Buffer, start: Index, columns: Index) -> None:
+        self._writer, self._buffer, self._start, self._columns = block.writer, buffer, start, columns
+
+    def _offset(self, row: Index, column: Index) -> Index:
+        writer = self._writer
+        return writer.add(self._start, writer.add(writer.multiply(row, self._columns), column))
+
+    def __getitem__(self, at: tuple[Index, Index]) -> Scalar:
+        return self._writer.load(self._buffer, self._offset(*at))
+
+    def __setitem__(self, at: tuple[Index, Index], value: Scalar) -> None:
+        self._writer.store(self._buffer, self._offset(*at), value)
+
+
+def _eliminated(
+    block: Block, a: _Matrix, size: Index, dtype: DType, others: Sequence[tuple[_Matrix, Index]]
+) -> tuple[Cell, Cell]:
+    """Make `a` upper triangular, and do to the rows of `others` what that takes.
+
+    Returns:
+        The sign of the exchanges, and whether a pivot is 0.
+    """
+    writer = block.writer
+    sign, singular = writer.cell(dtype), writer.cell(DType.BOOL)
+    writer.put(Put(sign, writer.number(1, dtype)))
+    writer.put(Put(singular, writer.number(False, DType.BOOL)))
+    best, place = writer.cell(dtype), writer.cell(DType.INT64)
+    with writer.loop(size) as step:
+        following = writer.add(step, 1)
+        writer.put(Put(best, writer.compute("absolute", a[step, step])))
+        writer.put(Put(place, step))
+        with writer.loop(size, following) as row:
+            value = writer.compute("absolute", a[row, step])
+            is_more = writer.compare("greater", value, writer.get(best))
+            writer.put(Put(best, writer.select(is_more, value, writer.get(best))))
+            writer.put(Put(place, writer.select(is_more, row, writer.get(place))))
+        pivot = writer.get(place)
+        with writer.when(writer.compare("not_equal", pivot, step)):
+            writer.put(Put(sign, writer.compute("negate", writer.get(sign))))
+            for matrix, columns in ((a, size), *others):
+                with writer.loop(columns) as column:
+                    upper, lower = matrix[step, column], matrix[pivot, column]
+                    matrix[step, column] = lower
+                    matrix[pivot, column] = upper
+        divisor = a[step, step]
+        is_zero = writer.compare("equal", divisor, writer.number(0, dtype))
+        writer.put(Put(singular, writer.compute("or", writer.get(singular), is_zero)))
+        with writer.loop(size, following) as row:
+            factor = writer.compute("divide", a[row, step], divisor)
+            factor = writer.select(is_zero, writer.number(0, dtype), factor)
+            with writer.loop(size, following) as column:
+                a[row, column] = _less(block, a[row, column], factor, a[step, column])
+            for matrix, columns in others:
+                with writer.loop(columns) as column:
+                    matrix[row, column] = _less(block, matrix[row, column], factor, matrix[step, column])
+    return sign, singular
+
+
+def _less(block: Block, total: Scalar, factor: Scalar, value: Scalar) -> Scalar:
+    """Total - factor value."""
+    writer = block.writer
+    return writer.compute("subtract", total, writer.compute("multiply", factor, value))
+
+
+def _solved(block: Block, a: _Matrix, size: Index, b: _Matrix, columns: Index, dtype: DType) -> None:
+    """Solve a x = b in place."""
+    writer = block.writer
+    _, singular = _eliminated(block, a, size, dtype, [(b, columns)])
+    last = writer.subtract(size, 1)
+    with writer.loop(size) as step:
+        row = writer.subtract(last, step)
+        with writer.loop(size, writer.add(row, 1)) as below, writer.loop(columns) as column:
+            b[row, column] = _less(block, b[row, column], a[row, below], b[below, column])
+        with writer.loop(columns) as column:
+            b[row, column] = writer.compute("divide", b[row, column], a[row, row])
+    with writer.when(writer.get(singular)), writer.loop(size) as row, writer.loop(columns) as column:
+        b[row, column] = writer.number(nan, dtype)
+
+
+def _batched(
+    block: Block, equation: Equation, x: Array, each: Callable[[_Matrix, Index, Sequence[Index]], None]
+) -> None:
+    """Run `each` for a copy of every matrix, with its number and its place in the batch."""
+    writer = block.writer
+    rows, columns = x.dims[-2:]
+    del equation
+    own, block.temporaries = block.temporaries, []
+    with writer.nest(x.dims[:-2]) as outer:
+        copy = block.temporary(x.dtype, (rows, columns))
+        assert copy.buffer is not None, "it is new memory"
+        with writer.nest((rows, columns)) as index:
+            value = x.read([*outer, *index])
+            writer.store(copy.buffer, writer.flat(index, (rows, columns)), value)
+        each(_Matrix(block, copy.buffer, 0, columns), writer.flat(outer, x.dims[:-2]), outer)
+        block.frees()
+    block.temporaries = own
+
+
+def _spread(block: Block, x: Array, shape: tuple[Dim, ...], batch: tuple[Dim, ...]) -> Array:
+    """Matrices, with the batch axes that they are broadcast to."""
+    own = shape[:-2]
+    if own == batch:
+        return x
+    missing = len(batch) - len(own)
+
+    def index(at: Sequence[Index]) -> list[Index]:
+        outer = [0 if dim == 1 else one for one, dim in zip(at[missing : len(batch)], own, strict=True)]
+        return [*outer, *at[-2:]]
+
+    dims = (*map(block.size, batch), *x.dims[-2:])
+    return Array(dims, x.dtype, lambda at: x.read(index(at)), dict.fromkeys(x.reads, False), x.work)
+
+
+def solve(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """The solutions of linear equations."""
+    a, b = operands
+    assert isinstance(a, Array) and isinstance(b, Array), "they are matrices"  # noqa: PT018
+    shapes = [one.type.shape for one in equation.inputs]
+    batch = broadcast(shapes[0][:-2], shapes[1][:-2])
+    a, b = (_spread(block, x, shape, batch) for x, shape in zip((a, b), shapes, strict=True))
+    target = block.new(equation.outputs[0], b.dims)
+    fill(block.writer, target, b)
+    _in_batch(block, equation, a, target)
+    return target
+
+
+def _in_batch(block: Block, equation: Equation, a: Array, target: Array) -> None:
+    writer, buffer = block.writer, target.buffer
+    assert buffer is not None, "it is new memory"
+    rows, columns = target.dims[-2:]
+
+    def each(matrix: _Matrix, number: Index, _: Sequence[Index]) -> None:
+        start = writer.add(target.start, writer.multiply(number, writer.multiply(rows, columns)))
+        _solved(block, matrix, rows, _Matrix(block, buffer, start, columns), columns, a.dtype)
+
+    _batched(block, equation, a, each)
+
+
+def inv(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """Inverses: the solutions for the columns of the identity."""
+    writer, (x,) = block.writer, operands
+    assert isinstance(x, Array), "it is a matrix"
+    target = block.new(equation.outputs[0], x.dims)
+
+    def one(at: Sequence[Index]) -> Scalar:
+        return writer.convert(writer.compare("equal", at[-2], at[-1]), x.dtype)
+
+    fill(writer, target, Array(x.dims, x.dtype, one, {}))
+    _in_batch(block, equation, x, target)
+    return target
+
+
+def _determinant(*, logarithm: bool) -> Row:
+    def row(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
+        writer, (x,) = block.writer, operands
+        assert isinstance(x, Array), "it is a matrix"
+        names = ("sign", "logarithm") if logarithm else ("product",)
+        cells = {name: writer.cell(x.dtype) for name in names}
+        batch = x.dims[:-2]
+        targets = [block.new(var, batch) for var in equation.outputs] if batch else []
+
+        def each(matrix: _Matrix, number: Index, _: Sequence[Index]) -> None:
+            exchanges = _eliminated(block, matrix, x.dims[-1], x.dtype, [])[0]
+            writer.put(Put(cells[names[0]], writer.get(exchanges)))
+            if logarithm:
+                writer.put(Put(cells["logarithm"], writer.number(0, x.dtype)))
+            with writer.loop(x.dims[-1]) as step:
+                pivot = matrix[step, step]
+                factor = writer.apply("sign", [pivot], x.dtype, {}) if logarithm else pivot
+                total = writer.compute("multiply", writer.get(cells[names[0]]), factor)
+                writer.put(Put(cells[names[0]], total))
+                if logarithm:
+                    term = writer.apply("log", [writer.compute("absolute", pivot)], x.dtype, {})
+                    writer.put(Put(cells["logarithm"], writer.compute("add", writer.get(cells["logarithm"]), term)))
+            for name, target in zip(names, targets, strict=False):
+                assert target.buffer is not None, "it is new memory"
+                writer.store(target.buffer, writer.add(target.start, number), writer.get(cells[name]))
+
+        _batched(block, equation, x, each)
+        found = tuple(targets) if batch else tuple(writer.get(cells[name]) for name in names)
+        return found if logarithm else found[0]
+
+    return row
+
+
+def cholesky(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """The triangular factor of a positive definite matrix."""
+    writer, (x,), upper = block.writer, operands, equation.params["upper"]
+    assert isinstance(x, Array), "it is a matrix"
+    size = x.dims[-1]
+    target = block.new(equation.outputs[0], x.dims)
+    buffer = target.buffer
+    assert buffer is not None, "it is new memory"
+
+    def each(matrix: _Matrix, number: Index, _: Sequence[Index]) -> None:
+        start = writer.add(target.start, writer.multiply(number, writer.multiply(size, size)))
+        found = _Matrix(block, buffer, start, size)
+        fine, total = writer.cell(DType.BOOL), writer.cell(x.dtype)
+        writer.put(Put(fine, writer.number(True, DType.BOOL)))
+        zero = writer.number(0, x.dtype)
+        with writer.loop(size) as row, writer.loop(size) as column:
+            found[row, column] = zero
+        with writer.loop(size) as row, writer.loop(writer.add(row, 1)) as column:
+            writer.put(Put(total, matrix[column, row] if upper else matrix[row, column]))
+            with writer.loop(column) as before:
+                left, right = (found[before, one] if upper else found[one, before] for one in (row, column))
+                writer.put(Put(total, _less(block, writer.get(total), left, right)))
+            value = writer.get(total)
+            at = (column, row) if upper else (row, column)
+            is_diagonal = writer.compare("equal", row, column)
+            is_positive = writer.compare("greater", value, zero)
+            bad = writer.compute("and", is_diagonal, writer.compute("xor", is_positive, writer.number(1, DType.BOOL)))
+            writer.put(Put(fine, writer.select(bad, writer.number(False, DType.BOOL), writer.get(fine))))
+            root = writer.compute("sqrt", value)
+            quotient = writer.compute("divide", value, found[column, column])
+            found[at] = writer.select(is_diagonal, root, quotient)
+        refused = writer.compute("xor", writer.get(fine), writer.number(True, DType.BOOL))
+        with writer.when(refused), writer.loop(size) as row, writer.loop(size) as column:
+            found[row, column] = writer.number(nan, x.dtype)
+
+    _batched(block, equation, x, each)
+    return target
+
+
+FACTORIZATIONS: dict[str, Row] = {
+    "solve": solve,
+    "inv": inv,
+    "det": _determinant(logarithm=False),
+    "slogdet": _determinant(logarithm=True),
+    "cholesky": cholesky,
+}

@@ -1,0 +1,234 @@
+"""Products of arrays: loops, or BLAS where there is much to do."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from plica.backend.native.loops.arrays import Array, Value, moved
+from plica.backend.native.loops.block import Block, Row
+from plica.backend.native.loops.nest import Buffer, If, Index, Product, Put
+from plica.backend.native.loops.support import PRODUCTS
+from plica.backend.native.scalars.builder import Scalar
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation
+from plica.ir.sizes import Dim
+
+BLAS_FROM = 24**3
+"""Products of fewer multiplications are loops: a call of BLAS costs about as much."""
+_UNROLLED = 512
+"""Products of fewer multiplications, known to be, keep their sums in registers."""
+_BATCH = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+Factor = tuple[Array, str]
+
+
+def einsum(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """An Einstein sum."""
+    left, _, result = equation.params["equation"].replace(" ", "").partition("->")
+    return _contracted(block, equation, operands, left.split(","), result)
+
+
+def matmul(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """A product of matrices, or vectors, in batches."""
+    terms, ranks = [], [len(one.type.shape) for one in equation.inputs]
+    batches = [max(rank - 2, 0) for rank in ranks]
+    letters = _BATCH[: max(batches)]
+    for rank, own, matrix in zip(ranks, batches, ("ik", "kj"), strict=True):
+        terms.append(letters[len(letters) - own :] + (matrix if rank > 1 else "k"))
+    result = letters + ("i" if ranks[0] > 1 else "") + ("j" if ranks[1] > 1 else "")
+    return _contracted(block, equation, operands, terms, result)
+
+
+def _contracted(block: Block, equation: Equation, operands: list[Value], terms: Sequence[str], result: str) -> Value:
+    """The sum over all letters that the result lacks of the products of entries."""
+    var, writer = equation.outputs[0], block.writer
+    factors: list[Factor] = []
+    numbers: list[Scalar] = []
+    sizes: dict[str, Index] = {}
+    known: dict[str, Dim] = {}
+    for value, operand, term in zip(operands, equation.inputs, terms, strict=True):
+        if not isinstance(value, Array):
+            numbers.append(block.scalar(value))
+            continue
+        value = value if value.is_cheap else block.in_memory(value)
+        factors.append(_of_sizes(value, term, operand.type.shape))
+        for letter, dim, size in zip(term, operand.type.shape, value.dims, strict=True):
+            if known.get(letter, 1) == 1:
+                known[letter], sizes[letter] = dim, size
+    factors = [_kept(x, term, known) for x, term in factors]
+    target = block.new(var, block.dims(var.type)) if result else None
+    contraction = _Contraction(block, factors, numbers, sizes, result, var.type.dtype)
+    if target is None:
+        return contraction.total({})
+    matrices = contraction.as_matrices()
+    if matrices is None:
+        contraction.loops(target)
+        return target
+    product, count = matrices, writer.product([sizes[letter] for letter in sizes])
+    if isinstance(count, int):
+        if count < BLAS_FROM:
+            contraction.loops(target)
+        else:
+            product.put(target)
+        return target
+    with writer.into([]) as small:
+        contraction.loops(target)
+    with writer.into([]) as large:
+        product.put(target)
+    writer.put(If(writer.compare("less", count, BLAS_FROM), small, large))
+    return target
+
+
+def _of_sizes(x: Array, term: str, shape: Sequence[Dim]) -> Factor:
+    """A factor each letter of which occurs once: a letter that is repeated reads the diagonal."""
+    del shape
+    if len(set(term)) == len(term):
+        return x, term
+    letters = "".join(dict.fromkeys(term))
+    places = [letters.index(letter) for letter in term]
+    dims = [x.dims[term.index(letter)] for letter in letters]
+    return moved(x, dims, lambda index: [index[place] for place in places]), letters
+
+
+def _kept(x: Array, term: str, known: Mapping[str, Dim]) -> Factor:
+    """A factor without the axes of size 1 that are broadcast."""
+    kept = [place for place, letter in enumerate(term) if x.dims[place] != 1 or known[letter] == 1]
+    if len(kept) == len(term):
+        return x, term
+    rank = len(term)
+
+    def index(at: Sequence[Index]) -> list[Index]:
+        found: list[Index] = [0] * rank
+        for place, one in zip(kept, at, strict=True):
+            found[place] = one
+        return found
+
+    return moved(x, [x.dims[place] for place in kept], index), "".join(term[place] for place in kept)
+
+
+class _Matrices:
+    """A product of two matrices by BLAS."""
+
+    def __init__(self, block: Block, factors: Sequence[Factor], sizes: tuple[Index, Index, Index], rows: str) -> None:
+        self._block, self._factors, self._sizes, self._rows = block, factors, sizes, rows
+
+    def put(self, target: Array) -> None:
+        """The product, written to where `target` lies."""
+        block = self._block
+        before = block.temporaries
+        block.temporaries = []
+        parts = [block.in_memory(x) for x, _ in self._factors]
+        row, column = self._rows[0], self._rows[1]
+        turned = (self._factors[0][1][0] != row, self._factors[1][1][1] != column)
+        to, left, right = ((_buffer(one), one.start) for one in (target, *parts))
+        block.writer.put(Product(to, left, right, self._sizes, turned))
+        block.frees()
+        block.temporaries = before
+
+
+def _buffer(x: Array) -> Buffer:
+    assert x.buffer is not None, "it lies in memory"
+    return x.buffer
+
+
+class _Contraction:
+    """A sum of products.
+
+    Args:
+        block: Where statements go.
+        factors: Arrays and the letters of their axes.
+        numbers: Factors that are scalars.
+        sizes: The size of each letter.
+        result: The letters of the result.
+        dtype: Its dtype.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        factors: Sequence[Factor],
+        numbers: Sequence[Scalar],
+        sizes: Mapping[str, Index],
+        result: str,
+        dtype: DType,
+    ) -> None:
+        self._block, self._factors, self._numbers = block, factors, numbers
+        self._sizes, self._result, self._dtype = sizes, result, dtype
+        self._summed = [letter for letter in sizes if letter not in result]
+
+    def _entries(self, at: Mapping[str, Index]) -> list[Scalar]:
+        arrays = [x.read([at[letter] for letter in term]) for x, term in self._factors]
+        return [*self._numbers, *arrays]
+
+    def _added(self, total: Scalar, at: Mapping[str, Index]) -> Scalar:
+        writer = self._block.writer
+        first, *rest = self._entries(at)
+        for one in rest[:-1]:
+            first = writer.apply("multiply", [first, one], self._dtype, {})
+        return writer.compute("sum_product", total, first, rest[-1]) if rest else writer.compute("sum", total, first)
+
+    def total(self, at: Mapping[str, Index]) -> Scalar:
+        """One entry of the result."""
+        writer = self._block.writer
+        if not self._summed:
+            first, *rest = self._entries(at)
+            for one in rest:
+                first = writer.apply("multiply", [first, one], self._dtype, {})
+            return first
+        cell = writer.cell(self._dtype)
+        writer.put(Put(cell, writer.number(0, self._dtype)))
+        with writer.nest([self._sizes[letter] for letter in self._summed]) as steps:
+            inner = {**at, **dict(zip(self._summed, steps, strict=True))}
+            writer.put(Put(cell, self._added(writer.get(cell), inner)))
+        return writer.get(cell)
+
+    def loops(self, target: Array) -> None:
+        """The result, by loops."""
+        writer, buffer = self._block.writer, target.buffer
+        assert buffer is not None, "it is new memory"
+        dims = [self._sizes[letter] for letter in self._result]
+        if self._summed and self._runs_along_rows():
+            self._rows(target)
+            return
+        with writer.nest(dims) as index:
+            value = self.total(dict(zip(self._result, index, strict=True)))
+            writer.store(buffer, writer.add(target.start, writer.flat(index, dims)), value)
+
+    def _runs_along_rows(self) -> bool:
+        """Whether rows of the result are sums of rows in memory, too many entries to keep in registers."""
+        known = [size for size in self._sizes.values() if isinstance(size, int)]
+        if len(known) == len(self._sizes) and prod(known) <= _UNROLLED:
+            return False
+        return any(term.endswith(self._result[-1]) for _, term in self._factors)
+
+    def _rows(self, target: Array) -> None:
+        writer, buffer = self._block.writer, target.buffer
+        assert buffer is not None, "it is new memory"
+        outside, last = self._result[:-1], self._result[-1]
+        width = self._sizes[last]
+        dims = [self._sizes[letter] for letter in outside]
+        with writer.nest(dims) as outer:
+            begin = writer.add(target.start, writer.multiply(writer.flat(outer, dims), width))
+            with writer.nest([width]) as (column,):
+                writer.store(buffer, writer.add(begin, column), writer.number(0, self._dtype))
+            at = dict(zip(outside, outer, strict=True))
+            with writer.nest([self._sizes[letter] for letter in self._summed]) as steps:
+                at.update(zip(self._summed, steps, strict=True))
+                with writer.nest([width]) as (column,):
+                    offset = writer.add(begin, column)
+                    total = self._added(writer.load(buffer, offset), {**at, last: column})
+                    writer.store(buffer, offset, total)
+
+    def as_matrices(self) -> _Matrices | None:
+        """The same as a product of two matrices, where it is one of floats that may be large."""
+        if len(self._factors) != 2 or self._numbers or len(self._result) != 2 or len(self._summed) != 1:
+            return None
+        (_, left), (_, right) = self._factors
+        row, column = self._result[0], self._result[1]
+        (step,) = self._summed
+        if set(left) != {row, step} or set(right) != {step, column} or self._dtype not in PRODUCTS:
+            return None
+        sizes = (self._sizes[row], self._sizes[column], self._sizes[step])
+        return _Matrices(self._block, self._factors, sizes, self._result)
+
+
+LINALG: dict[str, Row] = {"matmul": matmul, "einsum": einsum}

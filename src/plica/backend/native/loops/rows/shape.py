@@ -1,0 +1,331 @@
+"""Shapes and the making of arrays: other indices into what is there, but for joins, which are copied."""
+
+from collections.abc import Sequence
+
+from plica.backend.native.loops.arrays import Array, Value, fill, moved, reshaped, solid
+from plica.backend.native.loops.block import Block, Row
+from plica.backend.native.loops.control import row_of
+from plica.backend.native.loops.nest import Index, Reserve, Site
+from plica.backend.native.scalars.builder import Scalar
+from plica.errors import BoundsError, InputError
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation
+from plica.ops.rules import normal_axes, normal_axis
+from plica.ops.slices import beyond_message
+
+
+def reshape(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """The same entries in the same order."""
+    (x,), type_ = operands, equation.outputs[0].type
+    dims = block.dims(type_)
+    if not isinstance(x, Array):
+        one = block.scalar(x)
+        return x if not dims else Array(dims, one.dtype, lambda _: one, {}, flat=lambda _: one)
+    if not dims:
+        return x.read((0,) * len(x.dims))
+    if x.flat is None:
+        kept = [axis for axis, dim in enumerate(equation.inputs[0].type.shape) if dim != 1]
+        places = [axis for axis, dim in enumerate(type_.shape) if dim != 1]
+        if [equation.inputs[0].type.shape[one] for one in kept] == [type_.shape[one] for one in places]:
+            rank, pairs = len(x.dims), list(zip(kept, places, strict=True))
+            return moved(x, dims, lambda index: _placed(rank, pairs, index))
+        x = block.in_memory(x)
+    return reshaped(block.writer, x, dims)
+
+
+def _placed(rank: int, pairs: Sequence[tuple[int, int]], index: Sequence[Index]) -> list[Index]:
+    found: list[Index] = [0] * rank
+    for axis, place in pairs:
+        found[axis] = index[place]
+    return found
+
+
+def permute_dims(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """Axes in another order."""
+    (x,), axes = operands, equation.params["axes"]
+    if not isinstance(x, Array) or list(axes) == sorted(axes):
+        return x
+    pairs = [(axis, place) for place, axis in enumerate(axes)]
+    x = x if x.is_cheap else block.in_memory(x)
+    return moved(x, [x.dims[axis] for axis in axes], lambda index: _placed(len(axes), pairs, index))
+
+
+def join(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """`concat`: parts one behind the other; where the first part may grow, the others are written behind it."""
+    writer, var = block.writer, equation.outputs[0]
+    axis = normal_axis(equation.params["axis"], len(var.type.shape))
+    parts = [one for one in operands if isinstance(one, Array)]
+    if len(parts) == 1:
+        return parts[0]
+    dims = block.dims(var.type)
+    grown = _grown(block, equation, parts, dims) if axis == 0 else None
+    if grown is None:
+        target = block.new(var, dims)
+        _write(block, target, parts[0], axis, 0)
+    else:
+        target = grown
+    begin: Index = parts[0].dims[axis]
+    for part in parts[1:]:
+        _write(block, target, part, axis, begin)
+        begin = writer.add(begin, part.dims[axis])
+    return target
+
+
+def _grown(block: Block, equation: Equation, parts: list[Array], dims: Sequence[Index]) -> Array | None:
+    first, operand = parts[0], equation.inputs[0]
+    capacity = block.capacities.get(first.buffer) if first.buffer is not None else None
+    if capacity is None or any(operand is one for one in equation.inputs[1:]):
+        return None
+    for place, part in enumerate(parts[1:], start=1):
+        if first.buffer in part.reads:
+            parts[place] = _elsewhere(block, part)
+    if not block.may_write(operand, first):
+        return None
+    assert first.buffer is not None, "it has a capacity"
+    writer = block.writer
+    buffer = writer.buffer(first.dtype)
+    used, wanted = writer.product(first.dims), writer.product(dims)
+    writer.put(Reserve(buffer, first.buffer, capacity, used, wanted))
+    block.owned.add(buffer)
+    block.capacities[buffer] = capacity
+    return solid(writer, buffer, dims)
+
+
+def _elsewhere(block: Block, x: Array) -> Array:
+    target = block.temporary(x.dtype, x.dims)
+    fill(block.writer, target, x)
+    return target
+
+
+def _write(block: Block, target: Array, part: Array, axis: int, begin: Index) -> None:
+    """Write a part of an array."""
+    writer = block.writer
+    assert target.buffer is not None, "it is new memory"
+    if all(dim == 1 for dim in target.dims[:axis]):
+        start = writer.add(target.start, writer.multiply(begin, writer.product(target.dims[axis + 1 :])))
+        fill(writer, solid(writer, target.buffer, part.dims, start), part)
+        return
+    with writer.nest(part.dims) as index:
+        value = part.read(index)
+        to = [writer.add(one, begin) if place == axis else one for place, one in enumerate(index)]
+        writer.store(target.buffer, writer.add(target.start, writer.flat(to, target.dims)), value)
+
+
+def stack(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """Arrays along a new axis."""
+    writer, var = block.writer, equation.outputs[0]
+    axis = normal_axis(equation.params["axis"], len(var.type.shape))
+    target = block.new(var, block.dims(var.type))
+    assert target.buffer is not None, "it is new memory"
+    for place, value in enumerate(operands):
+        if isinstance(value, Array):
+            index = list(value.dims)
+            part = moved(value, [*index[:axis], 1, *index[axis:]], lambda at: [*at[:axis], *at[axis + 1 :]])
+            _write(block, target, part, axis, place)
+        else:
+            writer.store(target.buffer, writer.add(target.start, place), block.scalar(value))
+    return target
+
+
+def unstack(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
+    """The parts at all places of an axis."""
+    (x,) = operands
+    assert isinstance(x, Array), "it has an axis"
+    axis = normal_axis(equation.params["axis"], len(x.dims))
+    x = x if x.is_cheap else block.in_memory(x)
+    return tuple(at_place(block, x, axis, place) for place in range(len(equation.outputs)))
+
+
+def at_place(block: Block, x: Array, axis: int, place: Index) -> Value:
+    """The part of an array at one place of an axis."""
+    if all(dim == 1 for dim in x.dims[:axis]) and x.buffer is not None and len(x.dims) > 1:
+        size = block.writer.product(x.dims[axis + 1 :])
+        start = block.writer.add(x.start, block.writer.multiply(place, size))
+        return _part(block, x, [*x.dims[:axis], *x.dims[axis + 1 :]], start)
+    if axis == 0:
+        return row_of(block, x, place)
+    dims = [*x.dims[:axis], *x.dims[axis + 1 :]]
+    return moved(x, dims, lambda index: [*index[:axis], place, *index[axis:]])
+
+
+def _part(block: Block, x: Array, dims: Sequence[Index], start: Index) -> Array:
+    """Entries of a solid array that lie one behind the other."""
+    assert x.buffer is not None, "it is solid"
+    found = solid(block.writer, x.buffer, dims, start)
+    return Array(tuple(dims), x.dtype, found.read, {x.buffer: False}, flat=found.flat, buffer=x.buffer, start=start)
+
+
+def split(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
+    """Parts of an axis."""
+    (x,) = operands
+    assert isinstance(x, Array), "it has an axis"
+    axis = normal_axis(equation.params["axis"], len(x.dims))
+    x = x if x.is_cheap else block.in_memory(x)
+    found, begin = [], 0
+    for size in map(block.size, equation.params["sizes"]):
+        found.append(_cut(block, x, axis, begin, 1, size))
+        begin = block.writer.add(begin, size)  # type: ignore[assignment]
+    return tuple(found)
+
+
+def _cut(block: Block, x: Array, axis: int, start: Index, step: Index, size: Index) -> Array:
+    writer = block.writer
+    dims = [*x.dims[:axis], size, *x.dims[axis + 1 :]]
+    if step == 1 and x.buffer is not None and all(dim == 1 for dim in x.dims[:axis]):
+        begin = writer.multiply(start, writer.product(x.dims[axis + 1 :]))
+        return _part(block, x, dims, writer.add(x.start, begin))
+
+    def index(at: Sequence[Index]) -> list[Index]:
+        place = writer.add(start, writer.multiply(at[axis], step))
+        return [*at[:axis], place, *at[axis + 1 :]]
+
+    return moved(x, dims, index)
+
+
+def slice_(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """A slice of an axis, within it."""
+    (x,) = operands
+    assert isinstance(x, Array), "it has an axis"
+    params = equation.params
+    axis = normal_axis(params["axis"], len(x.dims))
+    start, stop, step = (block.size(params[name]) for name in ("start", "stop", "step"))
+    require_slice(block, equation, axis, x.dims[axis], start, stop, step)
+    size = block.size(equation.outputs[0].type.shape[axis])
+    return _cut(block, x, axis, start, step, size)
+
+
+def require_slice(
+    block: Block, equation: Equation, axis: int, size: Index, start: Index, stop: Index, step: Index
+) -> None:
+    """End the run where a slice does not lie within its axis."""
+    writer = block.writer
+
+    def error(numbers: Sequence[int]) -> Exception:
+        return BoundsError(beyond_message(axis, *numbers))
+
+    pairs = [(0, start), (start, stop), (stop, size), (1, step)]
+    asked = [
+        writer.compare("less_equal", a, b)
+        for a, b in pairs
+        if not (isinstance(a, int) and isinstance(b, int) and a <= b) and a is not b
+    ]
+    if not asked:
+        return
+    fine = asked[0]
+    for one in asked[1:]:
+        fine = writer.compute("and", fine, one)
+    writer.check(fine, Site(equation.source, error), size, start, stop, step)
+
+
+def roll(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """Entries moved around axes."""
+    (x,), writer = operands, block.writer
+    if not isinstance(x, Array):
+        return x
+    shifts = list(zip(map(block.size, equation.params["shift"]), equation.params["axis"], strict=True))
+    rank = len(x.dims)
+    x = x if x.is_cheap else block.in_memory(x)
+
+    def index(at: Sequence[Index]) -> list[Index]:
+        found = list(at)
+        for by, axis in shifts:
+            place = axis % rank
+            back = [writer.value(writer.subtract(found[place], by)), writer.value(x.dims[place])]
+            found[place] = writer.apply("remainder", back, DType.INT64, {})
+        return found
+
+    return moved(x, x.dims, index, work=len(shifts))
+
+
+def _triangle(kind: str) -> Row:
+    def triangle(block: Block, equation: Equation, operands: list[Value]) -> Value:
+        (x,), writer = operands, block.writer
+        assert isinstance(x, Array), "it is a matrix"
+        k = block.size(equation.params["k"])
+
+        def read(index: Sequence[Index]) -> Scalar:
+            row, column = index[-2:]
+            inside = writer.compare(kind, column, writer.add(row, k))
+            return writer.select(inside, x.read(index), writer.number(0, x.dtype))
+
+        return Array(x.dims, x.dtype, read, x.reads, x.work + 2)
+
+    return triangle
+
+
+def flip(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """Axes from the end to the beginning."""
+    (x,), writer = operands, block.writer
+    if not isinstance(x, Array):
+        return x
+    axes = normal_axes(equation.params["axis"], len(x.dims))
+    last = {axis: writer.subtract(x.dims[axis], 1) for axis in axes}
+
+    def index(at: Sequence[Index]) -> list[Index]:
+        return [writer.subtract(last[axis], one) if axis in axes else one for axis, one in enumerate(at)]
+
+    return moved(x, x.dims, index)
+
+
+def diagonal(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """The diagonals of matrices."""
+    (x,), writer, offset = operands, block.writer, equation.params["offset"]
+    assert isinstance(x, Array), "it is a matrix"
+    down, right = max(-offset, 0), max(offset, 0)
+
+    def index(at: Sequence[Index]) -> list[Index]:
+        return [*at[:-1], writer.add(at[-1], down), writer.add(at[-1], right)]
+
+    return moved(x, block.dims(equation.outputs[0].type), index)
+
+
+def arange(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """0, 1, 2, ..."""
+    del operands
+    writer, type_ = block.writer, equation.outputs[0].type
+
+    def flat(offset: Index) -> Scalar:
+        return writer.convert(writer.value(offset), type_.dtype)
+
+    return Array(block.dims(type_), type_.dtype, lambda index: flat(index[0]), {}, flat=flat)
+
+
+def assert_shape(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """The operand, whose sizes are compared."""
+    (x,), writer, wanted = operands, block.writer, equation.params["shape"]
+    if not isinstance(x, Array):
+        return x
+    sizes = list(map(block.size, wanted))
+    rank = len(sizes)
+
+    def error(numbers: Sequence[int]) -> Exception:
+        return InputError(
+            f"an array has shape {tuple(numbers[:rank])}, but {tuple(numbers[rank:])} is needed: sizes that meet must "
+            "be equal; give the arguments sizes that fit."
+        )
+
+    for found, size in zip(x.dims, sizes, strict=True):
+        if found is not size and not (isinstance(found, int) and found == size):
+            fine = writer.compare("equal", found, size)
+            writer.check(fine, Site(equation.source, error), *x.dims, *sizes)
+    return x
+
+
+SHAPE: dict[str, Row] = {
+    "reshape": reshape,
+    "expand_dims": reshape,
+    "squeeze": reshape,
+    "permute_dims": permute_dims,
+    "concat": join,
+    "stack": stack,
+    "unstack": unstack,
+    "split": split,
+    "slice": slice_,
+    "roll": roll,
+    "tril": _triangle("less_equal"),
+    "triu": _triangle("greater_equal"),
+    "flip": flip,
+    "diagonal": diagonal,
+    "arange": arange,
+    "assert_shape": assert_shape,
+}

@@ -1,0 +1,204 @@
+"""Sorting, searching in what is sorted, and searches whose number of results is known only when the program runs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from plica.backend.native.loops.arrays import Array, Value, reshaped
+from plica.backend.native.loops.block import Block, Row
+from plica.backend.native.loops.nest import Buffer, Copy, Index, Put
+from plica.backend.native.scalars.builder import Scalar
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation
+from plica.ops.rules import normal_axis
+
+Less = Callable[[Scalar, Scalar], Scalar]
+
+
+def _less(block: Block, a: Scalar, b: Scalar, kind: str = "less") -> Scalar:
+    """Whether one number comes before another; NaN comes behind all, or in descending order before them."""
+    writer = block.writer
+    found = writer.compare(kind, a, b)
+    if a.dtype.kind != "float":
+        return found
+    last, first = (b, a) if kind == "less" else (a, b)
+    behind = writer.compute("and", writer.compare("not_equal", last, last), writer.compare("equal", first, first))
+    return writer.compute("or", found, behind)
+
+
+def sorted_places(block: Block, count: Index, less: Less) -> Buffer:
+    """The places 0, ..., count - 1 in order, equal ones as they were: runs are merged, the shortest first."""
+    writer = block.writer
+    places, merged = (block.temporary(DType.INT64, [count]).buffer for _ in range(2))
+    assert places is not None and merged is not None, "it is new memory"  # noqa: PT018
+    with writer.loop(count) as place:
+        writer.store(places, place, place)
+    last = writer.subtract(count, 1)
+    width, low = writer.cell(DType.INT64, 1), writer.cell(DType.INT64)
+    left, right = writer.cell(DType.INT64), writer.cell(DType.INT64)
+    with writer.repeat(lambda: writer.compare("less", writer.get(width), count)):
+        writer.put(Put(low, 0))
+        with writer.repeat(lambda: writer.compare("less", writer.get(low), count)):
+            begin, size = writer.get(low), writer.get(width)
+            middle = writer.minimum(writer.add(begin, size), count)
+            end = writer.minimum(writer.add(middle, size), count)
+            writer.put(Put(left, begin))
+            writer.put(Put(right, middle))
+            with writer.loop(end, begin) as to:
+                i, j = writer.get(left), writer.get(right)
+                first, second = (writer.load(places, writer.minimum(one, last)) for one in (i, j))
+                is_over = writer.compare("less_equal", middle, i)
+                is_before = writer.compute("or", is_over, less(second, first))
+                turns = writer.compute("and", writer.compare("less", j, end), is_before)
+                writer.store(merged, to, writer.select(turns, second, first))
+                step = writer.convert(turns, DType.INT64)
+                writer.put(Put(right, writer.add(j, step)))
+                writer.put(Put(left, writer.add(i, writer.subtract(1, step))))
+            writer.put(Put(low, end))
+        writer.put(Copy(places, 0, merged, 0, count))
+        writer.put(Put(width, writer.multiply(writer.get(width), 2)))
+    return places
+
+
+def _sort(*, values: bool) -> Row:
+    def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
+        writer, (x,) = block.writer, operands
+        assert isinstance(x, Array), "it has an axis"
+        x = block.in_memory(x)
+        axis = normal_axis(equation.params["axis"], len(x.dims))
+        kind = "greater" if equation.params["descending"] else "less"
+        var = equation.outputs[0]
+        target = block.new(var, x.dims)
+        assert target.buffer is not None, "it is new memory"
+        dims = [dim for place, dim in enumerate(x.dims) if place != axis]
+        temporaries, block.temporaries = block.temporaries, []
+        with writer.nest(dims) as outer:
+
+            def entry(place: Index) -> Scalar:
+                return x.read([*outer[:axis], place, *outer[axis:]])
+
+            places = sorted_places(block, x.dims[axis], lambda a, b: _less(block, entry(a), entry(b), kind))
+            with writer.loop(x.dims[axis]) as to:
+                place = writer.load(places, to)
+                offset = writer.add(target.start, writer.flat([*outer[:axis], to, *outer[axis:]], x.dims))
+                writer.store(target.buffer, offset, entry(place) if values else place)
+            block.frees()
+        block.temporaries = temporaries
+        return target
+
+    return row
+
+
+def searchsorted(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """Where numbers belong, by halving what is left."""
+    writer, (ordered, values) = block.writer, operands
+    assert isinstance(ordered, Array), "it has an axis"
+    ordered, side, size = block.in_memory(ordered), equation.params["side"], ordered.dims[0]
+
+    def place(value: Scalar) -> Scalar:
+        low, high = writer.cell(DType.INT64, 0), writer.cell(DType.INT64, size)
+        with writer.repeat(lambda: writer.compare("less", writer.get(low), writer.get(high))):
+            total = writer.compute("add", writer.get(low), writer.get(high))
+            middle = writer.compute("shift_right", total, 1)
+            entry = ordered.read([middle])
+            if side == "left":
+                beyond = _less(block, entry, value)
+            else:
+                beyond = writer.compute("xor", _less(block, value, entry), writer.number(True, DType.BOOL))
+            writer.put(Put(low, writer.select(beyond, writer.add(middle, 1), writer.get(low))))
+            writer.put(Put(high, writer.select(beyond, writer.get(high), middle)))
+        return writer.get(low)
+
+    if not isinstance(values, Array):
+        return place(block.scalar(values))
+    values = block.in_memory(values)
+    target = block.new(equation.outputs[0], values.dims)
+    assert target.buffer is not None and values.flat is not None, "they lie in memory"  # noqa: PT018
+    with writer.loop(writer.product(values.dims)) as offset:
+        writer.store(target.buffer, writer.add(target.start, offset), place(values.flat(offset)))
+    return target
+
+
+def nonzero(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
+    """How many entries differ from zero, and their places: counted first, then written."""
+    writer, (x,) = block.writer, operands
+    assert isinstance(x, Array), "it has axes"
+    x = x if x.is_cheap else block.in_memory(x)
+
+    def is_found(index: Sequence[Index]) -> Scalar:
+        value = x.read(index)
+        return writer.compare("not_equal", value, writer.number(0, x.dtype))
+
+    count = writer.cell(DType.INT64, 0)
+    with writer.nest(x.dims) as index:
+        writer.advance(count, writer.convert(is_found(index), DType.INT64))
+    size = writer.get(count)
+    found = [block.new(var, [size]) for var in equation.outputs[1:]]
+    place = writer.cell(DType.INT64, 0)
+    with writer.nest(x.dims) as index, writer.when(is_found(index)):
+        to = writer.get(place)
+        for target, one in zip(found, index, strict=True):
+            assert target.buffer is not None, "it is new memory"
+            writer.store(target.buffer, writer.add(target.start, to), writer.value(one))
+        writer.advance(place)
+    return (size, *found)
+
+
+def unique(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
+    """Distinct entries in order, and what is known of them; every NaN is distinct."""
+    writer, (x,), parts = block.writer, operands, equation.params["parts"]
+    if not isinstance(x, Array):
+        one = block.scalar(x)
+        x = Array((1,), one.dtype, lambda _: one, {}, flat=lambda _: one)
+    count = writer.product(x.dims)
+    x = reshaped(writer, block.in_memory(x), [count])
+    places = sorted_places(block, count, lambda a, b: _less(block, x.read([a]), x.read([b])))
+
+    def is_new(step: Index) -> Scalar:
+        before = writer.load(places, writer.maximum(writer.subtract(step, 1), 0))
+        differs = writer.compare("not_equal", x.read([writer.load(places, step)]), x.read([before]))
+        return writer.compute("or", writer.compare("equal", step, 0), differs)
+
+    number = writer.cell(DType.INT64, 0)
+    with writer.loop(count) as step:
+        writer.advance(number, writer.convert(is_new(step), DType.INT64))
+    size = writer.get(number)
+    dims: dict[str, Any] = {"inverse": block.dims(equation.inputs[0].type)}
+    targets = {
+        part: block.new(var, dims.get(part, (size,)))
+        for part, var in zip(parts, equation.outputs[1:], strict=True)
+        if var.type.shape
+    }
+
+    def store(part: str, to: Index, value: Scalar) -> None:
+        if part in targets:
+            target = targets[part]
+            assert target.buffer is not None, "it is new memory"
+            writer.store(target.buffer, writer.add(target.start, to), value)
+
+    at = writer.cell(DType.INT64, -1)
+    with writer.loop(count) as step:
+        place = writer.load(places, step)
+        with writer.when(is_new(step)):
+            writer.advance(at)
+            now = writer.get(at)
+            store("values", now, x.read([place]))
+            store("indices", now, place)
+            store("counts", now, writer.value(0))
+        now = writer.get(at)
+        store("inverse", place, now)
+        if "counts" in targets:
+            counts = targets["counts"]
+            assert counts.buffer is not None, "it is new memory"
+            offset = writer.add(counts.start, now)
+            writer.store(counts.buffer, offset, writer.value(writer.add(writer.load(counts.buffer, offset), 1)))
+    zero = writer.value(0)
+    return (size, *(targets.get(part, zero) for part in parts))
+
+
+SORTING: dict[str, Row] = {
+    "sort": _sort(values=True),
+    "argsort": _sort(values=False),
+    "searchsorted": searchsorted,
+    "nonzero": nonzero,
+    "unique": unique,
+}

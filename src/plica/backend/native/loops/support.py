@@ -1,0 +1,240 @@
+"""What every module has beside its nest: memory that is given back whatever happens, products, and the entry.
+
+Memory that a nest allocates is in a list, so that a run that ends early gives all of it back.
+"""
+
+import ctypes
+from functools import cache
+from importlib import import_module
+
+from plica.backend.native.loops.nest import Buffer, Nest
+from plica.backend.native.scalars.llvm import llvm_type
+from plica.ir.dtypes import DType
+
+NOT_CONTIGUOUS, NO_MEMORY = -1, -2
+"""What `entry` returns for an array with gaps, and where there is no more memory."""
+
+HEADER_BYTES = 32
+"""What lies in front of memory that a nest allocates."""
+
+_OBJECT = object.__basicsize__  # the header of every object of Python
+_DATA, _DIMENSIONS, _FLAGS = _OBJECT, _OBJECT + 16, _OBJECT + 48  # where numpy's array objects have them
+_CONTIGUOUS = 0x101  # of their flags: in C order, and aligned
+
+SUPPORT = """
+declare ptr @malloc(i64)
+declare ptr @realloc(ptr, i64)
+declare void @free(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+define internal void @link(ptr %head, ptr %p) {
+  %first = load ptr, ptr %head
+  %next = getelementptr i8, ptr %p, i64 8
+  store ptr %head, ptr %p
+  store ptr %first, ptr %next
+  store ptr %p, ptr %head
+  %none = icmp eq ptr %first, null
+  br i1 %none, label %done, label %more
+more:
+  store ptr %next, ptr %first
+  br label %done
+done:
+  ret void
+}
+
+define internal void @unlink(ptr %p) {
+  %before = load ptr, ptr %p
+  %next = getelementptr i8, ptr %p, i64 8
+  %after = load ptr, ptr %next
+  store ptr %after, ptr %before
+  %none = icmp eq ptr %after, null
+  br i1 %none, label %done, label %more
+more:
+  store ptr %before, ptr %after
+  br label %done
+done:
+  ret void
+}
+
+define internal noalias ptr @take(ptr %head, i64 %bytes) noinline {
+  %size = add i64 %bytes, 32
+  %p = call ptr @malloc(i64 %size)
+  %none = icmp eq ptr %p, null
+  br i1 %none, label %fail, label %done
+done:
+  call void @link(ptr %head, ptr %p)
+  %data = getelementptr i8, ptr %p, i64 32
+  ret ptr %data
+fail:
+  ret ptr null
+}
+
+define internal void @give(ptr %data) noinline {
+  %p = getelementptr i8, ptr %data, i64 -32
+  call void @unlink(ptr %p)
+  call void @free(ptr %p)
+  ret void
+}
+
+define internal ptr @keep(ptr %data) noinline {
+  %p = getelementptr i8, ptr %data, i64 -32
+  call void @unlink(ptr %p)
+  ret ptr %data
+}
+
+define internal ptr @grow(ptr %head, ptr %data, i64 %bytes) noinline {
+  %p = getelementptr i8, ptr %data, i64 -32
+  call void @unlink(ptr %p)
+  %size = add i64 %bytes, 32
+  %q = call ptr @realloc(ptr %p, i64 %size)
+  %none = icmp eq ptr %q, null
+  br i1 %none, label %fail, label %done
+done:
+  call void @link(ptr %head, ptr %q)
+  %moved = getelementptr i8, ptr %q, i64 32
+  ret ptr %moved
+fail:
+  call void @link(ptr %head, ptr %p)
+  ret ptr null
+}
+
+define internal void @give_all(ptr %head) noinline {
+  br label %ask
+ask:
+  %p = load ptr, ptr %head
+  %none = icmp eq ptr %p, null
+  br i1 %none, label %done, label %more
+more:
+  %next = getelementptr i8, ptr %p, i64 8
+  %after = load ptr, ptr %next
+  store ptr %after, ptr %head
+  call void @free(ptr %p)
+  br label %ask
+done:
+  ret void
+}
+"""
+
+PRODUCTS = {DType.FLOAT32: "product.f32", DType.FLOAT64: "product.f64"}
+"""The functions that multiply matrices."""
+_KERNELS = {DType.FLOAT32: "sgemm", DType.FLOAT64: "dgemm"}
+
+
+@cache
+def _kernel(name: str) -> int:
+    """The address of a function of BLAS, from what scipy has of it."""
+    capsule = import_module("scipy.linalg.cython_blas").__pyx_capi__[name]
+    get_name, get = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address: int = get(capsule, get_name(capsule))
+    return address
+
+
+def product_text(dtype: DType) -> str:
+    """The function of a product of matrices in row-major order: BLAS's, of what it takes for transposed matrices.
+
+    C = A B, (m, n) = (m, k) (k, n), is C^T = B^T A^T by columns.
+    """
+    type_ = llvm_type(dtype)
+    one = "1.0"
+    cells = "\n".join(f"  %{name}.p = alloca i32\n  %{name}.w = trunc i64 %{name} to i32" for name in ("m", "n", "k"))
+    stores = "\n".join(f"  store i32 %{name}.w, ptr %{name}.p" for name in ("m", "n", "k"))
+    return f"""
+define internal void @{PRODUCTS[dtype]}(ptr %c, ptr %a, ptr %b, i64 %m, i64 %n, i64 %k, i1 %left, i1 %right) noinline {{
+{cells}
+  %lda = alloca i32
+  %ldb = alloca i32
+  %alpha = alloca {type_}
+  %beta = alloca {type_}
+  %ta = alloca i8
+  %tb = alloca i8
+{stores}
+  store {type_} {one}, ptr %alpha
+  store {type_} 0.0, ptr %beta
+  %lda.w = select i1 %left, i32 %m.w, i32 %k.w
+  %ldb.w = select i1 %right, i32 %k.w, i32 %n.w
+  store i32 %lda.w, ptr %lda
+  store i32 %ldb.w, ptr %ldb
+  %ta.w = select i1 %left, i8 84, i8 78
+  %tb.w = select i1 %right, i8 84, i8 78
+  store i8 %ta.w, ptr %ta
+  store i8 %tb.w, ptr %tb
+  %gemm = inttoptr i64 {_kernel(_KERNELS[dtype])} to ptr
+  call void %gemm(ptr %tb, ptr %ta, ptr %n.p, ptr %m.p, ptr %k.p, ptr %alpha, ptr %b, ptr %ldb, ptr %a, ptr %lda, ptr %beta, ptr %c, ptr %n.p)
+  ret void
+}}"""  # noqa: E501 - one call
+
+
+def given_type(dtype: DType) -> str:
+    """The type in which `entry` takes a number, which Python can give."""
+    return "i8" if dtype == DType.BOOL else "float" if dtype.kind == "float" and dtype.bits == 16 else llvm_type(dtype)
+
+
+def entry_text(nest: Nest) -> str:
+    """The function that Python calls: it reads pointers and sizes out of numpy's array objects."""
+    head: list[str] = []
+    lines: list[str] = []
+    bad: list[str] = []
+    given = []
+    for parameter in nest.parameters:
+        if isinstance(parameter, Buffer):
+            name = f"%{parameter.name}"
+            head.append(f"ptr {name}")
+            lines += _read(name, "i32", _FLAGS, "flags")
+            lines.append(f"{name}.and = and i32 {name}.flags, {_CONTIGUOUS}")
+            lines.append(f"{name}.bad = icmp ne i32 {name}.and, {_CONTIGUOUS}")
+            bad.append(f"{name}.bad")
+            lines += _read(name, "ptr", _DATA, "data")
+            given.append(f"ptr {name}.data")
+        else:
+            name, type_, wanted = f"%{parameter.text}", given_type(parameter.dtype), llvm_type(parameter.dtype)
+            head.append(f"{type_} {name}")
+            if type_ != wanted:
+                convert = f"icmp ne i8 {name}, 0" if wanted == "i1" else f"fptrunc float {name} to {wanted}"
+                lines.append(f"{name}.value = {convert}")
+                name += ".value"
+            given.append(f"{wanted} {name}")
+    sizes = []
+    for size, place, axis in nest.sizes:
+        source = nest.parameters[place]
+        assert isinstance(source, Buffer), "scalars have no sizes"
+        name = f"%{source.name}"
+        if f"{name}.dims = load ptr, ptr {name}.dims.p" not in lines:
+            lines += _read(name, "ptr", _DIMENSIONS, "dims")
+        lines.append(f"%{size.text}.p = getelementptr i64, ptr {name}.dims, i64 {axis}")
+        lines.append(f"%{size.text} = load i64, ptr %{size.text}.p")
+        sizes.append(f"i64 %{size.text}")
+    for result in nest.results:
+        if result.is_given:
+            head.append(f"ptr %{result.buffer.name}")
+            lines += _read(f"%{result.buffer.name}", "ptr", _DATA, "data")
+            given.append(f"ptr %{result.buffer.name}.data")
+    lines += _read("%info", "ptr", _DATA, "data")
+    any_bad = "false"
+    for place, one in enumerate(bad):
+        lines.append(f"%any{place} = or i1 {any_bad}, {one}")
+        any_bad = f"%any{place}"
+    arguments = ", ".join(["ptr %info.data", *sizes, *given])
+    return "\n".join(
+        [
+            f"define i64 @entry({', '.join([*head, 'ptr %info'])}) {{",
+            *lines,
+            f"br i1 {any_bad}, label %refuse, label %go",
+            "go:",
+            f"%status = call i64 @run({arguments})",
+            "ret i64 %status",
+            "refuse:",
+            f"ret i64 {NOT_CONTIGUOUS}",
+            "}",
+        ]
+    )
+
+
+def _read(name: str, type_: str, offset: int, what: str) -> list[str]:
+    """A field of an object."""
+    return [
+        f"{name}.{what}.p = getelementptr i8, ptr {name}, i64 {offset}",
+        f"{name}.{what} = load {type_}, ptr {name}.{what}.p",
+    ]

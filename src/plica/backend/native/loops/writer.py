@@ -1,0 +1,303 @@
+"""`Writer`: statements of a loop nest, one after the other; arithmetic on known sizes is done at once."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from math import prod
+from typing import Any
+
+from plica.backend.native.loops.nest import (
+    Apply,
+    Buffer,
+    Cell,
+    Check,
+    Compute,
+    Constant,
+    For,
+    Get,
+    If,
+    Index,
+    Load,
+    PointerCell,
+    Put,
+    Site,
+    Statement,
+    Store,
+    While,
+)
+from plica.backend.native.scalars.builder import Scalar
+from plica.ir.dtypes import DType
+
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+}
+
+
+_FAR = 2**61
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """low <= index < high + shift."""
+
+    low: int | None
+    high: Index
+    shift: int
+
+
+class Writer:
+    """Appends statements to the innermost open block.
+
+    What was computed in an open block is not computed again.
+
+    Attributes:
+        block: That block.
+        sites: Where the nest may end with an error.
+    """
+
+    def __init__(self) -> None:
+        self.block: list[Statement] = []
+        self.sites: list[Site] = []
+        self._numbers = count()
+        self._known: list[dict[Any, Scalar]] = [{}]
+        self._checked: list[set[str]] = [set()]
+        self._ranges: dict[str, Range] = {}
+        self._numbers_known: dict[str, int] = {}
+
+    def name(self, hint: str = "v") -> str:
+        """A name that nothing has."""
+        return f"{hint}{next(self._numbers)}"
+
+    def put(self, statement: Statement) -> None:
+        """One more statement."""
+        self.block.append(statement)
+
+    @contextmanager
+    def into(self, block: list[Statement]) -> Iterator[list[Statement]]:
+        """Statements go to another block for a while."""
+        outside, self.block = self.block, block
+        self._known.append({})
+        self._checked.append(set())
+        try:
+            yield block
+        finally:
+            self.block = outside
+            self._known.pop()
+            self._checked.pop()
+
+    # Values
+
+    def _once(self, key: Any, dtype: DType, make: Callable[[Scalar], Statement]) -> Scalar:
+        """The value that a statement makes, or made before."""
+        for known in self._known:
+            if key in known:
+                return known[key]
+        result = self._known[-1][key] = Scalar(self.name(), dtype)
+        self.put(make(result))
+        return result
+
+    def number(self, value: complex, dtype: DType) -> Scalar:
+        """A constant."""
+        key = (type(value), repr(value), dtype)
+        found = self._once(key, dtype, lambda result: Constant(result, value))
+        if dtype == DType.INT64 and isinstance(value, int):
+            self._numbers_known[found.text] = value
+        return found
+
+    def value(self, index: Index) -> Scalar:
+        """An index as a value."""
+        return self.number(index, DType.INT64) if isinstance(index, int) else index
+
+    def compute(self, name: str, *operands: Index, dtype: DType | None = None) -> Scalar:
+        """An instruction, whose result is of the first operand's dtype unless said."""
+        first = operands[0]
+        found = dtype or (DType.INT64 if isinstance(first, int) else first.dtype)
+        return self._once((name, operands, found), found, lambda result: Compute(result, name, operands))
+
+    def apply(self, op: str, operands: Sequence[Scalar], dtype: DType, params: Mapping[str, Any]) -> Scalar:
+        """One entry of an elementwise operation."""
+        key = (op, tuple(operands), dtype, tuple(sorted(params.items())))
+        found = self._once(key, dtype, lambda result: Apply(result, op, tuple(operands), params))
+        self._note_shifted(op, operands, found)
+        return found
+
+    # Ranges of indices
+
+    def note_range(self, index: Scalar, low: Index, high: Index) -> None:
+        """Say that an index is not below `low`, where that is known, and below `high`."""
+        self._ranges[index.text] = Range(low if isinstance(low, int) else None, high, 0)
+
+    def _note_shifted(self, op: str, operands: Sequence[Scalar], found: Scalar) -> None:
+        if op not in ("add", "subtract") or found.dtype != DType.INT64:
+            return
+        first, second = operands
+        by = self._numbers_known.get(second.text)
+        if by is not None and first.text in self._ranges:
+            one = self._ranges[first.text]
+            by = by if op == "add" else -by
+            if one.low is not None and abs(by) < _FAR:  # so that nothing wraps around: indices are below 2**62
+                self._ranges[found.text] = Range(one.low + by, one.high, one.shift + by)
+
+    def is_natural(self, index: Index) -> bool:
+        """Whether an index is known not to be negative."""
+        if isinstance(index, int):
+            return index >= 0
+        known = self._ranges.get(index.text)
+        return known is not None and known.low is not None and known.low >= 0
+
+    def is_below(self, index: Index, size: Index) -> bool:
+        """Whether an index is known to be below a size."""
+        if isinstance(index, int):
+            return isinstance(size, int) and index < size
+        known = self._ranges.get(index.text)
+        if known is None:
+            return False
+        if isinstance(known.high, int) and isinstance(size, int):
+            return known.high + known.shift <= size
+        return known.shift <= 0 and known.high == size
+
+    def convert(self, value: Scalar, dtype: DType) -> Scalar:
+        """The number in another dtype."""
+        return value if value.dtype == dtype else self.compute("convert", value, dtype=dtype)
+
+    def select(self, condition: Scalar, a: Index, b: Index) -> Scalar:
+        """One of two values of one dtype."""
+        return self.compute(
+            "select", condition, a, b, dtype=next((one.dtype for one in (a, b) if isinstance(one, Scalar)), DType.INT64)
+        )
+
+    def compare(self, kind: str, a: Index, b: Index) -> Scalar:
+        """A comparison of values of one dtype, or of indices."""
+        if isinstance(a, int) and isinstance(b, int):
+            return self.number(_COMPARISONS[kind](a, b), DType.BOOL)
+        return self.compute(kind, a, b, dtype=DType.BOOL)
+
+    # Indices
+
+    def add(self, a: Index, b: Index) -> Index:
+        """The sum."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0:
+            return b
+        return a if b == 0 else self.compute("index_add", a, b)
+
+    def subtract(self, a: Index, b: Index) -> Index:
+        """The difference."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if b == 0 else self.compute("index_subtract", a, b)
+
+    def multiply(self, a: Index, b: Index) -> Index:
+        """The product."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if 0 in (a, b):
+            return 0
+        if a == 1:
+            return b
+        return a if b == 1 else self.compute("index_multiply", a, b)
+
+    def product(self, sizes: Sequence[Index]) -> Index:
+        """The product of sizes."""
+        known: Index = prod(one for one in sizes if isinstance(one, int))
+        for one in sizes:
+            known = known if isinstance(one, int) else self.multiply(known, one)
+        return known
+
+    def flat(self, index: Sequence[Index], dims: Sequence[Index]) -> Index:
+        """The offset of an entry of an array of these sizes."""
+        found: Index = 0
+        for one, dim in zip(index, dims, strict=True):
+            found = self.add(self.multiply(found, dim), one)
+        return found
+
+    def minimum(self, a: Index, b: Index) -> Index:
+        """The lesser."""
+        return min(a, b) if isinstance(a, int) and isinstance(b, int) else self.compute("minimum", a, b)
+
+    def maximum(self, a: Index, b: Index) -> Index:
+        """The larger."""
+        return max(a, b) if isinstance(a, int) and isinstance(b, int) else self.compute("maximum", a, b)
+
+    # Memory
+
+    def buffer(self, dtype: DType, hint: str = "b") -> Buffer:
+        """The name of memory."""
+        return Buffer(self.name(hint), dtype)
+
+    def load(self, buffer: Buffer, offset: Index) -> Scalar:
+        """An entry."""
+        result = Scalar(self.name(), buffer.dtype)
+        self.put(Load(result, buffer, offset))
+        return result
+
+    def store(self, buffer: Buffer, offset: Index, value: Scalar) -> None:
+        """Write an entry."""
+        self.put(Store(buffer, offset, value))
+
+    def cell(self, dtype: DType, first: Index | None = None) -> Cell:
+        """A scalar that changes."""
+        found = Cell(self.name("s"), dtype)
+        if first is not None:
+            self.put(Put(found, first))
+        return found
+
+    def pointer(self, dtype: DType) -> PointerCell:
+        """A buffer that changes."""
+        return PointerCell(self.name("p"), dtype)
+
+    def get(self, cell: Cell) -> Scalar:
+        """What it is now."""
+        result = Scalar(self.name(), cell.dtype)
+        self.put(Get(result, cell))
+        return result
+
+    # Control flow
+
+    @contextmanager
+    def loop(self, upper: Index, lower: Index = 0) -> Iterator[Scalar]:
+        """A loop, given its index."""
+        index = Scalar(self.name("i"), DType.INT64)
+        self.note_range(index, lower, upper)
+        with self.into([]) as body:
+            yield index
+        self.put(For(index, lower, upper, body))
+
+    @contextmanager
+    def nest(self, dims: Sequence[Index]) -> Iterator[list[Index]]:
+        """Loops over all indices of an array; an axis of size 1 has no loop."""
+        with ExitStack() as loops:
+            yield [0 if dim == 1 else loops.enter_context(self.loop(dim)) for dim in dims]
+
+    @contextmanager
+    def when(self, condition: Scalar) -> Iterator[None]:
+        """What runs where a condition holds."""
+        with self.into([]) as then:
+            yield
+        self.put(If(condition, then))
+
+    @contextmanager
+    def repeat(self, condition: Callable[[], Scalar]) -> Iterator[None]:
+        """What runs again while a condition holds."""
+        with self.into([]) as before:
+            holds = condition()
+        with self.into([]) as body:
+            yield
+        self.put(While(before, holds, body))
+
+    def advance(self, cell: Cell, by: Index = 1) -> None:
+        """A count goes on."""
+        self.put(Put(cell, self.add(self.get(cell), by)))
+
+    def check(self, condition: Scalar, site: Site, *numbers: Index) -> None:
+        """The run ends with an error of `site` unless the condition holds."""
+        if any(condition.text in known for known in self._checked):
+            return
+        self._checked[-1].add(condition.text)
+        self.sites.append(replace(site, count=len(numbers)))
+        self.put(Check(condition, len(self.sites) - 1, numbers))

@@ -1,0 +1,80 @@
+"""Every row of loop nests gives what the numpy reference of its operation gives, on all of its samples and edges."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from plica.backend.native.loops.calls import compile_jit
+from plica.backend.native.loops.decomposed import decomposed
+from plica.backend.native.loops.rows import ROWS
+from plica.backend.native.loops.rows.elementwise import elementwise
+from plica.errors import UnsupportedError
+from plica.ir.builder import Builder
+from plica.ir.dtypes import as_dtype
+from plica.ir.program import Program, Var
+from plica.ops import FACTORIZATIONS, OPS
+from tests.harness.programs import Array, assert_same, reference, unique
+from tests.harness.samples import EDGES, SAMPLES, SCALARS, Case
+
+
+def _is_computed(case: Case) -> bool:
+    return case.op in ROWS and not any(one.dtype.kind in "cV" for one in [*case.inputs, *_expected(case)])
+
+
+def _expected(case: Case) -> list[Array]:
+    with np.errstate(all="ignore"):
+        found = [np.asarray(one) for one in reference(case.op, case.inputs, case.params)]
+    dtypes = [var.type.dtype.numpy for var in _program([case]).results]
+    return [one.astype(dtype) for one, dtype in zip(found, dtypes, strict=True)]
+
+
+def _program(cases: Sequence[Case]) -> Program:
+    """All cases in one Program: machine code of many is made in little more time than that of one."""
+    builder = Builder(OPS)
+    results: list[Var] = []
+    for case in cases:
+        operands = [builder.argument(None, np.shape(one), as_dtype(one.dtype)) for one in case.inputs]
+        results += builder.add(case.op, *operands, **case.params)
+    return builder.build(results)
+
+
+def _groups() -> Iterator[tuple[str, list[Case]]]:
+    """Operations with all of their cases; those whose entries are scalar code, which has tests, with two each."""
+    groups: dict[str, list[Case]] = {}
+    for case in (*SAMPLES, *EDGES, *SCALARS):
+        is_scalar = ROWS.get(case.op) is elementwise
+        place = f"elementwise {case.op[0]}" if is_scalar else case.op
+        least = [one for one in groups.get(place, []) if one.op == case.op]
+        is_elsewhere = ROWS.get(case.op) is decomposed and ("float32" in str(case) or len(least) == 2)  # has tests
+        if case.op in ROWS and not (is_scalar and len(least) == 2) and not is_elsewhere and "complex" not in str(case):
+            groups.setdefault(place, []).append(case)
+    yield from groups.items()
+
+
+_LONG = {op.name for op in FACTORIZATIONS if ROWS[op.name] is decomposed}  # seconds of compilation
+_GROUPS = [pytest.param(cases, id=name, marks=[pytest.mark.full] if name in _LONG else []) for name, cases in _groups()]
+
+
+@pytest.mark.parametrize("cases", _GROUPS)
+def test_rows_give_what_references_give(cases):
+    cases = [case for case in cases if _is_computed(case)]
+    arguments = [one.item() if not one.ndim else one for case in cases for one in case.inputs]
+    found = iter(compile_jit(_program(cases))(*arguments))
+    for case in cases:
+        expected = _expected(case)
+        made = tuple(next(found) for _ in expected)
+        for one, other in zip(unique(case.op, made), unique(case.op, tuple(expected)), strict=True):
+            assert_same(one, other, OPS[case.op].tolerance)
+
+
+def test_an_operation_without_a_nest_is_refused_by_name():
+    case = next(case for case in SAMPLES if case.op == "rfft")
+    with pytest.raises(UnsupportedError, match="no loop nest for the operation 'rfft'"):
+        compile_jit(_program([case]))
+
+
+def test_complex_numbers_are_refused_by_name():
+    case = next(case for case in SAMPLES if case.op == "add" and "complex64" in str(case))
+    with pytest.raises(UnsupportedError, match="no loop nests for complex64"):
+        compile_jit(_program([case]))

@@ -1,0 +1,183 @@
+"""Functions as users write them, in native code and in the interpreter: loops, branches, dtypes, errors, sizes."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import plica
+import plica.numpy as pnp
+from plica.errors import InputError
+from tests.harness.native import NativePrograms, assert_interpreted
+
+SIZES = (0, 1, 7)
+
+
+def longer(x, times):
+    @plica.for_loop(0, times)
+    def grow(_, sound):
+        return pnp.concat([sound, x * 0.5])
+
+    return grow(x) + 1.0
+
+
+def counted(x, times):
+    @plica.while_loop(lambda i, _: i < times)
+    def step(i, total):
+        return i + 2, total * 0.5 + x
+
+    return step(0, x)
+
+
+def until_long(x, least):
+    @plica.while_loop(lambda sound: sound.shape[0] < least)
+    def grow(sound):
+        return pnp.concat([sound, x + pnp.sum(sound), pnp.ones(1)])
+
+    return grow(x)
+
+
+def chosen(x, times):
+    @plica.cond(times > 2)
+    def branch():
+        return x * 2.0, 1
+
+    @branch.else_if(times < -2)
+    def branch():
+        return x, times
+
+    @branch.otherwise
+    def branch():
+        return pnp.concat([x, x]), 3
+
+    return branch()
+
+
+def scanned(x, times):
+    rows = pnp.expand_dims(x, axis=0) * pnp.expand_dims(pnp.astype(pnp.arange(4), "float64"), axis=1)
+
+    def step(total, row):
+        return total + row, (total * row, pnp.sum(row))
+
+    return plica.scan(step, x, rows), plica.scan(step, x * times, rows, reverse=True)
+
+
+def backwards(x, times):
+    @plica.for_loop(times, 0, -3)
+    def step(i, total, count):
+        @plica.for_loop(0, i)
+        def inner(j, one):
+            return one + j * x
+
+        return inner(total), count + i
+
+    return step(x, 0)
+
+
+def counts_by_step(x, times):
+    @plica.for_loop(0, 6, times)
+    def step(i, total):
+        return total + i
+
+    return step(x)
+
+
+def two_of_one_size(x, times):
+    # a carry and a stack, whose sizes are known outside
+    def step(total, row):
+        total = total + row
+        return total, total + total
+
+    rows = pnp.broadcast_to(pnp.astype(pnp.arange(3), "float64") + times, (4, 3))
+    return plica.scan(step, pnp.zeros(3) + pnp.sum(x), rows)
+
+
+def sizes(x, times):
+    n = x.shape[0]
+    whole = pnp.arange((n * n + 3) // 2)
+    part = whole[n // 2 : n // 2 + 2 : 1]
+    return whole[:: n + 1], part, (n - 5) // 3, (n - 5) % 3, pnp.maximum(n, times) // 2, pnp.zeros((n, 2 * n + 1))
+
+
+def cut(x, times):
+    return x[times : times + 2]
+
+
+def divided(x, times):
+    return pnp.arange(x.shape[0]) // times, pnp.arange(6) % (x.shape[0] - 1), 7 // times
+
+
+def made(x, times):
+    return pnp.zeros((times, x.shape[0])), pnp.full(times + 2, x[:1].shape[0])
+
+
+def halves(x, times):
+    small, brain = pnp.astype(x, "float16"), pnp.astype(x, "bfloat16")
+    return small + times, pnp.sum(small), brain * brain, pnp.mean(brain), pnp.max(brain), pnp.logsumexp(brain)
+
+
+def whole_numbers(x, times):
+    number = pnp.astype(x * 100 + times, "int64")
+    names = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "uint64", "int4", "uint4")
+    kept = [pnp.astype(number, name) for name in names]
+    computed = [one * one - one for one in kept[:7]]
+    orders = [one > 100 for one in kept[:7]]
+    back = [pnp.astype(one, "float64") for one in kept]
+    return kept, computed, orders, back, pnp.sum(kept[1]), kept[6] // 7
+
+
+def long_sums(x, times):
+    many = pnp.astype(pnp.arange(x.shape[0] * 100_000) % 1013, "float32") * 0.37 + times
+    rows = pnp.reshape(many, (x.shape[0], 100_000))
+    return pnp.sum(many), pnp.sum(rows, axis=1), pnp.mean(rows, axis=1), pnp.logsumexp(rows * 0.01, axis=1)
+
+
+def of_the_host(x, times):
+    n = x.shape[0]
+    few = n < 3
+    return few, few | (n > 5), pnp.where(few, n, -n), n**3, pnp.bitwise_xor(n, times), pnp.abs(n - 4) << 2, x * few
+
+
+def extremes(x, times):
+    return pnp.max(x), pnp.argmin(x), pnp.min(pnp.zeros((3, 0)), axis=0) + times
+
+
+FUNCTIONS = (
+    longer,
+    counted,
+    until_long,
+    chosen,
+    scanned,
+    backwards,
+    counts_by_step,
+    two_of_one_size,
+    sizes,
+    cut,
+    divided,
+    made,
+    halves,
+    whole_numbers,
+    long_sums,
+    of_the_host,
+    extremes,
+)
+
+
+@cache
+def _modules() -> NativePrograms:
+    arguments = (plica.spec("n", "float64"), int)
+    return NativePrograms({one.__name__: plica.trace(one, *arguments) for one in FUNCTIONS})
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("times", [4, 0, -3])
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_native_is_the_interpreter(function, times) -> None:
+    for size in SIZES if function is not until_long else SIZES[1:]:
+        x = np.sin(np.arange(size) + 0.5)
+        assert_interpreted(_modules(), function.__name__, [x, np.asarray(times)])
+
+
+def test_nothing_has_no_largest_element() -> None:
+    with pytest.raises(InputError, match=r"test_programs.py:\d+: an axis of size 0 has no largest or smallest element"):
+        _modules()("extremes", np.zeros(0), np.asarray(1))
