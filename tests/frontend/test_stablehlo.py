@@ -16,10 +16,7 @@ from tests.harness.stablehlo import run
 QUERIES = ("log-likelihood", "marginal", "sample", "conditional-sample", "mpe")
 
 SEMIRINGS = dict.fromkeys(("polynomial", "polynomial at an observation"), "sum-product")
-REFUSED = {
-    "multivariate gaussian": "MultivariateGaussianLayer.*log_multivariate_normal has no form in StableHLO",
-    "module": "code of another library",
-}
+REFUSED = {"module": "code of another library"}
 
 
 @pytest.fixture(scope="module")
