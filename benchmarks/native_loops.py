@@ -329,8 +329,8 @@ def check(task: Task, libraries: Sequence[str], size: int) -> None:
     Raises:
         AssertionError: They differ.
     """
-    results = {library: _call(task, library, size)() for library in libraries}
-    first: Any = next(iter(results.values()))
+    results: dict[str, Any] = {library: _call(task, library, size)() for library in libraries}
+    first = next(iter(results.values()))
     for library, result in results.items():
         pairs = zip(result, first, strict=True) if isinstance(first, tuple) else [(result, first)]
         for one, wanted in pairs:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import methodcaller
 from typing import Any
 
 import array_api_compat
@@ -16,6 +17,7 @@ import numpy as np
 from plica.backend.native.loops.calls import compile_jit
 from plica.errors import InputError
 from plica.frontend.arguments import PYTHON_NUMBERS, is_array
+from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Var
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
@@ -74,16 +76,24 @@ class NativeFunction:
         if is_numpy:
             return natively
         tensors = [place for place, leaf in enumerate(leaves) if array_api_compat.is_torch_array(leaf)]
-        is_plain, from_numpy = self._torch("is_plain"), self._torch("from_numpy")
+        is_plain = self._torch("is_plain")
+        makers = [
+            self._torch("from_numpy" if one.type.dtype == DType.BFLOAT16 else "tensor_of")
+            for one in self.program.results
+        ]
+        captures = bool(self._leaves)
         in_torch: list[Run] = []
 
         def run(found: Sequence[Any]) -> Any:
-            if not is_plain(*[found[place] for place in tensors], *self._tensors()):
+            given = [found[place] for place in tensors]
+            if not is_plain(*given, *self._tensors()) if captures else not is_plain(*given):
                 if not in_torch:
                     in_torch.append(self._fallback.specialize(found))
                 return in_torch[0](found)
             results = natively(found)
-            return from_numpy(results) if single else tuple(map(from_numpy, results))
+            return (
+                makers[0](results) if single else tuple([make(one) for make, one in zip(makers, results, strict=True)])
+            )
 
         return run
 
@@ -92,10 +102,13 @@ class NativeFunction:
         if isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
             return _whole(var) if var.type.dtype.kind == "int" else None
         if not var.type.shape:
-            return lambda one: one.item()
+            return methodcaller("item")
         if isinstance(leaf, np.ndarray):
             return None if leaf.dtype.isnative else _native
-        return self._torch("to_numpy") if array_api_compat.is_torch_array(leaf) else np.from_dlpack
+        if not array_api_compat.is_torch_array(leaf):
+            return np.from_dlpack
+        converter: Callable[[Any], Any] = self._torch("to_numpy" if var.type.dtype == DType.BFLOAT16 else "array_of")
+        return converter
 
     # What the Program captures
 

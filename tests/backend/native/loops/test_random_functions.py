@@ -32,7 +32,7 @@ def _functions_agree(function: Function, drawn: Sequence[Mapping[str, int]], see
     assert run.num_compilations == 1
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(functions(), SIZES, SEEDS)
 def test_random_functions_give_what_the_interpreter_gives(function, drawn, seed):
     _functions_agree(function, drawn, seed)
@@ -60,7 +60,7 @@ def _programs_agree(program: Program) -> None:
             assert_same(one, other, tolerance, f"native code at {sizes}")
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(programs())
 def test_random_programs_give_what_the_interpreter_gives(program):
     _programs_agree(program)

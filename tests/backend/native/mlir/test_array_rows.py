@@ -113,7 +113,13 @@ def _chosen(x, places):
     """Arrays that are computed are read and written within one nest, or not, as the compiler likes."""
     order = xp.arange(x.shape[0])
     picked = xp.take(order * 2, xp.take(places, xp.arange(places.shape[0])))
-    return picked, xp.flip(picked), xp.sort(picked), order.at[picked // 2].set(5), xp.linalg.diagonal(x[:, :1] * x[:, 0])
+    return (
+        picked,
+        xp.flip(picked),
+        xp.sort(picked),
+        order.at[picked // 2].set(5),
+        xp.linalg.diagonal(x[:, :1] * x[:, 0]),
+    )
 
 
 def _columns(x, places):

@@ -63,11 +63,11 @@ def _with_tables(closed: Closed, tables: Sequence[tuple[Array, Array]]) -> Close
     equations = []
     for equation in closed.program.equations:
         inputs = list(equation.inputs)
-        for table, states, columns, starts in _looked_up(equation):
-            if (table, starts) in replaced:
+        for source in _looked_up(equation):
+            if (source[0], source[3]) in replaced:
                 places = range(len(inputs) - LOOKED_UP + 1)
-                at = next(one for one in places if tuple(inputs[one : one + 4]) == (table, states, columns, starts))
-                inputs[at], inputs[at + 3] = replaced[table, starts]
+                at = next(one for one in places if tuple(inputs[one : one + LOOKED_UP]) == source)
+                inputs[at], inputs[at + 3] = replaced[source[0], source[3]]
         equations.append(replace(equation, inputs=tuple(inputs)))
     return closed.rewritten(replace(closed.program, equations=tuple(equations)), new)
 

@@ -9,11 +9,10 @@ are the addresses and sizes of results that the caller has no memory for.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from plica.backend.native.loops.entries import Entries
 from plica.backend.native.loops.nest import (
-    FAILS,
     Allocate,
     Apply,
     Buffer,
@@ -40,14 +39,21 @@ from plica.backend.native.loops.nest import (
     While,
 )
 from plica.backend.native.loops.scopes import Scopes
-from plica.backend.native.loops.support import NO_MEMORY, PRODUCTS, SUPPORT, entry_text, product_text
-from plica.backend.native.scalars import SCALARS, LlvmScalars, Scalar, write_scalar
-from plica.backend.native.scalars.builder import Call
+from plica.backend.native.loops.support import (
+    LIKELY,
+    NO_MEMORY,
+    PRODUCTS,
+    SUPPORT,
+    bytes_of,
+    entry_text,
+    is_on_stack,
+    product_text,
+    stored,
+)
+from plica.backend.native.scalars import LlvmScalars, Scalar
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
-_ON_STACK = 2048  # bytes of an array of known size that need not be allocated
-_INLINE = 4  # lines of scalar code that are no function of their own
 _INDEX_ARITHMETIC = {"index_add": "add nsw", "index_subtract": "sub nsw", "index_multiply": "mul nsw"}
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
@@ -56,28 +62,9 @@ def llvm_text(nest: Nest) -> str:
     """The text of a module."""
     printer = _Printer(nest)
     run = printer.function()
-    parts = [*sorted(printer.declared), SUPPORT, *printer.functions.values(), run, entry_text(nest), *_LIKELY]
+    parts = [*sorted(printer.declared), SUPPORT, *printer.functions.values(), run, entry_text(nest), *LIKELY]
     parts += printer.scopes.lines()
     return "\n".join(parts)
-
-
-_LIKELY = ('!0 = !{!"branch_weights", i32 1, i32 2000}', '!1 = !{!"branch_weights", i32 2000, i32 1}')
-
-
-def _stored(dtype: DType) -> str:
-    """The type of an entry in memory: a byte for a boolean."""
-    return "i8" if dtype == DType.BOOL else llvm_type(dtype)
-
-
-def _bytes(dtype: DType) -> int:
-    return dtype.numpy.itemsize
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Scalar code of an operation: a function's name, or None where it is written where it is used."""
-
-    name: str | None
 
 
 class _Printer:
@@ -91,8 +78,8 @@ class _Printer:
 
     def __init__(self, nest: Nest) -> None:
         self.declared: set[str] = set()
-        self.functions: dict[Any, str] = {}
-        self._rows: dict[Any, _Row] = {}
+        self.functions: dict[str, str] = {}
+        self._entries = Entries(self.declared, self.functions)
         self.scopes = Scopes(nest)
         self._nest = nest
         self._code = LlvmScalars([], "%t", declared=self.declared)
@@ -126,7 +113,7 @@ class _Printer:
         self._code.lines.append("br label %done")
         ends = "".join(f", [ {site + 1}, %{label} ]" for label, site in self._failed)
         lines = [
-            f"define internal i64 @run({', '.join(head)}) {{",
+            f"define internal i64 @run({', '.join(head)}) noinline {{",  # or it would be optimized twice
             "entry:",
             "%head = alloca ptr",
             "store ptr null, ptr %head",
@@ -220,43 +207,19 @@ class _Printer:
 
     def _apply(self, one: Apply) -> None:
         operands = tuple(self._scalar(value) for value in one.operands)
-        key = (one.op, one.result.dtype, tuple(value.dtype for value in operands), tuple(sorted(one.params.items())))
-        if key not in self._rows:
-            self._rows[key] = self._row(one, [value.dtype for value in operands])
-        name = self._rows[key].name
-        if name is None:
-            found = _written(self._code, one, operands).text
-        else:
-            found = self._code.fresh()
-            given = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in operands)
-            self._put(f"{found} = call {llvm_type(one.result.dtype)} @{name}({given})")
-        self._values[one.result.text] = found
-
-    def _row(self, one: Apply, dtypes: Sequence[DType]) -> _Row:
-        """Scalar code of an operation: a function where it is long, which LLVM optimizes once."""
-        code = LlvmScalars([], "%t", declared=self.declared)
-        given = tuple(Scalar(f"%a{place}", dtype) for place, dtype in enumerate(dtypes))
-        result = _written(code, one, given)
-        if len(code.lines) <= _INLINE:
-            return _Row(None)
-        name, type_ = f"row{len(self.functions)}.{one.op}", llvm_type(one.result.dtype)
-        head = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in given)
-        how = "nounwind willreturn memory(none) inlinehint"
-        start = [f"define internal {type_} @{name}({head}) {how} {{", "entry:"]
-        self.functions[name] = "\n".join([*start, *code.lines, f"ret {type_} {result.text}", "}"])
-        return _Row(name)
+        self._values[one.result.text] = self._entries.write(self._code, one, operands)
 
     def _address(self, buffer: Buffer, offset: Index) -> str:
         if offset == 0:
             return self._buffers[buffer]
         where = self._code.fresh()
-        text = f"getelementptr inbounds {_stored(buffer.dtype)}, ptr {self._buffers[buffer]}, i64 {self._index(offset)}"
+        text = f"getelementptr inbounds {stored(buffer.dtype)}, ptr {self._buffers[buffer]}, i64 {self._index(offset)}"
         self._put(f"{where} = {text}")
         return where
 
     def _load(self, one: Load) -> None:
         where, found = self._address(one.buffer, one.offset), self._code.fresh()
-        self._put(f"{found} = load {_stored(one.buffer.dtype)}, ptr {where}{self.scopes.tag(one.buffer)}")
+        self._put(f"{found} = load {stored(one.buffer.dtype)}, ptr {where}{self.scopes.tag(one.buffer)}")
         if one.buffer.dtype == DType.BOOL:
             byte, found = found, self._code.fresh()
             self._put(f"{found} = icmp ne i8 {byte}, 0")
@@ -267,7 +230,7 @@ class _Printer:
         if one.buffer.dtype == DType.BOOL:
             bit, value = value, self._code.fresh()
             self._put(f"{value} = zext i1 {bit} to i8")
-        self._put(f"store {_stored(one.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(one.buffer)}")
+        self._put(f"store {stored(one.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(one.buffer)}")
 
     def _cell(self, cell: Cell | PointerCell) -> str:
         if cell not in self._cells:
@@ -295,11 +258,11 @@ class _Printer:
     def _size(self, count: Index, dtype: DType) -> str:
         """So many entries in bytes."""
         if isinstance(count, int):
-            return str(count * _bytes(dtype))
-        if _bytes(dtype) == 1:
+            return str(count * bytes_of(dtype))
+        if bytes_of(dtype) == 1:
             return self._index(count)
         found = self._code.fresh()
-        self._put(f"{found} = mul nsw i64 {self._index(count)}, {_bytes(dtype)}")
+        self._put(f"{found} = mul nsw i64 {self._index(count)}, {bytes_of(dtype)}")
         return found
 
     def _allocate(self, one: Allocate) -> None:
@@ -307,7 +270,7 @@ class _Printer:
         name = self._buffers[one.buffer] = f"%{one.buffer.name}"
         if is_on_stack(one):
             self._stack.add(one.buffer)
-            self._entry.append(f"{name} = alloca [{one.count} x {_stored(dtype)}], align 32")
+            self._entry.append(f"{name} = alloca [{one.count} x {stored(dtype)}], align 32")
             return
         self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._size(one.count, dtype)})")
         self._require_memory(name)
@@ -337,7 +300,7 @@ class _Printer:
         self._put(f"{twice} = mul i64 {self._index(one.wanted)}, 2")
         self._put(f"{wanted} = call i64 @llvm.smax.i64(i64 {twice}, i64 16)")
         size, moved = code.fresh(), code.fresh()
-        self._put(f"{size} = mul i64 {wanted}, {_bytes(one.buffer.dtype)}")
+        self._put(f"{size} = mul i64 {wanted}, {bytes_of(one.buffer.dtype)}")
         self._put(f"{moved} = call ptr @grow(ptr %head, ptr {self._buffers[one.buffer]}, i64 {size})")
         self._require_memory(moved)
         self._put(f"store i64 {wanted}, ptr {cell}")
@@ -416,15 +379,6 @@ class _Printer:
         code.begin(after)
 
 
-def _written(code: LlvmScalars, one: Apply, operands: tuple[Scalar, ...]) -> Scalar:
-    """Scalar code of an operation, or of whether it raises an error."""
-    if not one.op.startswith(FAILS):
-        return write_scalar(code, one.op, operands, one.result.dtype, one.params)
-    failure = SCALARS[one.op.removeprefix(FAILS)].failure
-    assert failure is not None, "only what may fail is asked"
-    return failure.found(code, Call(operands, one.result.dtype, one.params))
-
-
 _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     Constant: _Printer._constant,
     Compute: _Printer._compute,
@@ -445,8 +399,3 @@ _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     While: _Printer._while,
     If: _Printer._if,
 }
-
-
-def is_on_stack(one: Allocate) -> bool:
-    """Whether memory is so little, and known to be, that it need not be allocated."""
-    return not one.leaves and isinstance(one.count, int) and one.count * _bytes(one.buffer.dtype) <= _ON_STACK

@@ -7,7 +7,7 @@ import ctypes
 from functools import cache
 from importlib import import_module
 
-from plica.backend.native.loops.nest import Buffer, Nest
+from plica.backend.native.loops.nest import Allocate, Buffer, Nest
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
@@ -116,6 +116,9 @@ done:
 }
 """
 
+LIKELY = ('!0 = !{!"branch_weights", i32 1, i32 2000}', '!1 = !{!"branch_weights", i32 2000, i32 1}')
+"""How often branches to errors are taken: `!0` where they come first, `!1` where they come second."""
+
 PRODUCTS = {DType.FLOAT32: "product.f32", DType.FLOAT64: "product.f64"}
 """The functions that multiply matrices."""
 _KERNELS = {DType.FLOAT32: "sgemm", DType.FLOAT64: "dgemm"}
@@ -165,6 +168,24 @@ define internal void @{PRODUCTS[dtype]}(ptr %c, ptr %a, ptr %b, i64 %m, i64 %n, 
   call void %gemm(ptr %tb, ptr %ta, ptr %n.p, ptr %m.p, ptr %k.p, ptr %alpha, ptr %b, ptr %ldb, ptr %a, ptr %lda, ptr %beta, ptr %c, ptr %n.p)
   ret void
 }}"""  # noqa: E501 - one call
+
+
+def stored(dtype: DType) -> str:
+    """The type of an entry in memory: a byte for a boolean."""
+    return "i8" if dtype == DType.BOOL else llvm_type(dtype)
+
+
+def bytes_of(dtype: DType) -> int:
+    """How many bytes an entry takes in memory."""
+    return dtype.numpy.itemsize
+
+
+_ON_STACK = 2048  # bytes of an array of known size that need not be allocated
+
+
+def is_on_stack(one: Allocate) -> bool:
+    """Whether memory is so little, and known to be, that it need not be allocated."""
+    return not one.leaves and isinstance(one.count, int) and one.count * bytes_of(one.buffer.dtype) <= _ON_STACK
 
 
 def given_type(dtype: DType) -> str:

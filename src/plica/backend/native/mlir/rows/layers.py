@@ -127,10 +127,8 @@ class _Layer(Dispatch):
         types = [self.made, self.divided][: len(starts)]
         name = self.fresh()
         carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(starts))
-        self.put(
-            f"%t{name}:{len(starts)} = scf.for %r{name} = {first} to {last} step {self.index(tile)} iter_args({carried}) -> "
-            f"({', '.join(types)}) {{"
-        )
+        head = f"scf.for %r{name} = {first} to {last} step {self.index(tile)}"
+        self.put(f"%t{name}:{len(starts)} = {head} iter_args({carried}) -> ({', '.join(types)}) {{")
         into = [f"%a{name}_{place}" for place in range(len(starts))]
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
         there = [self.op(f"arith.addi {one}, {self.first_row} : index") for one in own]

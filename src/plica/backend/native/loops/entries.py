@@ -1,0 +1,60 @@
+"""Scalar code of elementwise operations in LLVM: functions where it is long, which LLVM optimizes once for all uses."""
+
+from typing import Any
+
+from plica.backend.native.loops.nest import FAILS, Apply
+from plica.backend.native.scalars import SCALARS, LlvmScalars, Scalar, write_scalar
+from plica.backend.native.scalars.builder import Call
+from plica.backend.native.scalars.llvm import llvm_type
+
+_INLINE = 4  # lines of scalar code that are no function of their own
+
+
+class Entries:
+    """Writes entries of elementwise operations.
+
+    Args:
+        declared: Declarations of intrinsics, which it adds to.
+        functions: Functions by their names, which it adds to.
+    """
+
+    def __init__(self, declared: set[str], functions: dict[str, str]) -> None:
+        self._declared, self._functions = declared, functions
+        self._names: dict[Any, str | None] = {}
+
+    def write(self, code: LlvmScalars, one: Apply, operands: tuple[Scalar, ...]) -> str:
+        """The entry of an operation at the end of `code`."""
+        dtypes = tuple(value.dtype for value in operands)
+        key = (one.op, one.result.dtype, dtypes, tuple(sorted(one.params.items())))
+        if key not in self._names:
+            self._names[key] = self._function(one, operands)
+        name = self._names[key]
+        if name is None:
+            return _written(code, one, operands).text
+        found = code.fresh()
+        given = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in operands)
+        code.lines.append(f"{found} = call {llvm_type(one.result.dtype)} @{name}({given})")
+        return found
+
+    def _function(self, one: Apply, operands: tuple[Scalar, ...]) -> str | None:
+        """The name of the function of an operation; None where it is written where it is used."""
+        code = LlvmScalars([], "%t", declared=self._declared)
+        given = tuple(Scalar(f"%a{place}", value.dtype) for place, value in enumerate(operands))
+        result = _written(code, one, given)
+        if len(code.lines) <= _INLINE:
+            return None
+        name, type_ = f"row{len(self._functions)}.{one.op.replace(':', '.')}", llvm_type(one.result.dtype)
+        head = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in given)
+        how = "nounwind willreturn memory(none) inlinehint"
+        start = [f"define internal {type_} @{name}({head}) {how} {{", "entry:"]
+        self._functions[name] = "\n".join([*start, *code.lines, f"ret {type_} {result.text}", "}"])
+        return name
+
+
+def _written(code: LlvmScalars, one: Apply, operands: tuple[Scalar, ...]) -> Scalar:
+    """Scalar code of an operation, or of whether it raises an error."""
+    if not one.op.startswith(FAILS):
+        return write_scalar(code, one.op, operands, one.result.dtype, one.params)
+    failure = SCALARS[one.op.removeprefix(FAILS)].failure
+    assert failure is not None, "only what may fail is asked"
+    return failure.found(code, Call(operands, one.result.dtype, one.params))
