@@ -4,13 +4,19 @@ import pytest
 import plica
 import plica.native
 import plica.numpy as pnp
-from plica.errors import InputError
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import InputError, UnsupportedError
 from plica.frontend.native import questions_of
 from plica.ir.program import Program
 from plica.templates.data_modalities import image_data
+from tests.harness.case_circuits import circuit_of, data_of
+from tests.harness.layer_cases import LAYER_CASES, LayerCase
 from tests.harness.stablehlo import run
 
 QUERIES = ("log-likelihood", "marginal", "sample", "conditional-sample", "mpe")
+
+SEMIRINGS = dict.fromkeys(("polynomial", "polynomial at an observation"), "sum-product")
+REFUSED = {"module": "code of another library"}
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,23 @@ def test_questions_to_a_circuit(model, query: str) -> None:
         for found, expected in zip(run(text, *given), closed(*given), strict=True):
             assert found.dtype == expected.dtype
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", LAYER_CASES, ids=lambda one: one.name)
+def test_layers(case: LayerCase) -> None:
+    circuit = circuit_of(case)
+    model = TorchCompiler(semiring=SEMIRINGS.get(case.name, "lse-sum")).compile(circuit).eval()
+    if case.name in REFUSED:
+        with pytest.raises(UnsupportedError, match=REFUSED[case.name]):
+            plica.native.stablehlo(model)
+        return
+    text, _ = plica.native.stablehlo(model)
+    closed = questions_of(model, ["log-likelihood"])[-1].closed
+    (x,) = closed.program.arguments
+    rows = data_of(circuit, LAYER_CASES, 4, 0.0).astype(x.type.dtype.numpy)
+    for found, expected in zip(run(text, rows), closed(rows), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=5e-5, atol=5e-5)
 
 
 def test_weights_that_stand_apart_come_first(model) -> None:

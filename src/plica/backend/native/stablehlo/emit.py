@@ -7,8 +7,8 @@ they run.
 >>> from plica.tracing.trace import trace
 >>> from plica.ir.types import spec
 >>> text = emit(trace(lambda x: -x, spec(("n", 3), "float32")))
->>> print(text.splitlines()[6].strip())
-%1 = "stablehlo.negate"(%arg0) : (tensor<?x3xf32>) -> tensor<?x3xf32>
+>>> print(text.splitlines()[5].strip())
+%3 = "stablehlo.negate"(%arg0) : (tensor<?x3xf32>) -> tensor<?x3xf32>
 """
 
 from collections.abc import Hashable, Mapping, Sequence

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from plica.backend.native.scalars import SCALARS
-from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, Shared, refuse_complex
+from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, Shared
 from plica.backend.native.stablehlo.code import Code, Shape, Tensor
 from plica.backend.native.stablehlo.values import Value, loop
 from plica.ir.dtypes import DType
+from plica.ops.rules import real_dtype
 
 _NAMES = {
     "add": "add",
@@ -49,7 +50,6 @@ def write_entries(
     if row is None:
         return None
     code = inputs[0].code
-    refuse_complex(name, Call(tuple(Scalar("", one.dtype) for one in inputs), dtype))
     given = tuple(Scalar(one.spread(shape).tensor.text, one.dtype) for one in inputs)
     found = row.write(TensorScalars(code, shape), Call(given, dtype, params))
     return Value(code, Tensor(found.text, shape, found.dtype))
@@ -142,6 +142,17 @@ class TensorScalars(ScalarCode):
             turn,
         )
         return tuple(map(_scalar, last))
+
+    def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
+        """The parts of each entry."""
+        whole = self._value(a)
+        real, imag = (_scalar(whole.map(name, dtype=real_dtype(a.dtype))) for name in ("real", "imag"))
+        return real, imag
+
+    def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
+        """A complex number for each entry."""
+        dtype = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}[real.dtype]
+        return _scalar(self._value(real).map("complex", self._value(imag), dtype=dtype))
 
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
         """An entry of a constant for each entry."""
