@@ -11,9 +11,10 @@ from plica.backend.native.decompositions.contractions import cross, directed_mat
 from plica.backend.native.decompositions.densities import log_multivariate_normal
 from plica.backend.native.decompositions.elimination import det, inv, slogdet, solve
 from plica.backend.native.decompositions.jacobi import eigh, eigvalsh, matrix_rank, pinv, svd, svdvals
+from plica.backend.native.decompositions.membership import isin
 from plica.backend.native.decompositions.orthogonal import qr
 from plica.backend.native.decompositions.packing import pack, unpack
-from plica.backend.native.decompositions.searches import isin, nonzero, unique
+from plica.backend.native.decompositions.searches import nonzero, unique
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     "cholesky": cholesky,

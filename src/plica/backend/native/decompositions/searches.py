@@ -49,8 +49,3 @@ def unique(xp: Any, x: Any, *, parts: Sequence[str]) -> tuple[Any, ...]:
         groups = xp.cumulative_sum(xp.astype(begins, "int64")) - 1
         found["inverse"] = xp.reshape(xp.zeros_like(groups).at[order].set(groups), x.shape)
     return count, *(found[part] for part in parts)
-
-
-def isin(xp: Any, x: Any, elements: Any) -> Any:
-    """Which elements are among others."""
-    return xp.any(xp.expand_dims(x, axis=-1) == xp.reshape(elements, (-1,)), axis=-1)
