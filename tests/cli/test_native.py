@@ -2,12 +2,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import Result
 
+from plica.cli.native_arrays import write_arrays
+from plica.runtime.manifest import ArrayType
 from plica.runtime.signature import make_keys
 from tests.harness.native_files import ENTRIES, MANIFEST, WEIGHT, native_file
 
@@ -69,6 +72,14 @@ class TestRun:
         np.save("a.npy", np.ones((2, 3)))  # float64: every entry stays what it is in float32
         _done(plica("run", file, "--entry", "plus", "-i", "x=a.npy", "-i", "y=a.npy", "-o", "s.npy"))
         assert (np.load("s.npy") == 2).all()
+
+    def test_a_table_of_no_rows_and_one_of_wide_rows(self, plica: Plica, file: Path) -> None:
+        np.save("none.npy", X[:0])
+        _done(plica("run", file, "-i", "none.npy", "-o", "none.csv"))
+        assert Path("none.csv").read_text() == "y_0,y_1,y_2\n"
+        entry = replace(ENTRIES[0], results=(ArrayType("y", "float32", ("n", 3, 1)),))
+        write_arrays(Path("wide.csv"), entry, ((X @ WEIGHT)[:, :, None],))
+        assert np.array_equal(np.loadtxt("wide.csv", delimiter=",", skiprows=1), X @ WEIGHT)
 
     def test_sizes_and_seeds(self, plica: Plica, file: Path) -> None:
         for name in ("a.npy", "b.npy"):
@@ -153,6 +164,8 @@ entries
       takes the constants doubled
   echo(x: int64[n], flag: bool[n], z: float32[2, 2*n-1], s: int64[]) -> \
 x: int64[n], flag: bool[n], z: float32[2, 2*n-1], s: int64[]
+  kinds(a: bfloat16[n], b: float16[n], c: complex128[n], d: uint8[n]) -> \
+a: bfloat16[n], b: float16[n], c: complex128[n], d: uint8[n]
 
 targets
   host  {architecture}  local-sync  runs here
@@ -186,8 +199,6 @@ parts
         assert "is signed with the key" in _refused(plica("inspect", "s.plicab", "--public-key", other.hex()))
 
     def test_what_does_not_run_here_is_shown(self, plica: Plica) -> None:
-        from dataclasses import replace
-
         [host] = MANIFEST.targets
         targets = (replace(host, name="far", architecture="riscv64"), host)
         native_file(Path("t.plicab"), targets=targets, provenance={"source": "a\x1b[31mred\nline"})

@@ -211,6 +211,7 @@ FORGERIES: tuple[tuple[str, Forgery], ...] = (
     ("a size of brackets", _set(_M, "entries", 0, "arguments", 0, "shape", to=["max(" * 200 + "n", 4])),
     ("a size like 9^9^9", _set(_M, "entries", 0, "arguments", 0, "shape", to=["9^9^9^9", 4])),
     ("a size divided by 0", _set(_M, "entries", 0, "arguments", 0, "shape", to=["floordiv(n,0)", 4])),
+    ("a size of a symbol that nothing binds", _set(_M, "entries", 0, "arguments", 0, "shape", to=["2*n", 4])),
     ("a negative size", _set(_M, "tensors", 0, "shape", to=[-4, 3])),
     ("a size that is a fraction", _set(_M, "tensors", 0, "shape", to=[4.0, 3])),
     ("a size that is true", _set(_M, "tensors", 0, "shape", to=[True, 3])),

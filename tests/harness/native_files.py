@@ -120,6 +120,10 @@ module @plica {{
     cf.assert %few, "{marked("BoundsError", "{0} entries are too many; expected less than 3.")}"
     return %x, %flag, %z, %s : tensor<?xi64>, tensor<?xi1>, tensor<2x?xf32>, tensor<i64>
   }}
+  func.func @kinds(%a: tensor<?xbf16>, %b: tensor<?xf16>, %c: tensor<?xcomplex<f64>>, %d: tensor<?xi8>)
+      -> (tensor<?xbf16>, tensor<?xf16>, tensor<?xcomplex<f64>>, tensor<?xi8>) {{
+    return %a, %b, %c, %d : tensor<?xbf16>, tensor<?xf16>, tensor<?xcomplex<f64>>, tensor<?xi8>
+  }}
   func.func @{VALUES}() -> i64 {{
     %i = util.global.load @seen : i64
     return %i : i64
@@ -139,6 +143,10 @@ _ECHOED = (
     ArrayType("flag", "bool", ("n",)),
     ArrayType("z", "float32", (2, "2*n-1")),
     ArrayType("s", "int64", ()),
+)
+_KINDS = tuple(
+    ArrayType(name, dtype, ("n",))
+    for name, dtype in (("a", "bfloat16"), ("b", "float16"), ("c", "complex128"), ("d", "uint8"))
 )
 ENTRIES = (
     Entry(
@@ -163,6 +171,7 @@ ENTRIES = (
     Entry("drawn", "product", (), (ArrayType("y", "float32", ("n", 3)),), draws=(ArrayType("u", "float32", ("n", 4)),)),
     Entry("shifted", "shifted", (_X3,), (_S3,), constants=("doubled",)),
     Entry("echo", "echo", _ECHOED, _ECHOED),
+    Entry("kinds", "kinds", _KINDS, _KINDS),
 )
 TENSORS = (
     Tensor("weight", "float32", (4, 3), "tensors"),

@@ -4,12 +4,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from plica.errors import BoundsError, DTypeError, InputError, NativeFileError, ShapeError, UnsupportedError
 from plica.runtime import sessions
+from plica.runtime.arrays import numpy_dtype
 from plica.runtime.checks import RESERVED
 from plica.runtime.manifest import ArrayType
 from plica.runtime.module import NativeModule, load
@@ -64,6 +66,16 @@ def test_results_are_in_memory_of_their_own(module: NativeModule) -> None:
     assert [one.dtype for one in first] == [np.int64, np.bool_, np.float32, np.int64]
     first[0][0] = 9
     assert x[0] == 1
+
+
+def test_dtypes_that_other_libraries_lack(module: NativeModule) -> None:
+    values: tuple[list[Any], ...] = ([1.5, -2.0], [0.5, 3.0], [1 + 2j, -3j], [255, 0])
+    types = [one.dtype for one in module.kinds.entry.arguments]
+    given = [np.asarray(value).astype(numpy_dtype(dtype)) for value, dtype in zip(values, types, strict=True)]
+    for arguments in (given, values):
+        found = module.kinds(*arguments)
+        assert [one.dtype.name for one in found] == types
+        assert all(np.array_equal(one, value) for one, value in zip(found, values, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -310,7 +322,7 @@ def test_pickling_is_by_path(tmp_path: Path) -> None:
 
 
 def test_names(module: NativeModule) -> None:
-    assert module.entries == ("product", "score", "plus", "noisy", "drawn", "shifted", "echo")
+    assert module.entries == ("product", "score", "plus", "noisy", "drawn", "shifted", "echo", "kinds")
     assert set(module.entries) < set(dir(module))
     assert module.product.__doc__ == "The product of each row with the weight."
     assert repr(module.product) == f"<entry product(x: float32[n, 4]) -> y: float32[n, 3] of {module.path}>"

@@ -1,6 +1,7 @@
 """Arrays of files for native files, which take any shape and dtype: `.npy`, `.npz`, and tables of numbers."""
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def check_can_write_arrays(path: Path, entry: Entry) -> None:
     if len(entry.shown) > 1 and path.suffix.lower() != ".npz":
         names = ", ".join(one.name for one in entry.shown)
         raise FileFormatError(f"{path}: {entry.name} gives {len(entry.shown)} arrays ({names}); write them to a .npz")
-    if path.suffix.lower() in _TABLES and len(entry.shown[0].shape) not in (1, 2):
+    if path.suffix.lower() in _TABLES and not entry.shown[0].shape:
         raise FileFormatError(f"{path}: {entry.shown[0]} is no table; write it to a .npy")
 
 
@@ -72,7 +73,7 @@ def write_arrays(path: Path, entry: Entry, results: tuple[Array, ...]) -> None:
     if path.suffix.lower() in _TABLES:
         from plica.files.rows.write import writing_rows
 
-        rows = results[0].reshape(len(results[0]), -1)
+        rows = results[0].reshape(len(results[0]), prod(results[0].shape[1:]))
         columns = names if rows.shape[1] == 1 else [f"{names[0]}_{place}" for place in range(rows.shape[1])]
         kind = {"b": bool, "i": int, "u": int}.get(rows.dtype.kind, float)
         with writing_rows(path, columns, types=(kind,) * len(columns)) as write:

@@ -79,6 +79,10 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
     _unique(f"{where}: result", (one.name for one in entry.results))
     for one in (*given, *entry.results):
         _check_array(where, one)
+    bound = {size for one in entry.arguments for size in one.shape if is_symbol(size)}
+    for one in entry.arguments:
+        loose = [symbol for size in one.shape for symbol in symbols(size) if symbol not in bound]
+        _require(not loose, f"{where}: no argument says what {', '.join(loose)} is in {one}")
     for draw in entry.draws:
         _require(draw.dtype in _UNIFORMS, f"{where}: {draw} cannot be drawn; expected {' or '.join(_UNIFORMS)}")
     for name in entry.constants:

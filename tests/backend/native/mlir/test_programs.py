@@ -7,6 +7,7 @@ import pytest
 
 import plica
 import plica.numpy as pnp
+from plica.errors import InputError
 from tests.harness.native import NativePrograms, assert_interpreted
 
 SIZES = (0, 1, 7)
@@ -122,7 +123,7 @@ def whole_numbers(x, times):
     computed = [one * one - one for one in kept[:7]]
     orders = [one > 100 for one in kept[:7]]
     back = [pnp.astype(one, "float64") for one in kept]
-    return kept[:7], computed, orders, back, pnp.sum(kept[1]), kept[6] // 7
+    return kept, computed, orders, back, pnp.sum(kept[1]), kept[6] // 7
 
 
 def long_sums(x, times):
@@ -135,6 +136,10 @@ def of_the_host(x, times):
     n = x.shape[0]
     few = n < 3
     return few, few | (n > 5), pnp.where(few, n, -n), n**3, pnp.bitwise_xor(n, times), pnp.abs(n - 4) << 2, x * few
+
+
+def extremes(x, times):
+    return pnp.max(x), pnp.argmin(x), pnp.min(pnp.zeros((3, 0)), axis=0) + times
 
 
 FUNCTIONS = (
@@ -154,6 +159,7 @@ FUNCTIONS = (
     whole_numbers,
     long_sums,
     of_the_host,
+    extremes,
 )
 
 
@@ -170,3 +176,8 @@ def test_native_is_the_interpreter(function, times) -> None:
     for size in SIZES if function is not until_long else SIZES[1:]:
         x = np.sin(np.arange(size) + 0.5)
         assert_interpreted(_modules(), function.__name__, [x, np.asarray(times)])
+
+
+def test_nothing_has_no_largest_element() -> None:
+    with pytest.raises(InputError, match=r"test_programs.py:\d+: an axis of size 0 has no largest or smallest element"):
+        _modules()("extremes", np.zeros(0), np.asarray(1))

@@ -123,3 +123,12 @@ def test_complex_numbers_are_refused_by_name() -> None:
     program = one_equation("add", [np.ones(2, "complex64")] * 2, {})
     with pytest.raises(UnsupportedError, match=r"native code has no entries of complex64; .* imaginary parts"):
         emit(program)
+
+
+def test_a_divisor_that_is_a_number_is_not_checked() -> None:
+    def checks(divide) -> int:
+        return emit(plica.trace(divide, plica.spec("n", "int32"))).text.count("cf.assert")
+
+    assert checks(lambda x: x // 3 + x % -7) == 0
+    assert checks(lambda x: x // 0) == 1
+    assert checks(lambda x: 7 // x) == 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from plica.backend.native.mlir.structured import collapse, entrywise, entry_at, generic, indexed
+from plica.backend.native.mlir.structured import apart, collapse, entrywise, entry_at, generic, indexed
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
@@ -79,6 +79,7 @@ def _simplified(emitter: Emitter, factor: Factor) -> Factor:
     value = emitter.tensor(factor.value)
     if labels == factor.labels:
         return Factor(value, labels)
+    value = apart(emitter, value)
     shape = [value.shape[factor.labels.index(label)] for label in labels]
     found = indexed(
         emitter,

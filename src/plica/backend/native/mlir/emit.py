@@ -180,7 +180,7 @@ class Emitter:
         made = Value("", (), dtype, is_scalar=True)
         suffix = "" if dtype == DType.BOOL else f" : {made.element}"
         text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
-        return replace(made, text=text, size=int(value.real) if dtype == DType.INT64 else None)
+        return replace(made, text=text, size=int(value.real) if dtype.kind == "int" else None)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def ordered(emitter: Emitter, x: Value, axis: int, *, descending: bool) -> Value:
     """The places of entries along an axis in their order; NaN comes last, or first in descending order."""
-    code, size = emitter.code, emitter.size(x.shape[axis])
+    x, code, size = apart(emitter, x), emitter.code, emitter.size(x.shape[axis])
     one = index_constant(code, 1)
     start = indexed(emitter, x.shape, DType.INT64, lambda places: _i64(emitter, places[axis]))
     if x.shape[axis] in (0, 1):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import as_index
 from plica.backend.native.mlir.sizes import index_constant
-from plica.backend.native.mlir.structured import entry_at, generic
+from plica.backend.native.mlir.structured import apart, entry_at, generic
 from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
@@ -60,7 +60,7 @@ def read_at(
         operands: Arrays of which the places depend, each with the axes of the result that it has.
         places: From one entry of each operand to the place of the entry, along each axis of `x`.
     """
-    start = emitter.empty(shape, x.dtype)
+    x, start = apart(emitter, x), emitter.empty(shape, x.dtype)  # entries of a slice could not be read
     rank = len(shape)
     (result,) = generic(
         emitter,

@@ -164,7 +164,11 @@ def entry_at(emitter: Emitter, value: Value, indices: Sequence[str]) -> str:
 
 
 def apart(emitter: Emitter, value: Value) -> Value:
-    """A tensor that is written to memory before it is read: what reads it is not joined with what makes it."""
+    """A tensor that is written to memory before it is read: what reads it is not joined with what makes it.
+
+    Nests that read entries at places of their own take it: of a slice whose rows do not lie beside each other, or of
+    what is made again within the nest, the compiler cannot read such entries.
+    """
     made = emitter.code.op(f"util.optimization_barrier {value.text} : {value.type}")
     sizes = ", ".join(emitter.size(dim) for dim in value.shape if not isinstance(dim, int))
     if sizes:  # which the barrier hides

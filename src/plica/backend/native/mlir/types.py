@@ -65,7 +65,7 @@ class Value:
         shape: Its sizes, in terms of the variables of the Program.
         dtype: Its dtype.
         is_scalar: Whether it is one entry, computed on the host, rather than a tensor (of no dimension).
-        size: The size that an integer of no dimension stands for, where that is known.
+        size: The size that an integer of no dimension stands for, where that is known; the number where it is one.
     """
 
     text: str

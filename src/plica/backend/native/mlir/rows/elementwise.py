@@ -11,7 +11,7 @@ from plica.backend.native.mlir.structured import entrywise, reduction
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import SCALARS, Scalar
 from plica.backend.native.scalars.builder import Call as Entry
-from plica.backend.native.scalars.builder import Write, refuse_complex
+from plica.backend.native.scalars.builder import Failure, Write, refuse_complex
 from plica.ir.dtypes import DType
 
 if TYPE_CHECKING:
@@ -44,16 +44,26 @@ def any_entry(emitter: Emitter, value: Value) -> Value:
     return found
 
 
+def _check(emitter: Emitter, call: Call, failure: Failure) -> None:
+    """Fail where an entry of a divisor is 0."""
+    wrong = any_entry(emitter, _entries(emitter, call, failure.found, DType.BOOL))
+    fault = Fault("ZeroDivisorError", failure.message, source=call.source)
+    if wrong.is_scalar:
+        emitter.checks.require(emitter.checks.negated(wrong), fault)
+    else:
+        emitter.checks.later(wrong, fault)
+
+
+def _may_be_zero(divisor: Value) -> bool:
+    """Whether an integer is divided by something that is not known to differ from 0."""
+    return divisor.dtype.kind == "int" and (not isinstance(divisor.size, int) or divisor.size == 0)
+
+
 def write_entries(emitter: Emitter, call: Call) -> Value:
     """The result of an elementwise operation, and the check of what it is given."""
     row = SCALARS[call.name]
-    if row.failure is not None and call.inputs[0].dtype.kind == "int":
-        wrong = any_entry(emitter, _entries(emitter, call, row.failure.found, DType.BOOL))
-        fault = Fault("ZeroDivisorError", row.failure.message, source=call.source)
-        if wrong.is_scalar:
-            emitter.checks.require(emitter.checks.negated(wrong), fault)
-        else:
-            emitter.checks.later(wrong, fault)
+    if row.failure is not None and _may_be_zero(call.inputs[1]):
+        _check(emitter, call, row.failure)
     return _entries(emitter, call, row.write, call.types[0].dtype)
 
 

@@ -10,7 +10,7 @@ from plica.backend.native.mlir.contract import Factor, contract
 from plica.backend.native.mlir.logs import log_contract
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.sizes import index_constant
-from plica.backend.native.mlir.structured import entry_at, indexed
+from plica.backend.native.mlir.structured import apart, entry_at, indexed
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.ir.sizes import total
 
@@ -41,7 +41,7 @@ def _matmul(emitter: Emitter, call: Call) -> Value:
 
 def _diagonal(emitter: Emitter, call: Call) -> Value:
     (x,), (type_,) = call.inputs, call.types
-    offset = call.params["offset"]
+    x, offset = apart(emitter, x), call.params["offset"]
     down, along = (index_constant(emitter.code, max(0, by)) for by in (-offset, offset))
 
     def body(places: list[str]) -> str:

@@ -9,7 +9,7 @@ from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.reshaped import reshaped
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.sizes import index_constant
-from plica.backend.native.mlir.structured import collapse, entry_at, entrywise, expand, indexed
+from plica.backend.native.mlir.structured import apart, collapse, entry_at, entrywise, expand, indexed
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
@@ -121,7 +121,7 @@ def _slice(emitter: Emitter, call: Call) -> Value:
     _check_slice(emitter, call, x, axis)
     if step == 1:
         return cut(emitter, x, axis, emitter.size_text(start), type_.shape)
-    first, by = emitter.size(start), emitter.size(step)
+    x, first, by = apart(emitter, x), emitter.size(start), emitter.size(step)
     code = emitter.code
 
     def body(places: Sequence[str]) -> str:
@@ -157,7 +157,7 @@ def _roll(emitter: Emitter, call: Call) -> Value:
     x, code = call.inputs[0], emitter.code
     if not call.params["axis"]:
         return x
-    by: dict[int, Dim] = {}
+    x, by = apart(emitter, x), dict[int, Dim]()
     for shift, along in zip(call.params["shift"], call.params["axis"], strict=True):
         axis = normal_axis(along, len(x.shape))
         by[axis] = by.get(axis, 0) + shift
@@ -210,7 +210,7 @@ def _flip(emitter: Emitter, call: Call) -> Value:
     axes = normal_axes(call.params["axis"], len(x.shape))
     if not axes:
         return x
-    one = index_constant(code, 1)
+    x, one = apart(emitter, x), index_constant(code, 1)
     lasts = {axis: code.op(f"arith.subi {emitter.size(x.shape[axis])}, {one} : index") for axis in axes}
 
     def body(places: Sequence[str]) -> str:

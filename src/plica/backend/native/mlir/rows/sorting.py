@@ -12,7 +12,7 @@ from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.order import before, bisected, ordered
 from plica.backend.native.mlir.reading import loop_index, place_of, read_at
 from plica.backend.native.mlir.rows.row import Call, Row
-from plica.backend.native.mlir.structured import entry_at, entrywise
+from plica.backend.native.mlir.structured import apart, entry_at, entrywise
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.backend.native.scalars.values import words
@@ -41,6 +41,7 @@ def _sort(emitter: Emitter, call: Call) -> Value:
 
 def _searchsorted(emitter: Emitter, call: Call) -> Value:
     (table, values), (type_,) = call.inputs, call.types
+    table = apart(emitter, table)
     size, is_left, code = emitter.size(table.shape[0]), call.params["side"] == "left", emitter.code
 
     def body(names: Sequence[str]) -> str:
@@ -61,7 +62,7 @@ def _searchsorted(emitter: Emitter, call: Call) -> Value:
 def _search_cumulative(emitter: Emitter, call: Call) -> Value:
     """By bisection, without reading whole rows of the table."""
     (table, rows, uniforms), (type_,), code = call.inputs, call.types, emitter.code
-    _, units, categories = table.shape
+    table, (_, units, categories) = apart(emitter, table), table.shape
     check_places(emitter, rows, units, None, call.source)
     number, size = emitter.size(units), emitter.size(categories)
 

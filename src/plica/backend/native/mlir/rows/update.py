@@ -135,7 +135,7 @@ def _scattered(
     places = _rows_of(emitter, turned, indices, block)
     shape = (*block, *turned.shape[len(axes) :])
     spread = reshaped(emitter, _broadcast(emitter, values, shape), (product(block), *shape[len(block) :]))
-    spread, places = (apart(emitter, one) for one in (spread, places))
+    turned, spread, places = (apart(emitter, one) for one in (turned, spread, places))
     code, scalars, element = emitter.code, emitter.scalars, old.element
     name = code.name()
     code.put(
@@ -151,7 +151,7 @@ def _scattered(
         code.put(f"iree_linalg_ext.yield {found} : {element}")
     code.put(f"}} -> {turned.type}")
     result = Value(name, turned.shape, old.dtype)
-    return result if turned is old else transposed(emitter, result, [order.index(axis) for axis in range(len(at))])
+    return result if order == sorted(order) else transposed(emitter, result, [order.index(axis) for axis in range(len(at))])
 
 
 def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim]) -> Value:

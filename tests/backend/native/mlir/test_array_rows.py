@@ -1,0 +1,178 @@
+"""Rows that read, write, order, contract and draw arrays, against the interpreter: at several sizes, and their errors."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from plica.frontend.programs import trace
+from plica.ir.types import spec
+from plica.tracing import namespace as xp
+from tests.harness.native import NativePrograms, assert_interpreted
+from tests.harness.programs import Array
+
+X = spec(("m", "n"), "float32")
+WIDE = spec(("m", "n"), "float64")
+PLACES = spec(("k",), "int64")
+TABLE = spec((2, "n", 3), "float32")
+ROWS = spec((2, "k"), "int64")
+KEY = spec((2,), "int64")
+SIZES = ({"m": 4, "n": 5, "k": 3}, {"m": 1, "n": 2, "k": 0}, {"m": 7, "n": 1, "k": 130}, {"m": 0, "n": 3, "k": 1})
+_KEY = np.asarray([0x13198A2E, 0x03707344])
+
+
+def _arrays(function: Callable[..., Any], specs: tuple[Any, ...], sizes: Mapping[str, int]) -> list[Array]:
+    """Arguments of some sizes: numbers, and for integers places within the first axis (`BELOW`)."""
+    rng = np.random.default_rng(sum(sizes.values()))
+    found: list[Array] = []
+    for one in specs:
+        shape = [sizes.get(dim, dim) for dim in one.shape]
+        if one is KEY:
+            found.append(_KEY)
+        elif one.dtype.kind == "int":
+            below = BELOW.get(function, lambda sizes: sizes["m"])(sizes)
+            found.append(rng.integers(0, max(1, below), shape) if below else np.zeros((*shape[:-1], 0), "int64"))
+        else:
+            found.append(rng.normal(size=shape).astype(one.dtype.numpy))
+    return found
+
+
+def _take(x, places):
+    return xp.take(x, places, axis=0), xp.take(xp.matrix_transpose(x), places - x.shape[0], axis=1)
+
+
+def _take_along(x, places):
+    order = xp.broadcast_to(places[:, None], (places.shape[0], x.shape[1]))
+    return xp.take_along_axis(x, order, axis=0, nonnegative=True)
+
+
+def _gather(x, places):
+    return x[places, -1], x[..., places[:, None] * 0]
+
+
+def _lookup(table, index):
+    return xp.lookup(table, index), xp.lookup(xp.softmax(table, axis=2), index)
+
+
+def _search(table, index):
+    sums = xp.cumulative_sum(xp.abs(table), axis=2)
+    uniforms = xp.astype(index, "float32") * 0.0 + 0.7
+    return xp.search_cumulative(sums, xp.remainder(index, table.shape[1]), uniforms)
+
+
+def _update(x, places):
+    rows = x.at[places].add(x[:1] * 2)
+    return rows, x.at[:, 0].set(7.0), x.at[::2].multiply(3.0), x.at[places, 0].max(xp.astype(places, "float32"))
+
+
+def _contracted(x, y):
+    return xp.matmul(x, xp.matrix_transpose(y)), xp.einsum("ab,ac,ad->bd", x, y, x), xp.einsum("aa->a", x @ y.mT)
+
+
+def _log_contracted(x, y):
+    shifted = xp.concat([x * 500.0, x], axis=-1)  # some sums underflow
+    weight = xp.concat([xp.softmax(y * 60.0, axis=-1), xp.zeros_like(y)], axis=-1)
+    return xp.log_matmul_exp(shifted, weight)
+
+
+def _log_softmax_weight(x, y):
+    logs = y * 60.0
+    value = (x * 100.0)[None]
+    return xp.log_einsum_exp("fbi,foi->fbo", [value], xp.softmax(logs, axis=-1)[None], logs[None], "log_softmax")
+
+
+def _sorted(x):
+    return xp.sort(x, axis=0), xp.argsort(x, axis=1, descending=True), xp.argsort(xp.floor(x), axis=0)
+
+
+def _searched(x):
+    flat = xp.sort(xp.reshape(x, (-1,)))
+    return xp.searchsorted(flat, x), xp.searchsorted(flat, x, side="right")
+
+
+def _summed(x):
+    return xp.cumulative_sum(x, axis=0), xp.cumulative_prod(x, axis=1)
+
+
+def _drawn(key, x):
+    shape = x.shape
+    return (
+        xp.random.bits(key, shape, width=33),
+        xp.random.uniform(key, shape, dtype="float32"),
+        xp.random.permutation(key, shape[1]),
+        xp.random.split(xp.random.fold_in(key, shape[0]), shape[1]),
+    )
+
+
+def _found(x):
+    return xp.nonzero(x > 0.5), tuple(xp.unique_all(xp.floor(x)))
+
+
+def _chosen(x, places):
+    """Arrays that are computed are read and written within one nest, or not, as the compiler likes."""
+    order = xp.arange(x.shape[0])
+    picked = xp.take(order * 2, xp.take(places, xp.arange(places.shape[0])))
+    return (
+        picked,
+        xp.flip(picked),
+        xp.sort(picked),
+        order.at[picked // 2].set(5),
+        xp.linalg.diagonal(x[:, :1] * x[:, 0]),
+    )
+
+
+def _columns(x, places):
+    """Columns, whose entries do not lie beside each other."""
+    last = x[:, -1]
+    turned = xp.flip(last), xp.roll(last, 1), last[::2], xp.sort(last), xp.cumulative_sum(last)
+    return *turned, xp.take(last, places), last.at[places].add(2.0), xp.linalg.diagonal(x[:, :1] * x[0])
+
+
+FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
+    _take: (X, PLACES),
+    _take_along: (X, PLACES),
+    _gather: (X, PLACES),
+    _lookup: (TABLE, ROWS),
+    _search: (TABLE, ROWS),
+    _update: (X, PLACES),
+    _contracted: (WIDE, WIDE),
+    _log_contracted: (WIDE, WIDE),
+    _log_softmax_weight: (X, X),
+    _sorted: (X,),
+    _searched: (X,),
+    _summed: (WIDE,),
+    _drawn: (KEY, X),
+    _found: (X,),
+    _chosen: (X, PLACES),
+    _columns: (X, PLACES),
+}
+BELOW: dict[Callable[..., Any], Callable[[Mapping[str, int]], int]] = {_lookup: lambda _: 3, _search: lambda _: 3}
+
+
+@pytest.fixture(scope="module")
+def modules() -> NativePrograms:
+    return NativePrograms({one.__name__.strip("_"): trace(one, *specs) for one, specs in FUNCTIONS.items()})
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
+def test_one_function_serves_all_sizes(modules, function) -> None:
+    name = function.__name__.strip("_")
+    for sizes in SIZES:
+        assert_interpreted(modules, name, _arrays(function, FUNCTIONS[function], sizes))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("take", (np.zeros((3, 2), "float32"), np.asarray([0, 3]))),
+        ("take", (np.zeros((3, 2), "float32"), np.asarray([0, -4]))),
+        ("take_along", (np.zeros((3, 2), "float32"), np.asarray([-1, 0]))),
+        ("gather", (np.zeros((0, 2), "float32"), np.asarray([0]))),
+        ("lookup", (np.zeros((2, 2, 3), "float32"), np.asarray([[0, 1], [3, 1]]))),
+        ("update", (np.zeros((3, 2), "float32"), np.asarray([1, 7]))),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_places_beyond_the_end_are_refused(modules, name, arguments) -> None:
+    assert_interpreted(modules, name, arguments)
