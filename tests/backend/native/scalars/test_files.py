@@ -30,6 +30,8 @@ EXACT = [
     signature("astype", ["float32"], "float16"),
     signature("less", ["uint8"] * 2, "bool"),
     signature("nextafter", ["float32"] * 2),
+    signature("multiply", ["complex64"] * 2),
+    signature("astype", ["complex64"], "complex128"),
 ]
 
 
@@ -74,6 +76,8 @@ def _numbers(dtype: DType, rng: np.random.Generator) -> np.ndarray:
         least, most = dtype.limits
         values = rng.integers(least, most, 200, dtype=dtype.numpy, endpoint=True)
         return np.concatenate([values, np.asarray([least, most, 0, 1, 2, 3, 7], dtype.numpy)])
+    if dtype.kind == "complex":
+        return (rng.integers(-99, 99, 200) + 1j * rng.integers(-99, 99, 200)).astype(dtype.numpy)
     values = rng.normal(size=200) * 10.0 ** rng.integers(-4, 5, 200)
     return np.concatenate([values, [np.inf, 0.0, -0.0, 1.0, 2.5, -7.0, 65504.0]]).clip(-6e4, 6e4).astype(dtype.numpy)
 

@@ -7,6 +7,7 @@ import pytest
 
 from plica.backend.native.scalars import SCALARS, LlvmScalars, MlirScalars, Scalar, write_scalar
 from plica.backend.native.scalars.builder import Call
+from plica.backend.native.scalars.complexes import FORMULAS
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.op import Op, Sample
@@ -15,7 +16,6 @@ from plica.ops import DENSITIES, ELEMENTWISE, OPS, SPECIAL
 from plica.ops.elementwise import ARITIES, KINDS
 from tests.harness.scalar_functions import NativeScalars, Signature, aligned, signature
 
-OF_COMPLEX = {"conj", "real", "imag"}
 OF_MANY_ENTRIES = {"isin", "log_multivariate_normal"}
 WHOLE = ("int8", "uint8", "int32", "int64", "uint64")
 INTEGERS = [
@@ -37,6 +37,15 @@ CONVERSIONS = [
 NEIGHBOURS = [signature("nextafter", [dtype] * 2) for dtype in ("bfloat16", "float32", "float64")]
 
 
+FROM_REAL = signature("astype", ["float64"], "complex64")
+NARROWER = signature("astype", ["complex128"], "complex64")
+OF_COMPLEX = [
+    Signature(name, types, OPS[name].type_rule(*[array_type((2,), DType.COMPLEX128)] * len(types)).dtype)
+    for name in FORMULAS
+    for types in [(DType.COMPLEX128,) * ARITIES.get(name, 1)]
+]
+
+
 def _reference(op: Op, one: Sample) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.asarray(op.reference(*one.inputs, **one.params))
@@ -51,7 +60,7 @@ SAMPLES = [
     (_of_sample(op, one), op, one)
     for op in (*ELEMENTWISE, *SPECIAL, *DENSITIES)
     for one in op.samples()
-    if op.name in SCALARS and not any(array.dtype.kind == "c" for array in one.inputs)
+    if op.name in SCALARS
 ]
 
 
@@ -66,9 +75,14 @@ def optimized() -> NativeScalars:
     return NativeScalars(INTEGERS)
 
 
+@pytest.fixture(scope="module")
+def complexes() -> NativeScalars:
+    return NativeScalars([*OF_COMPLEX, FROM_REAL, NARROWER], level=0)
+
+
 def test_every_operation_on_entries_has_a_row() -> None:
     names = {op.name for op in (*ELEMENTWISE, *SPECIAL, *DENSITIES)}
-    assert names - OF_COMPLEX - OF_MANY_ENTRIES == set(SCALARS)
+    assert names - OF_MANY_ENTRIES == set(SCALARS)
 
 
 @pytest.mark.parametrize("name", sorted({op.name for _, op, _ in SAMPLES}))
@@ -77,7 +91,7 @@ def test_samples_are_those_of_the_reference(name: str, native: NativeScalars) ->
         if op.name == name and (function.dtype.kind != "int" or name != "astype" or one.inputs[0].dtype.kind != "f"):
             expected = np.ravel(_reference(op, one).astype(function.dtype.numpy))
             found = native(function, *one.inputs)
-            bits = np.finfo(function.dtype.numpy).eps if function.dtype.kind == "float" else 0
+            bits = np.finfo(function.dtype.numpy).eps if function.dtype.kind in ("float", "complex") else 0
             np.testing.assert_allclose(found, expected, rtol=20 * op.tolerance * bits, atol=4 * bits)
 
 
@@ -158,7 +172,28 @@ def test_division_of_integers_by_zero_is_found() -> None:
 
 @pytest.mark.parametrize("code", [LlvmScalars([]), MlirScalars([])], ids=["llvm", "mlir"])
 def test_what_has_no_row_is_refused_by_name(code: Any) -> None:
-    with pytest.raises(UnsupportedError, match="native code of add of complex64 is not written"):
-        write_scalar(code, "add", (Scalar("%x", DType.COMPLEX64),) * 2, DType.COMPLEX64)
+    with pytest.raises(UnsupportedError, match="native code of hypot of complex numbers is not written"):
+        write_scalar(code, "hypot", (Scalar("%x", DType.COMPLEX64),) * 2, DType.COMPLEX64)
+    with pytest.raises(UnsupportedError, match="conj takes complex numbers, found float32"):
+        write_scalar(code, "conj", (Scalar("%x", DType.FLOAT32),), DType.FLOAT32)
     with pytest.raises(UnsupportedError, match="native code of sort is not written"):
         write_scalar(code, "sort", (Scalar("%x", DType.FLOAT32),), DType.FLOAT32)
+
+
+@pytest.mark.parametrize("name", sorted(FORMULAS))
+def test_complex_numbers_are_those_of_numpy(name: str, complexes: NativeScalars) -> None:
+    (function,) = (one for one in OF_COMPLEX if one.name == name)
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=100) + 1j * rng.normal(size=100)
+    on_cuts = [-2.5, 0.3, 3.0, 2j, -2j, 0.5j, complex(-2.5, -0.0), complex(2.5, -0.0), complex(-0.0, 2.0)]
+    z = np.concatenate([z, 10 * z, 1e-3 * z, np.asarray(on_cuts)])
+    operands = [z, rng.permutation(z)][: len(function.operands)]
+    expected = _reference(OPS[name], Sample(tuple(operands)))
+    found = complexes(function, *operands)
+    assert np.all(np.abs(found.astype(complex) - expected) <= 1e-12 * (1e-3 + np.abs(expected)))
+
+
+def test_conversions_of_complex_numbers(complexes: NativeScalars) -> None:
+    z = np.asarray([1.5 - 2j, -0.25 + 0j])
+    np.testing.assert_array_equal(complexes(FROM_REAL, z.real), z.real.astype("complex64"))
+    np.testing.assert_array_equal(complexes(NARROWER, z), z.astype("complex64"))

@@ -1,11 +1,22 @@
 """Scalar code of every elementwise operation: `SCALARS`, rows by the name of the operation."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from plica.backend.native.scalars.arithmetic import ARITHMETIC
 from plica.backend.native.scalars.bessel import BESSEL
-from plica.backend.native.scalars.builder import Call, Failure, Scalar, ScalarCode, ScalarRow, refuse_complex
+from plica.backend.native.scalars.builder import (
+    Call,
+    Failure,
+    Scalar,
+    ScalarCode,
+    ScalarRow,
+    is_complex,
+    no_reals,
+    refuse_complex,
+)
+from plica.backend.native.scalars.complexes import COMPLEX
 from plica.backend.native.scalars.densities import DENSITIES
 from plica.backend.native.scalars.errors import ERRORS
 from plica.backend.native.scalars.exponentials import EXPONENTIALS
@@ -22,7 +33,7 @@ from plica.ir.dtypes import DType
 
 __all__ = ["SCALARS", "Failure", "LlvmScalars", "MlirScalars", "Scalar", "ScalarCode", "ScalarRow", "write_scalar"]
 
-SCALARS: dict[str, ScalarRow] = {
+_REAL: dict[str, ScalarRow] = {
     **ARITHMETIC,
     **EXPONENTIALS,
     **LOGARITHMS,
@@ -34,7 +45,24 @@ SCALARS: dict[str, ScalarRow] = {
     **INCOMPLETE,
     **NEIGHBOURS,
     **DENSITIES,
+    **{name: ScalarRow(no_reals(name)) for name in ("conj", "imag", "real")},
 }
+
+
+def _of_any_kind(name: str, row: ScalarRow) -> ScalarRow:
+    """A row that is written by its parts where numbers are complex, or refused by name."""
+    of_complex = COMPLEX.get(name)
+
+    def write(code: ScalarCode, call: Call) -> Scalar:
+        if of_complex is not None and is_complex(call):
+            return of_complex(code, call)
+        refuse_complex(name, call)
+        return row.write(code, call)
+
+    return replace(row, write=write)
+
+
+SCALARS: dict[str, ScalarRow] = {name: _of_any_kind(name, row) for name, row in _REAL.items()}
 
 
 def write_scalar(
@@ -43,10 +71,8 @@ def write_scalar(
     """One entry of the result of an operation, of dtype `dtype`, from one entry of each operand.
 
     Raises:
-        UnsupportedError: The operation has no row, or the numbers are complex.
+        UnsupportedError: The operation has no row, or none for complex numbers.
     """
     if name not in SCALARS:
         raise UnsupportedError(f"native code of {name} is not written: no row in plica.backend.native.scalars.")
-    call = Call(operands, dtype, params or {})
-    refuse_complex(name, call)
-    return SCALARS[name].write(code, call)
+    return SCALARS[name].write(code, Call(operands, dtype, params or {}))

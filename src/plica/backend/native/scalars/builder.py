@@ -77,6 +77,14 @@ class ScalarCode(ABC):
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
         """`state = start; while going(*state): state = step(*state)`, and the last state."""
 
+    def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
+        """The real and the imaginary part of a complex number, for printers that have them."""
+        raise UnsupportedError(f"{type(self).__name__} prints no complex numbers, found {a.dtype}.")
+
+    def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
+        """The complex number of two floats of 32 or 64 bits, for printers that have them."""
+        raise UnsupportedError(f"{type(self).__name__} prints no complex numbers, found {real.dtype}, {imag.dtype}.")
+
     @abstractmethod
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
         """The entry of a table of constants at an integer index, which is inside."""
@@ -209,15 +217,29 @@ class ScalarRow:
     relative_to: str = "the result"
 
 
+def is_complex(call: Call) -> bool:
+    """Whether an operand of a call or its result is complex."""
+    return any(dtype.kind == "complex" for dtype in (*(one.dtype for one in call.operands), call.dtype))
+
+
 def refuse_complex(name: str, call: Call) -> None:
-    """Check that nothing of a call is complex.
+    """Check that nothing of a call is complex, for printers that have no complex numbers.
 
     Raises:
         UnsupportedError: An operand or the result is.
     """
-    for dtype in (*(one.dtype for one in call.operands), call.dtype):
-        if dtype.kind == "complex":
-            raise UnsupportedError(
-                f"native code of {name} of {dtype.value} is not written: complex numbers are computed by the torch "
-                "backend; pass real and imaginary parts instead."
-            )
+    if is_complex(call):
+        raise UnsupportedError(
+            f"native code of {name} of complex numbers is not written: pass real and imaginary parts instead."
+        )
+
+
+def no_reals(name: str) -> Write:
+    """The `write` of an operation of complex numbers alone, for others."""
+
+    def write(code: ScalarCode, call: Call) -> Scalar:
+        del code
+        found = ", ".join(str(one.dtype) for one in call.operands)
+        raise UnsupportedError(f"{name} takes complex numbers, found {found}.")
+
+    return write

@@ -103,7 +103,7 @@ def log_ndtr(x: Value) -> Value:
     scaled = erfcx(size * math.sqrt(0.5))
     exponent = minus_square((size < 40.0).where(size, 40.0), 0.5)
     right = log1p(-0.5 * scaled * exp_pair(exponent))
-    left = log(0.5 * scaled) - 0.5 * (x * x)
+    left = log(0.5 * scaled) - (0.5 * x) * x
     return (x < -1.0).where(left, (x < 0.0).where(log1p(-0.5 - 0.5 * _small_erf(size * math.sqrt(0.5))), right))
 
 

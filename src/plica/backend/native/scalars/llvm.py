@@ -77,6 +77,8 @@ _TYPES = {
     DType.BFLOAT16: "bfloat",
     DType.FLOAT32: "float",
     DType.FLOAT64: "double",
+    DType.COMPLEX64: "{ float, float }",
+    DType.COMPLEX128: "{ double, double }",
 }
 
 
@@ -121,6 +123,9 @@ class LlvmScalars(ScalarCode):
 
     def constant(self, value: complex, dtype: DType) -> Scalar:
         """A literal: floats as their bits."""
+        if dtype.kind == "complex":
+            part = DType.FLOAT32 if dtype == DType.COMPLEX64 else DType.FLOAT64
+            return self.of_parts(self.constant(value.real, part), self.constant(value.imag, part))
         if dtype.kind == "bool":
             return Scalar("true" if value else "false", dtype)
         if dtype.kind == "float":
@@ -185,6 +190,19 @@ class LlvmScalars(ScalarCode):
         if llvm_type(a.dtype) == llvm_type(dtype):
             return Scalar(a.text, dtype)
         return self._put(f"bitcast {llvm_type(a.dtype)} {a.text} to {llvm_type(dtype)}", dtype)
+
+    def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
+        """The fields of a structure."""
+        dtype, type_ = DType.FLOAT32 if a.dtype == DType.COMPLEX64 else DType.FLOAT64, llvm_type(a.dtype)
+        real, imag = (self._put(f"extractvalue {type_} {a.text}, {place}", dtype) for place in (0, 1))
+        return real, imag
+
+    def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
+        """A structure of two fields."""
+        dtype = DType.COMPLEX64 if real.dtype == DType.FLOAT32 else DType.COMPLEX128
+        type_, part = llvm_type(dtype), llvm_type(real.dtype)
+        first = self._put(f"insertvalue {type_} poison, {part} {real.text}, 0", dtype)
+        return self._put(f"insertvalue {type_} {first.text}, {part} {imag.text}, 1", dtype)
 
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
         """A load from a constant of the module."""

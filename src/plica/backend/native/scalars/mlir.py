@@ -86,7 +86,8 @@ CONVERSIONS = {
 
 def mlir_type(dtype: DType) -> str:
     """The element type: integers have no sign, booleans one bit."""
-    return {"bool": "i1", "int": f"i{dtype.bits}"}.get(dtype.kind, dtype.short)
+    named = {"bool": "i1", "int": f"i{dtype.bits}", "complex": f"complex<f{dtype.bits // 2}>"}
+    return named.get(dtype.kind, dtype.short)
 
 
 def bits_of(value: complex, dtype: DType) -> int:
@@ -120,6 +121,9 @@ class MlirScalars(ScalarCode):
 
     def constant(self, value: complex, dtype: DType) -> Scalar:
         """An `arith.constant`."""
+        if dtype.kind == "complex":
+            part = DType.FLOAT32 if dtype == DType.COMPLEX64 else DType.FLOAT64
+            return self.of_parts(self.constant(value.real, part), self.constant(value.imag, part))
         if dtype.kind == "bool":
             return self._put(f"arith.constant {'true' if value else 'false'}", dtype)
         if dtype.kind == "float":
@@ -202,6 +206,17 @@ class MlirScalars(ScalarCode):
         self._yield(([], step(*after)), types)
         self.lines.append("}")
         return tuple(Scalar(f"{name}#{place}", one.dtype) for place, one in enumerate(start))
+
+    def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
+        """`complex.re` and `complex.im`."""
+        dtype, type_ = DType.FLOAT32 if a.dtype == DType.COMPLEX64 else DType.FLOAT64, mlir_type(a.dtype)
+        real, imag = (self._put(f"complex.{part} {a.text} : {type_}", dtype) for part in ("re", "im"))
+        return real, imag
+
+    def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
+        """`complex.create`."""
+        dtype = DType.COMPLEX64 if real.dtype == DType.FLOAT32 else DType.COMPLEX128
+        return self._put(f"complex.create {real.text}, {imag.text} : {mlir_type(dtype)}", dtype)
 
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
         """`tensor.extract` from a constant."""
