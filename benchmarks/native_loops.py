@@ -289,7 +289,7 @@ def _compiled(task: Task, library: str) -> Function:
     if library == "jax":
         import jax
 
-        jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+        jax.config.update("jax_enable_x64", True)
         return jax.jit(function)
     return function
 

@@ -17,7 +17,6 @@ from plica.backend.native.loops.nest import (
     Cell,
     Free,
     GetPointer,
-    Index,
     PointerCell,
     Put,
     PutPointer,
@@ -121,15 +120,12 @@ class Loop:
                     grows = any(var in changing for var in size_variables(inner.type))
                     self._arrays.append(_Carry(inner, first, result, output, writer.buffer(inner.type.dtype), grows))
 
-    def _dims(self, inner: Block, var: Operand) -> tuple[Index, ...]:
-        return inner.dims(var.type)
-
     def bodied(self, inner: Block) -> None:
         """The body itself, and what ends a turn; statements go to the block of the writer."""
         writer = self.writer
         writer.block.extend(self.head)
         for one in self._arrays:
-            inner.env[one.inner] = solid(writer, one.buffer, self._dims(inner, one.inner))
+            inner.env[one.inner] = solid(writer, one.buffer, inner.dims(one.inner.type))
             inner.owned.add(one.buffer)
             if one.grows:
                 inner.leaving.add(one.result)

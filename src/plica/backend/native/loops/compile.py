@@ -10,7 +10,7 @@ from typing import Any
 
 from plica.backend.native.loops.llvm import llvm_text
 from plica.backend.native.loops.nest import Buffer, Nest
-from plica.backend.native.loops.support import given_type
+from plica.backend.native.loops.support import given_type, require_layout
 from plica.errors import UnsupportedError
 
 _TYPES: dict[str, Any] = {
@@ -56,7 +56,7 @@ def machine() -> Machine:
     """LLVM for this computer.
 
     Raises:
-        UnsupportedError: llvmlite is not installed.
+        UnsupportedError: llvmlite is not installed, or numpy's arrays are other objects.
     """
     try:
         binding = import_module("llvmlite.binding")
@@ -64,6 +64,7 @@ def machine() -> Machine:
         raise UnsupportedError(
             'the native backend of jit compiles with llvmlite, which is not installed; pip install "plica[loops]".'
         ) from None
+    require_layout()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features().flatten()

@@ -130,9 +130,7 @@ class _Printer:
 
     def _results(self) -> None:
         place = 0
-        for result in self._nest.results:
-            if result.is_given:
-                continue
+        for result in (one for one in self._nest.results if not one.is_given):
             kept = self._code.fresh()
             self._code.lines.append(f"{kept} = call ptr @keep(ptr {self._buffers[result.buffer]})")
             self._store_info(place, kept, "ptr", self._code.lines)

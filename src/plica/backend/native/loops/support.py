@@ -7,8 +7,11 @@ import ctypes
 from functools import cache
 from importlib import import_module
 
+import numpy as np
+
 from plica.backend.native.loops.nest import Allocate, Buffer, Nest
 from plica.backend.native.scalars.llvm import llvm_type
+from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 
 NOT_CONTIGUOUS, NO_MEMORY = -1, -2
@@ -26,7 +29,6 @@ declare ptr @malloc(i64)
 declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal void @link(ptr %head, ptr %p) {
   %first = load ptr, ptr %head
@@ -141,7 +143,6 @@ def product_text(dtype: DType) -> str:
     C = A B, (m, n) = (m, k) (k, n), is C^T = B^T A^T by columns.
     """
     type_ = llvm_type(dtype)
-    one = "1.0"
     cells = "\n".join(f"  %{name}.p = alloca i32\n  %{name}.w = trunc i64 %{name} to i32" for name in ("m", "n", "k"))
     stores = "\n".join(f"  store i32 %{name}.w, ptr %{name}.p" for name in ("m", "n", "k"))
     return f"""
@@ -154,7 +155,7 @@ define internal void @{PRODUCTS[dtype]}(ptr %c, ptr %a, ptr %b, i64 %m, i64 %n, 
   %ta = alloca i8
   %tb = alloca i8
 {stores}
-  store {type_} {one}, ptr %alpha
+  store {type_} 1.0, ptr %alpha
   store {type_} 0.0, ptr %beta
   %lda.w = select i1 %left, i32 %m.w, i32 %k.w
   %ldb.w = select i1 %right, i32 %k.w, i32 %n.w
@@ -191,6 +192,24 @@ def is_on_stack(one: Allocate) -> bool:
 def given_type(dtype: DType) -> str:
     """The type in which `entry` takes a number, which Python can give."""
     return "i8" if dtype == DType.BOOL else "float" if dtype.kind == "float" and dtype.bits == 16 else llvm_type(dtype)
+
+
+def require_layout() -> None:
+    """Check that array objects have their fields where `entry` reads them.
+
+    Raises:
+        UnsupportedError: This version of numpy or Python has other objects.
+    """
+    array = np.zeros((2, 3))
+    address = id(array)
+    data = ctypes.c_void_p.from_address(address + _DATA).value
+    dimensions = ctypes.c_void_p.from_address(address + _DIMENSIONS).value
+    flags = ctypes.c_int.from_address(address + _FLAGS).value
+    shape = None if dimensions is None else tuple((ctypes.c_ssize_t * 2).from_address(dimensions))
+    if data != array.ctypes.data or shape != array.shape or flags & _CONTIGUOUS != _CONTIGUOUS:
+        raise UnsupportedError(
+            f'the native backend of jit does not know the arrays of numpy {np.__version__}; use backend="torch".'
+        )
 
 
 def entry_text(nest: Nest) -> str:

@@ -105,13 +105,10 @@ def _solved(block: Block, a: _Matrix, size: Index, b: _Matrix, columns: Index, d
         b[row, column] = writer.number(nan, dtype)
 
 
-def _batched(
-    block: Block, equation: Equation, x: Array, each: Callable[[_Matrix, Index, Sequence[Index]], None]
-) -> None:
+def _batched(block: Block, x: Array, each: Callable[[_Matrix, Index, Sequence[Index]], None]) -> None:
     """Run `each` for a copy of every matrix, with its number and its place in the batch."""
     writer = block.writer
     rows, columns = x.dims[-2:]
-    del equation
     own, block.temporaries = block.temporaries, []
     with writer.nest(x.dims[:-2]) as outer:
         copy = block.temporary(x.dtype, (rows, columns))
@@ -148,11 +145,11 @@ def solve(block: Block, equation: Equation, operands: list[Value]) -> Value:
     a, b = (_spread(block, x, shape, batch) for x, shape in zip((a, b), shapes, strict=True))
     target = block.new(equation.outputs[0], b.dims)
     fill(block.writer, target, b)
-    _in_batch(block, equation, a, target)
+    _in_batch(block, a, target)
     return target
 
 
-def _in_batch(block: Block, equation: Equation, a: Array, target: Array) -> None:
+def _in_batch(block: Block, a: Array, target: Array) -> None:
     writer, buffer = block.writer, target.buffer
     assert buffer is not None, "it is new memory"
     rows, columns = target.dims[-2:]
@@ -161,7 +158,7 @@ def _in_batch(block: Block, equation: Equation, a: Array, target: Array) -> None
         start = writer.add(target.start, writer.multiply(number, writer.multiply(rows, columns)))
         _solved(block, matrix, rows, _Matrix(block, buffer, start, columns), columns, a.dtype)
 
-    _batched(block, equation, a, each)
+    _batched(block, a, each)
 
 
 def inv(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -174,7 +171,7 @@ def inv(block: Block, equation: Equation, operands: list[Value]) -> Value:
         return writer.convert(writer.compare("equal", at[-2], at[-1]), x.dtype)
 
     fill(writer, target, Array(x.dims, x.dtype, one, {}))
-    _in_batch(block, equation, x, target)
+    _in_batch(block, x, target)
     return target
 
 
@@ -204,7 +201,7 @@ def _determinant(*, logarithm: bool) -> Row:
                 assert target.buffer is not None, "it is new memory"
                 writer.store(target.buffer, writer.add(target.start, number), writer.get(cells[name]))
 
-        _batched(block, equation, x, each)
+        _batched(block, x, each)
         found = tuple(targets) if batch else tuple(writer.get(cells[name]) for name in names)
         return found if logarithm else found[0]
 
@@ -246,7 +243,7 @@ def cholesky(block: Block, equation: Equation, operands: list[Value]) -> Value:
         with writer.when(refused), writer.loop(size) as row, writer.loop(size) as column:
             found[row, column] = writer.number(nan, x.dtype)
 
-    _batched(block, equation, x, each)
+    _batched(block, x, each)
     return target
 
 

@@ -162,7 +162,7 @@ def lookup(block: Block, equation: Equation, operands: list[Value]) -> Value:
 def update(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """An array with other entries at some places: written over the old one where nobody reads that any more."""
     writer, (x, values, *places), params = block.writer, operands, equation.params
-    var, mode = equation.outputs[0], params["mode"]
+    mode = params["mode"]
     if not isinstance(x, Array):
         return _combined(block, mode, block.scalar(x), block.scalar(values))
     ats = [axis for axis, place in enumerate(params["index"]) if place == AT]
@@ -197,7 +197,6 @@ def update(block: Block, equation: Equation, operands: list[Value]) -> Value:
             if mode in _COMBINED:
                 value = _combined(block, mode, writer.load(target.buffer, offset), value)
             writer.store(target.buffer, offset, value)
-    del var
     return target
 
 

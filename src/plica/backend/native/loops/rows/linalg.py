@@ -50,7 +50,7 @@ def _contracted(block: Block, equation: Equation, operands: list[Value], terms: 
             numbers.append(block.scalar(value))
             continue
         value = value if value.is_cheap else block.in_memory(value)
-        factors.append(_of_sizes(value, term, operand.type.shape))
+        factors.append(_of_letters(value, term))
         for letter, dim, size in zip(term, operand.type.shape, value.dims, strict=True):
             if known.get(letter, 1) == 1:
                 known[letter], sizes[letter] = dim, size
@@ -78,9 +78,8 @@ def _contracted(block: Block, equation: Equation, operands: list[Value], terms: 
     return target
 
 
-def _of_sizes(x: Array, term: str, shape: Sequence[Dim]) -> Factor:
+def _of_letters(x: Array, term: str) -> Factor:
     """A factor each letter of which occurs once: a letter that is repeated reads the diagonal."""
-    del shape
     if len(set(term)) == len(term):
         return x, term
     letters = "".join(dict.fromkeys(term))

@@ -161,13 +161,12 @@ def _no_entries(_: Sequence[int]) -> Exception:
 
 def mean(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """The sum divided by how many there are."""
-    writer, x, var = block.writer, _operand(block, operands[0]), equation.outputs[0]
+    writer, x = block.writer, _operand(block, operands[0])
     axes = normal_axes(equation.params["axis"], len(x.dims))
     count = writer.convert(writer.value(writer.product([x.dims[axis] for axis in axes])), x.dtype)
     total = reduced(block, x, axes, x.dtype, 0, lambda a, b: writer.compute("sum", a, b), _target(block, equation))
     if not isinstance(total, Array):
         return writer.apply("divide", [block.scalar(total), count], x.dtype, {})
-    del var
     return _each(block, total, lambda value: writer.apply("divide", [value, count], x.dtype, {}))
 
 
