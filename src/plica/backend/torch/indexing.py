@@ -81,6 +81,9 @@ def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _trace_recorded = getattr(torch._C, "_get_tracing_state", lambda: True)
 _dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+_mode_of = getattr(torch._C, "_get_dispatch_mode", lambda _: True)
+_RECORDERS = tuple(getattr(getattr(torch._C, "_TorchDispatchModeKey", None), "__members__", {"": None}).values())
+"""The modes in which torch itself records operations, or makes up what they would give: other modes only watch."""
 
 
 def may_write(*tensors: Tensor) -> bool:
@@ -99,7 +102,8 @@ def is_transformed() -> bool:
 def is_traced(*tensors: Tensor) -> bool:
     """Whether somebody beside automatic differentiation follows what is done with tensors, and needs torch's own."""
     types = (Tensor, torch.nn.Parameter)
-    is_recorded = torch.compiler.is_compiling() or _trace_recorded() is not None or bool(_dispatch_modes())
+    is_recorded = torch.compiler.is_compiling() or _trace_recorded() is not None
+    is_recorded = is_recorded or (bool(_dispatch_modes()) and any(_mode_of(one) is not None for one in _RECORDERS))
     return is_recorded or is_transformed() or any(type(one) not in types for one in tensors)
 
 
