@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,17 @@ class Closed:
         given = [*arguments, *(one.array for one in self.held.values())]
         return interpret_program(self.program, NATIVE_OPS, given, leaves, precise=precise)
 
-    def rewritten(self, program: Program, constants: Mapping[Var, Array]) -> Closed:
+    def rewritten(
+        self, program: Program, constants: Mapping[Var, Array], held: Mapping[Var, Held] = MappingProxyType({})
+    ) -> Closed:
         """Another Program with further constants; those that it does not read are left out."""
         read = dict.fromkeys(
             one for equation in program.equations for one in equation.inputs if isinstance(one, Var)
         ) | dict.fromkeys(one for one in program.outputs if isinstance(one, Var))
         known = {var: array for var, array in {**self.constants, **constants}.items() if var in read}
-        return replace(self, program=replace(program, consts=tuple(known)), constants=known)
+        changing = {var: one for var, one in {**self.held, **held}.items() if var in read}
+        inputs = (*(var for var in program.inputs if var not in self.held), *changing)
+        return Closed(replace(program, consts=tuple(known), inputs=inputs), known, changing)
 
 
 def closed(program: Program, leaves: Sequence[Any]) -> Closed:

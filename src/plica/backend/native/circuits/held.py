@@ -36,6 +36,10 @@ class Held:
     made: Made | None = None
     place: int = 0
 
+    def through(self, program: Program, first: Array) -> Held:
+        """What a Program of it alone gives, with its first value."""
+        return Held(first, made=Made(program, {}, (self,), (first,)))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
