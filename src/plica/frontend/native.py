@@ -35,6 +35,7 @@ from plica.runtime.signature import PrivateKey
 
 _LARGE = 2**18  # multiplications of one row: from there on one call runs on several threads
 _DRIVERS = ("local-sync", "local-task")
+_OF_KINDS = {"log_likelihood", "marginal"}  # of which `module(x)` asks the one whose data is of the kind of x
 
 
 def compile(  # noqa: A001 - the word of the field
@@ -74,7 +75,8 @@ def compile(  # noqa: A001 - the word of the field
         raise InputError("a native file is for at least one target; give 'host'.")
     questions = questions_of(model, (queries,) if isinstance(queries, str) else queries, updatable)
     usual = _DRIVERS[num_operations(questions[:1]) >= _LARGE]
-    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)})
+    also = [one.name for one in questions if {one.name, questions[0].name} == _OF_KINDS]
+    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)}, also)
     write(path, parts, manifest, key)
 
 

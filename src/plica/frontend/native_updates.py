@@ -17,6 +17,7 @@ from plica.lower.checks import lower_least
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, leaf_keys, owners_of
 from plica.lower.queries.score import lower_score
+from plica.runtime.decode import word
 from plica.symbolic.semirings import Semiring
 
 Updatable = bool | str | Sequence[str] | Mapping[str, Any]
@@ -37,6 +38,7 @@ def held_leaves(
 
     Raises:
         InputError: The circuit has no tensor of a name.
+        NativeFileError: A name has other signs than names in files have.
     """
     keys = leaf_keys(folded.described)
     known = [keys[member] for leaf, _ in leaves for member in leaf.members if member in keys]
@@ -49,7 +51,7 @@ def held_leaves(
     found: list[tuple[Leaf, Array | Held]] = []
     for leaf, array in leaves:
         own = [keys.get(member, "") for member in leaf.members]
-        parts = tuple(name if name in wanted else "" for name in own)
+        parts = tuple(word(name, "updatable") if name in wanted else "" for name in own)
         found.append((leaf, Held(array, parts=parts) if any(parts) else array))
     return found
 
@@ -80,6 +82,7 @@ def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Arra
         InputError: There is no such argument or captured array, or its sizes are not known.
         ShapeError: An array does not fit its argument.
         DTypeError: An array has another dtype than its argument.
+        NativeFileError: A name has other signs than names in files have.
     """
     program = bound.program
     arrays: list[Array | Held] = [array_of(one) for one in bound.leaves]
@@ -89,7 +92,7 @@ def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Arra
     moved: list[Var] = []
     for name in consts if updatable is True else given or _names(updatable):
         if name in given and name in arguments:
-            arrays.append(Held(_checked(arguments[name], given[name]), name))
+            arrays.append(Held(_checked(arguments[name], given[name]), word(name, "updatable")))
             moved.append(arguments[name])
             continue
         same = [place for place, leaf in enumerate(bound.leaves) if name in given and leaf is given[name]]
@@ -101,7 +104,10 @@ def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Arra
                 else f"its arguments are {', '.join(arguments) or 'none'}, and it captures {len(consts)} array(s)"
             )
             raise InputError(f"updatable: {name!r} is no array that the Program captures; {hint}.")
-        arrays[place] = Held(array_of(bound.leaves[place]), name)
+        if isinstance(arrays[place], Held):
+            raise InputError(f"updatable: {name!r} is an array that has another name already; give it one.")
+        arrays[place] = Held(array_of(bound.leaves[place]), word(name, "updatable"))
+    _check_parts(arrays)
     inputs = tuple(var for var in program.inputs if var not in moved)
     return replace(program, consts=(*program.consts, *moved), inputs=inputs), arrays
 
@@ -118,6 +124,17 @@ def check_queries(queries: Sequence[str]) -> None:
             f"updatable: {', '.join(fixed)} is compiled for weights as they are; leave it out, or write another file "
             "for it."
         )
+
+
+def _check_parts(arrays: Sequence[Array | Held]) -> None:
+    """Refuse captured views of what may be replaced: numpy made them before the Program was traced."""
+    for held in (one for one in arrays if isinstance(one, Held)):
+        for one in arrays:
+            if not isinstance(one, Held) and np.shares_memory(one, held.array):
+                raise InputError(
+                    f"updatable: the Program captures a part of {held.name}, which would stay as it is; compute it with "
+                    "plica.numpy, or make the array an argument of the function."
+                )
 
 
 def _names(updatable: Any) -> Sequence[str]:

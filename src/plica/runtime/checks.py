@@ -50,6 +50,13 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
     tensors = {tensor.name: tensor for tensor in manifest.tensors}
     main = entries.get(manifest.main)
     _require(main is not None and main.public, f"the main entry {manifest.main} is not among the public entries")
+    for name in manifest.also:
+        other = entries.get(name)
+        fits = main is not None and other is not None and other.public
+        _require(
+            fits and len(other.arguments) == len(main.arguments) == 1,
+            f"the entry {name} cannot be asked in place of {manifest.main}",
+        )
     _require(bool(manifest.targets), "there is no target")
     for target in manifest.targets:
         _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")

@@ -157,4 +157,5 @@ read_manifest = record(
     folds=many(_FOLD),
     floors=many(_FLOOR),
     provenance=_words,
+    also=many(word),
 )

@@ -198,6 +198,8 @@ class Manifest:
 
     Args:
         main: The entry that `module(x)` asks.
+        also: Other entries that `module(x)` asks instead, where data is of the kind of theirs (floats, not integers)
+            and not of that of the main one.
         entries: Every entry, ways out included.
         targets: The best first: the first that fits the machine is taken.
         iree: The version of the compiler; a runtime of the same major and minor version runs the code.
@@ -215,6 +217,7 @@ class Manifest:
     folds: tuple[Fold, ...] = ()
     floors: tuple[Floor, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
 
     def entry(self, name: str) -> Entry:
         """The entry of a name; names are checked before (`checks.py`)."""

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from plica.errors import InputError, NativeFileError, UnsupportedError
 from plica.runtime.arrays import Array, Sizes
 from plica.runtime.container import Image, read
@@ -88,8 +90,11 @@ class NativeModule:
         self._idle = [Session(code)]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """What the main entry answers; see `EntryPoint.__call__`."""
-        return EntryPoint(self, self._entries[self.manifest.main])(*arguments, **named)
+        """What the main entry answers, or another one whose argument is of the kind of data (`Manifest.also`)."""
+        entry = self._entries[self.manifest.main]
+        if self.manifest.also:
+            entry = _of_kind([entry, *(self._entries[name] for name in self.manifest.also)], (*arguments, *named.values()))
+        return EntryPoint(self, entry)(*arguments, **named)
 
     def __getattr__(self, name: str) -> EntryPoint:
         found = self.__dict__.get("_entries", {}).get(name)
@@ -234,6 +239,17 @@ def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> Nat
     if module._digest != digest:
         raise NativeFileError(f"{path}: is another file than the one that was pickled; load it by its path")
     return module
+
+
+def _of_kind(entries: list[Entry], given: tuple[Any, ...]) -> Entry:
+    """The first entry whose argument is of the kind of what is given, integers or floats; else the first."""
+    if len(given) == 1:
+        dtype = getattr(given[0], "dtype", None)
+        is_float = "float" in str(np.asarray(given[0]).dtype if dtype is None else dtype)
+        for entry in entries:
+            if ("float" in entry.arguments[0].dtype) == is_float:
+                return entry
+    return entries[0]
 
 
 def _check_floor(floor: Floor, numbers: Array) -> None:

@@ -110,7 +110,11 @@ def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = F
 
 
 def file_of(
-    questions: Sequence[Question], targets: Sequence[Target], driver: str, provenance: Mapping[str, str]
+    questions: Sequence[Question],
+    targets: Sequence[Target],
+    driver: str,
+    provenance: Mapping[str, str],
+    also: Sequence[str] = (),
 ) -> tuple[dict[str, bytes], Manifest]:
     """The parts of a file and its manifest; the first question is the main one.
 
@@ -119,6 +123,7 @@ def file_of(
         targets: The best first.
         driver: What runs it where the target does not say.
         provenance: Words about where it comes from.
+        also: Those that are asked in place of the main one where data is of the kind of theirs.
     """
     store = Store()
     text = module_of(questions, store)
@@ -127,6 +132,7 @@ def file_of(
         parts[_TENSORS] = store.part()
     made = Manifest(
         main=questions[0].name,
+        also=tuple(also),
         entries=tuple(one.entry(tuple(map(store.held, one.closed.held.values()))) for one in questions),
         targets=tuple(
             Described(one.name, one.architecture, one.features, part=one.name, driver=one.driver or driver)
