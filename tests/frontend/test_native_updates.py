@@ -128,25 +128,30 @@ def _layer(x: Any, w1: Any, w2: Any) -> Any:
     return pnp.tanh(x @ pnp.softmax(w1, axis=0)) * pnp.sum(pnp.exp(w2), axis=0) + w2[0]
 
 
+def _layer_and_more(x: Any, w1: Any, w2: Any, unread: Any) -> Any:
+    del unread
+    return _layer(x, w1, w2)
+
+
 _SPECS = (plica.spec(("b", 4)), plica.spec((4, 3)), plica.spec((4, 3)))
 
 
 def test_folded_programs(tmp_path: Path) -> None:
     """What is known at compile time is fixed; what has its value later is computed again when it is replaced."""
-    program = plica.trace(_layer, *_SPECS)
-    folded = plica.fold_constants(program, compile_time={"w1": _W1}, run_time=("w2",), form="split")
-    with pytest.raises(InputError, match="the values of w2 are not known; give the first ones"):
+    program = plica.trace(_layer_and_more, *_SPECS, plica.spec((2,)))
+    folded = plica.fold_constants(program, compile_time={"w1": _W1}, run_time=("w2", "unread"), form="split")
+    with pytest.raises(InputError, match="the values of w2, unread are not known; give the first ones"):
         native.compile(folded, tmp_path / "f.plicab")
-    native.compile(folded, tmp_path / "f.plicab", updatable={"w2": _W2})
+    native.compile(folded, tmp_path / "f.plicab", updatable={"w2": _W2, "unread": np.ones(2, "float32")})
     with native.load(tmp_path / "f.plicab") as module:
         assert [one.function for one in module.manifest.folds] == ["runtime_fold0", "runtime_fold1"]
-        assert list(module.constants) == ["w2"]
+        assert list(module.constants) == ["w2", "unread"]
         for w2 in (None, _W2 * 2, _W1):
             if w2 is not None:
-                module.update(w2=w2)
+                module.update(w2=w2, unread=w2[0, :2])
             for rows in (0, 1, 5):
                 x = np.arange(rows * 4, dtype="float32").reshape(rows, 4) / 7
-                (expected,) = plica.interpret(program, x, _W1, _W2 if w2 is None else w2)
+                (expected,) = plica.interpret(program, x, _W1, _W2 if w2 is None else w2, _W1[0, :2])
                 np.testing.assert_allclose(module(x), expected, rtol=1e-5)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from plica.backend.native.circuits.choices import choice_question
 from plica.backend.native.circuits.closed import closed
+from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
 from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.file import Store, file_of, module_of
@@ -57,8 +58,9 @@ def compile(  # noqa: A001 - the word of the field
         targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
         queries: What is asked of a circuit, the main question first: "log-likelihood" (the default, with "marginal"
             where data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe".
-        updatable: The arrays that `NativeModule.update` may replace: the keys of a circuit's state dict, True for all of
-            them; arguments of a Program with their first values, by name, and arrays that it captures, by any names.
+        updatable: What `NativeModule.update` may replace: tensors of a circuit, by their keys in its state dict, or
+            True for all of them; arguments of a Program with their first values, by name, and arrays that it
+            captures, by any names.
         driver: What runs the code: "local-sync", one thread for each call, or "local-task", several; by default as
             the size of the circuit suggests.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
@@ -148,9 +150,11 @@ def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | No
             f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of "
             "a compiled function."
         )
-    made = closed(*held_program(bound, updatable))
+    opened, arrays = held_program(bound, updatable)
+    made = closed(opened, arrays)
     count = len(made.program.results)
-    return Question(name, made, ("result",) if count == 1 else tuple(f"result{place}" for place in range(count)))
+    results = ("result",) if count == 1 else tuple(f"result{place}" for place in range(count))
+    return Question(name, made, results, given=tuple(one for one in arrays if isinstance(one, Held)))
 
 
 # Circuits
@@ -235,7 +239,8 @@ def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable)
         return
     check_queries(wanted)
     main, *others = [question for one in wanted for question in _QUERIES[one](found)]
-    yield replace(main, floors=tuple(floors_of(model.folded, model.semiring, found.dtype, found.leaves)))
+    given = tuple(one for _, one in found.leaves if isinstance(one, Held))
+    yield replace(main, given=given, floors=tuple(floors_of(model.folded, model.semiring, found.dtype, found.leaves)))
     yield from others
 
 

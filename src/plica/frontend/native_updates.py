@@ -70,7 +70,9 @@ def floors_of(
     (least,) = made.program.results
     if isinstance(least, Var) and least in made.held:
         names = tuple(
-            f"{name}_of_layer_{folded.circuit.layers.index(layer)}" for group, name in weights for layer in group.members
+            f"{name}_of_layer_{folded.circuit.layers.index(layer)}"
+            for group, name in weights
+            for layer in group.members
         )
         yield Floor(made.held[least], names)
 
@@ -132,8 +134,8 @@ def _check_parts(arrays: Sequence[Array | Held]) -> None:
         for one in arrays:
             if not isinstance(one, Held) and np.shares_memory(one, held.array):
                 raise InputError(
-                    f"updatable: the Program captures a part of {held.name}, which would stay as it is; compute it with "
-                    "plica.numpy, or make the array an argument of the function."
+                    f"updatable: the Program captures a part of {held.name}, which would stay as it is; compute it "
+                    "with plica.numpy, or make the array an argument of the function."
                 )
 
 

@@ -52,11 +52,8 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
     _require(main is not None and main.public, f"the main entry {manifest.main} is not among the public entries")
     for name in manifest.also:
         other = entries.get(name)
-        fits = main is not None and other is not None and other.public
-        _require(
-            fits and len(other.arguments) == len(main.arguments) == 1,
-            f"the entry {name} cannot be asked in place of {manifest.main}",
-        )
+        fits = all(one is not None and one.public and len(one.arguments) == 1 for one in (main, other))
+        _require(fits, f"the entry {name} cannot be asked in place of {manifest.main}")
     _require(bool(manifest.targets), "there is no target")
     for target in manifest.targets:
         _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")

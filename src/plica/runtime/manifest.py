@@ -198,15 +198,15 @@ class Manifest:
 
     Args:
         main: The entry that `module(x)` asks.
-        also: Other entries that `module(x)` asks instead, where data is of the kind of theirs (floats, not integers)
-            and not of that of the main one.
         entries: Every entry, ways out included.
         targets: The best first: the first that fits the machine is taken.
         iree: The version of the compiler; a runtime of the same major and minor version runs the code.
         tensors: The constants.
         folds: In an order in which they can run.
-        floors: What is checked after them.
         provenance: Words about where the file comes from (`plica`: its version, `made`: when, `source`: of what).
+        also: Other entries that `module(x)` asks instead, where data is of the kind of theirs (floats, not integers)
+            and not of that of the main one.
+        floors: What is checked before an update counts.
     """
 
     main: str
@@ -215,9 +215,9 @@ class Manifest:
     iree: str
     tensors: tuple[Tensor, ...] = ()
     folds: tuple[Fold, ...] = ()
-    floors: tuple[Floor, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
+    floors: tuple[Floor, ...] = ()
 
     def entry(self, name: str) -> Entry:
         """The entry of a name; names are checked before (`checks.py`)."""

@@ -93,7 +93,9 @@ class NativeModule:
         """What the main entry answers, or another one whose argument is of the kind of data (`Manifest.also`)."""
         entry = self._entries[self.manifest.main]
         if self.manifest.also:
-            entry = _of_kind([entry, *(self._entries[name] for name in self.manifest.also)], (*arguments, *named.values()))
+            entry = _of_kind(
+                [entry, *(self._entries[name] for name in self.manifest.also)], (*arguments, *named.values())
+            )
         return EntryPoint(self, entry)(*arguments, **named)
 
     def __getattr__(self, name: str) -> EntryPoint:

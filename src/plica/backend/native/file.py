@@ -104,7 +104,7 @@ def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = F
     for one in questions:
         parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.closed.constants.items()}
         functions.append(emit(one.closed.program, one.name, parameters, are_places_known=one.are_places_known))
-        for array in (*one.closed.held.values(), *(floor.held for floor in one.floors)):
+        for array in (*one.given, *one.closed.held.values(), *(floor.held for floor in one.floors)):
             store.held(array)
     return module_text([*functions, *store.functions], store.arrays if embedded else {})
 

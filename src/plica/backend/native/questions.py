@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plica.backend.native.circuits.closed import Closed
-from plica.backend.native.circuits.held import Floor
+from plica.backend.native.circuits.held import Floor, Held
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType
 from plica.runtime import manifest
@@ -26,6 +26,7 @@ class Question:
         public: Whether users see it.
         are_places_known: Whether all indices in it are known to lie within their axes.
         text: One sentence for `help`.
+        given: What users may replace, whether the Program reads it or not.
         floors: What may not become negative when arrays are replaced.
     """
 
@@ -39,6 +40,7 @@ class Question:
     public: bool = True
     are_places_known: bool = False
     text: str = ""
+    given: tuple[Held, ...] = ()
     floors: tuple[Floor, ...] = ()
 
     def entry(self, constants: tuple[str, ...] = ()) -> manifest.Entry:
