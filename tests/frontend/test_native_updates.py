@@ -98,6 +98,20 @@ def test_refused_updates(path: Path, circuit: Any) -> None:
             module(np.zeros((1, 3), int), np.zeros((1, 3), int))
 
 
+def test_the_kind_of_data_decides_who_is_asked(path: Path) -> None:
+    """Integers are whole rows, floats may have missing entries: arrays of any library, lists, by place and name."""
+    with native.load(path) as module:
+        whole, missing = module.log_likelihood([[0, 1, 2]]), module.marginal([[0, 1, np.nan]])
+        for given in ([[0, 1, 2]], np.asarray([[0, 1, 2]]), torch.tensor([[0, 1, 2]])):
+            assert module(given) == module(x=given) == whole
+        for given in ([[0, 1, np.nan]], np.asarray([[0, 1, np.nan]], "float32"), torch.tensor([[0, 1, torch.nan]])):
+            assert module(given) == module(x=given) == missing
+        with pytest.raises(DTypeError, match="marginal: expected x: float32"):
+            module(np.asarray([[0.1, 1.0, np.nan]], "float64"))
+        with pytest.raises(InputError, match="log_likelihood: takes"):
+            module()
+
+
 def test_some_of_the_weights(circuit: Any) -> None:
     """The others are constants; the numbers are those of a file that is fixed."""
     (scores, *_), (fixed, *_) = (questions_of(circuit, None, which) for which in (("0.logits",), ()))

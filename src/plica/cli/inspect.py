@@ -13,7 +13,7 @@ from plica.cli.native_files import KEY_OPTION, public_key_of
 
 if TYPE_CHECKING:
     from plica.runtime.container import Image
-    from plica.runtime.manifest import Entry, Manifest
+    from plica.runtime.manifest import Entry, Manifest, Tensor
 
 
 @click.command(short_help="Show what a native file holds.")
@@ -114,11 +114,19 @@ def _constants(manifest: "Manifest") -> list[str]:
         [
             (
                 str(one.type),
-                f"computed by {computed[one.name]}" if one.name in computed else ("", "can be updated")[one.updatable],
+                f"computed by {computed[one.name]}" if one.name in computed else _updates(one),
             )
             for one in manifest.tensors
         ]
     )
+
+
+def _updates(tensor: "Tensor") -> str:
+    """How a constant can be replaced."""
+    if not tensor.parts:
+        return ("", "can be updated")[tensor.updatable]
+    names = list(tensor.updates)
+    return f"can be updated: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}"
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:

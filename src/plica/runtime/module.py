@@ -122,7 +122,7 @@ class NativeModule:
         """The arrays that `update` replaces, read-only, with their names."""
         _, tensors = self._open()
         found = {
-            name: tensors[one.name].view() if place is None else tensors[one.name][place]
+            name: tensors[one.name].view() if place is None else tensors[one.name][place, ...]
             for one in self.manifest.tensors
             for name, (_, place) in one.updates.items()
         }
