@@ -102,6 +102,7 @@ def test_the_kind_of_data_decides_who_is_asked(path: Path) -> None:
     """Integers are whole rows, floats may have missing entries: arrays of any library, lists, by place and name."""
     with native.load(path) as module:
         whole, missing = module.log_likelihood([[0, 1, 2]]), module.marginal([[0, 1, np.nan]])
+        given: Any
         for given in ([[0, 1, 2]], np.asarray([[0, 1, 2]]), torch.tensor([[0, 1, 2]])):
             assert module(given) == module(x=given) == whole
         for given in ([[0, 1, np.nan]], np.asarray([[0, 1, np.nan]], "float32"), torch.tensor([[0, 1, torch.nan]])):

@@ -78,6 +78,8 @@ def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
     notes = [_plain(entry.text)] if entry.text else []
     if entry.name == manifest.main:
         notes.append("what the file answers when it is called")
+    if entry.name in manifest.also:
+        notes.append("asked instead of it where data is of the kind of this argument")
     if not entry.public:
         notes.append("asked by other entries alone")
     if entry.rows is not None and entry.rows.chunk is not None:
