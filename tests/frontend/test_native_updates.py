@@ -111,6 +111,8 @@ def test_the_kind_of_data_decides_who_is_asked(path: Path) -> None:
             module(np.asarray([[0.1, 1.0, np.nan]], "float64"))
         with pytest.raises(InputError, match="log_likelihood: takes"):
             module()
+        with pytest.raises(InputError, match="log_likelihood: expected x: int64"):
+            module([[0], [1, 2]])
 
 
 def test_some_of_the_weights(circuit: Any) -> None:

@@ -246,8 +246,11 @@ def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> Nat
 def _of_kind(entries: list[Entry], given: tuple[Any, ...]) -> Entry:
     """The first entry whose argument is of the kind of what is given, integers or floats; else the first."""
     if len(given) == 1:
-        dtype = getattr(given[0], "dtype", None)
-        is_float = "float" in str(np.asarray(given[0]).dtype if dtype is None else dtype)
+        try:
+            dtype = getattr(given[0], "dtype", None) or np.asarray(given[0]).dtype
+        except (TypeError, ValueError):  # no array: the entry says so
+            return entries[0]
+        is_float = "float" in str(dtype)
         for entry in entries:
             if ("float" in entry.arguments[0].dtype) == is_float:
                 return entry
