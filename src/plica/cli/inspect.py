@@ -13,7 +13,7 @@ from plica.cli.native_files import KEY_OPTION, public_key_of
 
 if TYPE_CHECKING:
     from plica.runtime.container import Image
-    from plica.runtime.manifest import Entry, Manifest
+    from plica.runtime.manifest import Entry, Manifest, Tensor
 
 
 @click.command(short_help="Show what a native file holds.")
@@ -78,6 +78,8 @@ def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
     notes = [_plain(entry.text)] if entry.text else []
     if entry.name == manifest.main:
         notes.append("what the file answers when it is called")
+    if entry.name in manifest.also:
+        notes.append("asked instead of it where data is of the kind of this argument")
     if not entry.public:
         notes.append("asked by other entries alone")
     if entry.rows is not None and entry.rows.chunk is not None:
@@ -114,11 +116,19 @@ def _constants(manifest: "Manifest") -> list[str]:
         [
             (
                 str(one.type),
-                f"computed by {computed[one.name]}" if one.name in computed else ("", "can be updated")[one.updatable],
+                f"computed by {computed[one.name]}" if one.name in computed else _updates(one),
             )
             for one in manifest.tensors
         ]
     )
+
+
+def _updates(tensor: "Tensor") -> str:
+    """How a constant can be replaced."""
+    if not tensor.parts:
+        return ("", "can be updated")[tensor.updatable]
+    names = list(tensor.updates)
+    return f"can be updated: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}"
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from plica.backend.native.circuits.choices import choice_question
-from plica.backend.native.circuits.closed import Array, closed
+from plica.backend.native.circuits.closed import closed
+from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
 from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.file import Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
+from plica.frontend.folding import FoldedProgram
+from plica.frontend.native_updates import Updatable, array_of, check_queries, floors_of, held_leaves, held_program
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
 from plica.lower.data import input_width
@@ -33,6 +36,7 @@ from plica.runtime.signature import PrivateKey
 
 _LARGE = 2**18  # multiplications of one row: from there on one call runs on several threads
 _DRIVERS = ("local-sync", "local-task")
+_OF_KINDS = {"log_likelihood", "marginal"}  # of which `module(x)` asks the one whose data is of the kind of x
 
 
 def compile(  # noqa: A001 - the word of the field
@@ -41,6 +45,7 @@ def compile(  # noqa: A001 - the word of the field
     *,
     targets: str | Sequence[str] = ("host",),
     queries: str | Sequence[str] | None = None,
+    updatable: Updatable = (),
     driver: str | None = None,
     key: PrivateKey | None = None,
 ) -> None:
@@ -53,12 +58,15 @@ def compile(  # noqa: A001 - the word of the field
         targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
         queries: What is asked of a circuit, the main question first: "log-likelihood" (the default, with "marginal"
             where data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe".
+        updatable: What `NativeModule.update` may replace: tensors of a circuit, by their keys in its state dict, or
+            True for all of them; arguments of a Program with their first values, by name, and arrays that it
+            captures, by any names.
         driver: What runs the code: "local-sync", one thread for each call, or "local-task", several; by default as
             the size of the circuit suggests.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
 
     Raises:
-        InputError: There is no such target, query or driver.
+        InputError: There is no such target, query, driver or array.
         UnsupportedError: Something of the model has no native code; the message names it.
         FileFormatError: Nothing can be written there.
     """
@@ -67,15 +75,16 @@ def compile(  # noqa: A001 - the word of the field
     chosen = [target_of(one) for one in ((targets,) if isinstance(targets, str) else targets)]
     if not chosen:
         raise InputError("a native file is for at least one target; give 'host'.")
-    questions = questions_of(model, (queries,) if isinstance(queries, str) else queries)
+    questions = questions_of(model, (queries,) if isinstance(queries, str) else queries, updatable)
     usual = _DRIVERS[num_operations(questions[:1]) >= _LARGE]
-    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)})
+    also = [one.name for one in questions if {one.name, questions[0].name} == _OF_KINDS]
+    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)}, also)
     write(path, parts, manifest, key)
 
 
 def mlir(
     model: Any, queries: str | Sequence[str] | None = None, *, embedded: bool = False
-) -> tuple[str, Mapping[str, Array]]:
+) -> tuple[str, Mapping[str, NDArray[Any]]]:
     """The module of a native file as MLIR text, and the arrays that it reads as parameters of the scope "plica".
 
     Args:
@@ -92,15 +101,17 @@ def mlir(
     return text, {} if embedded else store.arrays
 
 
-def questions_of(model: Any, queries: Sequence[str] | None = None) -> list[Question]:
+def questions_of(model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()) -> list[Question]:
     """What a native file of a model answers, the main question first."""
     if isinstance(model, Program | Bound):
-        return [_of_program(model, "main", queries)]
+        return [_of_program(model, "main", queries, updatable)]
+    if isinstance(model, FoldedProgram):
+        return [_of_folded(model, queries, updatable)]
     if hasattr(model, "folded") and hasattr(model, "leaves"):
-        return share_tables(list(_of_circuit(model, queries)))
+        return share_tables(list(_of_circuit(model, queries, updatable)))
     bound = getattr(model, "bound", None)
     if isinstance(bound, Bound):
-        return [_of_program(bound, "main", queries)]
+        return [_of_program(bound, "main", queries, updatable)]
     raise InputError(
         f"native code is made of compiled circuits (plica.compile), Programs (plica.trace) and compiled functions, "
         f"found {type(model).__name__}; compile or trace it first."
@@ -112,7 +123,25 @@ def _source(model: Any) -> str:
     return repr(symbolic) if symbolic is not None else type(model).__name__
 
 
-def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | None) -> Question:
+def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: Updatable) -> Question:
+    """What is known when it is compiled is fixed, and what has its value later may be replaced."""
+    given = updatable if isinstance(updatable, Mapping) else {}
+    missing = [name for name in model.run_time if name not in model.leaves and name not in given]
+    if missing:
+        raise InputError(
+            f"the values of {', '.join(missing)} are not known; give the first ones, as updatable={{{missing[0]!r}: "
+            "array}}."
+        )
+    program = model.program
+    fixed = [var for var in program.arguments if var.name in model.compile_time]
+    inputs = tuple(var for var in program.inputs if var not in fixed)
+    leaves = {**model.leaves, **model.compile_time}
+    consts = (*program.consts, *fixed)
+    known = tuple(leaves[var.name] for var in consts if var.name in leaves)
+    return _of_program(Bound(replace(program, consts=consts, inputs=inputs), known), "main", queries, updatable)
+
+
+def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | None, updatable: Updatable) -> Question:
     if queries:
         raise InputError(f"queries are asked of circuits, found {', '.join(queries)} for a Program; leave them out.")
     bound = program if isinstance(program, Bound) else Bound(program, ())
@@ -121,16 +150,11 @@ def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | No
             f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of "
             "a compiled function."
         )
-    made = closed(bound.program, [_array(one) for one in bound.leaves])
+    opened, arrays = held_program(bound, updatable)
+    made = closed(opened, arrays)
     count = len(made.program.results)
-    return Question(name, made, ("result",) if count == 1 else tuple(f"result{place}" for place in range(count)))
-
-
-def _array(leaf: Any) -> Array:
-    """An array of any library as numpy's."""
-    if hasattr(leaf, "detach"):
-        leaf = leaf.detach().cpu()
-    return np.asarray(leaf)
+    results = ("result",) if count == 1 else tuple(f"result{place}" for place in range(count))
+    return Question(name, made, results, given=tuple(one for one in arrays if isinstance(one, Held)))
 
 
 # Circuits
@@ -142,13 +166,13 @@ class _Circuit:
 
     Args:
         model: The circuit.
-        leaves: Its tensors, copied.
+        leaves: Its tensors, copied, and those that may be replaced.
         dtype: The dtype of its real numbers.
         usual: The dtype of its data, where none is missing.
     """
 
     model: Any
-    leaves: Sequence[tuple[Leaf, Array]]
+    leaves: Sequence[tuple[Leaf, Any]]
     dtype: DType
     usual: DType
 
@@ -193,10 +217,11 @@ def _check_weights(model: Any) -> None:
         model.check(tensor.new_zeros((0, input_width(model.folded.described))))
 
 
-def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]:
+def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[Question]:
+    leaves = [(leaf, array_of(tensor)) for leaf, tensor in model.leaves.items()]
     found = _Circuit(
         model,
-        [(leaf, _array(tensor)) for leaf, tensor in model.leaves.items()],
+        held_leaves(model.folded, leaves, updatable) if updatable else leaves,
         as_dtype(str(model.dtype).removeprefix("torch.")),
         model.program.arguments[-1].type.dtype if model.num_variables else DType.FLOAT32,
     )
@@ -208,8 +233,15 @@ def _of_circuit(model: Any, queries: Sequence[str] | None) -> Iterator[Question]
     for one in wanted:
         if one not in _QUERIES:
             raise InputError(f"there is no query {one!r} of native files; there are {', '.join(_QUERIES)}.")
-    for one in wanted:
-        yield from _QUERIES[one](found)
+    if not updatable:
+        for one in wanted:
+            yield from _QUERIES[one](found)
+        return
+    check_queries(wanted)
+    main, *others = [question for one in wanted for question in _QUERIES[one](found)]
+    given = tuple(one for _, one in found.leaves if isinstance(one, Held))
+    yield replace(main, given=given, floors=tuple(floors_of(model.folded, model.semiring, found.dtype, found.leaves)))
+    yield from others
 
 
 __all__ = ["UnsupportedError", "compile", "mlir", "questions_of"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from plica.errors import NativeFileError
-from plica.runtime.manifest import ALIGNMENT, ArrayType, Entry, Fold, Manifest, Tensor
+from plica.runtime.manifest import ALIGNMENT, ArrayType, Entry, Floor, Fold, Manifest, Tensor
 from plica.runtime.sizes import is_symbol, symbols
 
 ITEM_SIZES: Mapping[str, int] = {
@@ -50,6 +50,10 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
     tensors = {tensor.name: tensor for tensor in manifest.tensors}
     main = entries.get(manifest.main)
     _require(main is not None and main.public, f"the main entry {manifest.main} is not among the public entries")
+    for name in manifest.also:
+        other = entries.get(name)
+        fits = all(one is not None and one.public and len(one.arguments) == 1 for one in (main, other))
+        _require(fits, f"the entry {name} cannot be asked in place of {manifest.main}")
     _require(bool(manifest.targets), "there is no target")
     for target in manifest.targets:
         _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")
@@ -58,6 +62,9 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
     for entry in manifest.entries:
         _check_entry(entry, entries, tensors)
     _check_folds(manifest.folds, tensors)
+    _unique("constant", (name for tensor in manifest.tensors for name in tensor.updates))
+    for floor in manifest.floors:
+        _check_floor(floor, tensors)
 
 
 def _check_tensor(tensor: Tensor, parts: Mapping[str, int]) -> None:
@@ -65,6 +72,8 @@ def _check_tensor(tensor: Tensor, parts: Mapping[str, int]) -> None:
     _require(tensor.dtype in ITEM_SIZES, f"{where}: no dtype {tensor.dtype}")
     _require(tensor.part in parts, f"{where}: there is no part {tensor.part}")
     _require(tensor.offset % ALIGNMENT == 0, f"{where}: begins at {tensor.offset}, no multiple of {ALIGNMENT}")
+    fits = not tensor.parts or (tensor.updatable and tensor.shape[:1] == (len(tensor.parts),))
+    _require(fits, f"{where}: has {len(tensor.parts)} parts to replace, and the shape {tensor.shape}")
     end = tensor.offset + prod(tensor.shape) * ITEM_SIZES[tensor.dtype]
     _require(end <= parts[tensor.part], f"{where}: ends at {end} of {parts[tensor.part]} bytes of {tensor.part}")
 
@@ -144,6 +153,12 @@ def _check_folds(folds: tuple[Fold, ...], tensors: Mapping[str, Tensor]) -> None
         late = [name for name in fold.inputs if name in computed and name not in made]
         _require(not late, f"{where}: reads {', '.join(late)}, which a later one gives")
         made.update(fold.outputs)
+
+
+def _check_floor(floor: Floor, tensors: Mapping[str, Tensor]) -> None:
+    tensor = tensors.get(floor.tensor)
+    fits = tensor is not None and tensor.dtype in _UNIFORMS and tensor.shape == (len(floor.names),)
+    _require(fits, f"floor: {floor.tensor} is no tensor of {len(floor.names)} numbers")
 
 
 def _unique(what: str, names: Iterable[str]) -> None:

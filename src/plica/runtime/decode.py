@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plica.errors import NativeFileError
-from plica.runtime.manifest import ArrayType, Entry, Fold, Manifest, Rows, Target, Tensor, WayOut
+from plica.runtime.manifest import ArrayType, Entry, Floor, Fold, Manifest, Rows, Target, Tensor, WayOut
 
 Reader = Callable[[Any, str], Any]
 
@@ -134,8 +134,18 @@ _ENTRY = record(
     public=_flag,
     text=_text,
 )
-_TENSOR = record(Tensor, name=word, dtype=word, shape=many(number), part=word, offset=number, updatable=_flag)
+_TENSOR = record(
+    Tensor,
+    name=word,
+    dtype=word,
+    shape=many(number),
+    part=word,
+    offset=number,
+    updatable=_flag,
+    parts=many(word_or_empty),
+)
 _FOLD = record(Fold, function=word, inputs=many(word), outputs=many(word))
+_FLOOR = record(Floor, tensor=word, names=many(word))
 _TARGET = record(Target, name=word, architecture=word_or_empty, features=many(word), part=word, driver=word)
 read_manifest = record(
     Manifest,
@@ -145,5 +155,7 @@ read_manifest = record(
     iree=word,
     tensors=many(_TENSOR),
     folds=many(_FOLD),
+    floors=many(_FLOOR),
     provenance=_words,
+    also=many(word),
 )

@@ -116,6 +116,8 @@ class Tensor:
         part: The part of the file that holds it.
         offset: Where in that part it begins; a multiple of `ALIGNMENT`.
         updatable: Whether users may replace it.
+        parts: The names by which they replace the arrays along its first axis, an empty one where one stays; empty
+            where they replace all of it.
     """
 
     name: str
@@ -124,6 +126,18 @@ class Tensor:
     part: str
     offset: int = 0
     updatable: bool = False
+    parts: tuple[str, ...] = ()
+
+    @property
+    def updates(self) -> Mapping[str, tuple[ArrayType, int | None]]:
+        """By the names of what users replace: its type, and where along the first axis it stands; None: all of it."""
+        if not self.updatable:
+            return {}
+        if not self.parts:
+            return {self.name: (self.type, None)}
+        return {
+            name: (ArrayType(name, self.dtype, self.shape[1:]), place) for place, name in enumerate(self.parts) if name
+        }
 
     @property
     def type(self) -> ArrayType:
@@ -144,6 +158,19 @@ class Fold:
     function: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Numbers none of which may be negative: an update that would make one so is refused.
+
+    Args:
+        tensor: The numbers, of one axis, given or computed.
+        names: What has each of them.
+    """
+
+    tensor: str
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +204,9 @@ class Manifest:
         tensors: The constants.
         folds: In an order in which they can run.
         provenance: Words about where the file comes from (`plica`: its version, `made`: when, `source`: of what).
+        also: Other entries that `module(x)` asks instead, where data is of the kind of theirs (floats, not integers)
+            and not of that of the main one.
+        floors: What is checked before an update counts.
     """
 
     main: str
@@ -186,6 +216,8 @@ class Manifest:
     tensors: tuple[Tensor, ...] = ()
     folds: tuple[Fold, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    floors: tuple[Floor, ...] = ()
 
     def entry(self, name: str) -> Entry:
         """The entry of a name; names are checked before (`checks.py`)."""

@@ -15,13 +15,15 @@ from contextlib import contextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from plica.errors import InputError, NativeFileError, UnsupportedError
 from plica.runtime.arrays import Array, Sizes
 from plica.runtime.container import Image, read
 from plica.runtime.entries import answer
 from plica.runtime.entry_points import EntryPoint, signature
 from plica.runtime.machine import misfit
-from plica.runtime.manifest import Entry, Manifest, Target
+from plica.runtime.manifest import Entry, Floor, Manifest, Target
 from plica.runtime.sessions import Code, Session, Tensors, first_values, kept_value
 from plica.runtime.signature import PublicKey
 
@@ -88,8 +90,13 @@ class NativeModule:
         self._idle = [Session(code)]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """What the main entry answers; see `EntryPoint.__call__`."""
-        return EntryPoint(self, self._entries[self.manifest.main])(*arguments, **named)
+        """What the main entry answers, or another one whose argument is of the kind of data (`Manifest.also`)."""
+        entry = self._entries[self.manifest.main]
+        if self.manifest.also:
+            entry = _of_kind(
+                [entry, *(self._entries[name] for name in self.manifest.also)], (*arguments, *named.values())
+            )
+        return EntryPoint(self, entry)(*arguments, **named)
 
     def __getattr__(self, name: str) -> EntryPoint:
         found = self.__dict__.get("_entries", {}).get(name)
@@ -114,7 +121,11 @@ class NativeModule:
     def constants(self) -> Mapping[str, Array]:
         """The arrays that `update` replaces, read-only, with their names."""
         _, tensors = self._open()
-        found = {one.name: tensors[one.name].view() for one in self.manifest.tensors if one.updatable}
+        found = {
+            name: tensors[one.name].view() if place is None else tensors[one.name][place, ...]
+            for one in self.manifest.tensors
+            for name, (_, place) in one.updates.items()
+        }
         for array in found.values():
             array.flags.writeable = False
         return MappingProxyType(found)
@@ -132,21 +143,30 @@ class NativeModule:
             InputError: The file has no such constant, or it is fixed.
             ShapeError: A value has another shape than the old one.
             DTypeError: A value has another dtype.
+            UnsupportedError: A weight of a circuit that carries no negative numbers would be negative.
         """
         wanted = {**(values or {}), **named}
         known = {one.name: one for one in self.manifest.tensors}
+        places = {name: (one.name, *found) for one in known.values() for name, found in one.updates.items()}
         for name in wanted:
-            if name not in known or not known[name].updatable:
-                free = ", ".join(one.name for one in self.manifest.tensors if one.updatable) or "none"
+            if name not in places:
+                free = ", ".join(places) or "none"
                 raise InputError(f"{self.path}: {name} cannot be updated; those that can: {free}")
         with self._updating:
             code, tensors = self._open()
             changed = dict(tensors)
+            fresh: set[str] = set()
             for name, value in wanted.items():
-                [array] = Sizes("update").arrays([value], (known[name].type,))
-                changed[name] = kept_value(array)
+                tensor, type_, place = places[name]
+                [array] = Sizes("update").arrays([value], (type_,))
+                if place is None:
+                    changed[tensor] = kept_value(array)
+                else:
+                    if tensor not in fresh:
+                        changed[tensor] = kept_value(changed[tensor])
+                    changed[tensor][place] = array
+                fresh.add(tensor)
             with self._session(code) as session:
-                fresh = set(wanted)
                 for fold in self.manifest.folds:
                     if fresh.isdisjoint(fold.inputs):
                         continue
@@ -154,6 +174,8 @@ class NativeModule:
                     found = session.call(fold.function, [changed[name] for name in fold.inputs], outputs)
                     changed |= {name: kept_value(array) for name, array in zip(fold.outputs, found, strict=True)}
                     fresh.update(fold.outputs)
+            for floor in self.manifest.floors:
+                _check_floor(floor, changed[floor.tensor])
             self._open()
             self._state = (code, MappingProxyType(changed))
             self._updated = True
@@ -219,6 +241,29 @@ def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> Nat
     if module._digest != digest:
         raise NativeFileError(f"{path}: is another file than the one that was pickled; load it by its path")
     return module
+
+
+def _of_kind(entries: list[Entry], given: tuple[Any, ...]) -> Entry:
+    """The first entry whose argument is of the kind of what is given, integers or floats; else the first."""
+    if len(given) == 1:
+        try:
+            dtype = getattr(given[0], "dtype", None) or np.asarray(given[0]).dtype
+        except (TypeError, ValueError):  # no array: the entry says so
+            return entries[0]
+        is_float = "float" in str(dtype)
+        for entry in entries:
+            if ("float" in entry.arguments[0].dtype) == is_float:
+                return entry
+    return entries[0]
+
+
+def _check_floor(floor: Floor, numbers: Array) -> None:
+    wrong = (numbers < 0).nonzero()[0]
+    if wrong.size:
+        raise UnsupportedError(
+            f"update: {floor.names[wrong[0]]} would have a negative entry ({numbers[wrong[0]]:.6g}), and the circuit "
+            "carries no negative numbers; nothing is replaced"
+        )
 
 
 def _chosen(targets: tuple[Target, ...], name: str | None) -> Target:

@@ -1,7 +1,7 @@
 """Questions become one native file: one module of code for each target, and every constant array once.
 
 Arrays of few bytes stand in the code; the others are tensors of the file, told apart by their contents, which code
-reads where the file is mapped.
+reads where the file is mapped. Those that may change are tensors of their own, which functions are given.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import numpy as np
 
 from plica.backend.native.build import compile_text
 from plica.backend.native.circuits.closed import Array
-from plica.backend.native.mlir.emit import emit, module_text
+from plica.backend.native.circuits.held import Held, Made
+from plica.backend.native.mlir.emit import Function, emit, module_text
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import Target
 from plica.ir.program import Var
-from plica.runtime.manifest import ALIGNMENT, Manifest, Tensor
+from plica.runtime.manifest import ALIGNMENT, Floor, Fold, Manifest, Tensor
 from plica.runtime.manifest import Target as Described
 
 _TENSORS = "tensors"  # the part that holds them
+_OWN = "_w"  # what names that no user gave begin with
 
 
 @dataclass(slots=True)
@@ -34,11 +36,18 @@ class Store:
     Attributes:
         tensors: What the file says of them.
         arrays: The arrays, by name.
+        functions: What computes those that depend on arrays that may change.
+        folds: When these run.
     """
 
     tensors: list[Tensor] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
+    functions: list[Function] = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
     _names: dict[bytes, str] = field(default_factory=dict)
+    _held: dict[Held, str] = field(default_factory=dict)
+    _made: dict[Made, tuple[str, ...]] = field(default_factory=dict)
+    _written: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = field(default_factory=dict)
     _size: int = 0
 
     def name(self, array: Array) -> str:
@@ -46,12 +55,43 @@ class Store:
         array = np.asarray(array, order="C")
         content = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode() + array.tobytes()).digest()
         if content not in self._names:
-            name = f"w{len(self.tensors)}"
-            self._names[content] = name
-            self.tensors.append(Tensor(name, array.dtype.name, array.shape, _TENSORS, self._size))
-            self.arrays[name] = array
-            self._size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+            self._names[content] = self._added(array)
         return self._names[content]
+
+    def held(self, one: Held) -> str:
+        """The name of an array that may change, which is added with all that computes it."""
+        if one not in self._held:
+            self._held[one] = (
+                self._added(one.array, one.name, one.parts, updatable=True)
+                if one.made is None
+                else self._outputs(one.made)[one.place]
+            )
+        return self._held[one]
+
+    def _outputs(self, made: Made) -> tuple[str, ...]:
+        """The names of what a part of the folding gives; parts of one text that read the same are one."""
+        if made not in self._made:
+            inputs = tuple(self.held(one) for one in made.held)
+            parameters = {var: self.name(array) for var, array in made.constants.items()}
+            name = f"runtime_fold{len(self.folds)}"
+            function = emit(made.program, name, parameters)
+            key = function.text.replace(f"@{name}(", "@(", 1), inputs
+            if key not in self._written:
+                self._written[key] = tuple(self._added(array) for array in made.first)
+                self.functions.append(function)
+                self.folds.append(Fold(name, inputs, self._written[key]))
+            self._made[made] = self._written[key]
+        return self._made[made]
+
+    def _added(self, array: Array, name: str = "", parts: tuple[str, ...] = (), *, updatable: bool = False) -> str:
+        array = np.asarray(array, order="C")
+        name = name or f"{_OWN}{len(self.tensors)}"
+        self.tensors.append(
+            Tensor(name, array.dtype.name, array.shape, _TENSORS, self._size, updatable=updatable, parts=parts)
+        )
+        self.arrays[name] = array
+        self._size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        return name
 
     def part(self) -> bytes:
         """All of them, each at its offset."""
@@ -64,11 +104,17 @@ def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = F
     for one in questions:
         parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.closed.constants.items()}
         functions.append(emit(one.closed.program, one.name, parameters, are_places_known=one.are_places_known))
-    return module_text(functions, store.arrays if embedded else {})
+        for array in (*one.given, *one.closed.held.values(), *(floor.held for floor in one.floors)):
+            store.held(array)
+    return module_text([*functions, *store.functions], store.arrays if embedded else {})
 
 
 def file_of(
-    questions: Sequence[Question], targets: Sequence[Target], driver: str, provenance: Mapping[str, str]
+    questions: Sequence[Question],
+    targets: Sequence[Target],
+    driver: str,
+    provenance: Mapping[str, str],
+    also: Sequence[str] = (),
 ) -> tuple[dict[str, bytes], Manifest]:
     """The parts of a file and its manifest; the first question is the main one.
 
@@ -77,6 +123,7 @@ def file_of(
         targets: The best first.
         driver: What runs it where the target does not say.
         provenance: Words about where it comes from.
+        also: Those that are asked in place of the main one where data is of the kind of theirs.
     """
     store = Store()
     text = module_of(questions, store)
@@ -85,13 +132,16 @@ def file_of(
         parts[_TENSORS] = store.part()
     made = Manifest(
         main=questions[0].name,
-        entries=tuple(one.entry for one in questions),
+        also=tuple(also),
+        entries=tuple(one.entry(tuple(map(store.held, one.closed.held.values()))) for one in questions),
         targets=tuple(
             Described(one.name, one.architecture, one.features, part=one.name, driver=one.driver or driver)
             for one in targets
         ),
         iree=version("iree-base-compiler"),
         tensors=tuple(store.tensors),
+        folds=tuple(store.folds),
+        floors=tuple(Floor(store.held(floor.held), floor.names) for one in questions for floor in one.floors),
         provenance={**dict(_versions()), **provenance},
     )
     return parts, made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plica.backend.native.circuits.closed import Closed
+from plica.backend.native.circuits.held import Floor, Held
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType
 from plica.runtime import manifest
@@ -25,6 +26,8 @@ class Question:
         public: Whether users see it.
         are_places_known: Whether all indices in it are known to lie within their axes.
         text: One sentence for `help`.
+        given: What users may replace, whether the Program reads it or not.
+        floors: What may not become negative when arrays are replaced.
     """
 
     name: str
@@ -37,12 +40,13 @@ class Question:
     public: bool = True
     are_places_known: bool = False
     text: str = ""
+    given: tuple[Held, ...] = ()
+    floors: tuple[Floor, ...] = ()
 
-    @property
-    def entry(self) -> manifest.Entry:
-        """What the file says of it."""
+    def entry(self, constants: tuple[str, ...] = ()) -> manifest.Entry:
+        """What the file says of it, where what is held has these names."""
         program = self.closed.program
-        given = [_described(var.name, var.type) for var in program.arguments]
+        given = [_described(var.name, var.type) for var in program.arguments if var not in self.closed.held]
         first = len(given) - self.draws
         return manifest.Entry(
             self.name,
@@ -50,6 +54,7 @@ class Question:
             arguments=tuple(given[:first]),
             draws=tuple(given[first:]),
             results=tuple(_described(name, one.type) for name, one in zip(self.results, program.results, strict=True)),
+            constants=constants,
             rows=manifest.Rows(self.rows, self.chunk) if self.rows else None,
             way_out=manifest.WayOut(self.proven[1], self.proven[0]) if self.proven else None,
             public=self.public,

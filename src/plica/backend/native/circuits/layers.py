@@ -19,10 +19,11 @@ import numpy as np
 from plica.backend.native.circuits.closed import Array, Closed
 from plica.backend.native.circuits.columns import Columns
 from plica.backend.native.circuits.exponents import with_exponents
+from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.operations import LOOKED_UP, NATIVE_OPS, POWERS, Run
 from plica.ir.builder import Names
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Operand, OpRef, Var
+from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ir.types import array_type
 from plica.passes.replaced import names_of
 
@@ -55,6 +56,7 @@ class _Pass:
         self.readers.update(self.program.outputs)
         self.sources: dict[tuple[Var, ...], _Source] = {}
         self.constants: dict[Var, Array] = {}
+        self.held: dict[Var, Held] = {}
         self.names: Names = names_of(self.program)
         self.columns = Columns(self.program, self.closed.constants, self.constants, self.names)
 
@@ -83,7 +85,7 @@ class _Pass:
         equations = [made.get(one, one) for one in self.program.equations if one not in gone]
         equations = _read(self.columns.inserted(equations), self.program.outputs)
         program = with_exponents(replace(self.program, equations=tuple(equations)))
-        return self.closed.rewritten(program, self.constants)
+        return self.closed.rewritten(program, self.constants, self.held)
 
     def _rows(self, equation: Equation) -> Equation | None:
         """The lookup of rows that a view of the rows of a table is."""
@@ -98,8 +100,8 @@ class _Pass:
         if match is None or len(equation.inputs) != 2:
             return None
         value, weight = equation.inputs
-        array = self.closed.constants.get(weight) if isinstance(weight, Var) else None
-        if array is None or array.ndim != 3 or not isinstance(value, Var) or len(value.type.shape) != 3:
+        is_constant = weight in self.closed.constants or weight in self.closed.held
+        if not is_constant or any(not isinstance(one, Var) or len(one.type.shape) != 3 for one in (value, weight)):
             return None
         if value.type.dtype not in _DTYPES or not isinstance(value.type.shape[0], int):
             return None
@@ -127,9 +129,14 @@ class _Pass:
         assert isinstance(var, Var), "weights are constants"
         if axes == (0, 1, 2):
             return var
-        array = np.ascontiguousarray(np.transpose(self.closed.constants[var], axes))
+        known = self.closed.constants.get(var)
+        array = np.ascontiguousarray(np.transpose(self.closed.held[var].array if known is None else known, axes))
         made = Var(self.names.fresh(), array_type(array.shape, var.type.dtype))
-        self.constants[made] = array
+        if known is None:
+            permute = Equation(OpRef("permute_dims"), (var,), (made,), {"axes": axes})
+            self.held[made] = self.closed.held[var].through(Program((), (var,), (permute,), (made,)), array)
+        else:
+            self.constants[made] = array
         return made
 
     def _factors(self, var: Operand) -> Iterator[Var]:

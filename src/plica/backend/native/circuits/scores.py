@@ -15,6 +15,7 @@ from dataclasses import replace
 from math import prod
 
 from plica.backend.native.circuits.closed import Array, Closed, closed
+from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.questions import Question
 from plica.errors import UnsupportedError
@@ -50,7 +51,7 @@ def score_questions(
     semiring: Semiring,
     dtype: DType,
     input_dtype: DType,
-    leaves: Sequence[tuple[Leaf, Array]],
+    leaves: Sequence[tuple[Leaf, Array | Held]],
     name: str,
     text: str,
 ) -> Iterator[Question]:
@@ -61,7 +62,7 @@ def score_questions(
         semiring: How its numbers are carried.
         dtype: The dtype of its real numbers.
         input_dtype: That of the data; in floats NaN means missing.
-        leaves: Its tensors.
+        leaves: Its tensors; those that are held may change.
         name: The name of the question.
         text: One sentence about it.
     """

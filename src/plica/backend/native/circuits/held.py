@@ -1,0 +1,71 @@
+"""`Held`: constants of a native file that users may replace, and what is computed from them.
+
+A file passes such arrays to its functions as arguments. What depends on them is computed by functions of the file
+(`runtime_fold0`, ...), again at each update; the file has their first values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from plica.ir.program import Program, Var
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """An array that may change; compared by identity.
+
+    Args:
+        array: Its first value.
+        name: As users call it; empty where they replace parts of it alone, or nothing.
+        parts: As users call the arrays along its first axis, an empty name for one that stays; empty where they replace
+            all of it, or nothing.
+        made: What computes it; None where users give it.
+        place: Which of its results it is.
+    """
+
+    array: Array
+    name: str = ""
+    parts: tuple[str, ...] = ()
+    made: Made | None = None
+    place: int = 0
+
+    def through(self, program: Program, first: Array) -> Held:
+        """What a Program of it alone gives, with its first value."""
+        return Held(first, made=Made(program, {}, (self,), (first,)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """A part of the folding that depends on arrays that may change.
+
+    Args:
+        program: Its consts are known; its arguments are `held`.
+        constants: What stands behind the consts.
+        held: What stands behind the arguments.
+        first: The first values of its results.
+    """
+
+    program: Program
+    constants: Mapping[Var, Array]
+    held: tuple[Held, ...]
+    first: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Floor:
+    """Numbers none of which may be negative; an update that would make one so is refused.
+
+    Args:
+        held: The numbers, of one axis.
+        names: What has each of them, for messages.
+    """
+
+    held: Held
+    names: tuple[str, ...]

@@ -1,0 +1,156 @@
+"""Which arrays of a native file users may replace: tensors of a circuit, arguments and captured arrays of a Program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from plica.backend.native.circuits.closed import Array, closed
+from plica.backend.native.circuits.held import Floor, Held
+from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.program import Bound, Program, Var
+from plica.lower.checks import lower_least
+from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.leaves import Constant, Leaf, leaf_keys, owners_of
+from plica.lower.queries.score import lower_score
+from plica.runtime.decode import word
+from plica.symbolic.semirings import Semiring
+
+Updatable = bool | str | Sequence[str] | Mapping[str, Any]
+"""What may be replaced: all, nothing, names, or names and arrays."""
+
+
+def array_of(leaf: Any) -> Array:
+    """An array of any library as numpy's."""
+    if hasattr(leaf, "detach"):
+        leaf = leaf.detach().cpu()
+    return np.asarray(leaf)
+
+
+def held_leaves(
+    folded: FoldedCircuit, leaves: Sequence[tuple[Leaf, Array]], updatable: Updatable
+) -> list[tuple[Leaf, Array | Held]]:
+    """The tensors of a circuit, those that may be replaced as `Held`, with parts named as in its state dict.
+
+    Raises:
+        InputError: The circuit has no tensor of a name.
+        NativeFileError: A name has other signs than names in files have.
+    """
+    keys = leaf_keys(folded.described)
+    known = [keys[member] for leaf, _ in leaves for member in leaf.members if member in keys]
+    if isinstance(updatable, Mapping):
+        raise InputError("updatable: a circuit has its tensors itself; give their names, or True for all of them.")
+    wanted = dict.fromkeys(known if updatable is True else _names(updatable))
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"updatable: the circuit has no tensor {name!r}; it has {', '.join(known) or 'none'}.")
+    found: list[tuple[Leaf, Array | Held]] = []
+    for leaf, array in leaves:
+        own = [keys.get(member, "") for member in leaf.members]
+        parts = tuple(word(name, "updatable") if name in wanted else "" for name in own)
+        found.append((leaf, Held(array, parts=parts) if any(parts) else array))
+    return found
+
+
+def floors_of(
+    folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Sequence[tuple[Leaf, Array | Held]]
+) -> Iterator[Floor]:
+    """The weights that could be replaced by negative ones, where the semiring carries no such numbers."""
+    arrays = dict(leaves)
+    owners = owners_of(arrays)
+    weights = lower_score(folded, semiring, dtype, dtype, owners).weights
+    if not weights:
+        return
+    program, captured = lower_least(folded, semiring, dtype, weights, owners)
+    made = closed(program, [one.value if isinstance(one, Constant) else arrays[one] for one in captured])
+    (least,) = made.program.results
+    if isinstance(least, Var) and least in made.held:
+        names = tuple(
+            f"{name}_of_layer_{folded.circuit.layers.index(layer)}"
+            for group, name in weights
+            for layer in group.members
+        )
+        yield Floor(made.held[least], names)
+
+
+def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Array | Held]]:
+    """A Program some of whose arguments and captured arrays may be replaced: all of these are consts; and the arrays.
+
+    Raises:
+        InputError: There is no such argument or captured array, or its sizes are not known.
+        ShapeError: An array does not fit its argument.
+        DTypeError: An array has another dtype than its argument.
+        NativeFileError: A name has other signs than names in files have.
+    """
+    program = bound.program
+    arrays: list[Array | Held] = [array_of(one) for one in bound.leaves]
+    consts = {var.name: place for place, var in enumerate(program.consts)}
+    arguments = {var.name: var for var in program.arguments}
+    given = updatable if isinstance(updatable, Mapping) else {}
+    moved: list[Var] = []
+    for name in consts if updatable is True else given or _names(updatable):
+        if name in given and name in arguments:
+            arrays.append(Held(_checked(arguments[name], given[name]), word(name, "updatable")))
+            moved.append(arguments[name])
+            continue
+        same = [place for place, leaf in enumerate(bound.leaves) if name in given and leaf is given[name]]
+        place = same[0] if same else consts.get(name)
+        if place is None or (name in given and not same):
+            hint = (
+                "give its first value, as updatable={name: array}"
+                if name in arguments
+                else f"its arguments are {', '.join(arguments) or 'none'}, and it captures {len(consts)} array(s)"
+            )
+            raise InputError(f"updatable: {name!r} is no array that the Program captures; {hint}.")
+        if isinstance(arrays[place], Held):
+            raise InputError(f"updatable: {name!r} is an array that has another name already; give it one.")
+        arrays[place] = Held(array_of(bound.leaves[place]), word(name, "updatable"))
+    _check_parts(arrays)
+    inputs = tuple(var for var in program.inputs if var not in moved)
+    return replace(program, consts=(*program.consts, *moved), inputs=inputs), arrays
+
+
+def check_queries(queries: Sequence[str]) -> None:
+    """Refuse queries whose code has its weights in it.
+
+    Raises:
+        UnsupportedError: There is such a query.
+    """
+    fixed = [one for one in queries if one not in ("log-likelihood", "marginal")]
+    if fixed:
+        raise UnsupportedError(
+            f"updatable: {', '.join(fixed)} is compiled for weights as they are; leave it out, or write another file "
+            "for it."
+        )
+
+
+def _check_parts(arrays: Sequence[Array | Held]) -> None:
+    """Refuse captured views of what may be replaced: numpy made them before the Program was traced."""
+    for held in (one for one in arrays if isinstance(one, Held)):
+        for one in arrays:
+            if not isinstance(one, Held) and np.shares_memory(one, held.array):
+                raise InputError(
+                    f"updatable: the Program captures a part of {held.name}, which would stay as it is; compute it "
+                    "with plica.numpy, or make the array an argument of the function."
+                )
+
+
+def _names(updatable: Any) -> Sequence[str]:
+    if isinstance(updatable, str):
+        return (updatable,)
+    return tuple(updatable or ())
+
+
+def _checked(var: Var, value: Any) -> Array:
+    array = array_of(value)
+    if not all(isinstance(dim, int) for dim in var.type.shape):
+        raise InputError(f"updatable: {var!r} has sizes that are not known; trace the function with numbers for them.")
+    if array.shape != var.type.shape:
+        raise ShapeError(f"updatable: {var.name} has shape {array.shape}, but the program expects {var!r}.")
+    if array.dtype != var.type.dtype.numpy:
+        raise DTypeError(f"updatable: {var.name} is {array.dtype}, but the program expects {var!r}; use astype.")
+    return array
