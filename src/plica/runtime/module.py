@@ -87,7 +87,7 @@ class NativeModule:
         self._state: tuple[Code, Tensors] | None = (code, first_values(image))
         self._idle = [Session(code)]
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         """What the main entry answers; see `EntryPoint.__call__`."""
         return EntryPoint(self, self._entries[self.manifest.main])(*arguments, **named)
 

@@ -65,7 +65,8 @@ def closed(program: Program, leaves: Sequence[Any]) -> Closed:
         results = interpret_program(part, _FOLDING, *given, precise=True)
         for var, result in zip(part.results, results, strict=True):
             assert isinstance(var, Var), "what is kept is computed"
-            arrays[var.name] = result.astype(var.type.dtype.numpy, order="C")
+            with np.errstate(over="ignore"):  # too large a number is infinite there, as in other backends
+                arrays[var.name] = result.astype(var.type.dtype.numpy, order="C")
     entry, kept = folding.split.entry, folding.split.kept
     explicit = tuple(var for var in entry.inputs if var not in kept)
     consts = (*entry.consts, *kept)
