@@ -153,7 +153,7 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("entries of nothing", "/v1/score", _npy("'|V0'", "(2, 4)"), NPY, 400, "expected an array of numbers"),
     ("entries that are arrays", "/v1/score", _npy("('<f4', (4,))", "(1,)", b"x" * 16), NPY, 400, "array of numbers"),
     ("sizes beside a 0", "/v1/score", _npy("'<f4'", f"({2**62}, 0)"), NPY, 400, "there is no array of shape"),
-    ("a hundred axes", "/v1/score", _npy("'<f4'", f"({'1, ' * 100})", b"x" * 4), NPY, 400, "there is no array of shape"),
+    ("a hundred axes", "/v1/score", _npy("'<f4'", f"({'1, ' * 100})", b"x" * 4), NPY, 400, "there is no array"),
     ("a size that is true", "/v1/score", _npy("'<f4'", "(True, 4)", b"x" * 16), NPY, 400, "there is no array of shape"),
     ("a header that does not end", "/v1/score", _npy("(" * 300, "(1,)"), NPY, 400, "no .npy file"),
     ("a header without order", "/v1/score", _npy("'<f4', 1: 2", "(1,)"), NPY, 400, "no .npy file"),
