@@ -66,16 +66,19 @@ def from_npy(body: bytes) -> np.ndarray[Any, Any]:
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
         shape, by_columns, dtype = readers[np.lib.format.read_magic(file)](file)
-    except (KeyError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
+    except Exception as error:  # what numpy raises for headers that are no Python, or no header, is of many kinds
         raise InputError(f"the body is no .npy file that can be read: {str(error)[:200]}") from None
-    if dtype.kind not in "biufcV" or dtype.names is not None:
+    if dtype.kind not in "biufcV" or dtype.names is not None or dtype.subdtype is not None or not dtype.itemsize:
         raise InputError(f"expected an array of numbers, found the dtype {dtype}")
     count, rest = math.prod(shape), len(body) - file.tell()
     if rest != count * dtype.itemsize or min(shape, default=0) < 0:
         raise InputError(
             f"an array of shape {shape} and dtype {dtype} has {count * dtype.itemsize} bytes, found {rest}"
         )
-    array = np.frombuffer(body, dtype, count, file.tell()).reshape(shape, order="F" if by_columns else "C")
+    try:
+        array = np.frombuffer(body, dtype, count, file.tell()).reshape(shape, order="F" if by_columns else "C")
+    except (TypeError, ValueError) as error:  # too many axes, or sizes that no array has, of which one is 0
+        raise InputError(f"there is no array of shape {str(shape)[:200]}: {error}") from None
     return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
 
 

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,9 @@ class TestRun:
             (("m.plicab", "-i", "none.npy", "-o", "y.npy"), "none.npy: no such file"),
             (("m.plicab", "-i", "m.plicab", "-o", "y.npy"), "m.plicab: expected a file of one of .npy, .npz, .csv"),
             (("m.plicab", "-i", "bad.npy", "-o", "y.npy"), "bad.npy: holds no arrays that can be read"),
+            (("m.plicab", "-i", "cut.npz", "-o", "y.npy"), "cut.npz: holds no arrays that can be read"),
+            (("m.plicab", "-i", "words.npz", "-o", "y.npy"), "words.npz: x is no array"),
+            (("m.plicab", "-i", "keys.npy", "-o", "y.npy"), "keys.npy: holds no arrays that can be read"),
             (("m.plicab", "-i", "wide.npy", "-o", "y.npy"), "axis 1 of x has size 5, expected 4"),
             (("m.plicab", "-i", "tenth.npy", "-o", "y.npy"), "which does not become float32 without loss"),
             (("m.plicab", "-i", "z=x.npy", "-o", "y.npy"), "--input z=x.npy: z is no argument; product takes x"),
@@ -112,6 +116,13 @@ class TestRun:
                 "echo gives 4 arrays (x, flag, z, s); write them to a .npz",
             ),
             (("m.plicab", "--entry", "drawn", "--size", "n", "-o", "y.npy"), "--size n: expected a name and a number"),
+            (("m.plicab", "--entry", "drawn", "--size", "n=²", "-o", "y.npy"), "--size n=²: expected a name"),
+            (("m.plicab", "--entry", "drawn", "--size", "n=" + "9" * 5000, "-o", "y.npy"), "--size n=999"),
+            (
+                ("m.plicab", "--entry", "drawn", "--size", "n=" + "9" * 18, "-o", "y.npy"),
+                "no array is as large as n=999",
+            ),
+            (("m.plicab", "-i", "x.npy", "--size", "x=3", "-o", "y.npy"), "--size x=3: x is no size"),
             (("m.plicab", "--public-key", "12", "-o", "y.npy"), "--public-key 12: expected 64 hexadecimal digits"),
             (("m.plicab", "--public-key", "12" * 32, "-o", "y.npy"), "m.plicab: is not signed"),
             (("m.plicab", "--target", "abacus", "-o", "y.npy"), "m.plicab: has no target abacus; it has host"),
@@ -119,6 +130,10 @@ class TestRun:
     )
     def test_one_line_says_what_is_wrong(self, plica: Plica, file: Path, words: tuple[str, ...], message: str) -> None:
         Path("bad.npy").write_bytes(file.read_bytes())
+        Path("cut.npz").write_bytes(b"PK\x03\x04" + bytes(50))
+        with zipfile.ZipFile("words.npz", "w") as archive:
+            archive.writestr("x", "hello")
+        Path("keys.npy").write_bytes(b"\x93NUMPY\x01\x00\x08\x00{[]: 1}\n")
         np.save("wide.npy", np.zeros((2, 5), np.float32))
         np.save("tenth.npy", np.full((2, 4), 0.1))
         assert message in _refused(plica("run", *words))

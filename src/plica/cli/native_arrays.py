@@ -105,9 +105,13 @@ def _load(path: Path) -> Mapping[str, Array]:
         raise FileFormatError(f"{path}: expected a file of one of {', '.join(_ENDINGS)}")
     try:
         loaded = np.load(path, allow_pickle=False)
-        return {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except (ValueError, OSError, EOFError, KeyError, SyntaxError) as error:
+        found = {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except Exception as error:  # numpy, zip and zlib raise many kinds of them for files that are damaged
         raise FileFormatError(f"{path}: holds no arrays that can be read ({str(error)[:100]})") from error
+    for name, array in found.items():
+        if not isinstance(array, np.ndarray):  # numpy gives other members of an archive as bytes
+            raise FileFormatError(f"{path}: {name} is no array; write it with numpy.savez")
+    return found
 
 
 def _only(path: Path, arrays: Mapping[str, Array], names: list[str]) -> dict[str, Array]:

@@ -1,5 +1,6 @@
 """`plica run`: arrays through an entry of a native file."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -7,8 +8,10 @@ import click
 from plica.cli.errors import one_line_errors
 from plica.cli.native_files import KEY_OPTION, public_key_of
 from plica.errors import InputError
+from plica.runtime.checks import SEED
 
 _PATH = click.Path(path_type=Path)
+_DIGITS = 18  # of a size
 
 
 @click.command(short_help="Answer arrays by a native file.")
@@ -46,15 +49,18 @@ def run(
         point = module[entry or module.manifest.main]
         check_can_write_arrays(output, point.entry)
         given = read_arrays(inputs, point.entry)
-        found = point(**given, **_sizes(sizes), **({} if seed is None else {"seed": seed}))
+        further = _sizes(sizes, given)
+        found = point(**given, **further, **({} if seed is None else {"seed": seed}))
         write_arrays(output, point.entry, found if isinstance(found, tuple) else (found,))
 
 
-def _sizes(words: tuple[str, ...]) -> dict[str, int]:
+def _sizes(words: tuple[str, ...], given: Mapping[str, object]) -> dict[str, int]:
     found = {}
     for word in words:
         name, _, number = word.partition("=")
-        if not number.isdigit():
-            raise InputError(f"--size {word}: expected a name and a number, as n=10")
+        if not number.isdecimal() or len(number) > _DIGITS:
+            raise InputError(f"--size {word:.60}: expected a name and a number, as n=10")
+        if name in given or name == SEED:
+            raise InputError(f"--size {word:.60}: {name} is no size; give arrays by --input, and a seed by --seed")
         found[name] = int(number)
     return found

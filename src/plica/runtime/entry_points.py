@@ -1,5 +1,6 @@
 """What users call: an entry of a file, with arguments by place and name, sizes by name, and a seed."""
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from plica.errors import InputError
@@ -24,7 +25,7 @@ class EntryPoint:
         self.__doc__ = entry.text
         self._module = module
 
-    def __call__(self, *arguments: Any, seed: Any = None, **named: Any) -> Any:
+    def __call__(self, /, *arguments: Any, seed: Any = None, **named: Any) -> Any:
         """The results: one array, or a tuple of several.
 
         Args:
@@ -90,10 +91,14 @@ def free_sizes(entry: Entry) -> tuple[str, ...]:
 
 
 def _size(value: Any, symbol: str, where: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
+    try:
+        size = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        size = -1
+    if not 0 <= size < 2**63:
         found = "nothing" if value is None else f"{value!r:.60}"
         raise InputError(f"{where}: expected {symbol} as a number of rows or entries, found {found}; pass {symbol}=10")
-    return int(value)
+    return size
 
 
 def _draws(entry: Entry, sizes: Sizes, seed: Any) -> list[Array]:
@@ -103,4 +108,8 @@ def _draws(entry: Entry, sizes: Sizes, seed: Any) -> list[Array]:
         generator = np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
         raise InputError(f"{entry.name}: expected a number or a Generator as seed, found {seed!r:.60}") from error
-    return [generator.random(sizes.shape(one), one.dtype) for one in entry.draws]  # type: ignore[call-overload]
+    try:
+        return [generator.random(sizes.shape(one), one.dtype) for one in entry.draws]  # type: ignore[call-overload]
+    except ValueError as error:
+        known = ", ".join(f"{name}={size}" for name, size in sizes.known.items())
+        raise InputError(f"{entry.name}: no array is as large as {known} asks for; pass smaller sizes") from error

@@ -89,7 +89,7 @@ class NativeModule:
         self._state: tuple[Code, Tensors] | None = (code, first_values(image))
         self._idle = [Session(code)]
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         """What the main entry answers, or another one whose argument is of the kind of data (`Manifest.also`)."""
         entry = self._entries[self.manifest.main]
         if self.manifest.also:

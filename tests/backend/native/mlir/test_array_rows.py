@@ -76,6 +76,12 @@ def _log_contracted(x, y):
     return xp.log_matmul_exp(shifted, weight)
 
 
+def _beside_branch(x, y):
+    """What is made first stands last: the compiler may move what is made later, a branch, in front of it."""
+    first = x * 2.0
+    return xp.concat([xp.log_matmul_exp(x, xp.softmax(y, axis=-1)), first], axis=0)
+
+
 def _log_softmax_weight(x, y):
     logs = y * 60.0
     value = (x * 100.0)[None]
@@ -146,6 +152,7 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _update: (X, PLACES),
     _contracted: (WIDE, WIDE),
     _log_contracted: (WIDE, WIDE),
+    _beside_branch: (spec((1, "m", 2), "float64"), spec((1, 2, 2), "float64")),
     _log_softmax_weight: (X, X),
     _sorted: (X,),
     _searched: (X,),

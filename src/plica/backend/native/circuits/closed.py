@@ -78,10 +78,11 @@ def closed(program: Program, leaves: Sequence[Any]) -> Closed:
     for part in folding.components:
         given = [[_first(known[var.name]) for var in some] for some in (part.arguments, part.consts)]
         results = interpret_program(part, _FOLDING, *given, precise=True)
-        arrays = [
-            result.astype(var.type.dtype.numpy, order="C")
-            for var, result in zip(part.results, results[part.num_implicit_outputs :], strict=True)
-        ]
+        with np.errstate(over="ignore"):  # too large a number is infinite there, as in other backends
+            arrays = [
+                result.astype(var.type.dtype.numpy, order="C")
+                for var, result in zip(part.results, results[part.num_implicit_outputs :], strict=True)
+            ]
         made = _made(part, known, arrays)
         for place, (var, array) in enumerate(zip(part.results, arrays, strict=True)):
             assert isinstance(var, Var), "what is kept is computed"

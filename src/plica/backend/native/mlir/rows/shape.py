@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,34 @@ def _joined(emitter: Emitter, values: Sequence[Value], axis: int, call: Call) ->
         return values[0]
     taken = f"{', '.join(one.text for one in values)} : ({', '.join(one.type for one in values)})"
     out = Value("", type_.shape, type_.dtype)
+    ages = [_age(one) for one in values]
+    if ages != sorted(ages) and all(isinstance(one.shape[axis], int) for one in values):
+        return _inserted(emitter, values, axis, out)
     return Value(emitter.code.op(f"tensor.concat dim({axis}) {taken} -> {out.type}"), *out.array)
+
+
+def _inserted(emitter: Emitter, values: Sequence[Value], axis: int, out: Value) -> Value:
+    """Values beside each other, put there in the order in which they were made.
+
+    The compiler has what makes a value write it to its place, and moves all that was put there before in front of
+    that; where a branch is among it, what the branch reads of the outside stays behind, and the code is refused.
+    """
+    sizes = [one.shape[axis] for one in values]
+    starts = [sum(size for size in sizes[:place] if isinstance(size, int)) for place in range(len(sizes))]
+    found = emitter.empty(out.shape, out.dtype)
+    for one, start in sorted(zip(values, starts, strict=True), key=lambda pair: _age(pair[0])):
+        offsets = ", ".join(str(start) if place == axis else "0" for place in range(len(one.shape)))
+        extents = ", ".join(str(dim) if isinstance(dim, int) else emitter.size(dim) for dim in one.shape)
+        strides = ", ".join("1" for _ in one.shape)
+        text = f"tensor.insert_slice {one.text} into {found.text}[{offsets}] [{extents}] [{strides}]"
+        found = Value(emitter.code.op(f"{text} : {one.type} into {out.type}"), *out.array)
+    return found
+
+
+def _age(value: Value) -> int:
+    """When a value was made, by its name: names are counted."""
+    made = re.match(r"%v(\d+)", value.text)
+    return int(made[1]) if made else -1
 
 
 def _concat(emitter: Emitter, call: Call) -> Value:
