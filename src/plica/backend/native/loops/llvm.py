@@ -33,6 +33,7 @@ from plica.backend.native.loops.nest import (
     Product,
     Put,
     PutPointer,
+    Require,
     Reserve,
     Statement,
     Store,
@@ -172,6 +173,9 @@ class _Printer:
         if name in _INDEX_ARITHMETIC:
             text = code.fresh()
             code.lines.append(f"{text} = {_INDEX_ARITHMETIC[name]} i64 {', '.join(value.text for value in operands)}")
+        elif name == "room":
+            text = code.fresh()
+            code.lines.append(f"{text} = call i64 @room({', '.join(f'i64 {value.text}' for value in operands)})")
         elif name in ("sum", "sum_product"):
             text = self._sum(operands).text
         elif name in _COMPARED:
@@ -270,8 +274,16 @@ class _Printer:
             self._stack.add(one.buffer)
             self._entry.append(f"{name} = alloca [{one.count} x {stored(dtype)}], align 32")
             return
-        self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._size(one.count, dtype)})")
-        self._require_memory(name)
+        self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._room(one.count)}, i64 {bytes_of(dtype)})")
+        if not one.may_fail:
+            self._require_memory(name)
+
+    def _room(self, count: Index) -> str:
+        """So many entries, or a number of them that no memory has."""
+        return str(min(count, 2**62)) if isinstance(count, int) else self._index(count)
+
+    def _require(self, one: Require) -> None:
+        self._require_memory(self._buffers[one.buffer])
 
     def _require_memory(self, name: str) -> None:
         failed, label, none = self._label(), self._label(), self._code.fresh()
@@ -294,12 +306,11 @@ class _Printer:
         self._put(f"{is_enough} = icmp sle i64 {self._index(one.wanted)}, {room}")
         self._put(f"br i1 {is_enough}, label %{after}, label %{grow}")
         code.begin(grow)
-        self.declared.add("declare i64 @llvm.smax.i64(i64, i64)")
+        self.declared.add("declare i64 @llvm.umax.i64(i64, i64)")
         self._put(f"{twice} = mul i64 {self._index(one.wanted)}, 2")
-        self._put(f"{wanted} = call i64 @llvm.smax.i64(i64 {twice}, i64 16)")
-        size, moved = code.fresh(), code.fresh()
-        self._put(f"{size} = mul i64 {wanted}, {bytes_of(one.buffer.dtype)}")
-        self._put(f"{moved} = call ptr @grow(ptr %head, ptr {self._buffers[one.buffer]}, i64 {size})")
+        self._put(f"{wanted} = call i64 @llvm.umax.i64(i64 {twice}, i64 16)")
+        moved, old, each = code.fresh(), self._buffers[one.buffer], bytes_of(one.buffer.dtype)
+        self._put(f"{moved} = call ptr @grow(ptr %head, ptr {old}, i64 {wanted}, i64 {each})")
         self._require_memory(moved)
         self._put(f"store i64 {wanted}, ptr {cell}")
         last = code.block
@@ -388,6 +399,7 @@ _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     GetPointer: _Printer._get_pointer,
     PutPointer: _Printer._put_pointer,
     Allocate: _Printer._allocate,
+    Require: _Printer._require,
     Free: _Printer._free,
     Reserve: _Printer._reserve,
     Copy: _Printer._copy,

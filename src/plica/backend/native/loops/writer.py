@@ -209,6 +209,14 @@ class Writer:
             known = known if isinstance(one, int) else self.multiply(known, one)
         return known
 
+    def room(self, sizes: Sequence[Index]) -> Index:
+        """How many entries an array of these sizes has; a huge number, where that is too large for a number."""
+        known: Index = prod(one for one in sizes if isinstance(one, int))
+        for one in sizes:
+            if not isinstance(one, int):
+                known = one if known == 1 else 0 if known == 0 else self.compute("room", known, one)
+        return known
+
     def flat(self, index: Sequence[Index], dims: Sequence[Index]) -> Index:
         """The offset of an entry of an array of these sizes."""
         found: Index = 0
