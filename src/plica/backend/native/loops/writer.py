@@ -129,7 +129,8 @@ class Writer:
 
     def note_range(self, index: Scalar, low: Index, high: Index) -> None:
         """Say that an index is not below `low`, where that is known, and below `high`."""
-        self._ranges[index.text] = Range(low if isinstance(low, int) else None, high, 0)
+        is_known = isinstance(low, int) and abs(low) < _FAR
+        self._ranges[index.text] = Range(low if is_known else None, high, 0)  # type: ignore[arg-type]
 
     def _note_shifted(self, op: str, operands: Sequence[Scalar], found: Scalar) -> None:
         if op not in ("add", "subtract") or found.dtype != DType.INT64:
