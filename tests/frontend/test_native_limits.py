@@ -25,7 +25,7 @@ def test_sizes_whose_product_does_not_fit_a_number_end_the_run(sizes):
 def test_arrays_that_grow_too_far_end_the_run():
     @plica.jit(backend="native")
     def grown(n: int, k: int):
-        def body(i, a):
+        def body(_, a):
             return pnp.concat([a, pnp.zeros(n)])
 
         return plica.for_loop(0, k, 1, body, pnp.ones(1), preserve_dimensions=False)[0]
@@ -55,7 +55,7 @@ def test_a_result_of_a_size_that_no_array_has_is_an_error():
 def test_a_loop_that_does_not_turn_needs_no_memory():
     @plica.jit(backend="native", abstracted_axes={0: "n"})
     def total(x, far, turns):
-        def body(i, s):
+        def body(_, s):
             rows = pnp.cumulative_sum(pnp.ones(x.shape[0] * far))
             return s + pnp.sum(rows * rows[::-1])
 
@@ -109,7 +109,7 @@ def test_an_index_that_wraps_around_is_checked():
 def test_memory_that_grew_and_is_no_longer_carried_is_given_back_where_it_lies_now():
     @plica.jit(backend="native", abstracted_axes={0: "n"})
     def turned(a, b, k):
-        def body(i, a, b):
+        def body(_, a, b):
             return b, pnp.concat([a, a[:1]])
 
         return plica.for_loop(0, k, 1, body, a, b, preserve_dimensions=False)

@@ -41,6 +41,7 @@ from plica.backend.native.loops.nest import (
 )
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
+    INDEX_ARITHMETIC,
     LIKELY,
     NO_MEMORY,
     PRODUCTS,
@@ -55,7 +56,6 @@ from plica.backend.native.scalars import LlvmScalars, Scalar
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
-_INDEX_ARITHMETIC = {"index_add": "add nsw", "index_subtract": "sub nsw", "index_multiply": "mul nsw"}
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -170,12 +170,9 @@ class _Printer:
     def _compute(self, one: Compute) -> None:
         operands = [self._scalar(value) for value in one.operands]
         code, name = self._code, one.name
-        if name in _INDEX_ARITHMETIC:
+        if name in INDEX_ARITHMETIC:
             text = code.fresh()
-            code.lines.append(f"{text} = {_INDEX_ARITHMETIC[name]} i64 {', '.join(value.text for value in operands)}")
-        elif name == "room":
-            text = code.fresh()
-            code.lines.append(f"{text} = call i64 @room({', '.join(f'i64 {value.text}' for value in operands)})")
+            code.lines.append(f"{text} = {INDEX_ARITHMETIC[name].format(*(value.text for value in operands))}")
         elif name in ("sum", "sum_product"):
             text = self._sum(operands).text
         elif name in _COMPARED:
@@ -274,16 +271,9 @@ class _Printer:
             self._stack.add(one.buffer)
             self._entry.append(f"{name} = alloca [{one.count} x {stored(dtype)}], align 32")
             return
-        self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._room(one.count)}, i64 {bytes_of(dtype)})")
+        self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._index(one.count)}, i64 {bytes_of(dtype)})")
         if not one.may_fail:
             self._require_memory(name)
-
-    def _room(self, count: Index) -> str:
-        """So many entries, or a number of them that no memory has."""
-        return str(min(count, 2**62)) if isinstance(count, int) else self._index(count)
-
-    def _require(self, one: Require) -> None:
-        self._require_memory(self._buffers[one.buffer])
 
     def _require_memory(self, name: str) -> None:
         failed, label, none = self._label(), self._label(), self._code.fresh()
@@ -316,9 +306,8 @@ class _Printer:
         last = code.block
         self._put(f"br label %{after}")
         code.begin(after)
-        found = code.fresh()
-        self._put(f"{found} = phi ptr [ {self._buffers[one.buffer]}, %{before} ], [ {moved}, %{last} ]")
-        self._buffers[one.result] = found
+        found = self._buffers[one.result] = code.fresh()
+        self._put(f"{found} = phi ptr [ {old}, %{before} ], [ {moved}, %{last} ]")
 
     def _copy(self, one: Copy) -> None:
         to, start = self._address(one.target, one.to), self._address(one.source, one.start)
@@ -399,7 +388,7 @@ _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     GetPointer: _Printer._get_pointer,
     PutPointer: _Printer._put_pointer,
     Allocate: _Printer._allocate,
-    Require: _Printer._require,
+    Require: lambda self, one: self._require_memory(self._buffers[one.buffer]),
     Free: _Printer._free,
     Reserve: _Printer._reserve,
     Copy: _Printer._copy,

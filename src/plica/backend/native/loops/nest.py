@@ -66,8 +66,8 @@ class Compute:
     Args:
         result: What it makes.
         name: `add`, ..., `less`, ..., `select`, `convert`, `bitcast`; `index_add`, `index_subtract`, `index_multiply`
-            never overflow, `room` is a product that is huge where it overflows, `sum` may be reordered with other sums, and `sum_product` is a sum with a product, rounded
-            once or twice.
+            never overflow, `room` is a product that is huge where it overflows, `sum` may be reordered with other
+            sums, and `sum_product` is a sum with a product, rounded once or twice.
         operands: Values, and integers where they are indices.
     """
 
@@ -139,10 +139,7 @@ class PutPointer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocate:
-    """Memory for `count` entries; from the heap in any case where it `leaves` the block.
-
-    Where it `may_fail`, a lack of memory ends the run at `Require`, if at all.
-    """
+    """Memory for `count` entries, from the heap where it `leaves` the block; if it `may_fail`, `Require` says so."""
 
     buffer: Buffer
     count: Index

@@ -140,6 +140,14 @@ done:
 }
 """
 
+INDEX_ARITHMETIC = {
+    "index_add": "add nsw i64 {}, {}",
+    "index_subtract": "sub nsw i64 {}, {}",
+    "index_multiply": "mul nsw i64 {}, {}",
+    "room": "call i64 @room(i64 {}, i64 {})",
+}
+"""How arithmetic of sizes and indices is written."""
+
 LIKELY = ('!0 = !{!"branch_weights", i32 1, i32 2000}', '!1 = !{!"branch_weights", i32 2000, i32 1}')
 """How often branches to errors are taken: `!0` where they come first, `!1` where they come second."""
 

@@ -215,8 +215,8 @@ class Writer:
         known: Index = prod(one for one in sizes if isinstance(one, int))
         for one in sizes:
             if not isinstance(one, int):
-                known = one if known == 1 else 0 if known == 0 else self.compute("room", known, one)
-        return known
+                known = one if known == 1 else 0 if known == 0 else self.compute("room", _in_64_bits(known), one)
+        return _in_64_bits(known)
 
     def flat(self, index: Sequence[Index], dims: Sequence[Index]) -> Index:
         """The offset of an entry of an array of these sizes."""
@@ -310,3 +310,8 @@ class Writer:
         self._checked[-1].add(condition.text)
         self.sites.append(replace(site, count=len(numbers)))
         self.put(Check(condition, len(self.sites) - 1, numbers))
+
+
+def _in_64_bits(count: Index) -> Index:
+    """A number of entries, or one that no memory has room for."""
+    return min(count, 2**62) if isinstance(count, int) else count
