@@ -160,13 +160,13 @@ class Block:
         if not leaves and var in self.destinations:
             return self.destinations.pop(var)
         buffer = self.writer.buffer(var.type.dtype)
-        self._allocate(Allocate(buffer, self.writer.product(dims), leaves))
+        self._allocate(Allocate(buffer, self.writer.room(dims), leaves))
         return solid(self.writer, buffer, dims)
 
     def temporary(self, dtype: DType, dims: Sequence[Index]) -> Array:
         """Memory for no variable."""
         buffer = self.writer.buffer(dtype)
-        self._allocate(Allocate(buffer, self.writer.product(dims)))
+        self._allocate(Allocate(buffer, self.writer.room(dims)))
         return solid(self.writer, buffer, dims)
 
     def _allocate(self, statement: Allocate) -> None:

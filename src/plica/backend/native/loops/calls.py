@@ -62,7 +62,7 @@ class NativeCall:
             arrays = [one if not isinstance(one, np.ndarray) or one.flags.aligned else one.copy() for one in arrays]
             status = self._code.function(*arrays, *results, info)
         if status == NO_MEMORY:
-            raise MemoryError("an array of a native function is too large for this computer's memory.")
+            raise _too_large()
         if status:
             site = self.nest.sites[status - 1]
             error = site.error(info[: site.count].tolist())
@@ -94,6 +94,10 @@ def compile_jit(program: Program) -> NativeCall:
     return NativeCall(program)
 
 
+def _too_large() -> MemoryError:
+    return MemoryError("an array of a native function is too large for this computer's memory; take smaller sizes.")
+
+
 def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
     """Python that makes memory for results and calls machine code: straight lines, which cost a call little."""
     program, nest = call.program, call.nest
@@ -113,6 +117,7 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
         "refuse": call.refuse,
         "i64": np.dtype(np.int64),
         "left": _left,
+        "too_large": _too_large,
     }
     given = f"({', '.join(names)}{',' if names else ''})"
     body = []
@@ -122,12 +127,14 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
         if var.type.shape:
             shape = _shape(var.type.shape, texts, scope)
             body.append(f"if {name}.shape != {shape}: refuse({given})")
-    results = []
+    results, made = [], []
     for place, (result, one) in enumerate(zip(program.results, nest.results, strict=True)):
         scope[f"d{place}"] = result.type.dtype.numpy
         if one.is_given:
-            body.append(f"r{place} = empty({_shape(result.type.shape, texts, scope)}, d{place})")
+            made.append(f"r{place} = empty({_shape(result.type.shape, texts, scope)}, d{place})")
             results.append(f"r{place}")
+    if made:
+        body += ["try:", *(f"    {line}" for line in made), "except ValueError:", "    raise too_large() from None"]
     numbers = _info_length(nest)
     given_results = f"({', '.join(results)}{',' if results else ''})"
     body.append(f"info = empty({numbers}, i64)")
@@ -159,7 +166,8 @@ def _size(dim: Dim, texts: dict[Any, str], scope: dict[str, Any]) -> str:
         return texts[atom]
     name = f"size{len(scope)}"
     order = list(texts)
-    scope[name] = lambda *values: evaluate(dim, dict(zip(order, values, strict=True)).__getitem__)
+    # The run itself ends with what a negative size means.
+    scope[name] = lambda *values: max(evaluate(dim, dict(zip(order, values, strict=True)).__getitem__), 0)
     return f"{name}({', '.join(texts.values())})"
 
 

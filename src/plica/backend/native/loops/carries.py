@@ -232,7 +232,9 @@ class Loop:
             value = new
         buffer = value.buffer
         assert buffer is not None, "it lies in memory"
-        late.append(lambda: writer.put(Free(one.buffer)))
+        # What grew out of the old array in this turn has its memory.
+        old = [each for each, cell in inner.capacities.items() if cell is capacity][-1]
+        late.append(lambda: writer.put(Free(old)))
         late.append(lambda: writer.put(PutPointer(pointer, buffer)))
         late.append(lambda: writer.put(Put(capacity, writer.product(value.dims))))
         return [buffer]

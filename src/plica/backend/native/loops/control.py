@@ -35,6 +35,8 @@ from plica.ops.regions import regions_of
 
 # for_loop
 
+_SMALL = 2**31  # so many turns of steps below this take years to reach the end of 64 bits
+
 
 def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
     """A `for_loop`: its turns are counted from 0, and the index is computed of the count."""
@@ -54,7 +56,7 @@ def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[V
         writer.note_range(index, lower, upper)
     with writer.into([]) as body:
         inner = block.inner(loop.body, loop.env)
-        loop.env[loop.body.arguments[0]] = index if step == 1 else writer.add(lower, writer.multiply(index, step))
+        loop.env[loop.body.arguments[0]] = index if step == 1 else _counted(block, lower, step, index)
         loop.bodied(inner)
         loop.leave(inner)
     loop.before()
@@ -70,12 +72,33 @@ def _no_step(numbers: Sequence[int]) -> Exception:
 
 
 def _turns(block: Block, lower: Index, upper: Index, step: Index) -> Index:
-    """How often a loop turns: ceil((upper - lower) / step), if that is positive."""
+    """How often a loop turns: (distance - 1) // |step| + 1, if it goes the right way.
+
+    The distance of two numbers of 64 bits may need all 64 bits, and so has no sign.
+    """
     if isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int):
         return len(range(lower, upper, step))
     writer = block.writer
-    back = [writer.value(one) for one in (writer.subtract(lower, upper), step)]
-    return writer.maximum(0, writer.subtract(0, writer.apply("floor_divide", back, DType.INT64, {})))
+
+    def difference(a: Index, b: Index) -> Scalar:
+        return writer.apply("subtract", [writer.value(a), writer.value(b)], DType.INT64, {})
+
+    is_up = writer.compare("less", 0, step)
+    distance = writer.select(is_up, difference(upper, lower), difference(lower, upper))
+    stride = writer.select(is_up, writer.value(step), difference(0, step))
+    parts = [writer.convert(one, DType.UINT64) for one in (difference(distance, 1), stride)]
+    turns = writer.convert(writer.apply("floor_divide", parts, DType.UINT64, {}), DType.INT64)
+    turns_at_all = writer.select(is_up, writer.compare("less", lower, upper), writer.compare("less", upper, lower))
+    return writer.select(turns_at_all, writer.add(turns, 1), 0)
+
+
+def _counted(block: Block, lower: Index, step: Index, index: Scalar) -> Index:
+    """The index of a turn: in steps that are large, a product may wrap around."""
+    writer = block.writer
+    if isinstance(step, int) and abs(step) < _SMALL:
+        return writer.add(lower, writer.multiply(index, step))
+    far = writer.apply("multiply", [index, writer.value(step)], DType.INT64, {})
+    return writer.apply("add", [writer.value(lower), far], DType.INT64, {})
 
 
 # while_loop

@@ -1,6 +1,10 @@
-"""Memory that each turn of a loop takes and gives back is taken once, before the loop, where its size is known."""
+"""Memory that each turn of a loop takes and gives back is taken once, before the loop, where its size is known.
+
+A loop that does not turn needs none: only a turn that needs it asks whether it is there.
+"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from plica.backend.native.loops.nest import (
     Allocate,
@@ -12,12 +16,14 @@ from plica.backend.native.loops.nest import (
     Get,
     Index,
     Load,
+    Require,
     Statement,
     While,
     blocks_of,
 )
+from plica.backend.native.loops.support import is_on_stack
 
-_ARITHMETIC = ("index_add", "index_subtract", "index_multiply", "minimum", "maximum")
+_ARITHMETIC = ("index_add", "index_subtract", "index_multiply", "room", "minimum", "maximum")
 
 
 def hoist_memory(block: list[Statement]) -> list[Statement]:
@@ -46,7 +52,9 @@ def _taken_out(loop: For | While) -> tuple[list[Statement], list[Statement]]:
             before.append(one)
             inside.discard(one.result.text)  # type: ignore[union-attr]
         elif isinstance(one, Allocate) and one.buffer in freed and not any(n in inside for n in _names([one.count])):
-            before.append(one)
+            before.append(replace(one, may_fail=True))
+            if not (is_on_stack(one) or one.may_fail):
+                kept.append(Require(one.buffer))
         else:
             kept.append(one)
     moved = {one.buffer for one in before if isinstance(one, Allocate)}

@@ -33,6 +33,7 @@ from plica.backend.native.loops.nest import (
     Product,
     Put,
     PutPointer,
+    Require,
     Reserve,
     Statement,
     Store,
@@ -40,6 +41,7 @@ from plica.backend.native.loops.nest import (
 )
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
+    INDEX_ARITHMETIC,
     LIKELY,
     NO_MEMORY,
     PRODUCTS,
@@ -54,7 +56,6 @@ from plica.backend.native.scalars import LlvmScalars, Scalar
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
-_INDEX_ARITHMETIC = {"index_add": "add nsw", "index_subtract": "sub nsw", "index_multiply": "mul nsw"}
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -169,9 +170,9 @@ class _Printer:
     def _compute(self, one: Compute) -> None:
         operands = [self._scalar(value) for value in one.operands]
         code, name = self._code, one.name
-        if name in _INDEX_ARITHMETIC:
+        if name in INDEX_ARITHMETIC:
             text = code.fresh()
-            code.lines.append(f"{text} = {_INDEX_ARITHMETIC[name]} i64 {', '.join(value.text for value in operands)}")
+            code.lines.append(f"{text} = {INDEX_ARITHMETIC[name].format(*(value.text for value in operands))}")
         elif name in ("sum", "sum_product"):
             text = self._sum(operands).text
         elif name in _COMPARED:
@@ -270,8 +271,9 @@ class _Printer:
             self._stack.add(one.buffer)
             self._entry.append(f"{name} = alloca [{one.count} x {stored(dtype)}], align 32")
             return
-        self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._size(one.count, dtype)})")
-        self._require_memory(name)
+        self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._index(one.count)}, i64 {bytes_of(dtype)})")
+        if not one.may_fail:
+            self._require_memory(name)
 
     def _require_memory(self, name: str) -> None:
         failed, label, none = self._label(), self._label(), self._code.fresh()
@@ -294,20 +296,18 @@ class _Printer:
         self._put(f"{is_enough} = icmp sle i64 {self._index(one.wanted)}, {room}")
         self._put(f"br i1 {is_enough}, label %{after}, label %{grow}")
         code.begin(grow)
-        self.declared.add("declare i64 @llvm.smax.i64(i64, i64)")
+        self.declared.add("declare i64 @llvm.umax.i64(i64, i64)")
         self._put(f"{twice} = mul i64 {self._index(one.wanted)}, 2")
-        self._put(f"{wanted} = call i64 @llvm.smax.i64(i64 {twice}, i64 16)")
-        size, moved = code.fresh(), code.fresh()
-        self._put(f"{size} = mul i64 {wanted}, {bytes_of(one.buffer.dtype)}")
-        self._put(f"{moved} = call ptr @grow(ptr %head, ptr {self._buffers[one.buffer]}, i64 {size})")
+        self._put(f"{wanted} = call i64 @llvm.umax.i64(i64 {twice}, i64 16)")
+        moved, old, each = code.fresh(), self._buffers[one.buffer], bytes_of(one.buffer.dtype)
+        self._put(f"{moved} = call ptr @grow(ptr %head, ptr {old}, i64 {wanted}, i64 {each})")
         self._require_memory(moved)
         self._put(f"store i64 {wanted}, ptr {cell}")
         last = code.block
         self._put(f"br label %{after}")
         code.begin(after)
-        found = code.fresh()
-        self._put(f"{found} = phi ptr [ {self._buffers[one.buffer]}, %{before} ], [ {moved}, %{last} ]")
-        self._buffers[one.result] = found
+        found = self._buffers[one.result] = code.fresh()
+        self._put(f"{found} = phi ptr [ {old}, %{before} ], [ {moved}, %{last} ]")
 
     def _copy(self, one: Copy) -> None:
         to, start = self._address(one.target, one.to), self._address(one.source, one.start)
@@ -388,6 +388,7 @@ _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     GetPointer: _Printer._get_pointer,
     PutPointer: _Printer._put_pointer,
     Allocate: _Printer._allocate,
+    Require: lambda self, one: self._require_memory(self._buffers[one.buffer]),
     Free: _Printer._free,
     Reserve: _Printer._reserve,
     Copy: _Printer._copy,

@@ -66,8 +66,8 @@ class Compute:
     Args:
         result: What it makes.
         name: `add`, ..., `less`, ..., `select`, `convert`, `bitcast`; `index_add`, `index_subtract`, `index_multiply`
-            never overflow, `sum` may be reordered with other sums, and `sum_product` is a sum with a product, rounded
-            once or twice.
+            never overflow, `room` is a product that is huge where it overflows, `sum` may be reordered with other
+            sums, and `sum_product` is a sum with a product, rounded once or twice.
         operands: Values, and integers where they are indices.
     """
 
@@ -139,11 +139,19 @@ class PutPointer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocate:
-    """Memory for `count` entries; from the heap in any case where it `leaves` the block."""
+    """Memory for `count` entries, from the heap where it `leaves` the block; if it `may_fail`, `Require` says so."""
 
     buffer: Buffer
     count: Index
     leaves: bool = False
+    may_fail: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Require:
+    """The run ends here if there was no memory for `buffer`."""
+
+    buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,6 +258,7 @@ Statement = (
     | GetPointer
     | PutPointer
     | Allocate
+    | Require
     | Free
     | Reserve
     | Copy
@@ -357,8 +366,10 @@ def text(statement: Statement) -> Iterator[str]:
             yield f"{buffer.name} = {cell.name}"
         case PutPointer(cell, buffer, start):
             yield f"{cell.name} = {buffer.name}[{_index(start)}...]"
-        case Allocate(buffer, count, _):
+        case Allocate(buffer, count):
             yield f"{buffer.name} = allocate {buffer.dtype.short}[{_index(count)}]"
+        case Require(buffer):
+            yield f"check that {buffer.name} has memory"
         case Free(buffer):
             yield f"free {buffer.name}"
         case Reserve(result, buffer, capacity, used, wanted):

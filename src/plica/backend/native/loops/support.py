@@ -28,6 +28,7 @@ SUPPORT = """
 declare ptr @malloc(i64)
 declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
+declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define internal void @link(ptr %head, ptr %p) {
@@ -59,8 +60,24 @@ done:
   ret void
 }
 
-define internal noalias ptr @take(ptr %head, i64 %bytes) noinline {
-  %size = add i64 %bytes, 32
+define internal i64 @room(i64 %a, i64 %b) {
+  %both = call {i64, i1} @llvm.umul.with.overflow.i64(i64 %a, i64 %b)
+  %product = extractvalue {i64, i1} %both, 0
+  %far = extractvalue {i64, i1} %both, 1
+  %room = select i1 %far, i64 -1, i64 %product
+  ret i64 %room
+}
+
+define internal i64 @bytes(i64 %count, i64 %each) {
+  %far = icmp ugt i64 %count, 72057594037927936
+  %bytes = mul i64 %count, %each
+  %more = add i64 %bytes, 32
+  %size = select i1 %far, i64 -1, i64 %more
+  ret i64 %size
+}
+
+define internal noalias ptr @take(ptr %head, i64 %count, i64 %each) noinline {
+  %size = call i64 @bytes(i64 %count, i64 %each)
   %p = call ptr @malloc(i64 %size)
   %none = icmp eq ptr %p, null
   br i1 %none, label %fail, label %done
@@ -73,9 +90,14 @@ fail:
 }
 
 define internal void @give(ptr %data) noinline {
+  %none = icmp eq ptr %data, null
+  br i1 %none, label %done, label %more
+more:
   %p = getelementptr i8, ptr %data, i64 -32
   call void @unlink(ptr %p)
   call void @free(ptr %p)
+  br label %done
+done:
   ret void
 }
 
@@ -85,10 +107,10 @@ define internal ptr @keep(ptr %data) noinline {
   ret ptr %data
 }
 
-define internal ptr @grow(ptr %head, ptr %data, i64 %bytes) noinline {
+define internal ptr @grow(ptr %head, ptr %data, i64 %count, i64 %each) noinline {
   %p = getelementptr i8, ptr %data, i64 -32
   call void @unlink(ptr %p)
-  %size = add i64 %bytes, 32
+  %size = call i64 @bytes(i64 %count, i64 %each)
   %q = call ptr @realloc(ptr %p, i64 %size)
   %none = icmp eq ptr %q, null
   br i1 %none, label %fail, label %done
@@ -117,6 +139,14 @@ done:
   ret void
 }
 """
+
+INDEX_ARITHMETIC = {
+    "index_add": "add nsw i64 {}, {}",
+    "index_subtract": "sub nsw i64 {}, {}",
+    "index_multiply": "mul nsw i64 {}, {}",
+    "room": "call i64 @room(i64 {}, i64 {})",
+}
+"""How arithmetic of sizes and indices is written."""
 
 LIKELY = ('!0 = !{!"branch_weights", i32 1, i32 2000}', '!1 = !{!"branch_weights", i32 2000, i32 1}')
 """How often branches to errors are taken: `!0` where they come first, `!1` where they come second."""

@@ -129,7 +129,8 @@ class Writer:
 
     def note_range(self, index: Scalar, low: Index, high: Index) -> None:
         """Say that an index is not below `low`, where that is known, and below `high`."""
-        self._ranges[index.text] = Range(low if isinstance(low, int) else None, high, 0)
+        is_known = isinstance(low, int) and abs(low) < _FAR
+        self._ranges[index.text] = Range(low if is_known else None, high, 0)  # type: ignore[arg-type]
 
     def _note_shifted(self, op: str, operands: Sequence[Scalar], found: Scalar) -> None:
         if op not in ("add", "subtract") or found.dtype != DType.INT64:
@@ -208,6 +209,14 @@ class Writer:
         for one in sizes:
             known = known if isinstance(one, int) else self.multiply(known, one)
         return known
+
+    def room(self, sizes: Sequence[Index]) -> Index:
+        """How many entries an array of these sizes has; a huge number, where that is too large for a number."""
+        known: Index = prod(one for one in sizes if isinstance(one, int))
+        for one in sizes:
+            if not isinstance(one, int):
+                known = one if known == 1 else 0 if known == 0 else self.compute("room", _in_64_bits(known), one)
+        return _in_64_bits(known)
 
     def flat(self, index: Sequence[Index], dims: Sequence[Index]) -> Index:
         """The offset of an entry of an array of these sizes."""
@@ -301,3 +310,8 @@ class Writer:
         self._checked[-1].add(condition.text)
         self.sites.append(replace(site, count=len(numbers)))
         self.put(Check(condition, len(self.sites) - 1, numbers))
+
+
+def _in_64_bits(count: Index) -> Index:
+    """A number of entries, or one that no memory has room for."""
+    return min(count, 2**62) if isinstance(count, int) else count
