@@ -9,6 +9,7 @@ are the addresses and sizes of results that the caller has no memory for.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import add, mul, sub
 from typing import Any
 
 from plica.backend.native.loops.entries import Entries
@@ -37,6 +38,7 @@ from plica.backend.native.loops.nest import (
     Statement,
     Store,
     While,
+    blocks_of,
 )
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
@@ -55,6 +57,8 @@ from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
 _INDEX_ARITHMETIC = {"index_add": "add nsw", "index_subtract": "sub nsw", "index_multiply": "mul nsw"}
+_EXACT: Mapping[str, Callable[[int, int], int]] = {"index_add": add, "index_subtract": sub, "index_multiply": mul}
+_FEW, _SHORT = 4, 40  # turns, and statements of them all, of a loop that is written as straight code
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -65,6 +69,10 @@ def llvm_text(nest: Nest) -> str:
     parts = [*sorted(printer.declared), SUPPORT, *printer.functions.values(), run, entry_text(nest), *LIKELY]
     parts += printer.scopes.lines()
     return "\n".join(parts)
+
+
+def weight(block: Iterable[Statement]) -> int:
+    return sum(1 + (sum(weight(inner) for inner in blocks_of(one)) * (_FEW+1 if isinstance(one, For) else 1)) for one in block)
 
 
 class _Printer:
@@ -170,8 +178,7 @@ class _Printer:
         operands = [self._scalar(value) for value in one.operands]
         code, name = self._code, one.name
         if name in _INDEX_ARITHMETIC:
-            text = code.fresh()
-            code.lines.append(f"{text} = {_INDEX_ARITHMETIC[name]} i64 {', '.join(value.text for value in operands)}")
+            text = self._index_arithmetic(name, *(value.text for value in operands))
         elif name in ("sum", "sum_product"):
             text = self._sum(operands).text
         elif name in _COMPARED:
@@ -185,6 +192,13 @@ class _Printer:
         else:
             text = code.apply(name, *operands).text
         self._values[one.result.text] = text
+
+    def _index_arithmetic(self, name: str, a: str, b: str) -> str:
+        if a.startswith("%") or b.startswith("%"):
+            text = self._code.fresh()
+            self._put(f"{text} = {_INDEX_ARITHMETIC[name]} i64 {a}, {b}")
+            return text
+        return str(_EXACT[name](int(a), int(b)))
 
     def _sum(self, operands: Sequence[Scalar]) -> Scalar:
         """A sum whose terms may be taken in any order; of three operands, of a product."""
@@ -336,21 +350,31 @@ class _Printer:
     # Control flow
 
     def _for(self, one: For) -> None:
+        """A loop whose test stands at its end, as LLVM would turn it; in front of it too, where it may have no turn."""
         code = self._code
-        head, body, after = self._label(), self._label(), self._label()
+        body, after = self._label(), self._label()
+        lower, upper, index = self._index(one.lower), self._index(one.upper), f"%{one.index.text}"
+        if isinstance(one.lower, int) and isinstance(one.upper, int):
+            turns = range(one.lower, one.upper)
+            if len(turns) <= _FEW and weight(one.body) * len(turns) <= _SHORT:
+                for turn in turns:
+                    self._values[one.index.text] = str(turn)
+                    self._block(one.body)
+                return
+            self._put(f"br label %{body}")
+        else:
+            some = code.fresh()
+            self._put(f"{some} = icmp slt i64 {lower}, {upper}")
+            self._put(f"br i1 {some}, label %{body}, label %{after}")
         before = code.block
-        self._put(f"br label %{head}")
-        code.begin(head)
-        place, index = len(code.lines), f"%{one.index.text}"
-        goes, following = code.fresh(), code.fresh()
-        self._values[one.index.text] = index
-        self._put(f"{goes} = icmp slt i64 {index}, {self._index(one.upper)}")
-        self._put(f"br i1 {goes}, label %{body}, label %{after}")
         code.begin(body)
+        place = len(code.lines)
+        following, goes = code.fresh(), code.fresh()
+        self._values[one.index.text] = index
         self._block(one.body)
         self._put(f"{following} = add nsw i64 {index}, 1")
-        self._put(f"br label %{head}")
-        lower = self._index(one.lower)
+        self._put(f"{goes} = icmp slt i64 {following}, {upper}")
+        self._put(f"br i1 {goes}, label %{body}, label %{after}")
         code.lines.insert(place, f"{index} = phi i64 [ {lower}, %{before} ], [ {following}, %{code.block} ]")
         code.begin(after)
 
