@@ -58,7 +58,7 @@ from plica.ir.dtypes import DType
 
 _INDEX_ARITHMETIC = {"index_add": "add nsw", "index_subtract": "sub nsw", "index_multiply": "mul nsw"}
 _EXACT: Mapping[str, Callable[[int, int], int]] = {"index_add": add, "index_subtract": sub, "index_multiply": mul}
-_FEW, _SHORT = 4, 40  # turns, and statements of them all, of a loop that is written as straight code
+_FEW, _SHORT = 4, 160  # turns, and statements of them all, of a loop that is written as straight code
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -279,7 +279,9 @@ class _Printer:
 
     def _allocate(self, one: Allocate) -> None:
         dtype = one.buffer.dtype
-        name = self._buffers[one.buffer] = f"%{one.buffer.name}"
+        if one.buffer in self._stack:
+            return
+        name = self._buffers[one.buffer] = self._code.fresh()
         if is_on_stack(one):
             self._stack.add(one.buffer)
             self._entry.append(f"{name} = alloca [{one.count} x {stored(dtype)}], align 32")
@@ -352,8 +354,8 @@ class _Printer:
     def _for(self, one: For) -> None:
         """A loop whose test stands at its end, as LLVM would turn it; in front of it too, where it may have no turn."""
         code = self._code
-        body, after = self._label(), self._label()
-        lower, upper, index = self._index(one.lower), self._index(one.upper), f"%{one.index.text}"
+        body, after, index = self._label(), self._label(), code.fresh()
+        lower, upper = self._index(one.lower), self._index(one.upper)
         if isinstance(one.lower, int) and isinstance(one.upper, int):
             turns = range(one.lower, one.upper)
             if len(turns) <= _FEW and weight(one.body) * len(turns) <= _SHORT:
