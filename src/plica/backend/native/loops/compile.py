@@ -1,7 +1,7 @@
 """LLVM text becomes machine code in this process, by llvmlite."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from plica.backend.native.loops.llvm import llvm_text
-from plica.backend.native.loops.nest import Buffer, Nest
+from plica.backend.native.loops.nest import Buffer, For, Nest, Statement, While, blocks_of
 from plica.backend.native.loops.support import given_type, require_layout
 from plica.errors import UnsupportedError
 
@@ -71,8 +71,15 @@ def machine() -> Machine:
     return Machine(binding, binding.Target.from_default_triple(), binding.get_host_cpu_name(), features)
 
 
-def optimized(text: str, target: Any) -> Any:
-    """The module of a text, optimized for a machine."""
+def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
+    """The module of a text, optimized for a machine.
+
+    Args:
+        text: The text of the module.
+        target: The machine.
+        in_vectors: Whether it has loops of many turns. Others gain little by what LLVM knows of loops, which takes as
+            long as all the rest: memory of cells becomes registers, and code generation does what else is worth it.
+    """
     binding = machine().binding
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(target.target_data)
@@ -81,15 +88,49 @@ def optimized(text: str, target: Any) -> Any:
     options.loop_vectorization = True
     options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
     builder = binding.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    if in_vectors:
+        builder.getModulePassManager().run(module, builder)
+        return module
+    passes = binding.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
     return module
+
+
+_LONG = 16  # turns, of loops that are worth vectors
+_SMALL = 100  # statements, which take little time in any case
+
+
+def _count(block: Iterable[Statement]) -> int:
+    return sum(1 + sum(map(_count, blocks_of(one))) for one in block)
+
+
+def has_long_loops(block: Iterable[Statement]) -> bool:
+    """Whether an innermost loop has many turns, or an unknown number."""
+    return any(
+        any(map(has_long_loops, blocks_of(one))) or (isinstance(one, For) and _is_long(one) and _is_innermost(one.body))
+        for one in block
+    )
+
+
+def _is_long(one: For) -> bool:
+    known = isinstance(one.lower, int) and isinstance(one.upper, int)
+    return not known or one.upper - one.lower > _LONG  # type: ignore[operator]
+
+
+def _is_innermost(block: Iterable[Statement]) -> bool:
+    return not any(isinstance(one, For | While) or any(not _is_innermost(b) for b in blocks_of(one)) for one in block)
 
 
 def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
         target = machine().target()
-        module = optimized(llvm_text(nest), target)
+        in_vectors = _count(nest.body) < _SMALL or has_long_loops(nest.body)
+        module = optimized(llvm_text(nest), target, in_vectors=in_vectors)
         engine = machine().binding.create_mcjit_compiler(module, target)
         engine.finalize_object()
     given = [ctypes.py_object if isinstance(one, Buffer) else _TYPES[given_type(one.dtype)] for one in nest.parameters]
