@@ -1,7 +1,7 @@
 """LLVM text becomes machine code in this process, by llvmlite."""
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from plica.backend.native.loops.llvm import llvm_text
-from plica.backend.native.loops.nest import Buffer, For, Nest, Statement, While, blocks_of
+from plica.backend.native.loops.nest import Buffer, Nest
 from plica.backend.native.loops.support import given_type, require_layout
 from plica.errors import UnsupportedError
 
@@ -100,37 +100,14 @@ def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
     return module
 
 
-_LONG = 16  # turns, of loops that are worth vectors
-_SMALL = 100  # statements, which take little time in any case
-
-
-def _count(block: Iterable[Statement]) -> int:
-    return sum(1 + sum(map(_count, blocks_of(one))) for one in block)
-
-
-def has_long_loops(block: Iterable[Statement]) -> bool:
-    """Whether an innermost loop has many turns, or an unknown number."""
-    return any(
-        any(map(has_long_loops, blocks_of(one))) or (isinstance(one, For) and _is_long(one) and _is_innermost(one.body))
-        for one in block
-    )
-
-
-def _is_long(one: For) -> bool:
-    known = isinstance(one.lower, int) and isinstance(one.upper, int)
-    return not known or one.upper - one.lower > _LONG  # type: ignore[operator]
-
-
-def _is_innermost(block: Iterable[Statement]) -> bool:
-    return not any(isinstance(one, For | While) or any(not _is_innermost(b) for b in blocks_of(one)) for one in block)
-
-
 def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
         target = machine().target()
-        in_vectors = _count(nest.body) < _SMALL or has_long_loops(nest.body)
-        module = optimized(llvm_text(nest), target, in_vectors=in_vectors)
+        text, loops = llvm_text(nest)
+        module = optimized(text, target, in_vectors=loops is None)
+        if loops is not None and "define" in loops:
+            module.link_in(optimized(loops, target))
         engine = machine().binding.create_mcjit_compiler(module, target)
         engine.finalize_object()
     given = [ctypes.py_object if isinstance(one, Buffer) else _TYPES[given_type(one.dtype)] for one in nest.parameters]

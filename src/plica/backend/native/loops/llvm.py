@@ -8,11 +8,12 @@
 are the addresses and sizes of results that the caller has no memory for.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import add, mul, sub
 from typing import Any
 
 from plica.backend.native.loops.entries import Entries
+from plica.backend.native.loops.hot import hot_loops, used
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -62,13 +63,28 @@ _FEW, _SHORT = 4, 160  # turns, and statements of them all, of a loop that is wr
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
-def llvm_text(nest: Nest) -> str:
-    """The text of a module."""
-    printer = _Printer(nest)
+def llvm_text(nest: Nest) -> tuple[str, str | None]:
+    """The text of a module, and that of one of its loops that are worth more of LLVM's time; None where all of it is."""
+    hot = hot_loops(nest)
+    printer = _Printer(nest, hot or ())
     run = printer.function()
+    far = printer.far
     parts = [*sorted(printer.declared), SUPPORT, *printer.functions.values(), run, entry_text(nest), *LIKELY]
-    parts += printer.scopes.lines()
-    return "\n".join(parts)
+    loops = [*sorted(far.declared), *far.functions.values(), *far.loops, *LIKELY]
+    metadata = printer.scopes.lines()
+    if hot is None:
+        return "\n".join([*parts, *metadata]), None
+    return "\n".join([*far.heads, *parts, *metadata]), "\n".join([*loops, *metadata])
+
+
+class _Far:
+    """The module of loops that are functions."""
+
+    def __init__(self) -> None:
+        self.declared: set[str] = set()
+        self.functions: dict[str, str] = {}
+        self.loops: list[str] = []
+        self.heads: list[str] = []
 
 
 def weight(block: Iterable[Statement]) -> int:
@@ -84,11 +100,13 @@ class _Printer:
         scopes: Which buffers never overlap.
     """
 
-    def __init__(self, nest: Nest) -> None:
-        self.declared: set[str] = set()
-        self.functions: dict[str, str] = {}
+    def __init__(self, nest: Nest, hot: Collection[For] = (), scopes: Scopes | None = None, far: _Far | None = None) -> None:
+        self.far = _Far() if far is None else far
+        self._hot = hot
+        self.declared: set[str] = set() if far is None else far.declared
+        self.functions: dict[str, str] = {} if far is None else far.functions
         self._entries = Entries(self.declared, self.functions)
-        self.scopes = Scopes(nest)
+        self.scopes = scopes or Scopes(nest)
         self._nest = nest
         self._code = LlvmScalars([], "%t", declared=self.declared)
         self._entry: list[str] = []
@@ -351,8 +369,38 @@ class _Printer:
 
     # Control flow
 
+    def _far_loop(self, one: For) -> None:
+        """The call of a loop that is a function of its own."""
+        inner = _Printer(self._nest, (), self.scopes, self.far)
+        given: list[str] = []
+        taken: list[str] = []
+        values, buffers, cells = used(one)
+        for value in values:
+            text = self._values[value.text]
+            inner._values[value.text] = text
+            if text.startswith("%"):
+                name = inner._values[value.text] = f"%x{len(given)}"
+                given.append(f"{llvm_type(value.dtype)} {text}")
+                taken.append(f"{llvm_type(value.dtype)} {name}")
+        for buffer in buffers:
+            name = inner._buffers[buffer] = f"%x{len(given)}"
+            given.append(f"ptr {self._buffers[buffer]}")
+            taken.append(f"ptr {name}")
+        for cell in cells:
+            name = inner._cells[cell] = f"%x{len(given)}"
+            given.append(f"ptr {self._cell(cell)}")
+            taken.append(f"ptr noalias {name}")
+        inner._for(one)
+        head = f"void @loop{len(self.far.loops)}({', '.join(taken)})"
+        self.far.loops.append("\n".join([f"define {head} noinline nounwind {{", "entry:", *inner._code.lines, "ret void", "}"]))
+        self.far.heads.append(f"declare {head}")
+        self._put(f"call void @loop{len(self.far.loops) - 1}({', '.join(given)})")
+
     def _for(self, one: For) -> None:
         """A loop whose test stands at its end, as LLVM would turn it; in front of it too, where it may have no turn."""
+        if one in self._hot:
+            self._far_loop(one)
+            return
         code = self._code
         body, after, index = self._label(), self._label(), code.fresh()
         lower, upper = self._index(one.lower), self._index(one.upper)
