@@ -10,9 +10,8 @@ from plica.backend.native.scalars import SCALARS
 from plica.backend.native.scalars.builder import Scalar
 from plica.errors import ZeroDivisorError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Literal
+from plica.ir.program import Equation, Literal, OpRef
 from plica.ir.sizes import Dim
-from plica.ops import OPS
 
 _LIGHT = frozenset(
     [
@@ -174,7 +173,7 @@ def power(block: Block, equation: Equation, operands: list[Value]) -> Value:
     exponent = equation.inputs[1]
     is_second = isinstance(exponent, Literal) and exponent.value == 2
     if is_second and equation.inputs[0].type.dtype == equation.outputs[0].type.dtype:
-        square = replace(equation, op=OPS["square"], inputs=equation.inputs[:1])
+        square = replace(equation, op=OpRef("square"), inputs=equation.inputs[:1])
         return elementwise(block, square, operands[:1])
     return elementwise(block, equation, operands)
 

@@ -15,7 +15,7 @@ from plica.ir.program import Equation
 from plica.ir.sizes import Dim
 from plica.ops.rules import broadcast
 
-_FEW = 2
+_FEW = 2  # rows or columns, each of which has code of its own
 
 
 class _Matrix:
@@ -82,7 +82,13 @@ def _eliminated(
 
 
 def _exchanged(
-    block: Block, a: _Matrix, size: Index, dtype: DType, step: Index, others: Sequence[tuple[_Matrix, Index]], sign: Cell
+    block: Block,
+    a: _Matrix,
+    size: Index,
+    dtype: DType,
+    step: Index,
+    others: Sequence[tuple[_Matrix, Index]],
+    sign: Cell,
 ) -> None:
     """Exchange a row with the one below whose entry in the column of the same number is largest."""
     writer = block.writer
