@@ -69,6 +69,8 @@ class Block:
         self.place = len(equations)
 
     def _equation(self, equation: Equation) -> None:
+        if equation.outputs[0] in self.env:
+            return  # another equation has written it with its own
         row = self.rows.get(equation.op.name)
         if row is None:
             where = f"{equation.source}: " if equation.source else ""

@@ -71,8 +71,15 @@ def machine() -> Machine:
     return Machine(binding, binding.Target.from_default_triple(), binding.get_host_cpu_name(), features)
 
 
-def optimized(text: str, target: Any) -> Any:
-    """The module of a text, optimized for a machine."""
+def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
+    """The module of a text, optimized for a machine.
+
+    Args:
+        text: The text of the module.
+        target: The machine.
+        in_vectors: Whether it has loops of many turns. Others gain little by what LLVM knows of loops, which takes as
+            long as all the rest: memory of cells becomes registers, and code generation does what else is worth it.
+    """
     binding = machine().binding
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(target.target_data)
@@ -81,7 +88,15 @@ def optimized(text: str, target: Any) -> Any:
     options.loop_vectorization = True
     options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
     builder = binding.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    if in_vectors:
+        builder.getModulePassManager().run(module, builder)
+        return module
+    passes = binding.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
     return module
 
 
@@ -89,7 +104,10 @@ def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
         target = machine().target()
-        module = optimized(llvm_text(nest), target)
+        text, loops = llvm_text(nest)
+        module = optimized(text, target, in_vectors=loops is None)
+        if loops is not None and "define" in loops:
+            module.link_in(optimized(loops, target))
         engine = machine().binding.create_mcjit_compiler(module, target)
         engine.finalize_object()
     given = [ctypes.py_object if isinstance(one, Buffer) else _TYPES[given_type(one.dtype)] for one in nest.parameters]

@@ -8,15 +8,15 @@
 are the addresses and sizes of results that the caller has no memory for.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from plica.backend.native.loops.entries import Entries
+from plica.backend.native.loops.hot import hot_loops, used
+from plica.backend.native.loops.lines import Lines
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
     Buffer,
-    Cell,
     Check,
     Compute,
     Constant,
@@ -29,7 +29,6 @@ from plica.backend.native.loops.nest import (
     Index,
     Load,
     Nest,
-    PointerCell,
     Product,
     Put,
     PutPointer,
@@ -38,10 +37,10 @@ from plica.backend.native.loops.nest import (
     Statement,
     Store,
     While,
+    blocks_of,
 )
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
-    INDEX_ARITHMETIC,
     LIKELY,
     NO_MEMORY,
     PRODUCTS,
@@ -52,23 +51,42 @@ from plica.backend.native.loops.support import (
     product_text,
     stored,
 )
-from plica.backend.native.scalars import LlvmScalars, Scalar
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
-_COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+_FEW, _SHORT = 4, 160  # turns, and statements of them all, of a loop that is written as straight code
 
 
-def llvm_text(nest: Nest) -> str:
-    """The text of a module."""
-    printer = _Printer(nest)
+def llvm_text(nest: Nest) -> tuple[str, str | None]:
+    """The text of a module, and of one of the loops in it that LLVM is to take time for; None where it is for all."""
+    hot = hot_loops(nest)
+    printer = _Printer(nest, hot or ())
     run = printer.function()
+    far = printer.far
     parts = [*sorted(printer.declared), SUPPORT, *printer.functions.values(), run, entry_text(nest), *LIKELY]
-    parts += printer.scopes.lines()
-    return "\n".join(parts)
+    loops = [*sorted(far.declared), *far.functions.values(), *far.loops, *LIKELY]
+    metadata = printer.scopes.lines()
+    if hot is None:
+        return "\n".join([*parts, *metadata]), None
+    return "\n".join([*far.heads, *parts, *metadata]), "\n".join([*loops, *metadata])
 
 
-class _Printer:
+class _Far:
+    """The module of loops that are functions."""
+
+    def __init__(self) -> None:
+        self.declared: set[str] = set()
+        self.functions: dict[str, str] = {}
+        self.loops: list[str] = []
+        self.heads: list[str] = []
+
+
+def _weight(block: Iterable[Statement]) -> int:
+    """About how many statements a block is when it is printed."""
+    return sum(1 + (_FEW + 1 if isinstance(one, For) else 1) * sum(map(_weight, blocks_of(one))) for one in block)
+
+
+class _Printer(Lines):
     """The lines of one nest.
 
     Attributes:
@@ -77,19 +95,15 @@ class _Printer:
         scopes: Which buffers never overlap.
     """
 
-    def __init__(self, nest: Nest) -> None:
-        self.declared: set[str] = set()
-        self.functions: dict[str, str] = {}
-        self._entries = Entries(self.declared, self.functions)
-        self.scopes = Scopes(nest)
-        self._nest = nest
-        self._code = LlvmScalars([], "%t", declared=self.declared)
-        self._entry: list[str] = []
+    def __init__(
+        self, nest: Nest, hot: Collection[For] = (), scopes: Scopes | None = None, far: _Far | None = None
+    ) -> None:
+        super().__init__(set() if far is None else far.declared, {} if far is None else far.functions)
+        self.far = _Far() if far is None else far
+        self.scopes = scopes or Scopes(nest)
+        self._hot, self._nest = hot, nest
         self._fails: list[str] = []
         self._failed: list[tuple[str, int]] = []
-        self._values: dict[str, str] = {}
-        self._buffers: dict[Buffer, str] = {}
-        self._cells: dict[Cell | PointerCell, str] = {}
         self._stack: set[Buffer] = set()
 
     def function(self) -> str:
@@ -150,102 +164,6 @@ class _Printer:
         for statement in block:
             _PRINT[type(statement)](self, statement)
 
-    def _put(self, text: str) -> None:
-        self._code.lines.append(text)
-
-    def _label(self) -> str:
-        return self._code.fresh().removeprefix("%")
-
-    def _index(self, value: Index) -> str:
-        return str(value) if isinstance(value, int) else self._values[value.text]
-
-    def _scalar(self, value: Index) -> Scalar:
-        if isinstance(value, int):
-            return Scalar(str(value), DType.INT64)
-        return Scalar(self._values[value.text], value.dtype)
-
-    def _constant(self, one: Constant) -> None:
-        self._values[one.result.text] = self._code.constant(one.value, one.result.dtype).text
-
-    def _compute(self, one: Compute) -> None:
-        operands = [self._scalar(value) for value in one.operands]
-        code, name = self._code, one.name
-        if name in INDEX_ARITHMETIC:
-            text = code.fresh()
-            code.lines.append(f"{text} = {INDEX_ARITHMETIC[name].format(*(value.text for value in operands))}")
-        elif name in ("sum", "sum_product"):
-            text = self._sum(operands).text
-        elif name in _COMPARED:
-            text = code.compare(name, *operands).text
-        elif name == "select":
-            text = code.select(*operands).text
-        elif name == "bitcast":
-            text = code.bitcast(operands[0], one.result.dtype).text
-        elif name == "convert":
-            text = code.convert(operands[0], one.result.dtype).text
-        else:
-            text = code.apply(name, *operands).text
-        self._values[one.result.text] = text
-
-    def _sum(self, operands: Sequence[Scalar]) -> Scalar:
-        """A sum whose terms may be taken in any order; of three operands, of a product."""
-        total, *factors = operands
-        type_, code = llvm_type(total.dtype), self._code
-        is_float = total.dtype.kind == "float"
-        term = factors[0]
-        if len(factors) == 2:
-            product = code.fresh()
-            code.lines.append(
-                f"{product} = {'fmul contract' if is_float else 'mul'} {type_} {factors[0].text}, {factors[1].text}"
-            )
-            term = Scalar(product, total.dtype)
-        result = code.fresh()
-        flags = "fadd reassoc contract" if is_float else "add"
-        code.lines.append(f"{result} = {flags} {type_} {total.text}, {term.text}")
-        return Scalar(result, total.dtype)
-
-    def _apply(self, one: Apply) -> None:
-        operands = tuple(self._scalar(value) for value in one.operands)
-        self._values[one.result.text] = self._entries.write(self._code, one, operands)
-
-    def _address(self, buffer: Buffer, offset: Index) -> str:
-        if offset == 0:
-            return self._buffers[buffer]
-        where = self._code.fresh()
-        text = f"getelementptr inbounds {stored(buffer.dtype)}, ptr {self._buffers[buffer]}, i64 {self._index(offset)}"
-        self._put(f"{where} = {text}")
-        return where
-
-    def _load(self, one: Load) -> None:
-        where, found = self._address(one.buffer, one.offset), self._code.fresh()
-        self._put(f"{found} = load {stored(one.buffer.dtype)}, ptr {where}{self.scopes.tag(one.buffer)}")
-        if one.buffer.dtype == DType.BOOL:
-            byte, found = found, self._code.fresh()
-            self._put(f"{found} = icmp ne i8 {byte}, 0")
-        self._values[one.result.text] = found
-
-    def _store(self, one: Store) -> None:
-        where, value = self._address(one.buffer, one.offset), self._values[one.value.text]
-        if one.buffer.dtype == DType.BOOL:
-            bit, value = value, self._code.fresh()
-            self._put(f"{value} = zext i1 {bit} to i8")
-        self._put(f"store {stored(one.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(one.buffer)}")
-
-    def _cell(self, cell: Cell | PointerCell) -> str:
-        if cell not in self._cells:
-            self._cells[cell] = f"%{cell.name}"
-            type_ = "ptr" if isinstance(cell, PointerCell) else llvm_type(cell.dtype)
-            self._entry.append(f"%{cell.name} = alloca {type_}")
-        return self._cells[cell]
-
-    def _get(self, one: Get) -> None:
-        found, cell = self._code.fresh(), self._cell(one.cell)
-        self._put(f"{found} = load {llvm_type(one.cell.dtype)}, ptr {cell}")
-        self._values[one.result.text] = found
-
-    def _put_cell(self, one: Put) -> None:
-        self._put(f"store {llvm_type(one.cell.dtype)} {self._index(one.value)}, ptr {self._cell(one.cell)}")
-
     def _get_pointer(self, one: GetPointer) -> None:
         found, cell = self._code.fresh(), self._cell(one.cell)
         self._put(f"{found} = load ptr, ptr {cell}")
@@ -266,7 +184,9 @@ class _Printer:
 
     def _allocate(self, one: Allocate) -> None:
         dtype = one.buffer.dtype
-        name = self._buffers[one.buffer] = f"%{one.buffer.name}"
+        if one.buffer in self._stack:
+            return
+        name = self._buffers[one.buffer] = self._code.fresh()
         if is_on_stack(one):
             self._stack.add(one.buffer)
             self._entry.append(f"{name} = alloca [{one.count} x {stored(dtype)}], align 32")
@@ -335,22 +255,64 @@ class _Printer:
 
     # Control flow
 
+    def _far_loop(self, one: For) -> None:
+        """The call of a loop that is a function of its own."""
+        inner = _Printer(self._nest, (), self.scopes, self.far)
+        given: list[str] = []
+        taken: list[str] = []
+        values, buffers, cells = used(one)
+        for value in values:
+            text = self._values[value.text]
+            inner._values[value.text] = text
+            if text.startswith("%"):
+                name = inner._values[value.text] = f"%x{len(given)}"
+                given.append(f"{llvm_type(value.dtype)} {text}")
+                taken.append(f"{llvm_type(value.dtype)} {name}")
+        for buffer in buffers:
+            name = inner._buffers[buffer] = f"%x{len(given)}"
+            given.append(f"ptr {self._buffers[buffer]}")
+            taken.append(f"ptr {name}")
+        for cell in cells:
+            name = inner._cells[cell] = f"%x{len(given)}"
+            given.append(f"ptr {self._cell(cell)}")
+            taken.append(f"ptr noalias {name}")
+        inner._for(one)
+        head = f"void @loop{len(self.far.loops)}({', '.join(taken)})"
+        self.far.loops.append(
+            "\n".join([f"define {head} noinline nounwind {{", "entry:", *inner._code.lines, "ret void", "}"])
+        )
+        self.far.heads.append(f"declare {head}")
+        self._put(f"call void @loop{len(self.far.loops) - 1}({', '.join(given)})")
+
     def _for(self, one: For) -> None:
+        """A loop whose test stands at its end, as LLVM would turn it; in front of it too, where it may have no turn."""
+        if one in self._hot:
+            self._far_loop(one)
+            return
         code = self._code
-        head, body, after = self._label(), self._label(), self._label()
+        body, after, index = self._label(), self._label(), code.fresh()
+        lower, upper = self._index(one.lower), self._index(one.upper)
+        if isinstance(one.lower, int) and isinstance(one.upper, int):
+            turns = range(one.lower, one.upper)
+            if len(turns) <= _FEW and _weight(one.body) * len(turns) <= _SHORT:
+                for turn in turns:
+                    self._values[one.index.text] = str(turn)
+                    self._block(one.body)
+                return
+            self._put(f"br label %{body}")
+        else:
+            some = code.fresh()
+            self._put(f"{some} = icmp slt i64 {lower}, {upper}")
+            self._put(f"br i1 {some}, label %{body}, label %{after}")
         before = code.block
-        self._put(f"br label %{head}")
-        code.begin(head)
-        place, index = len(code.lines), f"%{one.index.text}"
-        goes, following = code.fresh(), code.fresh()
-        self._values[one.index.text] = index
-        self._put(f"{goes} = icmp slt i64 {index}, {self._index(one.upper)}")
-        self._put(f"br i1 {goes}, label %{body}, label %{after}")
         code.begin(body)
+        place = len(code.lines)
+        following, goes = code.fresh(), code.fresh()
+        self._values[one.index.text] = index
         self._block(one.body)
         self._put(f"{following} = add nsw i64 {index}, 1")
-        self._put(f"br label %{head}")
-        lower = self._index(one.lower)
+        self._put(f"{goes} = icmp slt i64 {following}, {upper}")
+        self._put(f"br i1 {goes}, label %{body}, label %{after}")
         code.lines.insert(place, f"{index} = phi i64 [ {lower}, %{before} ], [ {following}, %{code.block} ]")
         code.begin(after)
 

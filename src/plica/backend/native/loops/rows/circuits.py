@@ -9,7 +9,8 @@ from plica.backend.native.loops.arrays import Array, Value, reshaped
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.nest import Index, Put
 from plica.backend.native.loops.rows.indexing import within
-from plica.backend.native.loops.rows.reduce import largest, normalized, whole_index
+from plica.backend.native.loops.rows.reduce import largest, normalized
+from plica.backend.native.loops.rows.reductions import whole_index
 from plica.backend.native.scalars.builder import Scalar
 from plica.backend.native.scalars.values import words
 from plica.ir.dtypes import DType

@@ -1,6 +1,7 @@
 """Elementwise operations: each entry by its row of scalar code, which no file of loops repeats."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from plica.backend.native.loops.arrays import CHEAP, Array, Value, moved
 from plica.backend.native.loops.block import Block, Row
@@ -9,7 +10,7 @@ from plica.backend.native.scalars import SCALARS
 from plica.backend.native.scalars.builder import Scalar
 from plica.errors import ZeroDivisorError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Literal
+from plica.ir.program import Equation, Literal, OpRef
 from plica.ir.sizes import Dim
 
 _LIGHT = frozenset(
@@ -167,8 +168,19 @@ def broadcast_to(block: Block, equation: Equation, operands: list[Value]) -> Val
     return moved(x, block.dims(type_), lambda index: broadcast_index(shape, type_.shape, index))
 
 
+def power(block: Block, equation: Equation, operands: list[Value]) -> Value:
+    """A power; the second one of a number is a product, which is rounded once."""
+    exponent = equation.inputs[1]
+    is_second = isinstance(exponent, Literal) and exponent.value == 2
+    if is_second and equation.inputs[0].type.dtype == equation.outputs[0].type.dtype:
+        square = replace(equation, op=OpRef("square"), inputs=equation.inputs[:1])
+        return elementwise(block, square, operands[:1])
+    return elementwise(block, equation, operands)
+
+
 ELEMENTWISE: dict[str, Row] = {
     **dict.fromkeys(SCALARS, elementwise),
+    "pow": power,
     "astype": astype,
     "stop_gradient": same,
     "full": full,

@@ -3,7 +3,7 @@
 Matrices are in the last two axes. One without a result gives NaN, alone in its batch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import nan
 
 from plica.backend.native.loops.arrays import Array, Value, fill
@@ -14,6 +14,8 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Equation
 from plica.ir.sizes import Dim
 from plica.ops.rules import broadcast
+
+_FEW = 2  # rows or columns, each of which has code of its own
 
 
 class _Matrix:
@@ -40,6 +42,15 @@ class _Matrix:
         self._writer.store(self._buffer, self._offset(*at), value)
 
 
+def _steps(block: Block, upper: Index, lower: Index = 0) -> Iterator[Index]:
+    """Indices: where they are few, each with code of its own, which is less than that of a loop."""
+    if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= _FEW:
+        yield from range(lower, upper)
+    else:
+        with block.writer.loop(upper, lower) as index:
+            yield index
+
+
 def _eliminated(
     block: Block, a: _Matrix, size: Index, dtype: DType, others: Sequence[tuple[_Matrix, Index]]
 ) -> tuple[Cell, Cell]:
@@ -52,36 +63,59 @@ def _eliminated(
     sign, singular = writer.cell(dtype), writer.cell(DType.BOOL)
     writer.put(Put(sign, writer.number(1, dtype)))
     writer.put(Put(singular, writer.number(False, DType.BOOL)))
-    best, place = writer.cell(dtype), writer.cell(DType.INT64)
-    with writer.loop(size) as step:
+    for step in _steps(block, size):
         following = writer.add(step, 1)
-        writer.put(Put(best, writer.compute("absolute", a[step, step])))
-        writer.put(Put(place, step))
-        with writer.loop(size, following) as row:
-            value = writer.compute("absolute", a[row, step])
-            is_more = writer.compare("greater", value, writer.get(best))
-            writer.put(Put(best, writer.select(is_more, value, writer.get(best))))
-            writer.put(Put(place, writer.select(is_more, row, writer.get(place))))
-        pivot = writer.get(place)
-        with writer.when(writer.compare("not_equal", pivot, step)):
-            writer.put(Put(sign, writer.compute("negate", writer.get(sign))))
-            for matrix, columns in ((a, size), *others):
-                with writer.loop(columns) as column:
-                    upper, lower = matrix[step, column], matrix[pivot, column]
-                    matrix[step, column] = lower
-                    matrix[pivot, column] = upper
+        if following != size:
+            _exchanged(block, a, size, dtype, step, others, sign)
         divisor = a[step, step]
         is_zero = writer.compare("equal", divisor, writer.number(0, dtype))
         writer.put(Put(singular, writer.compute("or", writer.get(singular), is_zero)))
-        with writer.loop(size, following) as row:
+        for row in _steps(block, size, following):
             factor = writer.compute("divide", a[row, step], divisor)
             factor = writer.select(is_zero, writer.number(0, dtype), factor)
-            with writer.loop(size, following) as column:
+            for column in _steps(block, size, following):
                 a[row, column] = _less(block, a[row, column], factor, a[step, column])
             for matrix, columns in others:
-                with writer.loop(columns) as column:
+                for column in _steps(block, columns):
                     matrix[row, column] = _less(block, matrix[row, column], factor, matrix[step, column])
     return sign, singular
+
+
+def _exchanged(
+    block: Block,
+    a: _Matrix,
+    size: Index,
+    dtype: DType,
+    step: Index,
+    others: Sequence[tuple[_Matrix, Index]],
+    sign: Cell,
+) -> None:
+    """Exchange a row with the one below whose entry in the column of the same number is largest."""
+    writer = block.writer
+    is_other, pivot = _pivot(block, a, size, dtype, step)
+    with writer.when(is_other):
+        writer.put(Put(sign, writer.compute("negate", writer.get(sign))))
+        for matrix, columns in ((a, size), *others):
+            for column in _steps(block, columns):
+                upper, lower = matrix[step, column], matrix[pivot, column]
+                matrix[step, column] = lower
+                matrix[pivot, column] = upper
+
+
+def _pivot(block: Block, a: _Matrix, size: Index, dtype: DType, step: Index) -> tuple[Scalar, Index]:
+    """Whether a row below `step` has a larger entry, and which the largest."""
+    writer = block.writer
+    following, largest = writer.add(step, 1), writer.compute("absolute", a[step, step])
+    if isinstance(size, int) and following == size - 1:
+        return writer.compare("greater", writer.compute("absolute", a[following, step]), largest), following
+    best, place = writer.cell(dtype, largest), writer.cell(DType.INT64, step)
+    for row in _steps(block, size, following):
+        value = writer.compute("absolute", a[row, step])
+        is_more = writer.compare("greater", value, writer.get(best))
+        writer.put(Put(best, writer.select(is_more, value, writer.get(best))))
+        writer.put(Put(place, writer.select(is_more, row, writer.get(place))))
+    pivot = writer.get(place)
+    return writer.compare("not_equal", pivot, step), pivot
 
 
 def _less(block: Block, total: Scalar, factor: Scalar, value: Scalar) -> Scalar:
@@ -95,14 +129,17 @@ def _solved(block: Block, a: _Matrix, size: Index, b: _Matrix, columns: Index, d
     writer = block.writer
     _, singular = _eliminated(block, a, size, dtype, [(b, columns)])
     last = writer.subtract(size, 1)
-    with writer.loop(size) as step:
+    for step in _steps(block, size):
         row = writer.subtract(last, step)
-        with writer.loop(size, writer.add(row, 1)) as below, writer.loop(columns) as column:
-            b[row, column] = _less(block, b[row, column], a[row, below], b[below, column])
-        with writer.loop(columns) as column:
+        for below in _steps(block, size, writer.add(row, 1)):
+            for column in _steps(block, columns):
+                b[row, column] = _less(block, b[row, column], a[row, below], b[below, column])
+        for column in _steps(block, columns):
             b[row, column] = writer.compute("divide", b[row, column], a[row, row])
-    with writer.when(writer.get(singular)), writer.loop(size) as row, writer.loop(columns) as column:
-        b[row, column] = writer.number(nan, dtype)
+    with writer.when(writer.get(singular)):
+        for row in _steps(block, size):
+            for column in _steps(block, columns):
+                b[row, column] = writer.number(nan, dtype)
 
 
 def _batched(block: Block, x: Array, each: Callable[[_Matrix, Index, Sequence[Index]], None]) -> None:
@@ -189,7 +226,7 @@ def _determinant(*, logarithm: bool) -> Row:
             writer.put(Put(cells[names[0]], writer.get(exchanges)))
             if logarithm:
                 writer.put(Put(cells["logarithm"], writer.number(0, x.dtype)))
-            with writer.loop(x.dims[-1]) as step:
+            for step in _steps(block, x.dims[-1]):
                 pivot = matrix[step, step]
                 factor = writer.apply("sign", [pivot], x.dtype, {}) if logarithm else pivot
                 total = writer.compute("multiply", writer.get(cells[names[0]]), factor)

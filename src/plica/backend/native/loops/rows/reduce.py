@@ -2,30 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
 
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import Cell, Index, Put, Site
+from plica.backend.native.loops.nest import Cell, Index, Put
+from plica.backend.native.loops.rows.places import PLACES
+from plica.backend.native.loops.rows.reductions import (
+    Combine,
+    apply_of,
+    least,
+    most,
+    operand,
+    require_entries,
+    target_of,
+    whole_index,
+)
 from plica.backend.native.scalars.builder import Scalar
-from plica.errors import InputError
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation
 from plica.ops.rules import normal_axes, normal_axis
-
-Combine = Callable[[Scalar, Scalar], Scalar]
-
-
-def _least(dtype: DType) -> complex:
-    return -inf if dtype.kind == "float" else dtype.limits[0]
-
-
-def _most(dtype: DType) -> complex:
-    return inf if dtype.kind == "float" else dtype.limits[1]
-
-
-def _apply(block: Block, name: str) -> Combine:
-    return lambda a, b: block.writer.apply(name, [a, b], a.dtype, {})
 
 
 def reduced(
@@ -84,14 +79,6 @@ def reduced(
     return target
 
 
-def whole_index(
-    kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int], inner: Sequence[Index]
-) -> list[Index]:
-    """The index of an entry, of its parts along two groups of axes."""
-    found = dict(zip([*kept, *axes], [*outer, *inner], strict=True))
-    return [found[axis] for axis in sorted(found)]
-
-
 def _by_rows(
     block: Block,
     x: Array,
@@ -117,54 +104,28 @@ def _by_rows(
             writer.store(buffer, offset, combine(writer.load(buffer, offset), taken(value)))
 
 
-def _operand(block: Block, value: Value) -> Array:
-    """An array that is reduced, of one entry if it is a scalar."""
-    if isinstance(value, Array):
-        return value
-    one = block.scalar(value)
-    return Array((), one.dtype, lambda _: one, {}, flat=lambda _: one)
-
-
-def _target(block: Block, equation: Equation) -> Array | None:
-    var = equation.outputs[0]
-    return block.new(var, block.dims(var.type)) if var.type.shape else None
-
-
 def _reduction(name: str, first: Callable[[DType], complex], *, empty: bool = True) -> Row:
     def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
-        x = _operand(block, operands[0])
+        x = operand(block, operands[0])
         axes = normal_axes(equation.params["axis"], len(x.dims))
         if not empty:
-            _require_entries(block, equation, x, axes)
+            require_entries(block, equation, x, axes)
         dtype = equation.outputs[0].type.dtype
         if name == "add":
             combine: Combine = lambda a, b: block.writer.compute("sum", a, b)  # noqa: E731 - one of two
         else:
-            combine = _apply(block, name)
-        return reduced(block, x, axes, dtype, first(dtype), combine, _target(block, equation))
+            combine = apply_of(block, name)
+        return reduced(block, x, axes, dtype, first(dtype), combine, target_of(block, equation))
 
     return row
 
 
-def _require_entries(block: Block, equation: Equation, x: Array, axes: Sequence[int]) -> None:
-    """End the run where an axis without entries has no largest or smallest one."""
-    writer = block.writer
-    for axis in axes:
-        if not isinstance(x.dims[axis], int):
-            fine = writer.compare("less", 0, x.dims[axis])
-            writer.check(fine, Site(equation.source, _no_entries))
-
-
-def _no_entries(_: Sequence[int]) -> Exception:
-    return InputError("an axis of size 0 has no largest or smallest element; give it entries.")
-
-
 def mean(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """The sum divided by how many there are."""
-    writer, x = block.writer, _operand(block, operands[0])
+    writer, x = block.writer, operand(block, operands[0])
     axes = normal_axes(equation.params["axis"], len(x.dims))
     count = writer.convert(writer.value(writer.product([x.dims[axis] for axis in axes])), x.dtype)
-    total = reduced(block, x, axes, x.dtype, 0, lambda a, b: writer.compute("sum", a, b), _target(block, equation))
+    total = reduced(block, x, axes, x.dtype, 0, lambda a, b: writer.compute("sum", a, b), target_of(block, equation))
     if not isinstance(total, Array):
         return writer.apply("divide", [block.scalar(total), count], x.dtype, {})
     return _each(block, total, lambda value: writer.apply("divide", [value, count], x.dtype, {}))
@@ -182,11 +143,11 @@ def _each(block: Block, x: Array, function: Callable[[Scalar], Scalar]) -> Array
 
 def logsumexp(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """log(sum(exp(x - largest))) + largest."""
-    x = _operand(block, operands[0])
+    x = operand(block, operands[0])
     x = x if x.is_cheap else block.in_memory(x)
     axes = normal_axes(equation.params["axis"], len(x.dims))
     kept = [axis for axis in range(len(x.dims)) if axis not in axes]
-    target = _target(block, equation)
+    target = target_of(block, equation)
     writer = block.writer
 
     def total(outer: Sequence[Index]) -> Scalar:
@@ -278,78 +239,6 @@ def _normalized(*, logarithm: bool) -> Row:
     return row
 
 
-def _best(kind: str) -> Row:
-    def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
-        writer, x = block.writer, _operand(block, operands[0])
-        axis = normal_axis(equation.params["axis"], len(x.dims))
-        _require_entries(block, equation, x, [axis])
-        kept = [one for one in range(len(x.dims)) if one != axis]
-        x = x if x.is_cheap else block.in_memory(x)
-        found = _target(block, equation)
-        worst = (_least if kind == "greater" else _most)(x.dtype)
-
-        def better(value: Scalar, best: Scalar) -> Scalar:
-            more = writer.compare(kind, value, best)
-            if x.dtype.kind != "float":
-                return more
-            nan_now = writer.compare("not_equal", value, value)
-            nan_before = writer.compare("equal", best, best)
-            return writer.compute("or", more, writer.compute("and", nan_now, nan_before))
-
-        if kept and kept[-1] == len(x.dims) - 1 and found is not None:
-            _best_by_rows(block, x, axis, kept, worst, better, found)
-            return found
-        if found is None:
-            return _best_of(block, x, axis, kept, (), worst, better)
-        assert found.buffer is not None, "it is new memory"
-        dims = [x.dims[one] for one in kept]
-        with writer.nest(dims) as outer:
-            place = _best_of(block, x, axis, kept, outer, worst, better)
-            writer.store(found.buffer, writer.add(found.start, writer.flat(outer, dims)), place)
-        return found
-
-    return row
-
-
-def _best_of(
-    block: Block, x: Array, axis: int, kept: Sequence[int], outer: Sequence[Index], worst: complex, better: Any
-) -> Scalar:
-    writer = block.writer
-    best, place = writer.cell(x.dtype), writer.cell(DType.INT64)
-    writer.put(Put(best, writer.number(worst, x.dtype)))
-    writer.put(Put(place, 0))
-    with writer.loop(x.dims[axis]) as step:
-        value, known = x.read(whole_index(kept, outer, [axis], [step])), writer.get(best)
-        is_better = better(value, known)
-        writer.put(Put(best, writer.select(is_better, value, known)))
-        writer.put(Put(place, writer.select(is_better, step, writer.get(place))))
-    return writer.get(place)
-
-
-def _best_by_rows(
-    block: Block, x: Array, axis: int, kept: Sequence[int], worst: complex, better: Any, found: Array
-) -> None:
-    """Along rows: the best so far and its place have a row each."""
-    writer, buffer = block.writer, found.buffer
-    assert buffer is not None, "it is new memory"
-    *outside, last = kept
-    width = x.dims[last]
-    best = block.temporary(x.dtype, [width])
-    assert best.buffer is not None, "it is new memory"
-    with writer.nest([x.dims[one] for one in outside]) as outer:
-        begin = writer.multiply(writer.flat(outer, [x.dims[one] for one in outside]), width)
-        begin = writer.add(found.start, begin)
-        with writer.nest([width]) as (column,):
-            writer.store(best.buffer, column, writer.number(worst, x.dtype))
-            writer.store(buffer, writer.add(begin, column), writer.value(0))
-        with writer.loop(x.dims[axis]) as step, writer.nest([width]) as (column,):
-            value = x.read(whole_index(kept, [*outer, column], [axis], [step]))
-            known, at = writer.load(best.buffer, column), writer.add(begin, column)
-            is_better = better(value, known)
-            writer.store(best.buffer, column, writer.select(is_better, value, known))
-            writer.store(buffer, at, writer.select(is_better, step, writer.load(buffer, at)))
-
-
 def _cumulative(name: str, first: complex) -> Row:
     def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
         writer, (x,), var = block.writer, operands, equation.outputs[0]
@@ -375,16 +264,15 @@ def _cumulative(name: str, first: complex) -> Row:
 REDUCE: dict[str, Row] = {
     "sum": _reduction("add", lambda _: 0),
     "prod": _reduction("multiply", lambda _: 1),
-    "max": _reduction("maximum", _least, empty=False),
-    "min": _reduction("minimum", _most, empty=False),
+    "max": _reduction("maximum", least, empty=False),
+    "min": _reduction("minimum", most, empty=False),
     "any": _reduction("logical_or", lambda _: False),
     "all": _reduction("logical_and", lambda _: True),
     "mean": mean,
     "logsumexp": logsumexp,
     "softmax": _normalized(logarithm=False),
     "log_softmax": _normalized(logarithm=True),
-    "argmax": _best("greater"),
-    "argmin": _best("less"),
+    **PLACES,
     "cumulative_sum": _cumulative("add", 0),
     "cumulative_prod": _cumulative("multiply", 1),
 }

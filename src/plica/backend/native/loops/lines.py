@@ -1,0 +1,152 @@
+"""Lines of LLVM: numbers, entries of buffers, and cells."""
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import add, mul, sub
+
+from plica.backend.native.loops.entries import Entries
+from plica.backend.native.loops.nest import (
+    Apply,
+    Buffer,
+    Cell,
+    Compute,
+    Constant,
+    Get,
+    Index,
+    Load,
+    PointerCell,
+    Put,
+    Store,
+)
+from plica.backend.native.loops.scopes import Scopes
+from plica.backend.native.loops.support import INDEX_ARITHMETIC, stored
+from plica.backend.native.scalars import LlvmScalars, Scalar
+from plica.backend.native.scalars.llvm import llvm_type
+from plica.ir.dtypes import DType
+
+_EXACT: Mapping[str, Callable[[int, int], int]] = {"index_add": add, "index_subtract": sub, "index_multiply": mul}
+_COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+class Lines:
+    """The lines of a function.
+
+    Args:
+        declared: Declarations of intrinsics, which it adds to.
+        functions: Functions of scalar code, by what they compute, which it adds to.
+
+    Attributes:
+        scopes: Which buffers never overlap.
+    """
+
+    scopes: Scopes
+
+    def __init__(self, declared: set[str], functions: dict[str, str]) -> None:
+        self.declared, self.functions = declared, functions
+        self._entries = Entries(declared, functions)
+        self._code = LlvmScalars([], "%t", declared=declared)
+        self._entry: list[str] = []
+        self._values: dict[str, str] = {}
+        self._buffers: dict[Buffer, str] = {}
+        self._cells: dict[Cell | PointerCell, str] = {}
+
+    def _put(self, text: str) -> None:
+        self._code.lines.append(text)
+
+    def _label(self) -> str:
+        return self._code.fresh().removeprefix("%")
+
+    def _index(self, value: Index) -> str:
+        return str(value) if isinstance(value, int) else self._values[value.text]
+
+    def _scalar(self, value: Index) -> Scalar:
+        if isinstance(value, int):
+            return Scalar(str(value), DType.INT64)
+        return Scalar(self._values[value.text], value.dtype)
+
+    def _constant(self, one: Constant) -> None:
+        self._values[one.result.text] = self._code.constant(one.value, one.result.dtype).text
+
+    def _compute(self, one: Compute) -> None:
+        operands = [self._scalar(value) for value in one.operands]
+        code, name = self._code, one.name
+        if name in INDEX_ARITHMETIC:
+            text = self._index_arithmetic(name, *(value.text for value in operands))
+        elif name in ("sum", "sum_product"):
+            text = self._sum(operands).text
+        elif name in _COMPARED:
+            text = code.compare(name, *operands).text
+        elif name == "select":
+            text = code.select(*operands).text
+        elif name == "bitcast":
+            text = code.bitcast(operands[0], one.result.dtype).text
+        elif name == "convert":
+            text = code.convert(operands[0], one.result.dtype).text
+        else:
+            text = code.apply(name, *operands).text
+        self._values[one.result.text] = text
+
+    def _index_arithmetic(self, name: str, a: str, b: str) -> str:
+        if name in _EXACT and not (a.startswith("%") or b.startswith("%")):
+            return str(_EXACT[name](int(a), int(b)))
+        text = self._code.fresh()
+        self._put(f"{text} = {INDEX_ARITHMETIC[name].format(a, b)}")
+        return text
+
+    def _sum(self, operands: Sequence[Scalar]) -> Scalar:
+        """A sum whose terms may be taken in any order; of three operands, of a product."""
+        total, *factors = operands
+        type_, code = llvm_type(total.dtype), self._code
+        is_float = total.dtype.kind == "float"
+        term = factors[0]
+        if len(factors) == 2:
+            product = code.fresh()
+            code.lines.append(
+                f"{product} = {'fmul contract' if is_float else 'mul'} {type_} {factors[0].text}, {factors[1].text}"
+            )
+            term = Scalar(product, total.dtype)
+        result = code.fresh()
+        flags = "fadd reassoc contract" if is_float else "add"
+        code.lines.append(f"{result} = {flags} {type_} {total.text}, {term.text}")
+        return Scalar(result, total.dtype)
+
+    def _apply(self, one: Apply) -> None:
+        operands = tuple(self._scalar(value) for value in one.operands)
+        self._values[one.result.text] = self._entries.write(self._code, one, operands)
+
+    def _address(self, buffer: Buffer, offset: Index) -> str:
+        if offset == 0:
+            return self._buffers[buffer]
+        where = self._code.fresh()
+        text = f"getelementptr inbounds {stored(buffer.dtype)}, ptr {self._buffers[buffer]}, i64 {self._index(offset)}"
+        self._put(f"{where} = {text}")
+        return where
+
+    def _load(self, one: Load) -> None:
+        where, found = self._address(one.buffer, one.offset), self._code.fresh()
+        self._put(f"{found} = load {stored(one.buffer.dtype)}, ptr {where}{self.scopes.tag(one.buffer)}")
+        if one.buffer.dtype == DType.BOOL:
+            byte, found = found, self._code.fresh()
+            self._put(f"{found} = icmp ne i8 {byte}, 0")
+        self._values[one.result.text] = found
+
+    def _store(self, one: Store) -> None:
+        where, value = self._address(one.buffer, one.offset), self._values[one.value.text]
+        if one.buffer.dtype == DType.BOOL:
+            bit, value = value, self._code.fresh()
+            self._put(f"{value} = zext i1 {bit} to i8")
+        self._put(f"store {stored(one.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(one.buffer)}")
+
+    def _cell(self, cell: Cell | PointerCell) -> str:
+        if cell not in self._cells:
+            self._cells[cell] = f"%{cell.name}"
+            type_ = "ptr" if isinstance(cell, PointerCell) else llvm_type(cell.dtype)
+            self._entry.append(f"%{cell.name} = alloca {type_}")
+        return self._cells[cell]
+
+    def _get(self, one: Get) -> None:
+        found, cell = self._code.fresh(), self._cell(one.cell)
+        self._put(f"{found} = load {llvm_type(one.cell.dtype)}, ptr {cell}")
+        self._values[one.result.text] = found
+
+    def _put_cell(self, one: Put) -> None:
+        self._put(f"store {llvm_type(one.cell.dtype)} {self._index(one.value)}, ptr {self._cell(one.cell)}")

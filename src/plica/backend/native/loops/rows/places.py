@@ -1,0 +1,138 @@
+"""The places of the largest and the smallest entry, with the entry where that is asked for too."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plica.backend.native.loops.arrays import Array, Value
+from plica.backend.native.loops.block import Block, Row
+from plica.backend.native.loops.nest import Index, Put
+from plica.backend.native.loops.rows.reductions import (
+    Combine,
+    apply_of,
+    least,
+    most,
+    operand,
+    require_entries,
+    target_of,
+    whole_index,
+)
+from plica.backend.native.scalars.builder import Scalar
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation
+from plica.ops.rules import normal_axis
+
+
+def _best(kind: str) -> Row:
+    def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
+        writer, x = block.writer, operand(block, operands[0])
+        axis = normal_axis(equation.params["axis"], len(x.dims))
+        require_entries(block, equation, x, [axis])
+        kept = [one for one in range(len(x.dims)) if one != axis]
+        x = x if x.is_cheap else block.in_memory(x)
+        found = target_of(block, equation)
+        dims = [x.dims[one] for one in kept]
+        values, extreme = _extremes(block, equation, operands[0], axis, dims, kind)
+        worst = (least if kind == "greater" else most)(x.dtype)
+
+        def better(value: Scalar, best: Scalar) -> Scalar:
+            if x.dtype.kind != "float":
+                return writer.compare(kind, value, best)
+            is_known = writer.compare("equal", best, best)  # what is no number is best
+            not_more = writer.compare("less_equal" if kind == "greater" else "greater_equal", value, best)
+            is_more = writer.compute("xor", not_more, writer.number(True, DType.BOOL))
+            return writer.compute("and", is_more, is_known)
+
+        if kept and kept[-1] == len(x.dims) - 1 and found is not None:
+            _best_by_rows(block, x, axis, kept, worst, better, found, values, extreme)
+            return found
+        if found is None:
+            return _best_of(block, x, axis, kept, (), worst, better, extreme)[1]
+        assert found.buffer is not None, "it is new memory"
+        with writer.nest(dims) as outer:
+            best, place = _best_of(block, x, axis, kept, outer, worst, better, extreme)
+            offset = writer.flat(outer, dims)
+            writer.store(found.buffer, writer.add(found.start, offset), place)
+            if values is not None:
+                assert values.buffer is not None, "it is new memory"
+                writer.store(values.buffer, offset, best)
+        return found
+
+    return row
+
+
+def _extremes(
+    block: Block, equation: Equation, x: Value, axis: int, dims: Sequence[Index], kind: str
+) -> tuple[Array | None, Combine | None]:
+    """Where the entries go whose places are looked for, if an equation behind this one asks for them.
+
+    The best so far is one entry or another; the extreme one is the same but for the signs of zeros.
+    """
+    name, function = ("max", "maximum") if kind == "greater" else ("min", "minimum")
+    params = {"axis": (axis,), "keepdims": equation.params["keepdims"]}
+    for other in block.program.equations[block.place + 1 :]:
+        is_same = other.op.name == name and other.inputs == equation.inputs
+        if dims and is_same and not params["keepdims"] and dict(other.params) == params and isinstance(x, Array):
+            values = block.temporary(x.dtype, dims)
+            block.env[other.outputs[0]] = values
+            return values, apply_of(block, function)
+    return None, None
+
+
+def _best_of(
+    block: Block,
+    x: Array,
+    axis: int,
+    kept: Sequence[int],
+    outer: Sequence[Index],
+    worst: complex,
+    better: Any,
+    extreme: Combine | None,
+) -> tuple[Scalar, Scalar]:
+    """The best entry, and its place."""
+    writer = block.writer
+    best, place = writer.cell(x.dtype), writer.cell(DType.INT64)
+    writer.put(Put(best, writer.number(worst, x.dtype)))
+    writer.put(Put(place, 0))
+    with writer.loop(x.dims[axis]) as step:
+        value, known = x.read(whole_index(kept, outer, [axis], [step])), writer.get(best)
+        is_better = better(value, known)
+        writer.put(Put(best, extreme(known, value) if extreme else writer.select(is_better, value, known)))
+        writer.put(Put(place, writer.select(is_better, step, writer.get(place))))
+    return writer.get(best), writer.get(place)
+
+
+def _best_by_rows(
+    block: Block,
+    x: Array,
+    axis: int,
+    kept: Sequence[int],
+    worst: complex,
+    better: Any,
+    found: Array,
+    values: Array | None,
+    extreme: Combine | None,
+) -> None:
+    """Along rows: the best so far and its place have a row each."""
+    writer, buffer = block.writer, found.buffer
+    assert buffer is not None, "it is new memory"
+    *outside, last = kept
+    width = x.dims[last]
+    best = block.temporary(x.dtype, [width]) if values is None else values
+    assert best.buffer is not None, "it is new memory"
+    with writer.nest([x.dims[one] for one in outside]) as outer:
+        row = writer.multiply(writer.flat(outer, [x.dims[one] for one in outside]), width)
+        begin, first = writer.add(found.start, row), 0 if values is None else row
+        with writer.nest([width]) as (column,):
+            writer.store(best.buffer, writer.add(first, column), writer.number(worst, x.dtype))
+            writer.store(buffer, writer.add(begin, column), writer.value(0))
+        with writer.loop(x.dims[axis]) as step, writer.nest([width]) as (column,):
+            value = x.read(whole_index(kept, [*outer, column], [axis], [step]))
+            so_far, at = writer.add(first, column), writer.add(begin, column)
+            known = writer.load(best.buffer, so_far)
+            is_better = better(value, known)
+            more = extreme(known, value) if extreme else writer.select(is_better, value, known)
+            writer.store(best.buffer, so_far, more)
+            writer.store(buffer, at, writer.select(is_better, step, writer.load(buffer, at)))
+
+
+PLACES: Mapping[str, Row] = {"argmax": _best("greater"), "argmin": _best("less")}

@@ -1,0 +1,49 @@
+"""Large functions, whose hottest loops LLVM takes its time for, and small factorizations without loops."""
+
+import numpy as np
+import pytest
+
+import plica
+import plica.numpy as pnp
+from plica.backend.native.loops.build import build_nest
+from plica.backend.native.loops.hot import hot_loops
+
+
+def _many_steps(a: "plica.spec(('n', 'm'), 'float64')", b: "plica.spec(('n',), 'float64')"):
+    def step(carry, row):
+        total, low = carry
+        sums = [pnp.sum(a * row * k, axis=1) + pnp.sin(total) for k in range(1, 6)]
+        places, best = pnp.argmax(a + row, axis=0), pnp.max(a + row, axis=0)
+        others, least = pnp.argmin(a - row, axis=1), pnp.min(a - row, axis=1)
+        total = total * 0.5 + sum(sums[1:], sums[0])
+        return (total, low + least), (places, best, others, pnp.sum(total))
+
+    return plica.scan(step, (b, b * 0), a)
+
+
+def test_the_hottest_loops_of_a_large_function_give_what_the_interpreter_gives():
+    axes = plica.spec(("n", "m"), "float64"), plica.spec(("n",), "float64")
+    program = plica.trace(_many_steps, *axes)
+    assert hot_loops(build_nest(program))
+    named = [{0: "n", 1: "m"}, {0: "n"}]
+    functions = [plica.jit(_many_steps, abstracted_axes=named, backend=one) for one in ("native", "interpreter")]
+    generator = np.random.default_rng(0)
+    for n, m in ((1, 1), (3, 5), (9, 40)):
+        a, b = generator.normal(size=(n, m)), generator.normal(size=n)
+        a[0, m // 2] = np.nan
+        (found, wanted) = (function(a, b) for function in functions)
+        for one, other in zip((*found[0], *found[1]), (*wanted[0], *wanted[1]), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_small_equations_exchange_rows(size):
+    def function(a, b):
+        return pnp.linalg.solve(a, b), pnp.linalg.det(a), *pnp.linalg.slogdet(a)
+
+    native = plica.jit(function, backend="native")
+    for a in (np.eye(size)[::-1], np.random.default_rng(size).normal(size=(size, size))):
+        b = np.arange(2.0 * size).reshape(size, 2)
+        solved, *others = native(np.ascontiguousarray(a), b)
+        np.testing.assert_allclose(solved, np.linalg.solve(a, b), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(others, [np.linalg.det(a), *np.linalg.slogdet(a)], rtol=1e-10, atol=1e-12)
