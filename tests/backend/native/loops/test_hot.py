@@ -7,6 +7,7 @@ import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.hot import hot_loops
+from plica.errors import InputError
 
 
 def _many_steps(a: "plica.spec(('n', 'm'), 'float64')", b: "plica.spec(('n',), 'float64')"):
@@ -47,3 +48,14 @@ def test_small_equations_exchange_rows(size):
         solved, *others = native(np.ascontiguousarray(a), b)
         np.testing.assert_allclose(solved, np.linalg.solve(a, b), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(others, [np.linalg.det(a), *np.linalg.slogdet(a)], rtol=1e-10, atol=1e-12)
+
+
+def test_a_branch_that_is_there_for_a_check_alone():
+    def function(x: plica.spec(("n",), "float64"), start: int):
+        plica.cond(start > 0, lambda: x[start:], lambda: x, preserve_dimensions=False)
+        return x * 2
+
+    native = plica.jit(function, backend="native")
+    np.testing.assert_array_equal(native(np.ones(3), 3), np.full(3, 2.0))
+    with pytest.raises(InputError):
+        native(np.ones(3), 4)

@@ -69,7 +69,7 @@ class Block:
         self.place = len(equations)
 
     def _equation(self, equation: Equation) -> None:
-        if equation.outputs[0] in self.env:
+        if any(var in self.env for var in equation.outputs):
             return  # another equation has written it with its own
         row = self.rows.get(equation.op.name)
         if row is None:

@@ -94,7 +94,7 @@ def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
     passes = binding.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_sroa_pass()
-    passes.add_new_gvn_pass()
+    passes.add_instruction_combine_pass()  # and not NewGVN, which ends the process on some random functions
     passes.add_simplify_cfg_pass()
     passes.run(module, builder)
     return module
