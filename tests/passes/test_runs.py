@@ -31,6 +31,12 @@ def twice_read(x: Any) -> tuple[Any, Any]:
     return join * pnp.concat([x[8:], x[:8]]), pnp.exp(join)
 
 
+def parts_joined(x: Any, y: Any) -> Any:
+    """Both halves of one product and two parts of another."""
+    other = y[:24] * y[8:]
+    return pnp.concat([other[:8], x[16:], x[:16], other[8:]])
+
+
 CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "two joins": (
         lambda x: pnp.concat([x[16:], x[:16]]) * pnp.concat([x[8:24], x[:16]]),
@@ -60,6 +66,19 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "a sum": (lambda x: pnp.concat([x[16:], x[:16]]) + x, []),
     "integers": (lambda x: (lambda y: pnp.concat([y[16:], y[:16]]) * y)(pnp.astype(x, "int64")), []),
     "steps": (lambda x: pnp.concat([x[::2], x[1::2]]) * x, [((0, 0, 2, 0, 16), (1, 0, 2, 16, 16))]),
+    "a join of products": (
+        lambda x: pnp.concat([x[16:] * x[:16], x[:16] * x[8:24]]),
+        [((0, 16, 0, 0, 16), (0, 0, 0, 8, 16))],
+    ),
+    "a join of parts of products": (
+        lambda x: parts_joined(x * pnp.exp(x), pnp.exp(x)),
+        [((0, 0, 0, 8, 8), (1, 16, 0, 16, 16), (1, 0, 0, 0, 16), (0, 8, 0, 16, 16))],
+    ),
+    "parts of a product that others read": (lambda x: (lambda y: (y[16:], pnp.concat([y[:16], x[:16]])))(x * x), []),
+    "a part of a product beside others": (
+        lambda x: (lambda y: (pnp.concat([y[16:], y[16:] * 2.0]), pnp.exp(y[:16])))(x * pnp.exp(x)),
+        [],
+    ),
     "nothing": (lambda x: pnp.concat([x[:0], x[:0]]) * x[:0], []),
 }
 
@@ -68,6 +87,14 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 def test_which_products_are_of_runs(name: str) -> None:
     function, expected = CASES[name]
     assert runs_of(function, X) == expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_stay(name: str) -> None:
+    program = clean(plica.trace(CASES[name][0], X))
+    x = np.random.default_rng(0).normal(size=(32, 3))
+    for one, other in zip(interpret(program, x), interpret(multiply_in_runs(program), x), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_joins_of_sizes_that_are_not_known_stay() -> None:

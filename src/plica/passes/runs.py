@@ -3,7 +3,7 @@
 `concat(a, b) * concat(c, d)` copies all of both operands, reads the copies, and differentiates through all of it. What
 two joins have in common are runs: neighbours of one array times neighbours of another.
 
-So are joins of products, `concat(a * b, c * d)`, where nobody else reads these.
+So are joins of products, `concat(a * b, c * d)`, or of parts of them, where nobody but such joins reads these.
 
 The rule fires where a join along the first axis has no other reader, where parts and product are of one float dtype and
 of known sizes along that axis, and where runs are eight entries long or more on average. It never adds work: there are
@@ -37,13 +37,23 @@ MIN_LENGTH = 8  # on average, of runs: each costs a call
 
 
 class _Part(NamedTuple):
-    """Neighbours along the first axis: where they are a variable of their own, and where they lie in their source."""
+    """Neighbours along the first axis: where they lie in a variable, and where that lies in its source."""
 
     var: Var
     length: int
     source: Var
     size: int
     start: int
+    within: int = 0
+
+
+class _Piece(NamedTuple):
+    """Neighbours along the first axis of a product; of all of it, they have no part."""
+
+    product: Equation
+    start: int
+    length: int
+    part: Equation | None
 
 
 def multiply_in_runs(program: Program) -> Program:
@@ -56,8 +66,11 @@ def multiply_in_runs(program: Program) -> Program:
         for var, equation in made.items()
         if readers[var] == 1 and _is_along_first(equation, "concat")
     }
-    alone = {var: one for var, one in made.items() if readers[var] == 1 and one.op.name == "multiply"}
-    found = {one: new for one in program.equations if (new := _in_runs(one, joins, alone, made)) is not None}
+    pieces = {var: piece for var in made if readers[var] == 1 and (piece := _piece_of(var, made, readers)) is not None}
+    found = {one: new for one in program.equations if (new := _in_runs(one, joins, pieces, made)) is not None}
+    while kept := _wasteful(found, pieces, readers):  # products that somebody else needs as well are computed once
+        for one in kept:
+            del found[one]
     if not found:
         return program
     return eliminate_dead_code(replace(program, equations=tuple(found.get(one, one) for one in program.equations)))
@@ -96,25 +109,54 @@ def _start(equation: Equation, var: Var) -> int | None:
     return start if isinstance(start, int) else None
 
 
+def _piece_of(var: Var, made: dict[Var, Equation], readers: Counter[Operand]) -> _Piece | None:
+    """Of which product a variable is a part, or all; None where it is none, or others read that product."""
+    product: Equation | None
+    product, part, start = made[var], None, 0
+    if _is_along_first(product, "split"):
+        source, part, start = product.inputs[0], product, _start(product, var) or 0
+        product = made.get(source) if isinstance(source, Var) and readers[source] == 1 else None
+    length = var.type.shape[0] if var.type.shape else None
+    is_product = product is not None and product.op.name == "multiply"
+    return _Piece(product, start, length, part) if product and is_product and isinstance(length, int) else None
+
+
+def _wasteful(found: dict[Equation, Equation], pieces: dict[Var, _Piece], readers: Counter[Operand]) -> list[Equation]:
+    """Joins of parts of products of which others read other parts."""
+    read = Counter(one for equation in found for one in equation.inputs if one in pieces)
+    return [
+        equation
+        for equation in found
+        if equation.op.name == "concat"
+        and any(
+            readers[other] != read[other]
+            for one in equation.inputs
+            if isinstance(one, Var) and (part := pieces[one].part) is not None
+            for other in part.outputs
+        )
+    ]
+
+
 def _in_runs(
-    equation: Equation, joins: dict[Var, list[_Part]], alone: dict[Var, Equation], made: dict[Var, Equation]
+    equation: Equation, joins: dict[Var, list[_Part]], known: dict[Var, _Piece], made: dict[Var, Equation]
 ) -> Equation | None:
     """The equation that stands for a product of joins, or a join of products; None where the rule does not hold."""
     if equation.op.name == "multiply" and any(one in joins for one in equation.inputs):
-        products = [equation]
-    elif _is_along_first(equation, "concat") and all(one in alone for one in equation.inputs):
-        products = [alone[one] for one in equation.inputs if isinstance(one, Var)]
+        length = equation.outputs[0].type.shape[0]
+        assert isinstance(length, int), "parts of joins have sizes that are known"
+        pieces = [_Piece(equation, 0, length, None)]
+    elif _is_along_first(equation, "concat") and all(one in known for one in equation.inputs):
+        pieces = [known[one] for one in equation.inputs if isinstance(one, Var)]
     else:
         return None
     (result,) = equation.outputs
     if result.type.dtype.kind != "float":
         return None
-    if any(one.type != product.outputs[0].type for product in products for one in product.inputs):
+    if any(one.type != piece.product.outputs[0].type for piece in pieces for one in piece.product.inputs):
         return None
-    left, right = zip(*(product.inputs for product in products), strict=True)
     sides = [
-        [part for one in side if isinstance(one, Var) for part in joins.get(one) or [_part(one, made)]]
-        for side in (left, right)
+        [part for piece in pieces for part in _parts_of(piece.product.inputs[side], piece, joins, made)]
+        for side in (0, 1)
     ]
     parts = [part for side in sides for part in side]
     if any(one.source.type.shape[1:] != result.type.shape[1:] for one in parts):
@@ -129,11 +171,20 @@ def _in_runs(
     return Equation(OpRef("multiply_runs"), tuple(arrays), equation.outputs, params, equation.source)
 
 
+def _parts_of(operand: Operand, piece: _Piece, joins: dict[Var, list[_Part]], made: dict[Var, Equation]) -> list[_Part]:
+    """What a piece of a product reads of one of its factors."""
+    assert isinstance(operand, Var), "factors of the type of an array are no numbers"
+    if piece.part is None:
+        return joins.get(operand) or [_part(operand, made)]
+    return [_part(operand, made)._replace(length=piece.length, within=piece.start)]
+
+
 def _read_whole(parts: Sequence[_Part]) -> dict[Var, None]:
     """The sources of which the parts show at least half."""
     shown: dict[Var, set[int]] = {}
     for one in parts:
-        shown.setdefault(one.source, set()).update(range(one.start, one.start + one.length))
+        start = one.start + one.within
+        shown.setdefault(one.source, set()).update(range(start, start + one.length))
     return {one.source: None for one in parts if 2 * len(shown[one.source]) >= one.size}
 
 
@@ -143,7 +194,7 @@ def _array(part: _Part, whole: dict[Var, None]) -> Var:
 
 def _piece(part: _Part, whole: dict[Var, None], places: dict[Var, int]) -> tuple[int, int, int]:
     """The operand that a part is read from, where it begins there, and how long it is."""
-    return places[_array(part, whole)], part.start if part.source in whole else 0, part.length
+    return places[_array(part, whole)], part.within + (part.start if part.source in whole else 0), part.length
 
 
 def _common(left: Sequence[tuple[int, int, int]], right: Sequence[tuple[int, int, int]]) -> Iterator[Run]:
