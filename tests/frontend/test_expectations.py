@@ -295,7 +295,8 @@ def test_rows_that_scaled_numbers_do_not_prove(monkeypatch: pytest.MonkeyPatch) 
     torch.testing.assert_close(
         posterior(narrow, x).probabilities, posterior(wide, x.double()).probabilities.float(), rtol=1e-5, atol=0
     )
-    assert {semiring for _, semiring, *_ in cast("Any", narrow.queries)} == {"lse-sum", "scaled"}
+    programs = {key: one for key, one in cast("Any", narrow.queries).items() if isinstance(one, expected.FlowProgram)}
+    assert {semiring for _, semiring, *_ in programs} == {"lse-sum", "scaled"}
 
 
 @pytest.mark.parametrize("rows", [1, 6000])

@@ -15,6 +15,7 @@ from plica.ops.indexing import INDEXING
 from plica.ops.linalg import LINALG
 from plica.ops.opaque import OPAQUE
 from plica.ops.packing import PACKING
+from plica.ops.products import PRODUCTS
 from plica.ops.random import RANDOM
 from plica.ops.reduce import REDUCE
 from plica.ops.runs import RUNS
@@ -36,6 +37,7 @@ __all__ = [
     "OPAQUE",
     "OPS",
     "PACKING",
+    "PRODUCTS",
     "RANDOM",
     "REDUCE",
     "RUNS",
@@ -54,6 +56,7 @@ OPS = op_table(
     REDUCE,
     SHAPE,
     RUNS,
+    PRODUCTS,
     PACKING,
     SORTING,
     INDEXING,

@@ -34,6 +34,7 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var, size_vari
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim
 from plica.passes.ownership import Owned, owned
+from plica.passes.products import join_products
 from plica.passes.reuse import overwritten
 from plica.passes.runs import multiply_in_runs
 from plica.passes.tables import look_up_softmax
@@ -83,7 +84,8 @@ def source(
     reuses: bool = False,
 ) -> str:
     """The text of the function of `program`."""
-    plan = Plan.of(look_up_softmax(multiply_in_runs(program)), numbers, constants)
+    program = look_up_softmax(multiply_in_runs(program))
+    plan = Plan.of(join_products(program) if reuses else program, numbers, constants)
     named = plan.program
     names = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     leaves = dict(zip(named.consts, names, strict=True))

@@ -21,6 +21,7 @@ from plica.backend.torch.multivariate import log_multivariate_normal
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
 from plica.backend.torch.pages import matmul, softmax, take
+from plica.backend.torch.products import matmul_taken, multiply_matmul
 from plica.backend.torch.runs import multiply_runs
 from plica.backend.torch.special import (
     betainc,
@@ -60,7 +61,9 @@ __all__ = [
     "lookup",
     "lookup_softmax",
     "matmul",
+    "matmul_taken",
     "may_write",
+    "multiply_matmul",
     "multiply_runs",
     "nonzero",
     "opaque",

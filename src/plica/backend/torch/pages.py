@@ -32,14 +32,14 @@ _kept: list[mmap.mmap] = []  # in the order in which they were left
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """`torch.matmul` of two stacks of matrices."""
     shape = (a.shape[0], a.shape[1], b.shape[2])
-    if len(a) != len(b) or not _is_worth_it(shape, a, b):
+    if len(a) != len(b) or not is_worth_it(shape, a, b):
         return torch.matmul(a, b)
     return torch.bmm(a, b, out=_empty(shape, a.dtype))
 
 
 def empty(shape: Sequence[int], like: Tensor) -> Tensor:
     """`torch.empty`, of the dtype and on the device of another array."""
-    if not _is_worth_it(shape, like):
+    if not is_worth_it(shape, like):
         return like.new_empty(shape)
     return _empty(shape, like.dtype)
 
@@ -47,19 +47,19 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
 def take(x: Tensor, axis: int, index: Tensor) -> Tensor:
     """`torch.index_select`."""
     shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
-    if not _is_worth_it(shape, x):
+    if not is_worth_it(shape, x):
         return torch.index_select(x, axis, index)
     return torch.index_select(x, axis, index, out=_empty(shape, x.dtype))
 
 
 def softmax(x: Tensor, axis: int) -> Tensor:
     """`torch.softmax`."""
-    if not _is_worth_it(x.shape, x) or not x.is_floating_point():
+    if not is_worth_it(x.shape, x) or not x.is_floating_point():
         return torch.softmax(x, axis)
     return torch.softmax(x, axis, out=_empty(x.shape, x.dtype))
 
 
-def _is_worth_it(shape: Sequence[int], *arrays: Tensor) -> bool:
+def is_worth_it(shape: Sequence[int], *arrays: Tensor) -> bool:
     """Whether a result of some shape is large, and may be written into memory of its own."""
     is_large = prod(shape) * arrays[0].element_size() >= LARGE and arrays[0].is_cpu
     if _HUGE is None or not is_large or torch.is_autocast_enabled("cpu"):  # which leaves `out=` as it is

@@ -87,7 +87,8 @@ class LoweredFlows:
 def _posterior(found: Reading) -> list[Tracer]:
     states = with_states(found.scope.folded.described)
     reals = [variable for variable in found.scope.folded.described.scope if variable not in states]
-    return [found.probabilities(), found.mean(reals), xp.sqrt(found.variance(reals))]
+    variance = found.variance(reals)
+    return [found.probabilities(), found.mean(reals), xp.sqrt(variance) if reals else variance]
 
 
 def _latents(found: Reading) -> list[Tracer]:
@@ -143,9 +144,10 @@ def lower_flows(
         ((group, fold),) = folded.out_fold_idx
         log_value = semiring.to_log(xp, up[group])[fold, :, 0]
         reading = Reading(scope, flows, Known.of(x))
+        is_whole = reading.is_whole() if semiring.proven is not None else None  # before flows are written over
         results = [*query.read(reading), log_value, _invalid(scope, flows)]
-        if semiring.proven is not None:
-            proven = [semiring.proven(xp, up[group])[fold, :, 0], reading.is_whole(), *flows.are_flows()]
+        if semiring.proven is not None and is_whole is not None:
+            proven = [semiring.proven(xp, up[group])[fold, :, 0], is_whole, *flows.are_flows()]
             results.append(reduce(xp.logical_and, proven))
     circuit = folded.circuit
     return LoweredFlows(

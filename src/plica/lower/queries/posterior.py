@@ -112,12 +112,12 @@ class Reading:
             places = [(0, place) for variable, place in named if variable in states]
             if not places:
                 continue
+            is_missing = xp.astype(self._rows(self.known.missing, [fold[0] for fold in group.scope_idx]), dtype)
+            flow = flow * xp.expand_dims(is_missing, axis=2)  # rows with a flow that is no number are asked again
             flow, shares = (
                 read_folds([one], places, self.scope.constant)
                 for one in (flow, unit_tables(self.scope, group, most, self.flows.ratio))
             )
-            is_missing = xp.astype(self._rows(self.known.missing, ordered), dtype)
-            flow = flow * xp.expand_dims(is_missing, axis=2)  # rows with a flow that is no number are asked again
             tables.add(ordered, xp.matmul(flow, shares))  # (F, B, C)
         return xp.permute_dims(self._of_all(tables.variables, tables.total(), 0.0), (1, 0, 2))
 

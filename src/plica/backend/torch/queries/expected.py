@@ -142,13 +142,13 @@ def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
 
 def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> None:
     """Write a probability of 1 for the state of what is known of some variables, where zeros are."""
-    columns = torch.tensor(variables, dtype=torch.int64, device=x.device)
-    states = x[:, columns]
-    known = states.isnan().logical_not_()
-    if bool(known.any()):
+    known = x.isnan().logical_not_()
+    if len(variables) < x.shape[1]:
+        known[:, sorted({*range(x.shape[1])}.difference(variables))] = False
+    row, variable = known.nonzero(as_tuple=True)
+    if len(row):
         to_row, to_variable, to_state = probabilities.stride()
-        starts = torch.arange(len(x), device=x.device)[:, None] * to_row + columns * to_variable
-        places = (starts + states.nan_to_num().long() * to_state)[known]
+        places = row * to_row + variable * to_variable + x[row, variable].long() * to_state
         sizes = zip(probabilities.shape, probabilities.stride(), strict=True)
         span = 1 + sum((size - 1) * step for size, step in sizes)  # of memory, from the first entry to the last
         probabilities.as_strided((span,), (1,)).index_fill_(0, places, 1.0)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plica.arguments import found, shown
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.queries.values import once
 from plica.errors import DTypeError, InputError, UnsupportedError
 
 
@@ -35,7 +36,11 @@ def whole_layers(circuit: TorchCircuit, query: str, x: Tensor) -> Tensor:
         InputError: A row does not fit the circuit, or a layer of several variables has some of them.
     """
     x = circuit.readable(x)
-    several = [layer for layer in circuit.symbolic.live.input_layers if layer.num_variables > 1]
+    several = once(
+        circuit,
+        ("layers of several variables",),
+        lambda: [layer for layer in circuit.symbolic.live.input_layers if layer.num_variables > 1],
+    )
     for layer in several if x.is_floating_point() else ():
         missing = x[:, list(layer.scope)].isnan()
         some = (missing.any(1) & missing.logical_not().any(1)).nonzero()
