@@ -60,45 +60,56 @@ def _unpack_type(x: ArrayType, *, outer_dims_perm: Axes, inner_dims_pos: Axes, i
     return array_type(dims, x.dtype)
 
 
+def cut(sizes: Sequence[Any], outer: Axes, inner: Axes, tiles: Axes) -> tuple[tuple[Any, ...], Axes]:
+    """The shape of an array of some sizes whose axes are cut into tiles, and the order of its axes once it is packed.
+
+    Sizes are numbers, or anything that has a floor division.
+    """
+    tile_of = dict(zip(inner, tiles, strict=True))
+    shape: list[Any] = []
+    first: list[int] = []
+    for axis, size in enumerate(sizes):
+        first.append(len(shape))
+        shape += [size // tile_of[axis], tile_of[axis]] if axis in tile_of else [size]
+    return tuple(shape), (*(first[axis] for axis in outer), *(first[axis] + 1 for axis in inner))
+
+
+def joined(sizes: Sequence[Any], outer: Axes, inner: Axes) -> tuple[Axes, tuple[Any, ...]]:
+    """The order in which tiles follow the axes of a packed array that they were cut from, and the shape once joined."""
+    rank = len(sizes) - len(inner)
+    axes: list[int] = []
+    shape: list[Any] = []
+    for axis in range(rank):
+        place = outer.index(axis)
+        axes.append(place)
+        shape.append(sizes[place])
+        if axis in inner:
+            axes.append(rank + inner.index(axis))
+            shape[-1] = shape[-1] * sizes[axes[-1]]
+    return tuple(axes), tuple(shape)
+
+
 def pack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Any:
     """The tiles of an array, as a view of it where that can be: of numpy or of torch.
 
     Raises:
         InputError: Tiles do not fill an axis.
     """
-    tile_of = dict(zip(inner_dims_pos, inner_tiles, strict=True))
-    shape: list[int] = []
-    outer: list[int] = []
-    inner: dict[int, int] = {}
-    for axis, size in enumerate(x.shape):
-        outer.append(len(shape))
-        tile = tile_of.get(axis, 1)
-        if size % tile:
-            raise InputError(_misfit(axis, size, tile))
-        shape.append(size // tile)
-        if axis in tile_of:
-            inner[axis] = len(shape)
-            shape.append(tile)
-    return _permuted(x.reshape(shape), [*(outer[axis] for axis in outer_dims_perm), *map(inner.get, inner_dims_pos)])
+    for axis, tile in zip(inner_dims_pos, inner_tiles, strict=True):
+        if x.shape[axis] % tile:
+            raise InputError(_misfit(axis, x.shape[axis], tile))
+    shape, axes = cut(x.shape, outer_dims_perm, inner_dims_pos, inner_tiles)
+    return _permuted(x.reshape(shape), axes)
 
 
-def unpack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Any:
+def unpack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Any:  # noqa: ARG001
     """The array that the tiles are of."""
-    rank = len(x.shape) - len(inner_tiles)
-    axes: list[int] = []
-    shape: list[int] = []
-    for axis in range(rank):
-        place = outer_dims_perm.index(axis)
-        axes.append(place)
-        shape.append(x.shape[place])
-        if axis in inner_dims_pos:
-            axes.append(rank + inner_dims_pos.index(axis))
-            shape[-1] *= x.shape[axes[-1]]
+    axes, shape = joined(x.shape, outer_dims_perm, inner_dims_pos)
     return _permuted(x, axes).reshape(shape)
 
 
-def _permuted(x: Any, axes: Sequence[Any]) -> Any:
-    return np.transpose(x, axes) if isinstance(x, np.ndarray | np.generic) else x.permute(tuple(axes))
+def _permuted(x: Any, axes: Axes) -> Any:
+    return np.transpose(x, axes) if isinstance(x, np.ndarray | np.generic) else x.permute(axes)
 
 
 def _pack_samples() -> list[Sample]:
