@@ -137,6 +137,7 @@ REFUSED: Any = (
     ("multiply_runs", (_I,), {"runs": ((0, 0, 0, 0, 2),)}, DTypeError, "found int64, expected float"),
     ("lookup_softmax", (array_type((1, 2, 3), I64), array_type((1, 2), I64)), {}, DTypeError, "expected float"),
     ("matmul_taken", (_X, _X, _I), {}, ShapeError, "matmul_taken multiplies"),
+    ("tucker_derivatives", (_X, _X, _X, _X), {}, ShapeError, "tucker_derivatives takes"),
     ("multiply_matmul", (_X, _X, _X), {}, ShapeError, "multiply_matmul multiplies"),
     ("squeeze", (_X,), {"axis": (0,)}, ShapeError, "has size 2"),
     ("concat", (_X, array_type((3, 2), F32)), {"axis": 0}, ShapeError, "do not fit together"),

@@ -67,3 +67,38 @@ def test_which_products_are_joined(name: str) -> None:
 def test_integers_are_multiplied_apart() -> None:
     program = plica.trace(lambda a, b: a * pnp.matmul(a, b), *(plica.spec((2, 3, 3), "int64"),) * 2)
     assert join_products(program) == program
+
+
+CHANGE, CORE = plica.spec((3, 2, 2), "float64"), plica.spec((3, 2, 4, 5), "float64")
+Y = plica.spec((3, 2, 4), "float64")
+TUCKER: dict[str, tuple[Callable[..., Any], bool]] = {
+    "both": (lambda d, c, x, y: (_to_x(d, c, y), _to_y(d, c, x)), True),
+    "the other first": (lambda d, c, x, y: (_to_y(d, c, x), _to_x(d, c, y)), True),
+    "one": (lambda d, c, x, y: (_to_x(d, c, y), x), False),
+    "of two changes": (lambda d, c, x, y: (_to_x(d, c, y), _to_y(2 * d, c, x)), False),
+    "one from the other": (
+        lambda d, c, _, y: (lambda one: (one, _to_y(d, c, one)))(_to_x(d, c, y)),
+        False,
+    ),
+}
+
+
+def _to_x(change: Any, core: Any, y: Any) -> Any:
+    return pnp.einsum("fbo,fioj,fbj->fbi", change, pnp.permute_dims(core, (0, 2, 1, 3)), y)
+
+
+def _to_y(change: Any, core: Any, x: Any) -> Any:
+    return pnp.einsum("abc,adce,abe->abd", change, pnp.permute_dims(core, (0, 3, 1, 2)), x)
+
+
+@pytest.mark.parametrize("name", TUCKER)
+def test_which_sums_over_a_core_are_joined(name: str) -> None:
+    function, is_joined = TUCKER[name]
+    program = clean(plica.trace(function, CHANGE, CORE, Y, X))
+    found = join_products(program)
+    verify(found)
+    assert any(one.op.name == "tucker_derivatives" for one in found.equations) is is_joined
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(shape) for shape in ((3, 2, 2), (3, 2, 4, 5), (3, 2, 4), (3, 2, 5))]
+    for one, other in zip(interpret(found, *arrays), interpret(program, *arrays), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

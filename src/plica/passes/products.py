@@ -4,6 +4,9 @@
 few matrices at a time. `x * matmul(a, b)` reads the product as it was
 written, which may lie in memory the other way round than `x`: the one operation computes it as `x` lies.
 
+What is handed on to both vectors of a Tucker sum, `fbo,fioj,fbj->fbi` and `fbo,fjoi,fbi->fbj` of one core whose axes
+are turned, is `tucker_derivatives`, which multiplies by the core once.
+
 A rule fires where nobody else reads what it leaves out. Neither adds work.
 
 >>> import plica.numpy as pnp
@@ -17,12 +20,13 @@ A rule fires where nobody else reads what it leaves out. Neither adds work.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plica.ir.program import Equation, Operand, OpRef, Program
 from plica.passes.dead_code import eliminate_dead_code
 
+_TUCKER, _TURNED = OpRef("tucker_derivatives"), ((0, 2, 1, 3), (0, 3, 1, 2))
 _TAKEN, _MULTIPLIED = OpRef("matmul_taken"), OpRef("multiply_matmul")
 _Made = Mapping[Operand, Equation]
 
@@ -34,7 +38,7 @@ def join_products(program: Program) -> Program:
     alone: _Made = {
         one.outputs[0]: one for one in program.equations if len(one.outputs) == 1 and readers[one.outputs[0]] == 1
     }
-    equations = tuple(_joined(one, alone) for one in program.equations)
+    equations = tuple(_joined(one, alone) for one in _with_tucker(program))
     return program if equations == program.equations else eliminate_dead_code(replace(program, equations=equations))
 
 
@@ -72,3 +76,37 @@ def _with_product(equation: Equation, alone: _Made) -> Equation:
         if product is not None and _is_product(product) and other.type == operand.type:
             return replace(equation, op=_MULTIPLIED, inputs=(other, *product.inputs))
     return equation
+
+
+def _with_tucker(program: Program) -> list[Equation]:
+    """The equations, with one in the place of the first of two that hand on to the vectors of one core."""
+    made: _Made = {var: one for one in program.equations for var in one.outputs}
+    order: Mapping[Operand, int] = {var: place for place, one in enumerate(program.equations) for var in one.outputs}
+    found: dict[tuple[Operand, Operand], dict[Sequence[int], Equation]] = {}
+    for one in program.equations:
+        if one.op.name == "einsum" and _hands_on(one.params["equation"]):
+            turned = made.get(one.inputs[1])
+            if turned is not None and turned.op.name == "permute_dims" and turned.params["axes"] in _TURNED:
+                found.setdefault((one.inputs[0], turned.inputs[0]), {})[turned.params["axes"]] = one
+    instead: dict[Equation, Equation | None] = {}
+    for (change, core), sums in found.items():
+        if len(sums) == len(_TURNED):
+            to_x, to_y = (sums[axes] for axes in _TURNED)
+            first, last = sorted((to_x, to_y), key=lambda one: order[one.outputs[0]])
+            inputs = (change, core, to_y.inputs[2], to_x.inputs[2])
+            if all(order.get(one, -1) < order[first.outputs[0]] for one in inputs):
+                outputs = (to_x.outputs[0], to_y.outputs[0])
+                instead[first] = Equation(_TUCKER, inputs, outputs, {}, first.source)
+                instead[last] = None
+    replaced = (instead.get(one, one) for one in program.equations)
+    return [one for one in replaced if one is not None]
+
+
+def _hands_on(equation: str) -> bool:
+    """Whether a sum is `fbo,fioj,fbj->fbi`, in any letters."""
+    terms, _, result = equation.partition("->")
+    change, core, vector, *rest = (*terms.split(","), "", "")
+    if any(rest) or {len(change), len(vector), len(result)} != {3} or not change[:2] == vector[:2] == result[:2]:
+        return False
+    letters = result + change[2] + vector[2]
+    return len({*letters}) == len(letters) and core == letters[0] + letters[2:]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from plica.backend.torch import pages, products
+from plica.backend.torch import contract, pages, products
 from plica.backend.torch.products import matmul_taken, multiply_matmul
 
 INDEX = torch.tensor([4, 0, 0, 2, 3])
@@ -71,3 +71,29 @@ def test_stacks_without_matrices() -> None:
         a, b = (torch.ones(shape) for shape in shapes)
         index = INDEX[: len(a)]
         torch.testing.assert_close(matmul_taken(a, b, index), torch.matmul(a[index], b[index]))
+
+
+def _tucker(rows: int = 9) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = (5, rows, 2), (5, 2, 3, 4), (5, rows, 3), (5, rows, 4)
+    return tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+
+
+def _plain(change: Tensor, core: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.einsum("fbo,foij,fbj->fbi", change, core, y), torch.einsum("fbo,foij,fbi->fbj", change, core, x)
+
+
+@pytest.mark.parametrize("block", [1, 3000, 2**20])
+@pytest.mark.parametrize("layout", ["rows first", "columns first"])
+def test_derivatives_of_a_core(block: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", block)
+    for rows in (0, 1, 9, 20):
+        change, core, x, y = _tucker(rows)
+        arrays = LAYOUTS[layout](change), core, LAYOUTS[layout](x), LAYOUTS[layout](y)
+        torch.testing.assert_close(contract.tucker_derivatives(*arrays), _plain(*arrays))
+
+
+def test_derivatives_of_derivatives_of_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract, "_BLOCK", 1)
+    arrays = tuple(one.requires_grad_() for one in _tucker())
+    assert torch.autograd.gradcheck(contract.tucker_derivatives, arrays)

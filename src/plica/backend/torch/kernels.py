@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch import linalg, random
-from plica.backend.torch.contract import einsum, tucker
+from plica.backend.torch.contract import einsum, tucker, tucker_derivatives
 from plica.backend.torch.densities import log_normal
 from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import log_of_sum
@@ -87,6 +87,7 @@ __all__ = [
     "total",
     "transform",
     "tucker",
+    "tucker_derivatives",
     "uint4",
     "unique",
     "unpack",

@@ -97,6 +97,7 @@ def _matmul_taken(call: Call) -> str:
 LINALG: dict[str, Row] = {
     "matmul": Row(_matmul, unsigned=Unsigned.MODULAR),
     "matmul_taken": Row(_matmul_taken),
+    "tucker_derivatives": Row(lambda call: f"kernels.tucker_derivatives({call.tensors})"),
     "multiply_matmul": Row(lambda call: f"kernels.multiply_matmul({call.tensors})"),
     "log_matmul_exp": Row(
         lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})", transposed=_weight_of_logs
