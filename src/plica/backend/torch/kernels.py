@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch import linalg, random
+from plica.backend.torch.choices import where_
 from plica.backend.torch.contract import einsum, tucker, tucker_derivatives
 from plica.backend.torch.densities import log_normal
 from plica.backend.torch.directed import directed_matmul
@@ -93,6 +94,7 @@ __all__ = [
     "unpack",
     "unpacked",
     "update",
+    "where_",
     "wrap",
 ]
 

@@ -124,5 +124,9 @@ ELEMENTWISE: dict[str, Row] = {
     "tan": Row(function("torch.tan")),
     "tanh": Row(function("torch.tanh")),
     "trunc": Row(function("torch.trunc")),
-    "where": Row(_where, host="{1} if {0} else {2}"),
+    "where": Row(
+        _where,
+        host="{1} if {0} else {2}",
+        over=("", "kernels.where_(torch.logical_not({0}), {2}, {1})", "kernels.where_({0}, {1}, {2})"),
+    ),
 }
