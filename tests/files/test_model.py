@@ -89,6 +89,34 @@ def test_files_are_plain_and_readable_by_others(tmp_path: Path) -> None:
     assert b"pickle" not in path.read_bytes()
 
 
+def values(path: Path) -> dict[str, Any]:
+    return {name: value.tolist() for name, value in load_model(path).tensors.items()}
+
+
+def test_no_bit_of_a_file_changes_the_numbers_that_are_loaded(tmp_path: Path) -> None:
+    """Wrong numbers of the right shape and kind pass every other check."""
+    path = saved(tmp_path)
+    content, expected = path.read_bytes(), values(path)
+    refused = 0
+    for place in range(8, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        try:
+            assert values(path) == expected, f"byte {place}"
+        except FileFormatError:
+            refused += 1
+    assert refused > 0.95 * len(range(8, len(content), 7))  # all but the name of the digest itself
+    path.write_bytes(content[:-40] + bytes([content[-40] ^ 1]) + content[-39:])  # the last weight
+    with pytest.raises(FileFormatError, match=r"m\.plica: the file is damaged: it is not what was written"):
+        load_model(path)
+
+
+def test_files_without_a_digest_are_read(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    expected = values(path)
+    rewrite(path, lambda f: f.tensors.pop("sha256"))
+    assert values(path) == expected
+
+
 DAMAGED = {
     "a tensor of another shape": (
         lambda f: f.tensors.update({"weight/1.weight": np.zeros((2, 2), np.float32)}),

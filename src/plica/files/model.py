@@ -11,6 +11,7 @@
 (2, 3)
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -45,6 +46,7 @@ KEY = "plica-model"  # of the description in the metadata of the file
 
 _WEIGHT = "weight/"  # prefixes of the names of tensors in the file
 _SETTING = "setting/"
+_DIGEST = "sha256"  # the name of the tensor of bytes that tells whether the file is as it was written
 _DTYPE_KINDS = {DataType.INTEGER: "iu", DataType.REAL: "f", DataType.COMPLEX: "c"}
 _SHOWN = 6  # problems that one message lists
 _MAX_AXES = 32  # of a tensor; numpy and torch have 64, and folding and products of shapes add some
@@ -133,6 +135,7 @@ def save_model(
         json.loads(json.dumps(description["options"])), resolved
     )  # as they will be read: tuples are lists then
     plain = {name: _to_storable(value) for name, value in stored.items()}
+    plain[_DIGEST] = _digest(text, plain)
     with replacing(path) as temporary:
         save_file(plain, temporary, metadata={KEY: text})  # one key, because the format keeps no order of keys
 
@@ -150,7 +153,7 @@ def load_model(
 
     Raises:
         FileFormatError: The file is missing, damaged, of another kind or version, or its tensors do not fit; the
-            message names the place in the file.
+            message names the place in the file. Files without a digest, as they were written before, are read.
     """
     path = Path(path)
     check_is_file(path)
@@ -166,8 +169,11 @@ def load_model(
 
 def _load(path: Path, classes: Mapping[str, type], rows: LeafRows, budget: Budget) -> ModelFile:
     with safe_open(path, framework="numpy") as file:
-        description = _description(file.metadata() or {})
+        metadata = file.metadata() or {}
+        description = _description(metadata)
         stored = {name: _read_tensor(file, name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
+    digest = stored.pop(_DIGEST, None)
+    is_whole = digest is None or np.array_equal(digest, _digest(metadata[KEY], stored))
     for name in description["complex"]:
         if name not in stored:
             raise FileFormatError(f"complex: there is no tensor {name!r} in the file")
@@ -179,6 +185,11 @@ def _load(path: Path, classes: Mapping[str, type], rows: LeafRows, budget: Budge
     resolved = _resolved(circuit, rows)
     _check_options(options, resolved)
     _check_tensors("tensors", resolved, tensors)
+    if not is_whole:
+        raise FileFormatError(
+            "the file is damaged: it is not what was written, as its digest tells, and its numbers may be wrong; "
+            "copy it again, or save the model anew"
+        )
     return ModelFile(circuit, tensors, options)
 
 
@@ -292,6 +303,16 @@ def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) 
     if problems:
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise FileFormatError(f"{source} do not fit the circuit: {'; '.join(problems[:_SHOWN])}{more}")
+
+
+def _digest(text: str, tensors: Mapping[str, Array]) -> Array:
+    """The SHA-256 of a description and of all tensors as they are stored, by name: `(32,)` bytes."""
+    found = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        found.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
+        found.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return np.frombuffer(found.digest(), dtype=np.uint8)
 
 
 def _to_storable(value: Array) -> Array:

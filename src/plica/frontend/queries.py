@@ -61,8 +61,9 @@ def mpe(circuit: Any, x: Any) -> tuple[Any, Any]:
         x: Rows `(R, D)` with NaN in place of what is to be filled in.
 
     Returns:
-        Rows `(R, D)`, and logarithms `(R,)` of the probability of each row together with its choices, which is at most
-        that of the row; `-inf` where every completion has probability zero, and the completion means nothing. Rows are
+        Rows `(R, D)`, and logarithms `(R,)` of the circuit's value of each row together with its choices, which is at
+        most that of the row, and its probability where the circuit is normalized (`log_likelihood` subtracts the total,
+        this does not); `-inf` where every completion has probability zero, and the completion means nothing. Rows are
         int64 if every variable has states; else of the dtype of `x` if it is floating, or the circuit's.
 
     Raises:

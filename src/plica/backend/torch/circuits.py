@@ -19,6 +19,7 @@ from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenTensors, split_rows
 from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
 from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.reals import real_dtype
 from plica.backend.torch.record import record_call
 from plica.backend.torch.sources import constant_result
 from plica.backend.torch.state import unfold_states
@@ -421,7 +422,7 @@ class TorchCircuit(nn.Module):
         if key in self._programs:
             self._lowered[key] = self._programs[key][0]
         if key not in self._lowered:
-            name, kind, real, given = key[0], as_dtype(key[1]), as_dtype(key[2]), self.given_leaves(key[3])
+            name, kind, real, given = key[0], as_dtype(key[1]), real_dtype(key[2]), self.given_leaves(key[3])
             if kind.kind not in _INPUTS:
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
             found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners

@@ -14,10 +14,11 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import Drawing, LeafStore
 from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
-from plica.errors import DTypeError, UnsupportedError
+from plica.backend.torch.reals import real_dtype
+from plica.errors import DTypeError
 from plica.graph.limits import MAX_STEPS, warn_of_limit
 from plica.graph.strategy import OptMatchStrategy, Strategy
-from plica.ir.dtypes import DType, as_dtype
+from plica.ir.dtypes import as_dtype
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.layer_map import CompiledLayer, LayerMap
@@ -125,7 +126,7 @@ class TorchCompiler:
         self.max_steps = max_steps
         self.policy = policy
         self.circuits = CompiledCircuitsMap()
-        self._dtype = None if dtype is None else _real_dtype(dtype)
+        self._dtype = None if dtype is None else getattr(torch, real_dtype(dtype).value)
         self._owners: dict[TensorParameter, Leaf] = {}
         self._store = LeafStore()
         self.compilation_rules = compilation_rules or CompilationRules()
@@ -318,10 +319,3 @@ def _check_how(rules: Any, strategy: Any, max_steps: Any) -> None:
         raise DTypeError(f"strategy must be a function, found {strategy!r}; OptMatchStrategy and cost_guided are some.")
     if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 0:
         raise DTypeError(f"max_steps must be a whole number of steps from 0 on, found {max_steps!r}.")
-
-
-def _real_dtype(dtype: torch.dtype | str) -> torch.dtype:
-    name = as_dtype(dtype)
-    if name not in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
-        raise UnsupportedError(f"circuits compute in float32 or float64 (or float16), not in {dtype}.")
-    return getattr(torch, name.value)  # type: ignore[no-any-return]

@@ -15,7 +15,8 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.constants import LoweredProgram, Ready
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import attribute_of
-from plica.ir.dtypes import DType, as_dtype
+from plica.backend.torch.reals import real_dtype
+from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.leaves import Constant
@@ -104,7 +105,7 @@ def as_described(circuit: TorchCircuit) -> FoldedCircuit:
 
 def query_dtype(circuit: TorchCircuit) -> DType:
     """What queries compute in: float32 at least, as logarithms of float16 do not tell apart what a sum chooses."""
-    real = as_dtype(circuit.dtype)
+    real = real_dtype(circuit.dtype)
     return DType.FLOAT32 if real == DType.FLOAT16 else real
 
 
