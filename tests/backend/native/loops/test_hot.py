@@ -89,3 +89,20 @@ def test_loops_that_are_functions_end_a_run_and_take_memory():
         at[n - 1, 0] = n
         with pytest.raises(InputError, match="index"):
             native(a, at)
+
+
+def test_hot_loops_in_a_loop_that_never_turns():
+    def function(x: "plica.spec(('n', 'm'), 'float64')"):
+        @plica.for_loop(1, 0)
+        def never(_, total):
+            return total @ total.mT @ total
+
+        scores = [pnp.cumulative_sum(pnp.sin(x * k), axis=1) for k in range(1, 12)]
+        return never(x), sum(scores[1:], scores[0])
+
+    nest = build_nest(plica.trace(function, plica.spec(("n", "m"), "float64")))
+    assert split(nest).hot
+    native, plain = (plica.jit(function, backend=one) for one in ("native", "interpreter"))
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    for one, other in zip(native(x), plain(x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)

@@ -119,11 +119,12 @@ def _compiled(texts: Texts) -> list[Any]:
     """The engines that own the machine code of a nest; the first has its entry."""
     binding, target = machine().binding, machine().target()
     engines = []
-    if texts.hot:
-        loops = optimized(texts.hot, target)
-        if texts.warm:
-            loops.link_in(optimized(texts.warm, target, in_vectors=False))
-        engines.append(_engine(binding, loops, target))
+    parts = [(texts.hot, True), (texts.warm, False)]
+    loops = [optimized(text, target, in_vectors=in_vectors) for text, in_vectors in parts if text]
+    if loops:
+        for one in loops[1:]:
+            loops[0].link_in(one)
+        engines.append(_engine(binding, loops[0], target))
         target = machine().target(level=0)
     main = optimized(texts.main, target, in_vectors=texts.hot is None)
     engine = binding.create_mcjit_compiler(main, target)
