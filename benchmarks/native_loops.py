@@ -277,15 +277,19 @@ TASKS: dict[str, Task] = {
 # Measuring
 
 
-def _compiled(task: Task, library: str) -> Function:
-    """The function of a library, compiled where that library compiles."""
+def _written(task: Task, library: str) -> Function:
+    """The function of a library as users write it."""
+    return task.function() if library in ("native", "plica") else task.others[library]()
+
+
+def _compiled(task: Task, library: str, function: Function) -> Function:
+    """A function, compiled where its library compiles."""
     if library in ("native", "plica"):
         import plica
 
         backend = {"native": "native", "plica": "torch"}[library]
-        compiled: Function = plica.jit(task.function(), abstracted_axes=task.axes, backend=backend)
+        compiled: Function = plica.jit(function, abstracted_axes=task.axes, backend=backend)
         return compiled
-    function = task.others[library]()
     if library == "jax":
         import jax
 
@@ -303,7 +307,7 @@ def _arguments(task: Task, library: str, size: int) -> tuple[Any, ...]:
 
 
 def _call(task: Task, library: str, size: int) -> Callable[[], object]:
-    function, arguments = _compiled(task, library), _arguments(task, library, size)
+    function, arguments = _compiled(task, library, _written(task, library)), _arguments(task, library, size)
     wait: Function = LIBRARIES["jax"].wait if library == "jax" else lambda result: result
     return lambda: wait(function(*arguments))
 
@@ -312,9 +316,9 @@ def compilation(task: Task, library: str, size: int, rounds: int) -> float:
     """Milliseconds from a function to the result of its first call, less those of the second; the least of several."""
     found = []
     for _ in range(rounds):
-        arguments = _arguments(task, library, size)
+        arguments, written = _arguments(task, library, size), _written(task, library)
         start = time.perf_counter()
-        function = _compiled(task, library)
+        function = _compiled(task, library, written)
         wait: Function = LIBRARIES["jax"].wait if library == "jax" else lambda result: result
         wait(function(*arguments))
         middle = time.perf_counter()

@@ -38,21 +38,23 @@ def cond(write: Writer, body: Body) -> None:
     argument = write.name() if write.chance() else ""
     made = []
     is_functional = count == 2 and write.chance()
+    shared = write.number(0, 2) < 2
+    option = "" if shared else ", preserve_dimensions=False"
     names = [f"{name}_{number}" if is_functional else name for number in range(count)]
     asked = [predicate(write) for _ in range(count - 1)]
     for number in range(count):
         if not is_functional:
-            heads = [f"@plica.cond({asked[0]})", f"@{name}.else_if({asked[-1]})", f"@{name}.otherwise"]
+            heads = [f"@plica.cond({asked[0]}{option})", f"@{name}.else_if({asked[-1]})", f"@{name}.otherwise"]
             write.line(heads[0] if number == 0 else heads[2] if number == count - 1 else heads[1])
         write.line(f"def {names[number]}({argument}):")
         made.append(_branch(write, body, wanted, argument))
     given = f", {wanted[0].text}" if argument else ""
     call = f"{name}({given[2:]})"
     if is_functional:
-        call = f"plica.cond({asked[0]}, {names[0]}, {names[1]}{given})"
+        call = f"plica.cond({asked[0]}, {names[0]}, {names[1]}{given}{option})"
     after = [write.name() for _ in wanted]
     write.line(f"{', '.join(after)}{',' if len(after) == 1 else ''} = {call}")
-    _bind(write, after, made)
+    _bind(write, after, made, shared=shared)
 
 
 def _some(write: Writer) -> list[Value]:
@@ -77,8 +79,8 @@ def _branch(write: Writer, body: Body, wanted: Sequence[Value], argument: str) -
     return found
 
 
-def _bind(write: Writer, names: Sequence[str], made: Sequence[Sequence[Value]]) -> None:
-    """The results: of sizes on which all branches agree, else of new ones."""
+def _bind(write: Writer, names: Sequence[str], made: Sequence[Sequence[Value]], *, shared: bool = True) -> None:
+    """The results: of sizes on which all branches agree, else of new ones, which axes of the same choice may share."""
     new: dict[tuple[Dim, ...], Atom] = {}
     for name, alike in zip(names, zip(*made, strict=True), strict=True):
         if alike[0].number:
@@ -89,7 +91,7 @@ def _bind(write: Writer, names: Sequence[str], made: Sequence[Sequence[Value]]) 
             if all(dim == choice[0] and is_within(dim, write.atoms) for dim in choice):
                 dims.append(choice[0])
                 continue
-            if choice not in new:
+            if choice not in new or not shared:
                 low, high = min(limits(dim)[0] for dim in choice), max(limits(dim)[1] for dim in choice)
                 new[choice] = write.new_atom(f"{name}.shape[{axis}]", low, high)
             dims.append(Size.of(new[choice]))

@@ -188,3 +188,18 @@ def test_rows_that_nobody_reads_still_have_the_length_that_a_scan_takes() -> Non
         assert run(np.ones(3), np.ones(3)) == 3
         with pytest.raises((ShapeError, InputError)):
             run(np.ones(2), np.ones(3))
+
+
+def test_a_size_that_is_read_without_its_array_leaves_the_others_theirs() -> None:
+    def function(x: Any, y: Any, k: int) -> Any:
+        first, second = plica.cond(k > 1, lambda: (x, pnp.ones(k + 1)), lambda: (y, y[1:]), preserve_dimensions=False)
+        return second * 2, first.shape[0]
+
+    program = trace(function, plica.spec(("n",), "float64"), plica.spec(("m",), "float64"), int)
+    cleaned = eliminate_dead_code(program)
+    verify(cleaned)
+    assert [len(one.outputs) for one in cleaned.equations if one.op.name == "cond"] == [3]  # two sizes, one array
+    for arguments in ((np.ones(2), np.ones(3), 0), (np.ones(2), np.ones(3), 2)):
+        given_ = [np.asarray(one, var.type.dtype.numpy) for one, var in zip(arguments, program.arguments, strict=True)]
+        for one, other in zip(interpret(cleaned, *given_), interpret(program, *given_), strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -63,14 +63,16 @@ def _fewer(equation: Equation, needed: Container[Var], clean: Clean) -> Equation
     count = equation.params["num_implicit_outputs"]
     explicit = [place for place, var in enumerate(equation.outputs) if place >= count and var in needed]
     used = _sizes_of(equation.outputs[place] for place in explicit)
-    sizes = [place for place, var in enumerate(equation.outputs[:count]) if var in needed or var in used]
-    places = [*sizes, *explicit]
+    sizes = [place for place, var in enumerate(equation.outputs[:count]) if var in used]
+    sizes += [place for place, var in enumerate(equation.outputs[:count]) if var in needed and var not in used]
+    places = [*sizes, *explicit]  # where axes share no sizes, each has the next one: those that none has come last
     programs = [
-        clean(replace(one, outputs=_kept(one.outputs, places), num_implicit_outputs=len(sizes)))
+        clean(replace(one, outputs=tuple(one.outputs[place] for place in places), num_implicit_outputs=len(sizes)))
         for one in returning(equation)
     ]
     params = {**equation.params, "num_implicit_outputs": len(sizes)}
-    return _with_programs(replace(equation, outputs=_kept(equation.outputs, places), params=params), programs)
+    outputs = tuple(equation.outputs[place] for place in places)
+    return _with_programs(replace(equation, outputs=outputs, params=params), programs)
 
 
 # Loops

@@ -1,6 +1,7 @@
 """MLIR text becomes code, by the compiler of `iree-base-compiler`."""
 
 from plica.backend.native.targets import Target, target_of
+from plica.errors import UnsupportedError
 
 FLAGS = (
     "--iree-opt-level=O3",
@@ -17,9 +18,20 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
     Args:
         text: The module, as `emit.module_text` gives it.
         target: A target, or the name of one.
+
+    Raises:
+        UnsupportedError: The compiler refuses the text.
     """
     import iree.compiler as compiler
 
     found = target_of(target) if isinstance(target, str) else target
-    code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*FLAGS, *found.flags])
+    try:
+        code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*FLAGS, *found.flags])
+    except compiler.CompilerToolError as error:
+        said = [line.partition("error: ")[2] for line in str(error).splitlines() if "error: " in line]
+        raise UnsupportedError(
+            f"the compiler of native files refuses the code of this Program for {found.backend}: "
+            f"{said[0] if said else error}; what it refuses is most often an update or a loop of arrays of unknown "
+            'sizes: give the sizes, or run the function with plica.jit(backend="native").'
+        ) from error
     return code

@@ -6,8 +6,9 @@ import pytest
 import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
-from plica.backend.native.loops.hot import hot_loops
+from plica.backend.native.loops.hot import may_end, split
 from plica.errors import InputError
+from plica.tracing.trees import flatten
 
 
 def _many_steps(a: "plica.spec(('n', 'm'), 'float64')", b: "plica.spec(('n',), 'float64')"):
@@ -25,7 +26,7 @@ def _many_steps(a: "plica.spec(('n', 'm'), 'float64')", b: "plica.spec(('n',), '
 def test_the_hottest_loops_of_a_large_function_give_what_the_interpreter_gives():
     axes = plica.spec(("n", "m"), "float64"), plica.spec(("n",), "float64")
     program = plica.trace(_many_steps, *axes)
-    assert hot_loops(build_nest(program))
+    assert split(build_nest(program)).hot
     named = [{0: "n", 1: "m"}, {0: "n"}]
     functions = [plica.jit(_many_steps, abstracted_axes=named, backend=one) for one in ("native", "interpreter")]
     generator = np.random.default_rng(0)
@@ -59,3 +60,49 @@ def test_a_branch_that_is_there_for_a_check_alone():
     np.testing.assert_array_equal(native(np.ones(3), 3), np.full(3, 2.0))
     with pytest.raises(InputError):
         native(np.ones(3), 4)
+
+
+def _steps_with_checks(a: "plica.spec(('n', 'm'), 'float64')", at: "plica.spec(('n', 'm'), 'int64')"):
+    def step(total, row):
+        ways = total[:, None] + a  # (m, n): what is read once runs most often
+        best, places = pnp.max(ways, axis=1), pnp.argmin(ways, axis=1)
+        others = [pnp.take(pnp.sort(a[:, 0] * k), at[:, 0], axis=0) for k in range(1, 4)]
+        found = pnp.take_along_axis(a, at, axis=1) + row  # an index that may lie outside
+        kept = pnp.cumulative_sum(found, axis=0) * 0.5
+        return best * 0.5 + sum(others[1:], others[0]), (kept, places, pnp.max(kept, axis=1))
+
+    return plica.scan(step, a[:, 0], a[:, 0] * 0)
+
+
+def test_loops_that_are_functions_end_a_run_and_take_memory():
+    axes = plica.spec(("n", "m"), "float64"), plica.spec(("n", "m"), "int64")
+    found = split(build_nest(plica.trace(_steps_with_checks, *axes)))
+    assert found.warm
+    assert any(may_end(one) for one in found.warm)
+    named = [{0: "n", 1: "m"}] * 2
+    native, plain = (plica.jit(_steps_with_checks, abstracted_axes=named, backend=b) for b in ("native", "interpreter"))
+    generator = np.random.default_rng(0)
+    for n in (1, 3, 8):
+        a, at = generator.normal(size=(n, n)), generator.integers(-n, n, size=(n, n))
+        for one, other in zip(flatten(native(a, at))[0], flatten(plain(a, at))[0], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+        at[n - 1, 0] = n
+        with pytest.raises(InputError, match="index"):
+            native(a, at)
+
+
+def test_hot_loops_in_a_loop_that_never_turns():
+    def function(x: "plica.spec(('n', 'm'), 'float64')"):
+        @plica.for_loop(1, 0)
+        def never(_, total):
+            return total @ total.mT @ total
+
+        scores = [pnp.cumulative_sum(pnp.sin(x * k), axis=1) for k in range(1, 12)]
+        return never(x), sum(scores[1:], scores[0])
+
+    nest = build_nest(plica.trace(function, plica.spec(("n", "m"), "float64")))
+    assert split(nest).hot
+    native, plain = (plica.jit(function, backend=one) for one in ("native", "interpreter"))
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    for one, other in zip(native(x), plain(x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)

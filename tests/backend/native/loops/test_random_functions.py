@@ -1,11 +1,13 @@
 """Random functions and Programs, compiled once: machine code gives what the interpreter gives, at three sizes each."""
 
 from collections.abc import Mapping, Sequence
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from plica.backend.native.loops import hot
 from plica.backend.native.loops.calls import compile_jit
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Program
@@ -43,6 +45,21 @@ def test_random_functions_give_what_the_interpreter_gives(function, drawn, seed)
 @given(functions(), SIZES, SEEDS)
 def test_many_random_functions_give_what_the_interpreter_gives(function, drawn, seed):
     _functions_agree(function, drawn, seed)
+
+
+@settings(max_examples=3, deadline=None)
+@given(functions(), SIZES, SEEDS)
+def test_random_functions_in_parts_give_what_the_interpreter_gives(function, drawn, seed):
+    with patch.object(hot, "_SMALL", 1):  # as large functions are compiled
+        _functions_agree(function, drawn, seed)
+
+
+@pytest.mark.full
+@settings(max_examples=1000, deadline=None)
+@given(functions(), SIZES, SEEDS)
+def test_many_random_functions_in_parts_give_what_the_interpreter_gives(function, drawn, seed):
+    with patch.object(hot, "_SMALL", 1):
+        _functions_agree(function, drawn, seed)
 
 
 def _programs_agree(program: Program) -> None:

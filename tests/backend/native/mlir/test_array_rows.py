@@ -63,7 +63,9 @@ def _search(table, index):
 
 def _update(x, places):
     rows = x.at[places].add(xp.sum(x, axis=0))
-    return rows, x.at[:, 0].set(7.0), x.at[::2].multiply(3.0), x.at[places, 0].max(xp.astype(places, "float32"))
+    pairs = x.at[xp.arange(x.shape[0]) // 2].add(x)  # what is written is what is read
+    first = x.at[:, 0].set(7.0), x.at[places, 0].max(xp.astype(places, "float32"))
+    return rows, pairs, *first, x.at[::2].multiply(3.0)
 
 
 def _contracted(x, y):
@@ -136,6 +138,15 @@ def _kept(x, places):
     return read, *written, x, twice, xp.take(twice, places, axis=0), xp.sum(x, axis=0), xp.cumulative_sum(twice, axis=1)
 
 
+def _returned(x):
+    """An argument that is written over elsewhere, and a view of it: both are returned as they were."""
+    return x.at[:, 0].set(5.0), x, xp.reshape(x, (-1,))
+
+
+def _returned_of_known_size(x):
+    return x.at[0].set(5.0), x.at[xp.arange(3) // 2].add(x), x, xp.reshape(x, (-1,))
+
+
 def _columns(x, places):
     """Columns, whose entries do not lie beside each other."""
     last = x[:, -1]
@@ -162,6 +173,8 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _chosen: (X, PLACES),
     _columns: (X, PLACES),
     _kept: (X, PLACES),
+    _returned: (X,),
+    _returned_of_known_size: (spec((3, 2), "float32"),),
 }
 BELOW: dict[Callable[..., Any], Callable[[Mapping[str, int]], int]] = {_lookup: lambda _: 3, _search: lambda _: 3}
 

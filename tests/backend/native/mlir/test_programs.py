@@ -7,7 +7,8 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.errors import InputError
+from plica.backend.native.build import compile_text
+from plica.errors import InputError, UnsupportedError
 from tests.harness.native import NativePrograms, assert_interpreted
 
 SIZES = (0, 1, 7)
@@ -190,3 +191,10 @@ def test_native_is_the_interpreter(function, times) -> None:
 def test_nothing_has_no_largest_element() -> None:
     with pytest.raises(InputError, match=r"test_programs.py:\d+: an axis of size 0 has no largest or smallest element"):
         _modules()("extremes", np.zeros(0), np.asarray(1))
+
+
+def test_what_the_compiler_refuses_is_said_in_one_line() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r'^the compiler of native files refuses .*: use of undeclared.*"native"'
+    ):
+        compile_text("func.func @f() -> i64 { return %x : i64 }")

@@ -1,16 +1,17 @@
 """LLVM text becomes machine code in this process, by llvmlite."""
 
 import ctypes
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from threading import Lock
 from typing import Any
 
-from plica.backend.native.loops.llvm import llvm_text
+from plica.backend.native.loops.llvm import LOOP, Texts, llvm_text
 from plica.backend.native.loops.nest import Buffer, Nest
-from plica.backend.native.loops.support import given_type, require_layout
+from plica.backend.native.loops.support import SUPPORT, given_type, require_layout
 from plica.errors import UnsupportedError
 
 _TYPES: dict[str, Any] = {
@@ -26,16 +27,17 @@ _LOCK = Lock()
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """LLVM for this computer, made once."""
+    """LLVM for this computer, made once, with the functions that nests call."""
 
     binding: Any
     triple: Any
     cpu: str
     features: str
+    support: list[Any] = field(default_factory=list)  # what owns these functions
 
-    def target(self) -> Any:
-        """What compiles one module."""
-        return self.triple.create_target_machine(cpu=self.cpu, features=self.features, opt=2, jit=True)
+    def target(self, level: int = 2) -> Any:
+        """What compiles one module: fast code, or at level 0 code fast."""
+        return self.triple.create_target_machine(cpu=self.cpu, features=self.features, opt=level, jit=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,11 @@ class Code:
 
     Args:
         function: `function(arrays and numbers..., arrays of results..., info)`, which lets other threads run.
-        engine: What owns the code.
+        engines: What owns the code.
     """
 
     function: Callable[..., int]
-    engine: Any
+    engines: list[Any]
 
 
 @cache
@@ -68,7 +70,20 @@ def machine() -> Machine:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features().flatten()
-    return Machine(binding, binding.Target.from_default_triple(), binding.get_host_cpu_name(), features)
+    found = Machine(binding, binding.Target.from_default_triple(), binding.get_host_cpu_name(), features)
+    target = found.target()
+    engine = _engine(binding, binding.parse_assembly(SUPPORT), target)
+    for name in re.findall(r"@(plica\.\w+)\(", SUPPORT):
+        binding.add_symbol(name, engine.get_function_address(name))
+    found.support.append(engine)
+    return found
+
+
+def _engine(binding: Any, module: Any, target: Any) -> Any:
+    """What owns the machine code of a module."""
+    engine = binding.create_mcjit_compiler(module, target)
+    engine.finalize_object()
+    return engine
 
 
 def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
@@ -100,17 +115,31 @@ def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
     return module
 
 
+def _compiled(texts: Texts) -> list[Any]:
+    """The engines that own the machine code of a nest; the first has its entry."""
+    binding, target = machine().binding, machine().target()
+    engines = []
+    parts = [(texts.hot, True), (texts.warm, False)]
+    loops = [optimized(text, target, in_vectors=in_vectors) for text, in_vectors in parts if text]
+    if loops:
+        for one in loops[1:]:
+            loops[0].link_in(one)
+        engines.append(_engine(binding, loops[0], target))
+        target = machine().target(level=0)
+    main = optimized(texts.main, target, in_vectors=texts.hot is None)
+    engine = binding.create_mcjit_compiler(main, target)
+    for one in main.functions:
+        if one.is_declaration and one.name.startswith(LOOP):
+            engine.add_global_mapping(one, engines[0].get_function_address(one.name))
+    engine.finalize_object()
+    return [engine, *engines]
+
+
 def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
-        target = machine().target()
-        text, loops = llvm_text(nest)
-        module = optimized(text, target, in_vectors=loops is None)
-        if loops is not None and "define" in loops:
-            module.link_in(optimized(loops, target))
-        engine = machine().binding.create_mcjit_compiler(module, target)
-        engine.finalize_object()
+        engines = _compiled(llvm_text(nest))
     given = [ctypes.py_object if isinstance(one, Buffer) else _TYPES[given_type(one.dtype)] for one in nest.parameters]
     results = [ctypes.py_object for one in nest.results if one.is_given]
     type_ = ctypes.CFUNCTYPE(ctypes.c_int64, *given, *results, ctypes.py_object)
-    return Code(type_(engine.get_function_address("entry")), engine)
+    return Code(type_(engines[0].get_function_address("entry")), engines)

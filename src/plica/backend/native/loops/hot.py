@@ -1,20 +1,30 @@
 """Which loops of a large nest are worth all that LLVM can do: those that run most often, by the sizes they count to."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from plica.backend.native.loops.nest import (
+    Allocate,
     Apply,
     Buffer,
     Cell,
     Compute,
     Constant,
+    Copy,
     For,
+    Free,
     Get,
+    GetPointer,
     If,
     Index,
     Load,
     Nest,
+    PointerCell,
+    Product,
     Put,
+    PutPointer,
+    Reserve,
     Statement,
     Store,
     While,
@@ -32,14 +42,49 @@ def count(block: Iterable[Statement]) -> int:
     return sum(1 + sum(map(count, blocks_of(one))) for one in block)
 
 
-def hot_loops(nest: Nest) -> frozenset[For] | None:
-    """The loops that become functions of their own, which are optimized; None where the whole nest is to be."""
+Loop = For | While
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The loops of a large nest that become functions of their own.
+
+    Args:
+        hot: Those that run most often, for which LLVM does all that it can.
+        warm: Those that run less often by one size, for which it does what takes little time. What is left is compiled
+            as fast as can be.
+    """
+
+    hot: frozenset[Loop]
+    warm: frozenset[Loop]
+
+
+def split(nest: Nest) -> Split | None:
+    """The loops that become functions; None where the whole nest is to be optimized as one."""
     if count(nest.body) < _SMALL:
         return None
     degrees = {size.text: 1 for size, _, _ in nest.sizes}
     found = list(_candidates(nest.body, 0, degrees))
     most = max((degree for degree, _ in found), default=0)
-    return frozenset(one for degree, one in found if degree == most)
+    hot = frozenset(one for degree, one in found if degree == most)
+    warm = _warm(nest.body, hot, 0, most - 1, degrees) if hot else ()
+    return Split(hot, frozenset(warm))
+
+
+def _warm(
+    block: Iterable[Statement], hot: Collection[Loop], degree: int, least: int, degrees: dict[str, int]
+) -> Iterator[Loop]:
+    """The outermost loops around no hot ones, with lines that run as often as `least` sizes multiplied say."""
+    for one in block:
+        inside = degree
+        if isinstance(one, For | While):
+            inside += _degree(one.upper, degrees) if isinstance(one, For) else 1
+            if not any(inner in hot for inner in _all([one])):
+                if max((found for found, _ in _leaves([one], degree, degrees)), default=inside) >= least:
+                    yield one
+                continue
+        for inner_block in blocks_of(one):
+            yield from _warm(inner_block, hot, inside, least, degrees)
 
 
 def _degree(value: Index, degrees: Mapping[str, int]) -> int:
@@ -87,44 +132,58 @@ def _leaves(block: Iterable[Statement], degree: int, degrees: dict[str, int]) ->
             yield from _leaves(inner, inside, degrees)
 
 
-def _is_pure(block: Iterable[Statement]) -> bool:
-    """Whether nothing in a block asks for memory or ends the run, whose functions the other module has."""
+def _is_pure(block: Iterable[Statement], more: tuple[type, ...] = ()) -> bool:
+    """Whether a block has statements of numbers and entries alone, and `more`."""
     return all(
-        isinstance(one, _PURE)
-        and not (isinstance(one, Compute) and one.name == "room")
-        and all(map(_is_pure, blocks_of(one)))
-        for one in block
+        isinstance(one, (*_PURE, *more)) and all(_is_pure(inner, more) for inner in blocks_of(one)) for one in block
     )
 
 
-def used(loop: For) -> tuple[list[Scalar], list[Buffer], list[Cell]]:
-    """The values, buffers and cells of outside that a loop uses."""
+Place = Buffer | Cell | PointerCell
+_NAMED = (Scalar, Buffer, Cell, PointerCell)
+
+
+def named(block: Iterable[Statement]) -> Counter[Place]:
+    """How often buffers and cells are named, but for where memory is taken and given back."""
+    statements = (one for one in _all(block) if not isinstance(one, Allocate | Free))
+    return Counter(one for statement in statements for one in _parts(statement) if not isinstance(one, Scalar))
+
+
+def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Place], list[Place]]:
+    """The values, and the buffers and cells, of outside that a loop uses; and those that nothing but the loop names.
+
+    Args:
+        loop: The loop.
+        everywhere: How often buffers and cells are named in the whole nest.
+    """
     values: dict[str, Scalar] = {}
-    buffers: dict[Buffer, None] = {}
-    cells: dict[Cell, None] = {}
     made: set[str] = set()
-    for one in _all([loop]):
-        read: tuple[Index, ...] = ()
-        match one:
-            case Compute(_, _, operands) | Apply(_, _, operands, _):
-                read = operands
-            case Load(_, buffer, offset):
-                read, buffers[buffer] = (offset,), None
-            case Store(buffer, offset, value):
-                read, buffers[buffer] = (offset, value), None
-            case Get(_, cell):
-                cells[cell] = None
-            case Put(cell, value):
-                read, cells[cell] = (value,), None
-            case For(index, lower, upper):
-                read = (lower, upper)
-                made.add(index.text)
-            case If(condition):
-                read = (condition,)
-        values |= {value.text: value for value in read if isinstance(value, Scalar)}
-        if isinstance(one, Constant | Compute | Apply | Load | Get):
-            made.add(one.result.text)
-    return [value for name, value in values.items() if name not in made], list(buffers), list(cells)
+    for statement in _all([loop]):
+        values |= {one.text: one for one in _parts(statement) if isinstance(one, Scalar)}
+        match statement:
+            case Constant(result) | Compute(result) | Apply(result) | Load(result) | Get(result) | For(result):
+                made.add(result.text)
+            case GetPointer(buffer) | Allocate(buffer) | Reserve(buffer):
+                made.add(buffer.name)
+    inside = named([loop])
+    places = [one for one in inside if one.name not in made]
+    outside = [one for one in places if inside[one] < everywhere[one]]
+    own = [one for one in places if inside[one] == everywhere[one]]
+    return [value for name, value in values.items() if name not in made], outside, own
+
+
+def _parts(statement: Statement) -> Iterator[Scalar | Place]:
+    """The values, buffers and cells of a statement, those in blocks within it left out."""
+    for name in statement.__match_args__:
+        part = getattr(statement, name)
+        for one in part if isinstance(part, tuple) else (part,):
+            if isinstance(one, _NAMED):
+                yield one
+
+
+def may_end(loop: Loop) -> bool:
+    """Whether a run may end within a loop, or it asks for memory."""
+    return not _is_pure([loop], (While, GetPointer, PutPointer, Copy, Product))
 
 
 def _all(block: Iterable[Statement]) -> Iterator[Statement]:

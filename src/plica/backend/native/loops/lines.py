@@ -71,6 +71,8 @@ class Lines:
         code, name = self._code, one.name
         if name in INDEX_ARITHMETIC:
             text = self._index_arithmetic(name, *(value.text for value in operands))
+        elif name == "room":
+            text = self._room(*(value.text for value in operands))
         elif name in ("sum", "sum_product"):
             text = self._sum(operands).text
         elif name in _COMPARED:
@@ -91,6 +93,16 @@ class Lines:
         text = self._code.fresh()
         self._put(f"{text} = {INDEX_ARITHMETIC[name].format(a, b)}")
         return text
+
+    def _room(self, a: str, b: str) -> str:
+        """A product that is the largest number where it is too large for one."""
+        both, product, far, room = (self._code.fresh() for _ in range(4))
+        self.declared.add("declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)")
+        self._put(f"{both} = call {{i64, i1}} @llvm.umul.with.overflow.i64(i64 {a}, i64 {b})")
+        self._put(f"{product} = extractvalue {{i64, i1}} {both}, 0")
+        self._put(f"{far} = extractvalue {{i64, i1}} {both}, 1")
+        self._put(f"{room} = select i1 {far}, i64 -1, i64 {product}")
+        return room
 
     def _sum(self, operands: Sequence[Scalar]) -> Scalar:
         """A sum whose terms may be taken in any order; of three operands, of a product."""

@@ -8,10 +8,12 @@
 are the addresses and sizes of results that the caller has no memory for.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from plica.backend.native.loops.hot import hot_loops, used
+from plica.backend.native.loops.hot import Loop, Place, Split, may_end, named, split, used
 from plica.backend.native.loops.lines import Lines
 from plica.backend.native.loops.nest import (
     Allocate,
@@ -41,10 +43,10 @@ from plica.backend.native.loops.nest import (
 )
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
+    CALLED,
     LIKELY,
     NO_MEMORY,
     PRODUCTS,
-    SUPPORT,
     bytes_of,
     entry_text,
     is_on_stack,
@@ -54,31 +56,58 @@ from plica.backend.native.loops.support import (
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
+LOOP = "loop."
+"""How the names of functions begin that are loops."""
+
 _FEW, _SHORT = 4, 160  # turns, and statements of them all, of a loop that is written as straight code
 
 
-def llvm_text(nest: Nest) -> tuple[str, str | None]:
-    """The text of a module, and of one of the loops in it that LLVM is to take time for; None where it is for all."""
-    hot = hot_loops(nest)
-    printer = _Printer(nest, hot or ())
-    run = printer.function()
-    far = printer.far
-    parts = [*sorted(printer.declared), SUPPORT, *printer.functions.values(), run, entry_text(nest), *LIKELY]
-    loops = [*sorted(far.declared), *far.functions.values(), *far.loops, *LIKELY]
-    metadata = printer.scopes.lines()
-    if hot is None:
-        return "\n".join([*parts, *metadata]), None
-    return "\n".join([*far.heads, *parts, *metadata]), "\n".join([*loops, *metadata])
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The modules of a nest.
+
+    Args:
+        main: Of the function, and of the entry.
+        warm: Of loops in it that run often, where there are hot ones; else the module is one.
+        hot: Of loops that LLVM is to take its time for; None where it is to do so for `main`.
+    """
+
+    main: str
+    warm: str
+    hot: str | None
 
 
-class _Far:
+def llvm_text(nest: Nest) -> Texts:
+    """The text of the modules of a nest."""
+    found = split(nest)
+    printer = _Printer(nest, found)
+    run, far = printer.function(), printer.far
+    metadata = [*LIKELY, *printer.scopes.lines()]
+    parts = [*far.heads, *sorted(printer.declared), CALLED, *printer.functions.values(), run, entry_text(nest)]
+    main = "\n".join([*parts, *metadata])
+    warm, hot = ("\n".join([*one.lines(), *metadata]) if one.loops else "" for one in (far.warm, far.hot))
+    return Texts(main, warm, None if found is None else hot)
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
     """The module of loops that are functions."""
 
-    def __init__(self) -> None:
-        self.declared: set[str] = set()
-        self.functions: dict[str, str] = {}
-        self.loops: list[str] = []
-        self.heads: list[str] = []
+    declared: set[str] = field(default_factory=set)
+    functions: dict[str, str] = field(default_factory=dict)
+    loops: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        return [*sorted(self.declared), CALLED, *self.functions.values(), *self.loops]
+
+
+@dataclass(frozen=True, slots=True)
+class _Far:
+    """Both of them, and the declarations of their functions."""
+
+    hot: _Module = field(default_factory=_Module)
+    warm: _Module = field(default_factory=_Module)
+    heads: list[str] = field(default_factory=list)
 
 
 def _weight(block: Iterable[Statement]) -> int:
@@ -96,15 +125,17 @@ class _Printer(Lines):
     """
 
     def __init__(
-        self, nest: Nest, hot: Collection[For] = (), scopes: Scopes | None = None, far: _Far | None = None
+        self, nest: Nest, found: Split | None, scopes: Scopes | None = None, module: _Module | None = None
     ) -> None:
-        super().__init__(set() if far is None else far.declared, {} if far is None else far.functions)
-        self.far = _Far() if far is None else far
+        module = module or _Module()
+        super().__init__(module.declared, module.functions)
+        self.far = _Far()
         self.scopes = scopes or Scopes(nest)
-        self._hot, self._nest = hot, nest
+        self._split, self._nest = found or Split(frozenset(), frozenset()), nest
         self._fails: list[str] = []
-        self._failed: list[tuple[str, int]] = []
-        self._stack: set[Buffer] = set()
+        self._failed: list[tuple[str, int | str]] = []
+        self._stack: dict[Buffer, Allocate] = {}
+        self._named = named(nest.body) if self._split.hot else Counter[Place]()
 
     def function(self) -> str:
         """The text of `run`."""
@@ -125,29 +156,35 @@ class _Printer(Lines):
                 head.append(f"ptr noalias %{result.buffer.name}")
         self._block(nest.body)
         self._results()
-        self._code.lines.append("br label %done")
-        ends = "".join(f", [ {site + 1}, %{label} ]" for label, site in self._failed)
         lines = [
             f"define internal i64 @run({', '.join(head)}) noinline {{",  # or it would be optimized twice
             "entry:",
             "%head = alloca ptr",
             "store ptr null, ptr %head",
+            *self._rest("call void @plica.give_all(ptr %head)"),
+        ]
+        return "\n".join(lines)
+
+    def _rest(self, *last: str) -> list[str]:
+        """The lines of a function behind its head; it returns which site ended it."""
+        ends = "".join(f", [ {status}, %{label} ]" for label, status in self._failed)
+        return [
             *self._entry,
             *self._code.lines,
+            "br label %done",
             *self._fails,
             "done:",
             f"%status = phi i64 [ 0, %{self._code.block} ]{ends}",
-            "call void @give_all(ptr %head)",
+            *last,
             "ret i64 %status",
             "}",
         ]
-        return "\n".join(lines)
 
     def _results(self) -> None:
         place = 0
         for result in (one for one in self._nest.results if not one.is_given):
             kept = self._code.fresh()
-            self._code.lines.append(f"{kept} = call ptr @keep(ptr {self._buffers[result.buffer]})")
+            self._code.lines.append(f"{kept} = call ptr @plica.keep(ptr {self._buffers[result.buffer]})")
             self._store_info(place, kept, "ptr", self._code.lines)
             for axis, dim in enumerate(result.dims):
                 self._store_info(place + 1 + axis, self._index(dim), "i64", self._code.lines)
@@ -188,10 +225,10 @@ class _Printer(Lines):
             return
         name = self._buffers[one.buffer] = self._code.fresh()
         if is_on_stack(one):
-            self._stack.add(one.buffer)
+            self._stack[one.buffer] = one
             self._entry.append(f"{name} = alloca [{one.count} x {stored(dtype)}], align 32")
             return
-        self._put(f"{name} = call noalias ptr @take(ptr %head, i64 {self._index(one.count)}, i64 {bytes_of(dtype)})")
+        self._put(f"{name} = call ptr @plica.take(ptr %head, i64 {self._index(one.count)}, i64 {bytes_of(dtype)})")
         if not one.may_fail:
             self._require_memory(name)
 
@@ -200,12 +237,12 @@ class _Printer(Lines):
         self._put(f"{none} = icmp eq ptr {name}, null")
         self._put(f"br i1 {none}, label %{failed}, label %{label}, !prof !0")
         self._fails += [f"{failed}:", "br label %done"]
-        self._failed.append((failed, NO_MEMORY - 1))
+        self._failed.append((failed, NO_MEMORY))
         self._code.begin(label)
 
     def _free(self, one: Free) -> None:
         if one.buffer not in self._stack:
-            self._put(f"call void @give(ptr {self._buffers[one.buffer]})")
+            self._put(f"call void @plica.give(ptr {self._buffers[one.buffer]})")
 
     def _reserve(self, one: Reserve) -> None:
         code = self._code
@@ -220,7 +257,7 @@ class _Printer(Lines):
         self._put(f"{twice} = mul i64 {self._index(one.wanted)}, 2")
         self._put(f"{wanted} = call i64 @llvm.umax.i64(i64 {twice}, i64 16)")
         moved, old, each = code.fresh(), self._buffers[one.buffer], bytes_of(one.buffer.dtype)
-        self._put(f"{moved} = call ptr @grow(ptr %head, ptr {old}, i64 {wanted}, i64 {each})")
+        self._put(f"{moved} = call ptr @plica.grow(ptr %head, ptr {old}, i64 {wanted}, i64 {each})")
         self._require_memory(moved)
         self._put(f"store i64 {wanted}, ptr {cell}")
         last = code.block
@@ -232,6 +269,7 @@ class _Printer(Lines):
     def _copy(self, one: Copy) -> None:
         to, start = self._address(one.target, one.to), self._address(one.source, one.start)
         size = self._size(one.count, one.target.dtype)
+        self.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
         self._put(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {size}, i1 false)")
 
     def _check(self, one: Check) -> None:
@@ -241,7 +279,7 @@ class _Printer(Lines):
         for place, number in enumerate(one.numbers):
             self._store_info(place, self._index(number), "i64", self._fails)
         self._fails.append("br label %done")
-        self._failed.append((failed, one.site))
+        self._failed.append((failed, one.site + 1))
         self._code.begin(label)
 
     def _product(self, one: Product) -> None:
@@ -255,12 +293,12 @@ class _Printer(Lines):
 
     # Control flow
 
-    def _far_loop(self, one: For) -> None:
+    def _far_loop(self, one: Loop, module: _Module) -> None:
         """The call of a loop that is a function of its own."""
-        inner = _Printer(self._nest, (), self.scopes, self.far)
+        inner = _Printer(self._nest, None, self.scopes, module)
         given: list[str] = []
         taken: list[str] = []
-        values, buffers, cells = used(one)
+        values, outside, own = used(one, self._named)
         for value in values:
             text = self._values[value.text]
             inner._values[value.text] = text
@@ -268,26 +306,48 @@ class _Printer(Lines):
                 name = inner._values[value.text] = f"%x{len(given)}"
                 given.append(f"{llvm_type(value.dtype)} {text}")
                 taken.append(f"{llvm_type(value.dtype)} {name}")
-        for buffer in buffers:
-            name = inner._buffers[buffer] = f"%x{len(given)}"
-            given.append(f"ptr {self._buffers[buffer]}")
-            taken.append(f"ptr {name}")
-        for cell in cells:
-            name = inner._cells[cell] = f"%x{len(given)}"
-            given.append(f"ptr {self._cell(cell)}")
-            taken.append(f"ptr noalias {name}")
-        inner._for(one)
-        head = f"void @loop{len(self.far.loops)}({', '.join(taken)})"
-        self.far.loops.append(
-            "\n".join([f"define {head} noinline nounwind {{", "entry:", *inner._code.lines, "ret void", "}"])
-        )
+        for place in [*outside, *(one for one in own if isinstance(one, Buffer) and one not in self._stack)]:
+            name = f"%x{len(given)}"
+            if isinstance(place, Buffer):
+                inner._buffers[place], text = name, self._buffers[place]
+            else:
+                inner._cells[place], text = name, self._cell(place)
+            given.append(f"ptr {text}")
+            taken.append(f"ptr {name}" if isinstance(place, Buffer) else f"ptr noalias {name}")
+        for place in own:
+            if isinstance(place, Buffer) and place in self._stack:
+                inner._allocate(self._stack[place])
+        ends = may_end(one)
+        if ends:
+            given, taken = ["ptr %info", "ptr %head", *given], ["ptr noalias %info", "ptr %head", *taken]
+        _PRINT[type(one)](inner, one)
+        name = f"{LOOP}{len(self.far.heads)}"
+        head = f"{'i64' if ends else 'void'} @{name}({', '.join(taken)})"
+        lines = inner._rest() if ends else [*inner._entry, *inner._code.lines, "ret void", "}"]
+        module.loops.append("\n".join([f"define {head} noinline nounwind {{", "entry:", *lines]))
         self.far.heads.append(f"declare {head}")
-        self._put(f"call void @loop{len(self.far.loops) - 1}({', '.join(given)})")
+        call = f"@{name}({', '.join(given)})"
+        if not ends:
+            self._put(f"call void {call}")
+            return
+        status, ended, failed, label = self._code.fresh(), self._code.fresh(), self._label(), self._label()
+        self._put(f"{status} = call i64 {call}")
+        self._put(f"{ended} = icmp ne i64 {status}, 0")
+        self._put(f"br i1 {ended}, label %{failed}, label %{label}, !prof !0")
+        self._fails += [f"{failed}:", "br label %done"]
+        self._failed.append((failed, status))
+        self._code.begin(label)
+
+    def _is_far(self, one: Loop) -> bool:
+        """Whether a loop is a function of its own, which is called here then."""
+        module = self.far.hot if one in self._split.hot else self.far.warm if one in self._split.warm else None
+        if module is not None:
+            self._far_loop(one, module)
+        return module is not None
 
     def _for(self, one: For) -> None:
         """A loop whose test stands at its end, as LLVM would turn it; in front of it too, where it may have no turn."""
-        if one in self._hot:
-            self._far_loop(one)
+        if self._is_far(one):
             return
         code = self._code
         body, after, index = self._label(), self._label(), code.fresh()
@@ -317,6 +377,8 @@ class _Printer(Lines):
         code.begin(after)
 
     def _while(self, one: While) -> None:
+        if self._is_far(one):
+            return
         code = self._code
         head, body, after = self._label(), self._label(), self._label()
         self._put(f"br label %{head}")

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator
 
 from plica.backend.native.loops.nest import (
+    Allocate,
     Buffer,
     GetPointer,
     Nest,
@@ -11,12 +12,14 @@ from plica.backend.native.loops.nest import (
     Statement,
     blocks_of,
 )
+from plica.backend.native.loops.support import is_on_stack
 
 
 class Scopes:
     """Classes of buffers: two of different classes never overlap.
 
-    Buffers are in one class where a pointer may stand for both. Arguments may overlap, but are only read.
+    Buffers are in one class where a pointer may stand for both. Arguments may overlap, but are only read. LLVM knows
+    itself what overlaps with memory on the stack that no pointer stands for.
 
     Args:
         nest: The function.
@@ -24,8 +27,11 @@ class Scopes:
 
     def __init__(self, nest: Nest) -> None:
         self._parents: dict[Hashable, Hashable] = {}
-        for first, second in _joined(nest.body):
+        on_stack: list[Buffer] = []
+        for first, second in _joined(nest.body, on_stack):
             self._parents[self._root(first)] = self._root(second)
+        joined = set(self._parents) | set(self._parents.values())
+        self._known = {one for one in on_stack if one not in joined}
         self._numbers: dict[Hashable, int] = {}
 
     def _root(self, one: Hashable) -> Hashable:
@@ -34,31 +40,33 @@ class Scopes:
         return one
 
     def tag(self, buffer: Buffer) -> str:
-        """What stands behind a load or a store."""
+        """What stands behind a load or a store: the type of what lies there, one for each class."""
+        if buffer in self._known:
+            return ""
         number = self._numbers.setdefault(self._root(buffer), len(self._numbers))
-        return f", !alias.scope !{_FIRST + 3 * number + 1}, !noalias !{_FIRST + 3 * number + 2}"
+        return f", !tbaa !{_FIRST + 2 * number + 2}"
 
     def lines(self) -> list[str]:
-        """The metadata of all classes."""
-        count = len(self._numbers)
-        found = [f"!{_FIRST - 1} = distinct !{{!{_FIRST - 1}}}"]
-        for number in range(count):
-            scope = _FIRST + 3 * number
-            others = ", ".join(f"!{_FIRST + 3 * other}" for other in range(count) if other != number)
-            found.append(f"!{scope} = distinct !{{!{scope}, !{_FIRST - 1}}}")
-            found.append(f"!{scope + 1} = !{{!{scope}}}")
-            found.append(f"!{scope + 2} = !{{{others}}}")
+        """The metadata of all classes; lists of what each does not overlap with would grow with their square."""
+        found = [f'!{_FIRST} = !{{!"plica"}}']
+        for number in range(len(self._numbers)):
+            type_ = _FIRST + 2 * number + 1
+            found.append(f'!{type_} = !{{!"{number}", !{_FIRST}, i64 0}}')
+            found.append(f"!{type_ + 1} = !{{!{type_}, !{type_}, i64 0}}")
         return found
 
 
 _FIRST = 10  # of the numbers of metadata
 
 
-def _joined(block: Iterable[Statement]) -> Iterator[tuple[Hashable, Hashable]]:
+def _joined(block: Iterable[Statement], on_stack: list[Buffer]) -> Iterator[tuple[Hashable, Hashable]]:
+    """What may be one, and in `on_stack` the memory that lies there."""
     for one in block:
         if isinstance(one, PutPointer | GetPointer):
             yield one.cell, one.buffer
         elif isinstance(one, Reserve):
             yield one.result, one.buffer
+        elif isinstance(one, Allocate) and is_on_stack(one):
+            on_stack.append(one.buffer)
         for inner in blocks_of(one):
-            yield from _joined(inner)
+            yield from _joined(inner, on_stack)

@@ -1,4 +1,4 @@
-"""What every module has beside its nest: memory that is given back whatever happens, products, and the entry.
+"""What nests need beside themselves: memory that is given back whatever happens, products, and the entry.
 
 Memory that a nest allocates is in a list, so that a run that ends early gives all of it back.
 """
@@ -28,8 +28,6 @@ SUPPORT = """
 declare ptr @malloc(i64)
 declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
-declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define internal void @link(ptr %head, ptr %p) {
   %first = load ptr, ptr %head
@@ -60,14 +58,6 @@ done:
   ret void
 }
 
-define internal i64 @room(i64 %a, i64 %b) {
-  %both = call {i64, i1} @llvm.umul.with.overflow.i64(i64 %a, i64 %b)
-  %product = extractvalue {i64, i1} %both, 0
-  %far = extractvalue {i64, i1} %both, 1
-  %room = select i1 %far, i64 -1, i64 %product
-  ret i64 %room
-}
-
 define internal i64 @bytes(i64 %count, i64 %each) {
   %far = icmp ugt i64 %count, 72057594037927936
   %bytes = mul i64 %count, %each
@@ -76,7 +66,7 @@ define internal i64 @bytes(i64 %count, i64 %each) {
   ret i64 %size
 }
 
-define internal noalias ptr @take(ptr %head, i64 %count, i64 %each) noinline {
+define noalias ptr @plica.take(ptr %head, i64 %count, i64 %each) {
   %size = call i64 @bytes(i64 %count, i64 %each)
   %p = call ptr @malloc(i64 %size)
   %none = icmp eq ptr %p, null
@@ -89,7 +79,7 @@ fail:
   ret ptr null
 }
 
-define internal void @give(ptr %data) noinline {
+define void @plica.give(ptr %data) {
   %none = icmp eq ptr %data, null
   br i1 %none, label %done, label %more
 more:
@@ -101,13 +91,13 @@ done:
   ret void
 }
 
-define internal ptr @keep(ptr %data) noinline {
+define ptr @plica.keep(ptr %data) {
   %p = getelementptr i8, ptr %data, i64 -32
   call void @unlink(ptr %p)
   ret ptr %data
 }
 
-define internal ptr @grow(ptr %head, ptr %data, i64 %count, i64 %each) noinline {
+define ptr @plica.grow(ptr %head, ptr %data, i64 %count, i64 %each) {
   %p = getelementptr i8, ptr %data, i64 -32
   call void @unlink(ptr %p)
   %size = call i64 @bytes(i64 %count, i64 %each)
@@ -123,7 +113,7 @@ fail:
   ret ptr null
 }
 
-define internal void @give_all(ptr %head) noinline {
+define void @plica.give_all(ptr %head) {
   br label %ask
 ask:
   %p = load ptr, ptr %head
@@ -139,12 +129,21 @@ done:
   ret void
 }
 """
+"""The text of a module of functions that nests call, which is compiled once for all of them."""
+
+CALLED = """
+declare noalias ptr @plica.take(ptr, i64, i64) nounwind
+declare void @plica.give(ptr) nounwind
+declare ptr @plica.keep(ptr) nounwind
+declare ptr @plica.grow(ptr, ptr, i64, i64) nounwind
+declare void @plica.give_all(ptr) nounwind
+"""
+"""Their declarations."""
 
 INDEX_ARITHMETIC = {
     "index_add": "add nsw i64 {}, {}",
     "index_subtract": "sub nsw i64 {}, {}",
     "index_multiply": "mul nsw i64 {}, {}",
-    "room": "call i64 @room(i64 {}, i64 {})",
 }
 """How arithmetic of sizes and indices is written."""
 

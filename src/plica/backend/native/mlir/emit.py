@@ -79,7 +79,7 @@ def emit(
     for var, (place, axis) in size_sources(program).items():
         emitter.bind_size(var, emitter.dim(arguments[len(program.consts) - len(known) + place], axis))
     emitter.equations(program)
-    results = [emitter.tensor(emitter.read(one)) for one in program.results]
+    results = [emitter.result(one) for one in program.results]
     emitter.checks.settle()
     returned = f"return {', '.join(one.text for one in results)}"
     code.put(f"{returned} : {', '.join(one.type for one in results)}" if results else "return")
@@ -134,6 +134,7 @@ class Emitter:
         code: The lines.
         scalars: The code of entries, written to the same lines.
         checks: Checks of what is known only when the function runs.
+        overwrites: Whether a part of an array was written.
 
     Args:
         are_places_known: Whether all indices are known to lie within their axes.
@@ -144,6 +145,7 @@ class Emitter:
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
         self.checks = Checks(self)
+        self.overwrites = False
         self._values: dict[Operand, Value] = {}
         self._depth = 0  # how many regions there are around
 
@@ -202,6 +204,21 @@ class Emitter:
         suffix = "" if dtype == DType.BOOL else f" : {made.element}"
         text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
         return replace(made, text=text, size=int(value.real) if dtype.kind == "int" else None)
+
+    def result(self, operand: Operand) -> Value:
+        """What the function returns for an operand.
+
+        Where a part of an array is written, it is hidden from the compiler: what may be an argument, or another view
+        of its entries, would be written over in place, and then be returned.
+        """
+        found, code = self.tensor(self.read(operand)), self.code
+        if not self.overwrites or not found.shape:
+            return found
+        text = code.op(f"util.optimization_barrier {found.text} : {found.type}")
+        sizes = [self.size(dim) for dim in found.shape if not isinstance(dim, int)]
+        if sizes:
+            text = code.op(f"flow.tensor.tie_shape {text} : {found.type}{{{', '.join(sizes)}}}")
+        return replace(found, text=text)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""

@@ -163,13 +163,28 @@ def entry_at(emitter: Emitter, value: Value, indices: Sequence[str]) -> str:
     return emitter.code.op(f"tensor.extract {value.text}[{', '.join(indices)}] : {value.type}")
 
 
-def apart(emitter: Emitter, value: Value) -> Value:
+def apart(emitter: Emitter, value: Value, *, hidden: bool = False) -> Value:
     """A tensor that is written to memory before it is read: what reads it is not joined with what makes it.
 
     Nests that read entries at places of their own take it: of a slice whose rows do not lie beside each other, or of
     what is made again within the nest, the compiler cannot read such entries.
+
+    Args:
+        emitter: The function.
+        value: The tensor.
+        hidden: Whether it is to be apart from other tensors that are made so of the same value.
     """
-    sizes = ", ".join(emitter.size(dim) for dim in value.shape if not isinstance(dim, int))
-    suffix = f"{{{sizes}}}" if sizes else ""
-    made = emitter.code.op(f"flow.tensor.clone {value.text} : {value.type}{suffix}")  # no copy where none is needed
+    code, sizes = emitter.code, [emitter.size(dim) for dim in value.shape if not isinstance(dim, int)]
+    text, type_ = value.text, value.type
+    if hidden and not sizes:
+        sizes = [emitter.size(value.shape[0])]
+        type_ = type_.replace(f"<{value.shape[0]}x", "<?x", 1)
+    if hidden:
+        sizes = [code.op(f"util.optimization_barrier {size} : index") for size in sizes]
+    suffix = f"{{{', '.join(sizes)}}}" if sizes else ""
+    if type_ != value.type:
+        text = code.op(f"flow.tensor.reshape {text} : {value.type} -> {type_}{suffix}")
+    made = code.op(f"flow.tensor.clone {text} : {type_}{suffix}")  # no copy where none is needed
+    if type_ != value.type:
+        made = code.op(f"flow.tensor.reshape {made} : {type_}{suffix} -> {value.type}")
     return Value(made, *value.array)

@@ -47,6 +47,7 @@ class _Part:
 def _update(emitter: Emitter, call: Call) -> Value:
     x, values, *indices = call.inputs
     x, index = emitter.tensor(x), call.params["index"]
+    emitter.overwrites = True
     places = iter(indices)
     at = [next(places) if place == AT else None for place in index]
     for axis, place in enumerate(index):
@@ -136,7 +137,8 @@ def _scattered(
     places = _rows_of(emitter, turned, indices, block)
     shape = (*block, *turned.shape[len(axes) :])
     spread = reshaped(emitter, _broadcast(emitter, values, shape), (product(block), *shape[len(block) :]))
-    turned, spread, places = (apart(emitter, one) for one in (turned, spread, places))
+    turned = apart(emitter, turned, hidden=spread.type == turned.type)  # or both become one, where they are equal
+    spread, places = (apart(emitter, one) for one in (spread, places))
     code, scalars, element = emitter.code, emitter.scalars, old.element
     name = code.name()
     code.put(
