@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import plica
 from plica.frontend.programs import trace
 from plica.ir.types import spec
 from plica.tracing import namespace as xp
@@ -82,6 +83,20 @@ def _beside_branch(x, y):
     """What is made first stands last: the compiler may move what is made later, a branch, in front of it."""
     first = x * 2.0
     return xp.concat([xp.log_matmul_exp(x, xp.softmax(y, axis=-1)), first], axis=0)
+
+
+def _beside_argument(x):
+    """A branch beside what was there before it, along an axis of unknown size."""
+
+    @plica.cond(x.shape[0] <= 1)
+    def chosen():
+        return x
+
+    @chosen.otherwise
+    def chosen():
+        return x * 2.0
+
+    return xp.concat([chosen(), x], axis=1)
 
 
 def _log_softmax_weight(x, y):
@@ -164,6 +179,7 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _contracted: (WIDE, WIDE),
     _log_contracted: (WIDE, WIDE),
     _beside_branch: (spec((1, "m", 2), "float64"), spec((1, 2, 2), "float64")),
+    _beside_argument: (WIDE,),
     _log_softmax_weight: (X, X),
     _sorted: (X,),
     _searched: (X,),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from plica.backend.native.mlir.contract import Factor, contract
 from plica.backend.native.mlir.logs import log_contract
 from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.rows.shape import join
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import apart, entry_at, indexed
-from plica.backend.native.mlir.types import Value, tensor_type
-from plica.ir.sizes import total
+from plica.backend.native.mlir.types import Value
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
@@ -55,24 +55,12 @@ def _diagonal(emitter: Emitter, call: Call) -> Value:
 def _log_matmul_exp(emitter: Emitter, call: Call) -> Value:
     (*inputs, weight), given = _with_logs(call)
     *letters, sums, rows, units = list(ascii_letters[: len(call.types[0].shape) + 1])
-    x = _joined(emitter, inputs)
+    tensors = [emitter.tensor(one) for one in inputs]
+    x = join(emitter, tensors, len(tensors[0].shape) - 1)
     batch = "".join(letters)
     factor = Factor(x, batch[len(batch) - len(x.shape) + 2 :] + rows + units)
     weighted = Factor(weight, batch[len(batch) - len(weight.shape) + 2 :] + sums + units)
     return log_contract(emitter, [factor], weighted, given, *_form(call), batch + rows + sums)
-
-
-def _joined(emitter: Emitter, inputs: Sequence[Value]) -> Value:
-    """Inputs beside each other, along their last axis."""
-    tensors = [emitter.tensor(one) for one in inputs]
-    if len(tensors) == 1:
-        return tensors[0]
-    shape = (*tensors[0].shape[:-1], total(one.shape[-1] for one in tensors))
-    types = ", ".join(one.type for one in tensors)
-    found = tensor_type(shape, tensors[0].dtype)
-    names = ", ".join(one.text for one in tensors)
-    text = emitter.code.op(f"tensor.concat dim({len(shape) - 1}) {names} : ({types}) -> {found}")
-    return Value(text, shape, tensors[0].dtype)
 
 
 def _log_einsum_exp(emitter: Emitter, call: Call) -> Value:

@@ -59,15 +59,18 @@ def _squeeze(emitter: Emitter, call: Call) -> Value:
     return collapse(emitter, x, [axis for axis in range(len(x.shape)) if axis not in axes]) if axes else x
 
 
-def _joined(emitter: Emitter, values: Sequence[Value], axis: int, call: Call) -> Value:
-    (type_,) = call.types
+def join(emitter: Emitter, values: Sequence[Value], axis: int) -> Value:
+    """Values beside each other, along one axis."""
     if len(values) == 1:
         return values[0]
-    taken = f"{', '.join(one.text for one in values)} : ({', '.join(one.type for one in values)})"
-    out = Value("", type_.shape, type_.dtype)
+    first, *_ = values
+    out = Value(
+        "", (*first.shape[:axis], total(one.shape[axis] for one in values), *first.shape[axis + 1 :]), first.dtype
+    )
     ages = [_age(one) for one in values]
-    if ages != sorted(ages) and all(isinstance(one.shape[axis], int) for one in values):
+    if ages != sorted(ages):
         return _inserted(emitter, values, axis, out)
+    taken = f"{', '.join(one.text for one in values)} : ({', '.join(one.type for one in values)})"
     return Value(emitter.code.op(f"tensor.concat dim({axis}) {taken} -> {out.type}"), *out.array)
 
 
@@ -75,14 +78,15 @@ def _inserted(emitter: Emitter, values: Sequence[Value], axis: int, out: Value) 
     """Values beside each other, put there in the order in which they were made.
 
     The compiler has what makes a value write it to its place, and moves all that was put there before in front of
-    that; where a branch is among it, what the branch reads of the outside stays behind, and the code is refused.
+    that; where a branch is among it, what the branch reads of the outside stays behind, and the code is refused, or
+    ends the process when it runs.
     """
     sizes = [one.shape[axis] for one in values]
-    starts = [sum(size for size in sizes[:place] if isinstance(size, int)) for place in range(len(sizes))]
+    starts = [total(sizes[:place]) for place in range(len(sizes))]
     found = emitter.empty(out.shape, out.dtype)
     for one, start in sorted(zip(values, starts, strict=True), key=lambda pair: _age(pair[0])):
-        offsets = ", ".join(str(start) if place == axis else "0" for place in range(len(one.shape)))
-        extents = ", ".join(str(dim) if isinstance(dim, int) else emitter.size(dim) for dim in one.shape)
+        offsets = ", ".join(emitter.size_text(start) if place == axis else "0" for place in range(len(one.shape)))
+        extents = ", ".join(map(emitter.size_text, one.shape))
         strides = ", ".join("1" for _ in one.shape)
         text = f"tensor.insert_slice {one.text} into {found.text}[{offsets}] [{extents}] [{strides}]"
         found = Value(emitter.code.op(f"{text} : {one.type} into {out.type}"), *out.array)
@@ -96,7 +100,7 @@ def _age(value: Value) -> int:
 
 
 def _concat(emitter: Emitter, call: Call) -> Value:
-    return _joined(emitter, call.inputs, normal_axis(call.params["axis"], len(call.types[0].shape)), call)
+    return join(emitter, call.inputs, normal_axis(call.params["axis"], len(call.types[0].shape)))
 
 
 def _stack(emitter: Emitter, call: Call) -> Value:
@@ -104,7 +108,7 @@ def _stack(emitter: Emitter, call: Call) -> Value:
     place = normal_axis(call.params["axis"], len(shape))
     kept = [axis for axis in range(len(shape)) if axis != place]
     one = (*shape[:place], 1, *shape[place + 1 :])
-    return _joined(emitter, [expand(emitter, emitter.tensor(x), one, kept) for x in call.inputs], place, call)
+    return join(emitter, [expand(emitter, emitter.tensor(x), one, kept) for x in call.inputs], place)
 
 
 def cut(emitter: Emitter, x: Value, axis: int, start: str, shape: Sequence[Dim], step: int = 1) -> Value:
