@@ -18,6 +18,7 @@ from plica.backend.native.circuits.closed import closed
 from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
 from plica.backend.native.circuits.tables import share_tables
+from plica.backend.native.circuits.trees import join_trees
 from plica.backend.native.file import Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
@@ -75,7 +76,10 @@ def compile(  # noqa: A001 - the word of the field
     chosen = [target_of(one) for one in ((targets,) if isinstance(targets, str) else targets)]
     if not chosen:
         raise InputError("a native file is for at least one target; give 'host'.")
-    questions = questions_of(model, (queries,) if isinstance(queries, str) else queries, updatable)
+    questions = [
+        replace(one, closed=join_trees(one.closed))
+        for one in questions_of(model, (queries,) if isinstance(queries, str) else queries, updatable)
+    ]
     usual = _DRIVERS[num_operations(questions[:1]) >= _LARGE]
     also = [one.name for one in questions if {one.name, questions[0].name} == _OF_KINDS]
     parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)}, also)
