@@ -25,26 +25,36 @@ from plica.ir.types import array_type
 from plica.passes.replaced import names_of
 
 _MOST_FORMS = 8  # each is code of its own
+_ROOM = 2**15  # bytes of what few rows leave in all places, and of the products of all forms
+_FEW = 8  # rows that are computed together where there are as many
 
 Fold = tuple[Equation, int]
 
 
-def join_trees(closed: Closed) -> Closed:
-    """The Program with `tree_of_sums` for layers that are read once."""
-    trees = [_Tree(closed, layers) for layers in _trees(closed.program)]
-    for one in trees:
-        if len(one.forms) <= _MOST_FORMS:
+def join_trees(closed: Closed, fewest: int = 1) -> Closed:
+    """The Program with `tree_of_sums` for layers that are read once.
+
+    Args:
+        closed: The Program.
+        fewest: Folds of a layer that may be the root of a tree: several threads share the folds of the root.
+    """
+    for one in [_Tree(layers) for layers in _trees(closed.program, fewest)]:
+        if len(one.forms) <= _MOST_FORMS and one.room() <= _ROOM:
             closed = one.joined(closed)
     return closed
 
 
-def _trees(program: Program) -> Iterator[list[Equation]]:
+def _trees(program: Program, fewest: int) -> Iterator[list[Equation]]:
     """Layers that become one operation, in order, the root last."""
     readers: dict[Operand, list[Equation]] = {}
     for equation in program.equations:
         for one in dict.fromkeys(equation.inputs):
             readers.setdefault(one, []).append(equation)
-    layers = [one for one in program.equations if one.op.name == "sum_of_products"]
+    layers = [
+        one
+        for one in program.equations
+        if one.op.name == "sum_of_products" and one.outputs[0].type.shape[0] >= fewest  # type: ignore[operator]
+    ]
     root_of: dict[Equation, Equation] = {}
     sums: dict[Equation, Equation] = {}
     for layer in reversed(layers):
@@ -102,11 +112,9 @@ class _Tree:
     """Layers as steps.
 
     Args:
-        closed: Where they stand.
         layers: In order, the root last.
     """
 
-    closed: Closed
     layers: Sequence[Equation]
     sources: dict[tuple[Operand, ...], int] = field(default_factory=dict)
     forms: dict[Form, int] = field(default_factory=dict)
@@ -136,6 +144,13 @@ class _Tree:
                         read.append((PLACE, (below, number)))
                 form = Form(list(self.weights).index(units), bool(layer.params["rescaled"]), tuple(s for s, _ in read))
                 self._step[layer, fold] = self.forms.setdefault(form, len(self.forms)), first + fold, read
+
+    def room(self) -> int:
+        """Bytes of what few rows leave in all places, or of the products of all forms, whichever are more."""
+        type_ = self.layers[0].inputs[0].type
+        left = max(self._needs().values()) * int(self.layers[-1].outputs[0].type.shape[2])  # type: ignore[call-overload]
+        products = 2 * sum(list(self.weights)[form.weight] for form in self.forms)
+        return max(left, products) * _FEW * type_.dtype.numpy.itemsize
 
     def joined(self, closed: Closed) -> Closed:
         """A Program with these layers as one operation."""
@@ -171,12 +186,17 @@ class _Tree:
                 equations.append(replace(one, inputs=tuple(renamed.get(x, x) for x in one.inputs)))
         return closed.rewritten(replace(program, equations=tuple(equations)), constants, held)
 
-    def _steps(self) -> tuple[Array, Array, int]:
-        """The steps, where those of each root begin, and how many places they need."""
+    def _needs(self) -> dict[Fold, int]:
+        """How many places the walk to a fold needs."""
         needs: dict[Fold, int] = {}
         for fold, (_, _, read) in self._step.items():  # layers are in order
             below = sorted((needs[one] for _, one in read if isinstance(one, tuple)), reverse=True)
             needs[fold] = max([1, *(need + at for at, need in enumerate(below))])
+        return needs
+
+    def _steps(self) -> tuple[Array, Array, int]:
+        """The steps, where those of each root begin, and how many places they need."""
+        needs = self._needs()
         width = STEP + max(len(form.factors) for form in self.forms)
         steps: list[list[int]] = []
         begins = [0]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP
 from plica.backend.native.mlir.rows.dispatch import WIDEST, Dispatch, pieces, write_dispatch
 from plica.backend.native.mlir.rows.row import Call, Row
-from plica.backend.native.mlir.rows.tiles import TILES, Tiles
+from plica.backend.native.mlir.rows.tiles import Tiles
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim
 
@@ -75,7 +75,7 @@ class _Layer(Tiles):
         self.places = [self._place(factor) for factor in self.params["factors"]]
         types = [self.made, self.divided] if self.params["rescaled"] else [self.made]
         results, begin = [self.op(f"tensor.empty({self.number}) : {one}") for one in types], "%k0"
-        for tile, parts in TILES:
+        for tile, parts in self.kinds(self.weight):
             rest = self.op(f"arith.remui {self.number}, {self.index(tile)} : index")
             end = self.op(f"arith.subi {self.number}, {rest} : index")
             results = self._tiles(tile, parts, begin, end, results)
@@ -121,7 +121,7 @@ class _Layer(Tiles):
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
         there = [self.op(f"arith.addi {one}, {self.first_row} : index") for one in own]
         product = self.product(there, self.weight, self._factors)
-        sums = [self.sums(tile, parts, product, self.weight, start, width) for start, width in self.outer]
+        sums = [self.sums((tile, parts), product, self.weight, piece) for piece in self.outer]
         is_exponent = self.params["rescaled"] == EXPONENTS
         powers = [
             self.power([one[row] for one in sums], is_exponent=is_exponent)

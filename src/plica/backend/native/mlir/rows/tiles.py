@@ -76,6 +76,10 @@ class Tiles(Dispatch):
         type_ = f"vector<{width}x{self.element}>"
         return self.op(f"vector.broadcast {scalar} : {self.element} to {type_}"), type_
 
+    def kinds(self, weight: Weight) -> list[tuple[int, int]]:
+        """The tiles for a weight."""
+        return [(tile, parts if weight.units % parts == 0 else 1) for tile, parts in TILES]
+
     def product(self, rows: Sequence[str], weight: Weight, read: Callable[[str, int, int], Sequence[str]]) -> str:
         """The products of the factors' rows, `(rows, units)`; `read` gives a part of a row of each factor."""
         type_ = f"tensor<{len(rows)}x{weight.units}x{self.element}>"
@@ -91,10 +95,17 @@ class Tiles(Dispatch):
                 )
         return made
 
-    def sums(self, tile: int, parts: int, product: str, weight: Weight, start: int, width: int) -> list[str]:
-        """One piece of the weighted sums of each row."""
+    def sums(self, kind: tuple[int, int], product: str, weight: Weight, piece: tuple[int, int]) -> list[str]:
+        """One piece of the weighted sums of each row.
+
+        Args:
+            kind: How many rows, and in how many parts each sum is.
+            product: The products, as `product` gives them.
+            weight: The weight.
+            piece: Where the piece of the outputs begins, and how wide it is.
+        """
+        (tile, parts), (start, width) = kind, piece
         type_ = f"vector<{width}x{self.element}>"
-        parts = parts if weight.units % parts == 0 else 1
         zeros = self.op(f"arith.constant dense<0.0> : {type_}")
         name, count = self.fresh(), tile * parts
         carried = ", ".join(f"%c{name}_{place} = {zeros}" for place in range(count))
@@ -110,8 +121,7 @@ class Tiles(Dispatch):
             )
             for row in range(tile):
                 place = f"[{self.index(row)}, {unit}] : tensor<{tile}x{weight.units}x{self.element}>"
-                entry = self.op(f"tensor.extract {product}{place}")
-                entry = self.op(f"vector.broadcast {entry} : {self.element} to {type_}")
+                entry, _ = self.broadcast(self.op(f"tensor.extract {product}{place}"), width)
                 sums.append(self.op(f"vector.fma {entry}, {entries}, %c{name}_{part * tile + row} : {type_}"))
         self.put(f"scf.yield {', '.join(sums)} : {types}")
         self.put("}")

@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plica.backend.native.circuits.operations import LOOKED_UP, PLACE, STEP, Form
 from plica.backend.native.mlir.rows.dispatch import write_dispatch
 from plica.backend.native.mlir.rows.row import Call, Row
-from plica.backend.native.mlir.rows.tiles import TILES, Tiles, Weight
+from plica.backend.native.mlir.rows.tiles import Tiles, Weight
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim
 
@@ -32,6 +33,25 @@ def _tree_of_sums(emitter: Emitter, call: Call) -> Sequence[Value]:
     return write_dispatch(emitter, call, rows, _Tree(operands, call.params, folds, rows, outputs))
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The step at hand.
+
+    Args:
+        form: Its form.
+        weight: The weight of its fold.
+        place: Where its result goes.
+        places: What each factor reads.
+        columns: What is read of sources that are looked up.
+    """
+
+    form: Form
+    weight: Weight
+    place: str
+    places: Sequence[str]
+    columns: Sequence[tuple[str, str] | None]
+
+
 class _Tree(Tiles):
     """The lines of the dispatch; names in it are its own."""
 
@@ -41,34 +61,33 @@ class _Tree(Tiles):
         super().__init__(operands, folds, rows, outputs, most, _SMALLEST)
         self.params = params
         self.forms = [Form(*one) for one in params["forms"]]
-        self.places_type = f"tensor<{params['places']}x{most}x{outputs}x{self.element}>"
-        self.sums_type = f"tensor<{most}x1x{self.element}>"
         self.is_rescaled = any(one.rescaled for one in self.forms)
         self._first = 2 + max(one.weight for one in self.forms) + 1
+        self.types = [f"tensor<{params['places']}x{most}x{outputs}x{self.element}>"]
+        if self.is_rescaled:
+            self.types.append(f"tensor<{most}x1x{self.element}>")
         self._write()
 
     def _write(self) -> None:
         self.begin([0, 1, *range(self._first, len(self.operands))])
         first, last = (self._number(1, [at]) for at in ("%f", self.op("arith.addi %f, %k1 : index")))
-        left = [self.op(f"tensor.empty() : {self.places_type}")]
+        left = [self.op(f"tensor.empty() : {one}") for one in self.types]
         if self.is_rescaled:
-            left.append(self._zeros())
-        types = [self.places_type, self.sums_type][: len(left)]
+            left[1] = self._zeros(left[1])
+        types = ", ".join(self.types)
         carried = ", ".join(f"%p{place} = {one}" for place, one in enumerate(left))
-        self.put(f"%w:{len(left)} = scf.for %t = {first} to {last} step %k1 iter_args({carried}) -> ({', '.join(types)}) {{")
-        form = self._number(0, ["%t", "%k0"])
-        found = self._chosen(form, 0, [f"%p{place}" for place in range(len(left))])
-        self.put(f"scf.yield {', '.join(found)} : {', '.join(types)}")
+        self.put(f"%w:{len(left)} = scf.for %t = {first} to {last} step %k1 iter_args({carried}) -> ({types}) {{")
+        found = self._chosen(self._number(0, ["%t", "%k0"]), 0, [f"%p{place}" for place in range(len(left))])
+        self.put(f"scf.yield {', '.join(found)} : {types}")
         self.put("}")
         self.end(self._results())
 
-    def _zeros(self) -> str:
-        empty, name = self.op(f"tensor.empty() : {self.sums_type}"), self.fresh()
+    def _zeros(self, empty: str) -> str:
+        name, type_ = self.fresh(), self.types[1]
         self.put(
-            f"%z{name} = scf.for %r{name} = %k0 to {self.number} step %k1 iter_args(%s{name}_ = {empty}) "
-            f"-> ({self.sums_type}) {{"
+            f"%z{name} = scf.for %r{name} = %k0 to {self.number} step %k1 iter_args(%s{name}_ = {empty}) -> ({type_}) {{"
         )
-        self.put(f"scf.yield {self.op(f'tensor.insert %zero into %s{name}_[%r{name}, %k0] : {self.sums_type}')} : {self.sums_type}")
+        self.put(f"scf.yield {self.op(f'tensor.insert %zero into %s{name}_[%r{name}, %k0] : {type_}')} : {type_}")
         self.put("}")
         return f"%z{name}"
 
@@ -85,13 +104,13 @@ class _Tree(Tiles):
         for start, width in self.outer:
             type_, begin = f"vector<{width}x{self.element}>", self.index(start)
             row = self.op(
-                f"vector.transfer_read %w#0[%k0, %r, {begin}], %zero {{in_bounds = [true]}} : {self.places_type}, {type_}"
+                f"vector.transfer_read %w#0[%k0, %r, {begin}], %zero {{in_bounds = [true]}} : {self.types[0]}, {type_}"
             )
             into[0] = self.op(
                 f"vector.transfer_write {row}, {into[0]}[%r, {begin}] {{in_bounds = [true]}} : {type_}, {types[0]}"
             )
         if self.is_rescaled:
-            number = self.op(f"tensor.extract %w#1[%r, %k0] : {self.sums_type}")
+            number = self.op(f"tensor.extract %w#1[%r, %k0] : {self.types[1]}")
             into[1] = self.op(f"tensor.insert {number} into {into[1]}[%r, %k0] : {types[1]}")
         self.put(f"scf.yield {', '.join(into)} : {', '.join(types)}")
         self.put("}")
@@ -107,7 +126,7 @@ class _Tree(Tiles):
         """What is left after a step, which has one of the forms from `which` on."""
         if which == len(self.forms) - 1:
             return self._step(self.forms[which], left)
-        types = ", ".join([self.places_type, self.sums_type][: len(left)])
+        types = ", ".join(self.types)
         held, name = self.op(f"arith.cmpi eq, {form}, {self.index(which)} : index"), self.fresh()
         self.put(f"%g{name}:{len(left)} = scf.if {held} -> ({types}) {{")
         self.put(f"scf.yield {', '.join(self._step(self.forms[which], left))} : {types}")
@@ -117,65 +136,69 @@ class _Tree(Tiles):
         return [f"%g{name}#{place}" for place in range(len(left))]
 
     def _step(self, form: Form, left: Sequence[str]) -> list[str]:
-        numbers = [self._number(0, ["%t", self.index(at)]) for at in range(1, STEP + len(form.factors))]
-        weight = self.load_weight(2 + form.weight, numbers[0])
-        columns = [
-            self.column(self._source(source), fold) if source != PLACE and self.params["looked_up"][source] else None
-            for source, fold in zip(form.factors, numbers[STEP - 1 :], strict=True)
-        ]
+        weight = self.load_weight(2 + form.weight, self._number(0, ["%t", self.index(1)]))
+        step = _Step(
+            form,
+            weight,
+            self._number(0, ["%t", self.index(2)]),
+            [self._number(0, ["%t", self.index(STEP + at)]) for at in range(len(form.factors))],
+            self._columns(form),
+        )
         found, begin = list(left), "%k0"
-        for tile, parts in TILES:
-            rest = self.op(f"arith.remui {self.number}, {self.index(tile)} : index")
+        for kind in self.kinds(weight):
+            rest = self.op(f"arith.remui {self.number}, {self.index(kind[0])} : index")
             end = self.op(f"arith.subi {self.number}, {rest} : index")
-            found = self._tiles(form, weight, numbers[1:], columns, (tile, parts), (begin, end), found)
+            found = self._tiles(step, kind, (begin, end), found)
             begin = end
         return found
 
-    def _tiles(
-        self,
-        form: Form,
-        weight: Weight,
-        places: Sequence[str],
-        columns: Sequence[tuple[str, str] | None],
-        kind: tuple[int, int],
-        rows: tuple[str, str],
-        left: Sequence[str],
-    ) -> list[str]:
+    def _columns(self, form: Form) -> list[tuple[str, str] | None]:
+        """The columns of the sources that are looked up, of the step."""
+        return [
+            self.column(self._source(source), self._number(0, ["%t", self.index(STEP + at)]))
+            if source != PLACE and self.params["looked_up"][source]
+            else None
+            for at, source in enumerate(form.factors)
+        ]
+
+    def _tiles(self, step: _Step, kind: tuple[int, int], rows: tuple[str, str], left: Sequence[str]) -> list[str]:
         """The rows between two, some together."""
-        tile, parts = kind
-        types = [self.places_type, self.sums_type][: len(left)]
         name = self.fresh()
         carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(left))
-        head = f"scf.for %r{name} = {rows[0]} to {rows[1]} step {self.index(tile)}"
-        self.put(f"%t{name}:{len(left)} = {head} iter_args({carried}) -> ({', '.join(types)}) {{")
+        head = f"scf.for %r{name} = {rows[0]} to {rows[1]} step {self.index(kind[0])}"
+        self.put(f"%t{name}:{len(left)} = {head} iter_args({carried}) -> ({', '.join(self.types)}) {{")
         into = [f"%a{name}_{place}" for place in range(len(left))]
-        own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
+        own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(kind[0])]
 
         def read(row: str, start: int, width: int) -> list[str]:
             return [
                 self._read(source, at, column, into[0], row, start, width)
-                for source, at, column in zip(form.factors, places[1:], columns, strict=True)
+                for source, at, column in zip(step.form.factors, step.places, step.columns, strict=True)
             ]
 
-        product = self.product(own, weight, read)
-        sums = [self.sums(tile, parts, product, weight, start, width) for start, width in self.outer]
-        for row in range(tile):
-            exponent, factor = self.power([one[row] for one in sums], is_exponent=True) if form.rescaled else ("", "")
-            for (start, width), vectors in zip(self.outer, sums, strict=True):
-                vector, type_ = vectors[row], f"vector<{width}x{self.element}>"
-                if form.rescaled:
-                    vector = self.op(f"arith.mulf {vector}, {self.broadcast(factor, width)[0]} : {type_}")
-                into[0] = self.op(
-                    f"vector.transfer_write {vector}, {into[0]}[{places[0]}, {own[row]}, {self.index(start)}] "
-                    f"{{in_bounds = [true]}} : {type_}, {self.places_type}"
-                )
-            if form.rescaled:
-                old = self.op(f"tensor.extract {into[1]}[{own[row]}, %k0] : {self.sums_type}")
-                new = self.op(f"arith.addf {old}, {exponent} : {self.element}")
-                into[1] = self.op(f"tensor.insert {new} into {into[1]}[{own[row]}, %k0] : {self.sums_type}")
-        self.put(f"scf.yield {', '.join(into)} : {', '.join(types)}")
+        product = self.product(own, step.weight, read)
+        sums = [self.sums(kind, product, step.weight, piece) for piece in self.outer]
+        for row, at in enumerate(own):
+            self._write_row(step, at, [one[row] for one in sums], into)
+        self.put(f"scf.yield {', '.join(into)} : {', '.join(self.types)}")
         self.put("}")
         return [f"%t{name}#{place}" for place in range(len(left))]
+
+    def _write_row(self, step: _Step, row: str, vectors: Sequence[str], into: list[str]) -> None:
+        """A row of the result to its place, and its exponent to the sum of them."""
+        exponent, factor = self.power(vectors, is_exponent=True) if step.form.rescaled else ("", "")
+        for (start, width), one in zip(self.outer, vectors, strict=True):
+            vector, type_ = one, f"vector<{width}x{self.element}>"
+            if step.form.rescaled:
+                vector = self.op(f"arith.mulf {vector}, {self.broadcast(factor, width)[0]} : {type_}")
+            into[0] = self.op(
+                f"vector.transfer_write {vector}, {into[0]}[{step.place}, {row}, {self.index(start)}] "
+                f"{{in_bounds = [true]}} : {type_}, {self.types[0]}"
+            )
+        if step.form.rescaled:
+            old = self.op(f"tensor.extract {into[1]}[{row}, %k0] : {self.types[1]}")
+            new = self.op(f"arith.addf {old}, {exponent} : {self.element}")
+            into[1] = self.op(f"tensor.insert {new} into {into[1]}[{row}, %k0] : {self.types[1]}")
 
     def _read(
         self, source: int, at: str, column: tuple[str, str] | None, left: str, row: str, start: int, width: int
@@ -185,7 +208,7 @@ class _Tree(Tiles):
         if source == PLACE:
             return self.op(
                 f"vector.transfer_read {left}[{at}, {row}, {begin}], %zero {{in_bounds = [true]}} : "
-                f"{self.places_type}, {type_}"
+                f"{self.types[0]}, {type_}"
             )
         there, place = self.op(f"arith.addi {row}, {self.first_row} : index"), self._source(source)
         if column is None:
