@@ -48,7 +48,7 @@ assert np.array_equal(module(x), y)
 @pytest.mark.parametrize("word", ["ask", "leave"])
 @pytest.mark.parametrize("driver", ["local-sync", "local-task"])
 def test_processes_that_fork_have_threads_of_their_own(tmp_path: Path, driver: str, word: str) -> None:
-    """The child neither waits for threads that it does not have when it asks, nor when it ends: each driver has some."""
+    """The child neither waits for threads that it does not have when it asks, nor when it ends."""
     [host] = MANIFEST.targets
     path = native_file(tmp_path / "forked.plicab", targets=(replace(host, driver=driver),))
     found = subprocess.run(

@@ -171,6 +171,8 @@ def _tree_type(
     require_kind([steps, begins], ("int",))
     require_kind(weights, ("float",))
     longest = STEP + max(len(factors) for _, _, factors in forms)
+    if places < 1:
+        raise ShapeError(f"tree_of_sums needs a place, found {places}.")
     if len(steps.shape) != 2 or steps.shape[1] != longest or len(begins.shape) != 1:
         raise ShapeError(f"tree_of_sums takes steps of {longest} numbers and where roots begin, found {types[0]}.")
     (outputs,) = {one.shape[2] for one in weights}

@@ -50,11 +50,7 @@ def _trees(program: Program, fewest: int) -> Iterator[list[Equation]]:
     for equation in program.equations:
         for one in dict.fromkeys(equation.inputs):
             readers.setdefault(one, []).append(equation)
-    layers = [
-        one
-        for one in program.equations
-        if one.op.name == "sum_of_products" and one.outputs[0].type.shape[0] >= fewest  # type: ignore[operator]
-    ]
+    layers = [one for one in program.equations if one.op.name == "sum_of_products" and _folds(one) >= fewest]
     root_of: dict[Equation, Equation] = {}
     sums: dict[Equation, Equation] = {}
     for layer in reversed(layers):
@@ -81,9 +77,7 @@ def _trees(program: Program, fewest: int) -> Iterator[list[Equation]]:
             yield members
 
 
-def _sum_of_exponents(
-    layer: Equation, program: Program, readers: Mapping[Operand, list[Equation]]
-) -> Equation | None:
+def _sum_of_exponents(layer: Equation, program: Program, readers: Mapping[Operand, list[Equation]]) -> Equation | None:
     """What joins the exponents of a layer with others, all of which are then added up; None where there is no such."""
     if layer.params["rescaled"] != EXPONENTS:
         return None
@@ -104,7 +98,13 @@ def _is_read_once(layer: Equation, above: Sequence[Equation]) -> bool:
             for place, start, length in factor:
                 if sources[place] == layer.outputs[:1]:
                     read.update(range(start, start + length))
-    return all(read[fold] == 1 for fold in range(layer.outputs[0].type.shape[0]))  # type: ignore[arg-type]
+    return all(read[fold] == 1 for fold in range(_folds(layer)))
+
+
+def _folds(layer: Equation) -> int:
+    folds = layer.inputs[0].type.shape[0]
+    assert isinstance(folds, int), "weights are constants"
+    return folds
 
 
 @dataclass(slots=True, eq=False)
@@ -122,22 +122,22 @@ class _Tree:
     _step: dict[Fold, tuple[int, int, list[tuple[int, Fold | int]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        made = {one.outputs[0]: one for one in self.layers}
+        made: dict[Operand, Equation] = {one.outputs[0]: one for one in self.layers}
         for layer in self.layers:
             operands = list(sources_of(layer.inputs, layer.params["looked_up"]))
-            units, folds = layer.inputs[0].type.shape[1], layer.inputs[0].type.shape[0]
+            units = layer.inputs[0].type.shape[1]
             assert isinstance(units, int), "weights are constants"
-            assert isinstance(folds, int), "weights are constants"
             before = self.weights.setdefault(units, [])
-            first = sum(one.inputs[0].type.shape[0] for one in before)  # type: ignore[misc]
+            first = sum(map(_folds, before))
             before.append(layer)
-            factors = [[(at, start + n) for at, start, length in one for n in range(length)]
-                       for one in layer.params["factors"]]
-            for fold in range(folds):
+            factors = [
+                [(at, start + n) for at, start, length in one for n in range(length)] for one in layer.params["factors"]
+            ]
+            for fold in range(_folds(layer)):
                 read: list[tuple[int, Fold | int]] = []
                 for factor in factors:
                     at, number = factor[fold]
-                    below = made.get(operands[at][0]) if len(operands[at]) == 1 else None  # type: ignore[arg-type]
+                    below = made.get(operands[at][0]) if len(operands[at]) == 1 else None
                     if below is None:
                         read.append((self.sources.setdefault(operands[at], len(self.sources)), number))
                     else:
@@ -148,7 +148,9 @@ class _Tree:
     def room(self) -> int:
         """Bytes of what few rows leave in all places, or of the products of all forms, whichever are more."""
         type_ = self.layers[0].inputs[0].type
-        left = max(self._needs().values()) * int(self.layers[-1].outputs[0].type.shape[2])  # type: ignore[call-overload]
+        outputs = type_.shape[2]
+        assert isinstance(outputs, int), "weights are constants"
+        left = max(self._needs().values()) * outputs
         products = 2 * sum(list(self.weights)[form.weight] for form in self.forms)
         return max(left, products) * _FEW * type_.dtype.numpy.itemsize
 
@@ -180,8 +182,8 @@ class _Tree:
             elif one not in self.layers and any(x in gone for x in one.inputs):
                 joined = (*outputs[1:], *(x for x in one.inputs if x not in gone))
                 (type_,) = NATIVE_OPS["concat"].types([x.type for x in joined], one.params)
-                renamed[one.outputs[0]] = Var(names.fresh(), type_)
-                equations.append(replace(one, inputs=joined, outputs=(renamed[one.outputs[0]],)))
+                total = renamed[one.outputs[0]] = Var(names.fresh(), type_)
+                equations.append(replace(one, inputs=joined, outputs=(total,)))
             elif one not in self.layers:
                 equations.append(replace(one, inputs=tuple(renamed.get(x, x) for x in one.inputs)))
         return closed.rewritten(replace(program, equations=tuple(equations)), constants, held)
@@ -201,7 +203,7 @@ class _Tree:
         steps: list[list[int]] = []
         begins = [0]
         root = self.layers[-1]
-        for number in range(root.inputs[0].type.shape[0]):  # type: ignore[arg-type]
+        for number in range(_folds(root)):
             free, place = list(range(max(needs.values())))[::-1], dict[Fold, int]()
             for fold in _postorder((root, number), self._step, needs):
                 form, weight, read = self._step[fold]

@@ -26,6 +26,7 @@ from plica.ir.sizes import Dim
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
 
+
 def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:
     operands = [emitter.tensor(one) for one in call.inputs]
     (type_,) = call.types

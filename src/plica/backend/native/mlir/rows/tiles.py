@@ -1,9 +1,9 @@
 """Tiles of rows whose weighted sums are in registers together: what the dispatches of layers are made of.
 
-    product[r, :] = factor[r, :] * factor[r, :]            rows of arrays or of tables, read where they lie
-    for each piece of the outputs, kept in registers:
-        for i: sum[r, piece] += product[r, i] * weight[i, piece]
-    the largest of each row, its power of two
+product[r, :] = factor[r, :] * factor[r, :]            rows of arrays or of tables, read where they lie
+for each piece of the outputs, kept in registers:
+    for i: sum[r, piece] += product[r, i] * weight[i, piece]
+the largest of each row, its power of two
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`tree_of_sums` as one dispatch: a walk through a tree of folds for a block of rows, whose results stay in the cache.
 
-    dispatch [blocks of roots, blocks of rows]
-        for each root of the block, for each of its steps:
-            the form of the step, then as in a layer (`tiles.py`), from places and sources to a place
+dispatch [blocks of roots, blocks of rows]
+    for each root of the block, for each of its steps:
+        the form of the step, then as in a layer (`tiles.py`), from places and sources to a place
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class _Tree(Tiles):
     def _zeros(self, empty: str) -> str:
         name, type_ = self.fresh(), self.types[1]
         self.put(
-            f"%z{name} = scf.for %r{name} = %k0 to {self.number} step %k1 iter_args(%s{name}_ = {empty}) -> ({type_}) {{"
+            f"%z{name} = scf.for %r{name} = %k0 to {self.number} step %k1 "
+            f"iter_args(%s{name}_ = {empty}) -> ({type_}) {{"
         )
         self.put(f"scf.yield {self.op(f'tensor.insert %zero into %s{name}_[%r{name}, %k0] : {type_}')} : {type_}")
         self.put("}")
@@ -98,7 +99,8 @@ class _Tree(Tiles):
         empty = [self.op(f"tensor.empty({self.number}) : {one}") for one in types]
         carried = ", ".join(f"%y{place} = {one}" for place, one in enumerate(empty))
         self.put(
-            f"%q:{len(types)} = scf.for %r = %k0 to {self.number} step %k1 iter_args({carried}) -> ({', '.join(types)}) {{"
+            f"%q:{len(types)} = scf.for %r = %k0 to {self.number} step %k1 "
+            f"iter_args({carried}) -> ({', '.join(types)}) {{"
         )
         into = [f"%y{place}" for place in range(len(types))]
         for start, width in self.outer:
