@@ -34,7 +34,7 @@ def _pixels(count: int) -> Any:
     return np.random.default_rng(count).integers(0, 4, (count, _SIDE * _SIDE))
 
 
-_IMAGES = {
+_IMAGES: dict[str, dict[str, Any]] = {
     "cp": {},
     "cp, four": {"graph": "quad-tree-4"},
     "inputs": {"num_input_units": 3},
