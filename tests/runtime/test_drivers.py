@@ -46,10 +46,13 @@ assert np.array_equal(module(x), y)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.parametrize("word", ["ask", "leave"])
-def test_processes_that_fork_have_threads_of_their_own(module: NativeModule, word: str) -> None:
+@pytest.mark.parametrize("driver", ["local-sync", "local-task"])
+def test_processes_that_fork_have_threads_of_their_own(tmp_path: Path, driver: str, word: str) -> None:
     """The child neither waits for threads that it does not have when it asks, nor when it ends."""
+    [host] = MANIFEST.targets
+    path = native_file(tmp_path / "forked.plicab", targets=(replace(host, driver=driver),))
     found = subprocess.run(
-        [sys.executable, "-c", FORKING, module.path, word], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", FORKING, str(path), word], capture_output=True, text=True, check=True, timeout=60
     )
     assert found.stdout == "7\n"
 
@@ -58,5 +61,5 @@ def test_sessions_share_the_threads_of_a_device(module: NativeModule) -> None:
     x = np.random.default_rng(0).integers(-9, 10, (50, 4)).astype(np.float32)
     with ThreadPoolExecutor(4) as pool:
         assert all(np.array_equal(y, x @ WEIGHT) for y in pool.map(module, [x] * 40))
-    devices = {id(session._memory.device) for session in module._idle}
+    devices = {id(session._memory.device) for session in module._idle["local-task"]}
     assert len(devices) == 1

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plica.backend.native.circuits.choices import choice_question
 from plica.backend.native.circuits.closed import closed
 from plica.backend.native.circuits.held import Held
-from plica.backend.native.circuits.scores import check_is_closed, num_operations, score_questions
+from plica.backend.native.circuits.scores import check_is_closed, score_questions, walked
 from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.file import Store, file_of, module_of
 from plica.backend.native.questions import Question
@@ -34,7 +34,6 @@ from plica.lower.queries.sample import SAMPLING
 from plica.runtime.container import write
 from plica.runtime.signature import PrivateKey
 
-_LARGE = 2**18  # multiplications of one row: from there on one call runs on several threads
 _DRIVERS = ("local-sync", "local-task")
 _OF_KINDS = {"log_likelihood", "marginal"}  # of which `module(x)` asks the one whose data is of the kind of x
 
@@ -61,8 +60,8 @@ def compile(  # noqa: A001 - the word of the field
         updatable: What `NativeModule.update` may replace: tensors of a circuit, by their keys in its state dict, or
             True for all of them; arguments of a Program with their first values, by name, and arrays that it
             captures, by any names.
-        driver: What runs the code: "local-sync", one thread for each call, or "local-task", several; by default as
-            the size of the circuit suggests.
+        driver: What runs the code: "local-sync", one thread for each call, or "local-task", several; by default
+            several where a call of a circuit has so many rows that these are faster.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
 
     Raises:
@@ -75,8 +74,10 @@ def compile(  # noqa: A001 - the word of the field
     chosen = [target_of(one) for one in ((targets,) if isinstance(targets, str) else targets)]
     if not chosen:
         raise InputError("a native file is for at least one target; give 'host'.")
-    questions = questions_of(model, (queries,) if isinstance(queries, str) else queries, updatable)
-    usual = _DRIVERS[num_operations(questions[:1]) >= _LARGE]
+    questions = _walked(questions_of(model, (queries,) if isinstance(queries, str) else queries, updatable))
+    if driver is not None:
+        questions = [replace(one, alone=0) for one in questions]
+    usual = _DRIVERS[any(one.rows for one in questions)]
     also = [one.name for one in questions if {one.name, questions[0].name} == _OF_KINDS]
     parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)}, also)
     write(path, parts, manifest, key)
@@ -97,7 +98,8 @@ def mlir(
         UnsupportedError: Something of the model has no native code; the message names it.
     """
     store = Store()
-    text = module_of(questions_of(model, (queries,) if isinstance(queries, str) else queries), store, embedded=embedded)
+    questions = _walked(questions_of(model, (queries,) if isinstance(queries, str) else queries))
+    text = module_of(questions, store, embedded=embedded)
     return text, {} if embedded else store.arrays
 
 
@@ -116,6 +118,11 @@ def questions_of(model: Any, queries: Sequence[str] | None = None, updatable: Up
         f"native code is made of compiled circuits (plica.compile), Programs (plica.trace) and compiled functions, "
         f"found {type(model).__name__}; compile or trace it first."
     )
+
+
+def _walked(questions: Sequence[Question]) -> list[Question]:
+    """The questions as code answers them; those without rows are no circuit's."""
+    return [walked(one) if one.rows else one for one in questions]
 
 
 def _source(model: Any) -> str:

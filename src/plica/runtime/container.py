@@ -32,7 +32,7 @@ from plica.runtime.manifest import Manifest
 from plica.runtime.signature import SIGNATURE, PrivateKey, PublicKey, check_signature, sign
 
 MAGIC = b"\x93PLICAB\n"
-VERSION = 1
+VERSION = 2
 PAGE = 4096
 
 _HEAD = struct.Struct("<8sIIQQ32s")

@@ -119,7 +119,7 @@ def _no_constant(text: str) -> Any:
 
 
 _ARRAY = record(ArrayType, name=word, dtype=word, shape=many(_dim))
-_ROWS = record(Rows, symbol=word, chunk=_optional(number))
+_ROWS = record(Rows, symbol=word, chunk=_optional(number), alone=number)
 _WAY_OUT = record(WayOut, entry=word, proven=word)
 _ENTRY = record(
     Entry,

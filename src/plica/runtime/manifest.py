@@ -47,10 +47,13 @@ class Rows:
     Args:
         symbol: The size of the axis of rows, wherever it stands in the shapes of arguments, draws and results.
         chunk: How many rows one call of the function gets at most; None: all.
+        alone: Up to how many rows the thread that calls answers alone, though the driver has threads that could help:
+            waking them would take longer than the answer.
     """
 
     symbol: str
     chunk: int | None = 128
+    alone: int = 0
 
 
 @dataclass(frozen=True, slots=True)

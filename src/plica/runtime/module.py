@@ -24,7 +24,8 @@ from plica.runtime.entries import answer
 from plica.runtime.entry_points import EntryPoint, signature
 from plica.runtime.machine import misfit
 from plica.runtime.manifest import Entry, Floor, Manifest, Target
-from plica.runtime.sessions import Code, Session, Tensors, first_values, kept_value
+from plica.runtime.memory import MEMORIES
+from plica.runtime.sessions import ALONE, Code, Session, Tensors, first_values, kept_value
 from plica.runtime.signature import PublicKey
 
 _MOST_IDLE = 16  # sessions that wait for a call; more threads than that at one time make and drop theirs
@@ -87,7 +88,9 @@ class NativeModule:
             inputs, outputs = ([tensors[name] for name in names] for names in (fold.inputs, fold.outputs))
             code.check_function(fold.function, inputs, outputs)
         self._state: tuple[Code, Tensors] | None = (code, first_values(image))
-        self._idle = [Session(code)]
+        self._idle: dict[str, list[Session]] = {ALONE: [], target.driver: []}
+        with self._session(code, ALONE if target.driver in MEMORIES else target.driver):
+            pass  # what the runtime refuses is told now
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         """What the main entry answers, or another one whose argument is of the kind of data (`Manifest.also`)."""
@@ -166,7 +169,7 @@ class NativeModule:
                         changed[tensor] = kept_value(changed[tensor])
                     changed[tensor][place] = array
                 fresh.add(tensor)
-            with self._session(code) as session:
+            with self._session(code, self.target.driver) as session:
                 for fold in self.manifest.folds:
                     if fresh.isdisjoint(fold.inputs):
                         continue
@@ -183,7 +186,7 @@ class NativeModule:
     def close(self) -> None:
         """Let the file and its memory go; calls that run finish."""
         self._state = None
-        self._idle.clear()
+        self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -208,7 +211,10 @@ class NativeModule:
     def answer(self, entry: Entry, given: list[Array], sizes: Mapping[str, int]) -> list[Array]:
         """The results of an entry for arguments and draws that were checked: what entry points call."""
         code, tensors = self._open()
-        with self._session(code) as session:
+        driver = self.target.driver
+        if entry.rows is not None and driver in MEMORIES and sizes[entry.rows.symbol] <= entry.rows.alone:
+            driver = ALONE
+        with self._session(code, driver) as session:
             return answer(session, self.manifest, entry, given, sizes, tensors)
 
     def _open(self) -> tuple[Code, Tensors]:
@@ -217,23 +223,28 @@ class NativeModule:
         if state is None:
             raise NativeFileError(f"{self.path}: is closed; load it again")
         if state[0].stale:
-            self._idle.clear()
+            self._let_go()
             state = self._state = (Code(state[0].image, self.target), state[1])
         return state
 
+    def _let_go(self) -> None:
+        for idle in self._idle.values():
+            idle.clear()
+
     @contextmanager
-    def _session(self, code: Code) -> Iterator[Session]:
+    def _session(self, code: Code, driver: str) -> Iterator[Session]:
         """A session that no other thread has."""
+        idle = self._idle[driver]
         try:
-            session = self._idle.pop()
+            session = idle.pop()
         except IndexError:
-            session = Session(code)
+            session = Session(code, driver)
         try:
             yield session
         finally:
             session.release()
-            if self._state is not None and self._state[0] is code and len(self._idle) < _MOST_IDLE:
-                self._idle.append(session)
+            if self._state is not None and self._state[0] is code and len(idle) < _MOST_IDLE:
+                idle.append(session)
 
 
 def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> NativeModule:

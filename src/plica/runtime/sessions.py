@@ -1,5 +1,6 @@
 """Code and what runs it: a `Code` for each loaded file, and a `Session` for each thread that asks it at one time."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from math import prod
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from plica.runtime.memory import MEMORIES, DeviceMemory
 
 Tensors = Mapping[str, Array]
 
-_ALONE = "local-sync"  # the driver that runs code on the thread that calls; others have threads or memory of their own
+ALONE = "local-sync"  # the driver that runs code on the thread that calls; others have threads or memory of their own
 _MOST_KEPT = 16 * 2**20  # bytes of an argument whose memory is kept for the next call
 
 
@@ -42,10 +43,10 @@ class Code:
         check_version(image.manifest.iree)
         rt = binding()
         self.stale = False
-        self.memory = MEMORIES.get(target.driver, DeviceMemory)
+        self._devices = threading.Lock()
+        self._drivers: dict[str, Any] = {}
+        self._shared: dict[str, Any] = {}
         try:
-            self._driver = rt.create_hal_driver(target.driver)
-            self._shared = None if target.driver == _ALONE else self._driver.create_default_device()
             self.instance = rt.VmInstance()
             self.module = rt.VmModule.wrap_buffer(self.instance, image.part(target.part))
         except (RuntimeError, ValueError) as error:
@@ -58,13 +59,22 @@ class Code:
                 if tensor.part not in handles:
                     handles[tensor.part] = rt.FileHandle.wrap_memory(image.part(tensor.part))
                 self.index.add_from_file_handle(tensor.name, handles[tensor.part], length, offset=tensor.offset)
-        if self._shared is not None:
-            owns_threads(self)
+        owns_threads(self)
         self.image = image  # the last: attributes are let go in order, and the memory of all above lies in the file
 
-    def device(self) -> Any:
-        """What runs the code of a new session: a device of its own where that is but a record."""
-        return self._driver.create_default_device() if self._shared is None else self._shared
+    def device(self, driver: str) -> Any:
+        """What runs the code of a new session: a device of its own where that is but a record.
+
+        Threads are started when they are first needed.
+        """
+        with self._devices:
+            if driver not in self._drivers:
+                self._drivers[driver] = binding().create_hal_driver(driver)
+            if driver == ALONE:
+                return self._drivers[driver].create_default_device()
+            if driver not in self._shared:
+                self._shared[driver] = self._drivers[driver].create_default_device()
+            return self._shared[driver]
 
     def function(self, name: str) -> Any:
         """A function by its name."""
@@ -86,12 +96,21 @@ class Code:
 
 
 class Session:
-    """One context: whoever has it is alone with it, so several threads run at one time."""
+    """One context: whoever has it is alone with it, so several threads run at one time.
 
-    def __init__(self, code: Code) -> None:
+    Args:
+        code: What runs.
+        driver: What runs it: that of its target, or `ALONE` where that has the same memory.
+
+    Attributes:
+        stale: As of `Code`.
+    """
+
+    def __init__(self, code: Code, driver: str) -> None:
         rt = binding()
+        self.stale = False
         try:
-            device = code.device()
+            device = code.device(driver)
             modules = [
                 rt.create_hal_module(code.instance, device),
                 rt.create_io_parameters_module(code.instance, code.index.create_provider(scope=SCOPE)),
@@ -100,11 +119,12 @@ class Session:
             self._context = rt.VmContext(code.instance, modules)
         except (RuntimeError, ValueError) as error:
             raise NativeFileError(f"the IREE runtime cannot start the code: {_line(error)}") from error
-        self._memory = code.memory(device)
+        self._memory = MEMORIES.get(driver, DeviceMemory)(device)
         self._functions: dict[str, Any] = {}
         self._kept: dict[tuple[str, int], Array] = {}
         self._alive: list[Any] = []
         self._constants: tuple[Tensors, dict[str, Any]] = (MappingProxyType({}), {})
+        owns_threads(self)  # every device has some
         self._code = code  # the last, as in `Code`
 
     def call(

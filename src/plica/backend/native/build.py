@@ -9,6 +9,7 @@ FLAGS = (
     "--iree-dispatch-creation-enable-aggressive-fusion=false",
     "--iree-input-demote-f64-to-f32=false",  # or float64 becomes float32
     "--iree-opt-strip-assertions=false",  # or no check of a size is left from -O1 on
+    "--iree-llvmcpu-stack-allocation-limit=131072",  # walks through trees keep what they have left there
 )
 
 

@@ -21,6 +21,7 @@ class Question:
         results: The names of its results.
         rows: The size of the axis of rows, which are answered one by one; empty where they are not.
         chunk: How many rows one call gets at most.
+        alone: How many rows are answered by the thread that asks alone, where others could help.
         proven: The result that says which rows are proven, and the name of who answers the others.
         draws: How many of its last arguments are uniforms that the host draws.
         public: Whether users see it.
@@ -35,6 +36,7 @@ class Question:
     results: tuple[str, ...]
     rows: str = ""
     chunk: int | None = None
+    alone: int = 0
     proven: tuple[str, str] | None = None
     draws: int = 0
     public: bool = True
@@ -55,7 +57,7 @@ class Question:
             draws=tuple(given[first:]),
             results=tuple(_described(name, one.type) for name, one in zip(self.results, program.results, strict=True)),
             constants=constants,
-            rows=manifest.Rows(self.rows, self.chunk) if self.rows else None,
+            rows=manifest.Rows(self.rows, self.chunk, self.alone) if self.rows else None,
             way_out=manifest.WayOut(self.proven[1], self.proven[0]) if self.proven else None,
             public=self.public,
             text=self.text,

@@ -9,10 +9,17 @@ looked-up row is read where it is needed, by data that lies as it was given. `lo
 
 With `rescaled` the rows of the result are divided by powers of two as `rescale` does; the second result is these powers
 ("powers"), or their exponents ("exponents"). They are at most the largest power whose reciprocal is a normal number.
+
+`tree_of_sums` is many folds of such layers, each of which is read once, in the order in which they need the least room:
+
+    for each step: place[f] = sum over i of w[g, i, o] * product over factors of (place[h] or a row of a source)
+
+A step has a form: which weight it has, whether its rows are rescaled, and for each factor what it reads, a source, or
+what an earlier step left in a place (`PLACE`). The second result is the sum of all exponents of a root's steps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +50,27 @@ LOOKED_UP = 4
 
 POWERS, EXPONENTS = "powers", "exponents"
 """What the second result of `sum_of_products` is."""
+
+PLACE = -1
+"""What a factor of a `Form` reads that is no source: a place, where an earlier step left its result."""
+
+STEP = 3
+"""What each step of `tree_of_sums` begins with, before its factors: form, fold of the weight, place of the result."""
+
+
+class Form(NamedTuple):
+    """What steps of a tree have in common.
+
+    Args:
+        weight: Which weight.
+        rescaled: Whether rows of the result are divided by powers of two.
+        factors: The source of each factor, or `PLACE`.
+    """
+
+    weight: int
+    rescaled: bool
+    factors: tuple[int, ...]
+
 
 Factors = Sequence[Sequence[tuple[int, int, int]]]
 
@@ -134,8 +162,77 @@ def _look_up_samples() -> Iterable[Sample]:
     yield sample(table, np.asarray([[0, 1], [1, 1], [0, 0]]), np.asarray([1, 0]), np.asarray([0, 2]))
 
 
+def _tree_type(
+    *types: ArrayType, looked_up: Sequence[bool], forms: Sequence[tuple[int, bool, tuple[int, ...]]], places: int
+) -> Any:
+    count = 1 + max(weight for weight, _, _ in forms)
+    steps, begins, *weights = types[: 2 + count]
+    sources = list(sources_of(types[1 + count :], looked_up))
+    require_kind([steps, begins], ("int",))
+    require_kind(weights, ("float",))
+    longest = STEP + max(len(factors) for _, _, factors in forms)
+    if places < 1:
+        raise ShapeError(f"tree_of_sums needs a place, found {places}.")
+    if len(steps.shape) != 2 or steps.shape[1] != longest or len(begins.shape) != 1:
+        raise ShapeError(f"tree_of_sums takes steps of {longest} numbers and where roots begin, found {types[0]}.")
+    (outputs,) = {one.shape[2] for one in weights}
+    rows = _rows(sources[0])
+    for source in sources:
+        require_same_dtype(weights[0], source[0])
+        require_equal_sizes(rows, _rows(source), f"tree_of_sums: {', '.join(map(str, source))} has not {rows} rows.")
+    roots = begins.shape[0] - 1
+    made = array_type((roots, rows, outputs), weights[0].dtype)
+    is_rescaled = any(rescaled for _, rescaled, _ in forms)
+    return (made, array_type((roots, rows, 1), weights[0].dtype)) if is_rescaled else made
+
+
+def _tree(
+    steps: Array,
+    begins: Array,
+    *rest: Array,
+    looked_up: Sequence[bool],
+    forms: Sequence[tuple[int, bool, tuple[int, ...]]],
+    places: int,
+) -> Any:
+    count = 1 + max(weight for weight, _, _ in forms)
+    weights, values = rest[:count], [_values(*one) for one in sources_of(rest[count - 1 :], looked_up)]
+    left: list[Any] = [None] * places
+    results, exponents = [], []
+    for first, last in pairwise(begins):
+        exponent = np.zeros_like(values[0][0, :, :1])
+        for form, fold, place, *read in steps[first:last]:
+            weight, rescaled, factors = forms[form]
+            product: Any = 1.0
+            for source, at in zip(factors, read, strict=False):
+                product = product * (left[at] if source == PLACE else values[source][at])
+            left[place] = np.matmul(product, weights[weight][fold])
+            if rescaled:
+                left[place], powers = OPS["rescale"].reference(left[place])
+                exponent = exponent + np.log2(powers)
+        results.append(left[0])
+        exponents.append(exponent)
+    made = np.stack(results)
+    return (made, np.stack(exponents)) if any(rescaled for _, rescaled, _ in forms) else made
+
+
+def _tree_samples() -> Iterable[Sample]:
+    weight = np.linspace(0.1, 1.0, 3 * 2 * 2, dtype="float32").reshape(3, 2, 2)
+    table = np.linspace(0.5, 2.0, 12, dtype="float32").reshape(6, 2)
+    states = np.asarray([[0, 1, 1], [1, 1, 0], [0, 0, 0]])
+    columns, starts = np.asarray([2, 0, 1]), np.asarray([0, 2, 4])
+    x = np.linspace(1.0, 3.0, 12, dtype="float32").reshape(2, 3, 2)
+    steps = np.asarray([[0, 1, 0, 0, 2], [0, 0, 1, 1, 0], [1, 2, 0, 0, 1], [2, 0, 0, 1, 0]])
+    for last in (3, 4):
+        begins = np.asarray([0, 3, 4][: last - 1])
+        for rescaled in (False, True):
+            forms = (Form(0, False, (0, 0)), Form(0, rescaled, (PLACE, PLACE)), Form(0, rescaled, (1, 0)))
+            arrays = (steps[:last], begins, weight, table, states, columns, starts, x)
+            yield sample(*arrays, looked_up=(True, False), forms=forms, places=2)
+
+
 LOOK_UP = Op("look_up", _look_up_type, _values, _look_up_samples)
 SUM_OF_PRODUCTS = Op("sum_of_products", _type, _reference, _samples)
+TREE_OF_SUMS = Op("tree_of_sums", _tree_type, _tree, _tree_samples)
 
-NATIVE_OPS = op_table(OPS.values(), (LOOK_UP, SUM_OF_PRODUCTS))
+NATIVE_OPS = op_table(OPS.values(), (LOOK_UP, SUM_OF_PRODUCTS, TREE_OF_SUMS))
 """The operations of Programs that become native code."""

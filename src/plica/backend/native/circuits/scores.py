@@ -10,17 +10,18 @@ that would make log space the faster one for few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
 from plica.backend.native.circuits.closed import Array, Closed, closed
 from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.layers import join_layers
+from plica.backend.native.circuits.trees import join_trees
 from plica.backend.native.questions import Question
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Var
+from plica.ir.program import Program, Var
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, opaque_keys, owners_of
 from plica.lower.queries.score import lower_score
@@ -28,6 +29,8 @@ from plica.symbolic.semirings import Semiring
 
 _WIDE = 2**22  # bytes of the widest activation of a piece: what is larger fits no cache
 _FEWEST, _MOST = 64, 512  # rows of a piece
+_ALONE = 2**22  # multiplications that one thread does faster than it has others help
+_ROOTS = 8  # folds that threads share
 _RESULT, _PROVEN = "log_likelihood", "proven"
 
 
@@ -113,14 +116,36 @@ def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
     return min(max(rows // _FEWEST * _FEWEST, _FEWEST), _MOST)
 
 
-def num_operations(questions: Iterable[Question]) -> int:
+def walked(question: Question) -> Question:
+    """A question with its trees walked, and how many of its rows one thread answers.
+
+    Where one row is work for several threads, the folds of the layers above stay theirs to share.
+    """
+    work = _num_operations(question.closed)
+    made = join_trees(question.closed, _ROOTS if work > _ALONE else 1)
+    joined = replace(question, closed=made, alone=_ALONE // max(work, 1))
+    return joined if made is question.closed else replace(joined, chunk=_rows_of(made.program))
+
+
+def _rows_of(program: Program) -> int:
+    """How many rows are computed together where trees are walked: what is between is small then."""
+    widest = max(
+        prod(dim for dim in var.type.shape if isinstance(dim, int)) * var.type.dtype.numpy.itemsize
+        for equation in program.equations
+        for var in equation.outputs
+    )
+    return min(max(_WIDE // widest // _FEWEST * _FEWEST, _FEWEST), _MOST)
+
+
+def _num_operations(closed: Closed) -> int:
     """About how many multiplications one row takes: entries of the constants that all rows are multiplied by."""
+    known = {*closed.constants, *closed.held}
+    read = dict.fromkeys(
+        one
+        for equation in closed.program.equations
+        for one in (equation.inputs[:1] if equation.op.name == "sum_of_products" else equation.inputs)
+        if one in known and equation.op.name not in ("take", "look_up")
+    )
     return sum(
-        prod(dim for dim in one.type.shape if isinstance(dim, int))
-        for question in questions
-        for one in dict.fromkeys(
-            equation.inputs[0]
-            for equation in question.closed.program.equations
-            if equation.op.name == "sum_of_products"
-        )
+        prod(dim for dim in one.type.shape if isinstance(dim, int)) for one in read if one.type.dtype.kind == "float"
     )

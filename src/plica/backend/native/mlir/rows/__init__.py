@@ -33,10 +33,12 @@ from plica.backend.native.mlir.rows.scaling import SCALING
 from plica.backend.native.mlir.rows.scans import SCANS
 from plica.backend.native.mlir.rows.shape import SHAPE
 from plica.backend.native.mlir.rows.sorting import SORTING
+from plica.backend.native.mlir.rows.trees import TREES
 from plica.backend.native.mlir.rows.update import UPDATE
 
 ROWS: Mapping[str, Row] = {
     **LAYERS,
+    **TREES,
     **CONTROL,
     **ELEMENTWISE,
     **REDUCE,

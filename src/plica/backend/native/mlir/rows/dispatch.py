@@ -20,6 +20,7 @@ WIDEST = {"f32": 32, "f64": 16}
 TENSOR = "!iree_tensor_ext.dispatch.tensor"
 _GROUPS = 32  # blocks of folds, at most
 _ROWS = 64  # of a block of rows
+_BLOCKS = 4  # of rows, at least, where blocks may be smaller
 
 
 def pieces(size: int, widest: int) -> Iterator[tuple[int, int]]:
@@ -76,26 +77,45 @@ class Dispatch:
         operands: What is read.
         folds: How many folds the results have.
         rows: How many rows.
+        most: Rows of a block, at most.
+        fewest: Rows of a block where there are few: they become some blocks of as many.
     """
 
-    def __init__(self, operands: Sequence[Value], folds: int, rows: Dim) -> None:
+    def __init__(
+        self, operands: Sequence[Value], folds: int, rows: Dim, most: int = _ROWS, fewest: int = _ROWS
+    ) -> None:
         self.lines: list[str] = []
         self.operands, self.folds, self.rows = operands, folds, rows
-        self.element = operands[0].element
+        self.element = next(one.element for one in operands if one.element in WIDEST)
         self.tensors: dict[int, str] = {}
         self._count = 0
         self._indices: dict[int, None] = {0: None, 1: None}
         self._block = -(-folds // _GROUPS)
+        self._most, self._fewest = most, fewest
 
     def count(self) -> list[str]:
         """The number of blocks of folds, and of rows."""
         return [
             f"%c0 = arith.constant {-(-self.folds // self._block)} : index",
-            f"%c1 = arith.constant {_ROWS} : index",
-            "%c2 = arith.constant 1 : index",
-            "%c3 = arith.ceildivui %n, %c1 : index",
-            "%c4 = arith.maxui %c3, %c2 : index",
-            "flow.return %c0, %c4, %c2 : index, index, index",
+            "%c1 = arith.constant 1 : index",
+            *self._rows_of_block("%n"),
+            "%c2 = arith.ceildivui %n, %size : index",
+            "%c3 = arith.maxui %c2, %c1 : index",
+            "flow.return %c0, %c3, %c1 : index, index, index",
+        ]
+
+    def _rows_of_block(self, rows: str) -> list[str]:
+        """Lines that make `%size`: a part of all rows where the largest block leaves too few."""
+        if self._fewest == self._most:
+            return [f"%size = arith.constant {self._most} : index"]
+        return [
+            f"%fewest = arith.constant {self._fewest} : index",
+            f"%most = arith.constant {self._most} : index",
+            f"%all = arith.constant {self._fewest * _BLOCKS} : index",
+            f"%part = arith.ceildivui {rows}, %all : index",
+            "%parts = arith.muli %part, %fewest : index",
+            "%some = arith.minui %parts, %most : index",
+            "%size = arith.maxui %some, %fewest : index",
         ]
 
     def put(self, text: str) -> None:
@@ -128,10 +148,12 @@ class Dispatch:
         for place in whole:
             self.tensors[place] = self._load(place)
         group, part = (self.op(f"flow.dispatch.workgroup.id[{axis}] : index") for axis in (0, 1))
-        size, block = self.index(_ROWS), self.index(self._block)
-        self.first_row = self.op(f"arith.muli {part}, {size} : index")
+        for line in self._rows_of_block("%rows"):
+            self.put(line)
+        block = self.index(self._block)
+        self.first_row = self.op(f"arith.muli {part}, %size : index")
         left = self.op(f"arith.subi %rows, {self.first_row} : index")
-        self.number = self.op(f"arith.minsi {left}, {size} : index")
+        self.number = self.op(f"arith.minsi {left}, %size : index")
         first = self.op(f"arith.muli {group}, {block} : index")
         last = self.op(f"arith.addi {first}, {block} : index")
         last = self.op(f"arith.minsi {last}, {self.index(self.folds)} : index")

@@ -17,18 +17,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP
-from plica.backend.native.mlir.rows.dispatch import TENSOR, WIDEST, Dispatch, pieces, write_dispatch
+from plica.backend.native.mlir.rows.dispatch import WIDEST, Dispatch, pieces, write_dispatch
 from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.rows.tiles import Tiles
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
-
-_TILES = ((8, 1), (4, 1), (1, 4))
-"""Rows whose sums are in registers together, and in how many parts each sum is, so that additions need not wait."""
-_MANTISSA = {"f32": (23, 253, "i32"), "f64": (52, 2045, "i64")}
-"""Bits of a mantissa, the sum of the biased exponents of 2**(e - 1) and 2**-e, and integers as wide."""
 
 
 def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:
@@ -63,31 +59,24 @@ def _sum_of_products(emitter: Emitter, call: Call) -> Sequence[Value]:
     return write_dispatch(emitter, call, rows, _Layer(operands, call.params, rows))
 
 
-class _Layer(Dispatch):
+class _Layer(Tiles):
     """The lines of the dispatch; names in it are its own."""
 
     def __init__(self, operands: Sequence[Value], params: Any, rows: Dim) -> None:
-        folds, self.units, self.outputs = (dim for dim in operands[0].shape if isinstance(dim, int))
-        super().__init__(operands, folds, rows)
+        folds, _, outputs = (dim for dim in operands[0].shape if isinstance(dim, int))
+        super().__init__(operands, folds, rows, outputs)
         self.params = params
-        widest = WIDEST[self.element]
-        self.inner, self.outer = list(pieces(self.units, widest)), list(pieces(self.outputs, widest))
         self.columns: dict[tuple[int, str], tuple[str, str]] = {}
         self.made, self.divided = f"tensor<?x{self.outputs}x{self.element}>", f"tensor<?x1x{self.element}>"
-        self.weight_type = f"tensor<{self.units}x{self.outputs}x{self.element}>"
         self._write()
 
     def _write(self) -> None:
         self.begin(range(1, len(self.operands)))
-        self.weight = self.op(
-            f"iree_tensor_ext.dispatch.tensor.load %s0, offsets = [%f, 0, 0], "
-            f"sizes = [1, {self.units}, {self.outputs}], strides = [1, 1, 1] : "
-            f"{TENSOR}<readonly:{self.operands[0].type}> -> {self.weight_type}"
-        )
+        self.weight = self.load_weight(0, "%f")
         self.places = [self._place(factor) for factor in self.params["factors"]]
         types = [self.made, self.divided] if self.params["rescaled"] else [self.made]
         results, begin = [self.op(f"tensor.empty({self.number}) : {one}") for one in types], "%k0"
-        for tile, parts in _TILES:
+        for tile, parts in self.kinds(self.weight):
             rest = self.op(f"arith.remui {self.number}, {self.index(tile)} : index")
             end = self.op(f"arith.subi {self.number}, {rest} : index")
             results = self._tiles(tile, parts, begin, end, results)
@@ -132,14 +121,19 @@ class _Layer(Dispatch):
         into = [f"%a{name}_{place}" for place in range(len(starts))]
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
         there = [self.op(f"arith.addi {one}, {self.first_row} : index") for one in own]
-        product = self._product(there)
-        sums = [self._sums(tile, parts, product, start, width) for start, width in self.outer]
-        powers = [self._power([one[row] for one in sums]) for row in range(tile)] if len(starts) > 1 else []
+        product = self.product(there, self.weight, self._factors)
+        sums = [self.sums((tile, parts), product, self.weight, piece) for piece in self.outer]
+        is_exponent = self.params["rescaled"] == EXPONENTS
+        powers = [
+            self.power([one[row] for one in sums], is_exponent=is_exponent)
+            for row in range(tile)
+            if self.params["rescaled"]
+        ]
         for row in range(tile):
             for (start, width), vectors in zip(self.outer, sums, strict=True):
                 vector, type_ = vectors[row], f"vector<{width}x{self.element}>"
                 if powers:
-                    factor = self.op(f"vector.broadcast {powers[row][1]} : {self.element} to {type_}")
+                    factor, _ = self.broadcast(powers[row][1], width)
                     vector = self.op(f"arith.mulf {vector}, {factor} : {type_}")
                 into[0] = self.op(
                     f"vector.transfer_write {vector}, {into[0]}[{own[row]}, {self.index(start)}] "
@@ -151,21 +145,9 @@ class _Layer(Dispatch):
         self.put("}")
         return [f"%t{name}#{place}" for place in range(len(starts))]
 
-    def _product(self, rows: Sequence[str]) -> str:
-        """The products of the factors' rows, `(rows, units)`."""
-        type_ = f"tensor<{len(rows)}x{self.units}x{self.element}>"
-        made = self.op(f"tensor.empty() : {type_}")
-        for row, at in enumerate(rows):
-            for start, width in self.inner:
-                vector = ""
-                for place in self.places:
-                    one = self._read(place, at, start, width)
-                    vector = self.op(f"arith.mulf {vector}, {one} : vector<{width}x{self.element}>") if vector else one
-                made = self.op(
-                    f"vector.transfer_write {vector}, {made}[{self.index(row)}, {self.index(start)}] "
-                    f"{{in_bounds = [true]}} : vector<{width}x{self.element}>, {type_}"
-                )
-        return made
+    def _factors(self, row: str, start: int, width: int) -> Sequence[str]:
+        """A part of one row of each factor."""
+        return [self._read(place, row, start, width) for place in self.places]
 
     def _read(self, place: tuple[str, dict[int, str]], row: str, start: int, width: int) -> str:
         """A part of one row of a factor."""
@@ -192,65 +174,6 @@ class _Layer(Dispatch):
         """The place of the first operand of a source."""
         looked_up: Sequence[bool] = self.params["looked_up"][:source]
         return 1 + source + (LOOKED_UP - 1) * sum(looked_up)
-
-    def _sums(self, tile: int, parts: int, product: str, start: int, width: int) -> list[str]:
-        """One piece of the weighted sums of each row."""
-        type_ = f"vector<{width}x{self.element}>"
-        parts = parts if self.units % parts == 0 else 1
-        zeros = self.op(f"arith.constant dense<0.0> : {type_}")
-        name, count = self.fresh(), tile * parts
-        carried = ", ".join(f"%c{name}_{place} = {zeros}" for place in range(count))
-        types = ", ".join([type_] * count)
-        head = f"scf.for %i{name} = %k0 to {self.index(self.units)} step {self.index(parts)}"
-        self.put(f"%m{name}:{count} = {head} iter_args({carried}) -> ({types}) {{")
-        sums = []
-        for part in range(parts):
-            unit = self.op(f"arith.addi %i{name}, {self.index(part)} : index")
-            weight = self.op(
-                f"vector.transfer_read {self.weight}[{unit}, {self.index(start)}], %zero {{in_bounds = [true]}} : "
-                f"{self.weight_type}, {type_}"
-            )
-            for row in range(tile):
-                place = f"[{self.index(row)}, {unit}] : tensor<{tile}x{self.units}x{self.element}>"
-                entry = self.op(f"tensor.extract {product}{place}")
-                entry = self.op(f"vector.broadcast {entry} : {self.element} to {type_}")
-                sums.append(self.op(f"vector.fma {entry}, {weight}, %c{name}_{part * tile + row} : {type_}"))
-        self.put(f"scf.yield {', '.join(sums)} : {types}")
-        self.put("}")
-        found = [f"%m{name}#{row}" for row in range(tile)]
-        for part in range(1, parts):
-            found = [
-                self.op(f"arith.addf {one}, %m{name}#{part * tile + row} : {type_}") for row, one in enumerate(found)
-            ]
-        return found
-
-    def _power(self, vectors: Sequence[str]) -> tuple[str, str]:
-        """What a row is divided by, or its exponent, and its reciprocal: bits of positive numbers are in order."""
-        bits, top, integer = _MANTISSA[self.element]
-        largest = ""
-        for vector, (_, width) in zip(vectors, self.outer, strict=True):
-            as_bits = self.op(f"vector.bitcast {vector} : vector<{width}x{self.element}> to vector<{width}x{integer}>")
-            one = self.op(f"vector.reduction <maxsi>, {as_bits} : vector<{width}x{integer}> into {integer}")
-            largest = self.op(f"arith.maxsi {largest}, {one} : {integer}") if largest else one
-
-        def constant(value: int) -> str:
-            return self.op(f"arith.constant {value} : {integer}")
-
-        shift, one, most, none = constant(bits), constant(1), constant(top - 1), constant(top // 2)
-        exponent = self.op(f"arith.shrsi {largest}, {shift} : {integer}")
-        exponent = self.op(f"arith.minsi {exponent}, {most} : {integer}")
-        is_normal = self.op(f"arith.cmpi sge, {exponent}, {one} : {integer}")
-        exponent = self.op(f"arith.select {is_normal}, {exponent}, {none} : {integer}")  # 2**0
-        divisor = self.op(f"arith.addi {exponent}, {one} : {integer}")
-        factor = self.op(f"arith.subi {constant(top)}, {exponent} : {integer}")
-        found = []
-        for bits_of in (divisor, factor):
-            shifted = self.op(f"arith.shli {bits_of}, {shift} : {integer}")
-            found.append(self.op(f"arith.bitcast {shifted} : {integer} to {self.element}"))
-        if self.params["rescaled"] == EXPONENTS:
-            number = self.op(f"arith.subi {exponent}, {none} : {integer}")
-            found[0] = self.op(f"arith.sitofp {number} : {integer} to {self.element}")
-        return found[0], found[1]
 
 
 LAYERS = {"look_up": Row(_look_up), "sum_of_products": Row(_sum_of_products)}

@@ -1,0 +1,226 @@
+"""`tree_of_sums` as one dispatch: a walk through a tree of folds for a block of rows, whose results stay in the cache.
+
+dispatch [blocks of roots, blocks of rows]
+    for each root of the block, for each of its steps:
+        the form of the step, then as in a layer (`tiles.py`), from places and sources to a place
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from plica.backend.native.circuits.operations import LOOKED_UP, PLACE, STEP, Form
+from plica.backend.native.mlir.rows.dispatch import write_dispatch
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.rows.tiles import Tiles, Weight
+from plica.backend.native.mlir.types import Value
+from plica.ir.sizes import Dim
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+_ROOM = 2**16  # bytes of all places of a block of rows, on the stack
+_LARGEST, _SMALLEST = 64, 8  # rows of a block
+
+
+def _tree_of_sums(emitter: Emitter, call: Call) -> Sequence[Value]:
+    operands = [emitter.tensor(one) for one in call.inputs]
+    folds, rows, outputs = call.types[0].shape
+    assert isinstance(folds, int), "roots are constants"
+    assert isinstance(outputs, int), "weights are constants"
+    return write_dispatch(emitter, call, rows, _Tree(operands, call.params, folds, rows, outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The step at hand.
+
+    Args:
+        form: Its form.
+        weight: The weight of its fold.
+        place: Where its result goes.
+        places: What each factor reads.
+        columns: What is read of sources that are looked up.
+    """
+
+    form: Form
+    weight: Weight
+    place: str
+    places: Sequence[str]
+    columns: Sequence[tuple[str, str] | None]
+
+
+class _Tree(Tiles):
+    """The lines of the dispatch; names in it are its own."""
+
+    def __init__(self, operands: Sequence[Value], params: Any, folds: int, rows: Dim, outputs: int) -> None:
+        row = params["places"] * outputs * operands[2].dtype.numpy.itemsize
+        most = min(max(_ROOM // row // _SMALLEST * _SMALLEST, _SMALLEST), _LARGEST)
+        super().__init__(operands, folds, rows, outputs, most, _SMALLEST)
+        self.params = params
+        self.forms = [Form(*one) for one in params["forms"]]
+        self.is_rescaled = any(one.rescaled for one in self.forms)
+        self._first = 2 + max(one.weight for one in self.forms) + 1
+        self.types = [f"tensor<{params['places']}x{most}x{outputs}x{self.element}>"]
+        if self.is_rescaled:
+            self.types.append(f"tensor<{most}x1x{self.element}>")
+        self._write()
+
+    def _write(self) -> None:
+        self.begin([0, 1, *range(self._first, len(self.operands))])
+        first, last = (self._number(1, [at]) for at in ("%f", self.op("arith.addi %f, %k1 : index")))
+        left = [self.op(f"tensor.empty() : {one}") for one in self.types]
+        if self.is_rescaled:
+            left[1] = self._zeros(left[1])
+        types = ", ".join(self.types)
+        carried = ", ".join(f"%p{place} = {one}" for place, one in enumerate(left))
+        self.put(f"%w:{len(left)} = scf.for %t = {first} to {last} step %k1 iter_args({carried}) -> ({types}) {{")
+        found = self._chosen(self._number(0, ["%t", "%k0"]), 0, [f"%p{place}" for place in range(len(left))])
+        self.put(f"scf.yield {', '.join(found)} : {types}")
+        self.put("}")
+        self.end(self._results())
+
+    def _zeros(self, empty: str) -> str:
+        name, type_ = self.fresh(), self.types[1]
+        self.put(
+            f"%z{name} = scf.for %r{name} = %k0 to {self.number} step %k1 "
+            f"iter_args(%s{name}_ = {empty}) -> ({type_}) {{"
+        )
+        self.put(f"scf.yield {self.op(f'tensor.insert %zero into %s{name}_[%r{name}, %k0] : {type_}')} : {type_}")
+        self.put("}")
+        return f"%z{name}"
+
+    def _results(self) -> list[tuple[str, int]]:
+        """What the root left, and the sums, as arrays of the rows of the block."""
+        widths = [self.outputs, 1][: 1 + self.is_rescaled]
+        types = [f"tensor<?x{width}x{self.element}>" for width in widths]
+        empty = [self.op(f"tensor.empty({self.number}) : {one}") for one in types]
+        carried = ", ".join(f"%y{place} = {one}" for place, one in enumerate(empty))
+        self.put(
+            f"%q:{len(types)} = scf.for %r = %k0 to {self.number} step %k1 "
+            f"iter_args({carried}) -> ({', '.join(types)}) {{"
+        )
+        into = [f"%y{place}" for place in range(len(types))]
+        for start, width in self.outer:
+            type_, begin = f"vector<{width}x{self.element}>", self.index(start)
+            row = self.op(
+                f"vector.transfer_read %w#0[%k0, %r, {begin}], %zero {{in_bounds = [true]}} : {self.types[0]}, {type_}"
+            )
+            into[0] = self.op(
+                f"vector.transfer_write {row}, {into[0]}[%r, {begin}] {{in_bounds = [true]}} : {type_}, {types[0]}"
+            )
+        if self.is_rescaled:
+            number = self.op(f"tensor.extract %w#1[%r, %k0] : {self.types[1]}")
+            into[1] = self.op(f"tensor.insert {number} into {into[1]}[%r, %k0] : {types[1]}")
+        self.put(f"scf.yield {', '.join(into)} : {', '.join(types)}")
+        self.put("}")
+        return [(f"%q#{place}", width) for place, width in enumerate(widths)]
+
+    def _number(self, operand: int, places: Sequence[str]) -> str:
+        """A number of the schedule."""
+        value = self.operands[operand]
+        number = self.op(f"tensor.extract {self.tensors[operand]}[{', '.join(places)}] : {value.type}")
+        return self.op(f"arith.index_cast {number} : {value.element} to index")
+
+    def _chosen(self, form: str, which: int, left: Sequence[str]) -> list[str]:
+        """What is left after a step, which has one of the forms from `which` on."""
+        if which == len(self.forms) - 1:
+            return self._step(self.forms[which], left)
+        types = ", ".join(self.types)
+        held, name = self.op(f"arith.cmpi eq, {form}, {self.index(which)} : index"), self.fresh()
+        self.put(f"%g{name}:{len(left)} = scf.if {held} -> ({types}) {{")
+        self.put(f"scf.yield {', '.join(self._step(self.forms[which], left))} : {types}")
+        self.put("} else {")
+        self.put(f"scf.yield {', '.join(self._chosen(form, which + 1, left))} : {types}")
+        self.put("}")
+        return [f"%g{name}#{place}" for place in range(len(left))]
+
+    def _step(self, form: Form, left: Sequence[str]) -> list[str]:
+        weight = self.load_weight(2 + form.weight, self._number(0, ["%t", self.index(1)]))
+        step = _Step(
+            form,
+            weight,
+            self._number(0, ["%t", self.index(2)]),
+            [self._number(0, ["%t", self.index(STEP + at)]) for at in range(len(form.factors))],
+            self._columns(form),
+        )
+        found, begin = list(left), "%k0"
+        for kind in self.kinds(weight):
+            rest = self.op(f"arith.remui {self.number}, {self.index(kind[0])} : index")
+            end = self.op(f"arith.subi {self.number}, {rest} : index")
+            found = self._tiles(step, kind, (begin, end), found)
+            begin = end
+        return found
+
+    def _columns(self, form: Form) -> list[tuple[str, str] | None]:
+        """The columns of the sources that are looked up, of the step."""
+        return [
+            self.column(self._source(source), self._number(0, ["%t", self.index(STEP + at)]))
+            if source != PLACE and self.params["looked_up"][source]
+            else None
+            for at, source in enumerate(form.factors)
+        ]
+
+    def _tiles(self, step: _Step, kind: tuple[int, int], rows: tuple[str, str], left: Sequence[str]) -> list[str]:
+        """The rows between two, some together."""
+        name = self.fresh()
+        carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(left))
+        head = f"scf.for %r{name} = {rows[0]} to {rows[1]} step {self.index(kind[0])}"
+        self.put(f"%t{name}:{len(left)} = {head} iter_args({carried}) -> ({', '.join(self.types)}) {{")
+        into = [f"%a{name}_{place}" for place in range(len(left))]
+        own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(kind[0])]
+
+        def read(row: str, start: int, width: int) -> list[str]:
+            return [
+                self._read(source, at, column, into[0], row, start, width)
+                for source, at, column in zip(step.form.factors, step.places, step.columns, strict=True)
+            ]
+
+        product = self.product(own, step.weight, read)
+        sums = [self.sums(kind, product, step.weight, piece) for piece in self.outer]
+        for row, at in enumerate(own):
+            self._write_row(step, at, [one[row] for one in sums], into)
+        self.put(f"scf.yield {', '.join(into)} : {', '.join(self.types)}")
+        self.put("}")
+        return [f"%t{name}#{place}" for place in range(len(left))]
+
+    def _write_row(self, step: _Step, row: str, vectors: Sequence[str], into: list[str]) -> None:
+        """A row of the result to its place, and its exponent to the sum of them."""
+        exponent, factor = self.power(vectors, is_exponent=True) if step.form.rescaled else ("", "")
+        for (start, width), one in zip(self.outer, vectors, strict=True):
+            vector, type_ = one, f"vector<{width}x{self.element}>"
+            if step.form.rescaled:
+                vector = self.op(f"arith.mulf {vector}, {self.broadcast(factor, width)[0]} : {type_}")
+            into[0] = self.op(
+                f"vector.transfer_write {vector}, {into[0]}[{step.place}, {row}, {self.index(start)}] "
+                f"{{in_bounds = [true]}} : {type_}, {self.types[0]}"
+            )
+        if step.form.rescaled:
+            old = self.op(f"tensor.extract {into[1]}[{row}, %k0] : {self.types[1]}")
+            new = self.op(f"arith.addf {old}, {exponent} : {self.element}")
+            into[1] = self.op(f"tensor.insert {new} into {into[1]}[{row}, %k0] : {self.types[1]}")
+
+    def _read(
+        self, source: int, at: str, column: tuple[str, str] | None, left: str, row: str, start: int, width: int
+    ) -> str:
+        """A part of one row of a factor."""
+        begin, type_ = self.index(start), f"vector<{width}x{self.element}>"
+        if source == PLACE:
+            return self.op(
+                f"vector.transfer_read {left}[{at}, {row}, {begin}], %zero {{in_bounds = [true]}} : "
+                f"{self.types[0]}, {type_}"
+            )
+        there, place = self.op(f"arith.addi {row}, {self.first_row} : index"), self._source(source)
+        if column is None:
+            return self.read(place, [at, there, begin], type_)
+        return self.read(place, [self.looked_up(place, there, column), begin], type_)
+
+    def _source(self, source: int) -> int:
+        """The place of the first operand of a source."""
+        looked_up: Sequence[bool] = self.params["looked_up"][:source]
+        return self._first + source + (LOOKED_UP - 1) * sum(looked_up)
+
+
+TREES = {"tree_of_sums": Row(_tree_of_sums)}

@@ -1,0 +1,135 @@
+"""A walk through a tree of layers gives what the layers give: by the interpreter, and as native code."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import plica
+from plica.backend.native.circuits.operations import TREE_OF_SUMS
+from plica.backend.native.circuits.scores import walked
+from plica.backend.native.circuits.trees import join_trees
+from plica.backend.native.mlir.emit import emit, module_text
+from plica.backend.native.mlir.rows import trees
+from plica.errors import ShapeError
+from plica.frontend.native import questions_of
+from plica.ir.dtypes import DType
+from plica.ir.types import ShapedArray
+from plica.runtime.manifest import Rows
+from plica.templates.data_modalities import image_data
+from tests.harness.native_circuits import compiled
+
+_SIDE = 6
+
+
+def _image(side: int = _SIDE, graph: str = "quad-tree-2", layer: str = "cp", units: int = 5, **settings: Any) -> Any:
+    settings = {"num_input_units": units, "num_sum_units": units, "sum_product_layer": layer, **settings}
+    return image_data((1, side, side), graph, input_layer="categorical", num_values=4, **settings)
+
+
+def _pixels(count: int) -> Any:
+    return np.random.default_rng(count).integers(0, 4, (count, _SIDE * _SIDE))
+
+
+_IMAGES: dict[str, dict[str, Any]] = {
+    "cp": {},
+    "cp, four": {"graph": "quad-tree-4"},
+    "inputs": {"num_input_units": 3},
+    "shared": {"graph": "quad-graph", "layer": "cp-t"},
+    "tucker": {"layer": "tucker", "units": 3},
+}
+
+
+@pytest.mark.parametrize("name", _IMAGES)
+@pytest.mark.parametrize("fewest", [1, 4])
+def test_walks_give_what_layers_give(name: str, fewest: int) -> None:
+    """For all questions of a circuit, whatever the folds of the root."""
+    model = compiled(_image(**_IMAGES[name]))
+    for question in questions_of(model, ["log-likelihood", "marginal"]):
+        x = _pixels(7).astype(question.closed.program.arguments[-1].type.dtype.numpy)
+        after = join_trees(question.closed, fewest)
+        for one, other in zip(after(x), question.closed(x), strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-6)
+
+
+@pytest.mark.parametrize(("fewest", "layers"), [(1, 1), (4, 2)])
+def test_trees_are_walked(fewest: int, layers: int) -> None:
+    """All layers but the last, whose width is another, become one; those of too few folds stay."""
+    closed = questions_of(compiled(_image(side=8)), ["log-likelihood"])[0].closed
+    names = [one.op.name for one in join_trees(closed, fewest).program.equations]
+    assert names.count("tree_of_sums") == 1
+    assert names.count("sum_of_products") == layers
+    assert names.count("rescale") == 0
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_tree_of_sums(number: int) -> None:
+    """The reference has the types that its rule says."""
+    one = list(TREE_OF_SUMS.samples())[number]
+    types = TREE_OF_SUMS.types([ShapedArray(x.shape, DType(x.dtype.name)) for x in one.inputs], one.params)
+    made = TREE_OF_SUMS.reference(*one.inputs, **one.params)
+    found = made if isinstance(made, tuple) else (made,)
+    assert [(x.shape, x.dtype.name) for x in found] == [(type_.shape, type_.dtype.value) for type_ in types]
+
+
+def test_tree_of_sums_refused() -> None:
+    """Steps that are too short for their forms are refused."""
+    one = next(iter(TREE_OF_SUMS.samples()))
+    types = [ShapedArray(x.shape, DType(x.dtype.name)) for x in one.inputs]
+    with pytest.raises(ShapeError, match="takes steps of 5 numbers"):
+        TREE_OF_SUMS.types([ShapedArray((3, 4), DType.INT64), *types[1:]], one.params)
+
+
+def test_native_walks(tmp_path: Path) -> None:
+    """Native code gives what torch gives, however many rows; threads are started for many alone."""
+    model = compiled(_image())
+    question = walked(questions_of(model, ["log-likelihood"])[0])
+    assert question.alone == 2**22 // (34 * 25 + 5)
+    plica.native.compile(model, tmp_path / "walked.plicab", queries="log-likelihood")
+    module = plica.native.load(tmp_path / "walked.plicab")
+    for count in (0, 1, 3, 8, 21, 130, question.alone, question.alone + 1):
+        with torch.no_grad():
+            expected = model(torch.from_numpy(_pixels(count))).numpy()
+        np.testing.assert_allclose(module(_pixels(count)), expected, rtol=1e-5)
+        assert len(module._idle["local-task"]) == (count > question.alone)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", _IMAGES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_native_walks_updated(dtype: torch.dtype, name: str, tmp_path: Path) -> None:
+    """Whoever runs it, and after updates."""
+    model = compiled(_image(**_IMAGES[name]), dtype=dtype)
+    plica.native.compile(model, tmp_path / "walked.plicab", queries="log-likelihood", updatable=True)
+    module, threads = (plica.native.load(tmp_path / "walked.plicab") for _ in range(2))
+    entry = threads._entries["log_likelihood"]
+    threads._entries["log_likelihood"] = replace(entry, rows=Rows("b", 100, 0))
+    state = {key: tensor.numpy() * 0.5 for key, tensor in model.state_dict().items()}
+    for scale in (1.0, 0.5):
+        if scale < 1.0:
+            module.update(state)
+            threads.update(state)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(scale)
+            for count in (0, 1, 21, 130):
+                x = _pixels(count)
+                expected = model(torch.from_numpy(x)).numpy()
+                for one in (module, threads):
+                    np.testing.assert_allclose(one(x), expected, rtol=1e-5)
+
+
+def test_large_walks_are_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what is left in places would not fit the stack, layers stay layers."""
+    closed = questions_of(compiled(_image()), ["log-likelihood"])[0].closed
+    monkeypatch.setattr("plica.backend.native.circuits.trees._ROOM", 2 * 5 * 8 * 4 - 1)
+    assert join_trees(closed) is closed
+
+
+def test_blocks_have_a_tile_of_rows_at_least() -> None:
+    closed = join_trees(questions_of(compiled(_image()), ["log-likelihood"])[0].closed)
+    text = module_text([emit(closed.program, "walk", are_places_known=True)])
+    assert f"%fewest = arith.constant {trees._SMALLEST} : index" in text
