@@ -112,7 +112,7 @@ _FORMATS: Mapping[str, Callable[[Any, Path, _Options], None]] = {
     "targets",
     multiple=True,
     metavar="NAME",
-    help="Machine that a native file is for, the best first: host (the default), x86-64-v3, aarch64, ...",
+    help="Machine that a native file is for, the best first: host (the default), x86-64-v3, aarch64, cuda, vulkan, ...",
 )
 @click.option(
     "--weights",

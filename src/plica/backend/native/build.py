@@ -1,6 +1,9 @@
 """MLIR text becomes code, by the compiler of `iree-base-compiler`."""
 
+import re
+
 from plica.backend.native.targets import Target, target_of
+from plica.errors import UnsupportedError
 
 FLAGS = (
     "--iree-opt-level=O3",
@@ -17,9 +20,19 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
     Args:
         text: The module, as `emit.module_text` gives it.
         target: A target, or the name of one.
+
+    Raises:
+        UnsupportedError: The compiler makes no code of it for the target.
     """
     import iree.compiler as compiler
 
     found = target_of(target) if isinstance(target, str) else target
-    code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*FLAGS, *found.flags])
+    try:
+        code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*FLAGS, *found.flags])
+    except compiler.CompilerToolError as error:
+        said = re.search(r"error: (.*)", str(error))
+        reason = f"says: {said[1]:.200}" if said else "ended without a word"
+        raise UnsupportedError(
+            f"the IREE compiler makes no code of this model for target {found.name}: it {reason}; give another target."
+        ) from error
     return code

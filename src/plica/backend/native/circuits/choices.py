@@ -59,7 +59,7 @@ def choice_question(
         one.value if isinstance(one, Constant) else _in_dtype(arrays[one], var.type.dtype)
         for var, one in zip(named.consts, made.captured, strict=True)
     ]
-    found = join_layers(closed(named, behind))
+    found = closed(named, behind)
     program = found.program
     invalid = program.results[3]
     held = found.held.get(invalid) if isinstance(invalid, Var) else None
@@ -70,9 +70,10 @@ def choice_question(
     outputs = program.outputs[: program.num_implicit_outputs]
     results = (program.results[0], program.results[2]) if input_dtype is not None else (program.results[0],)
     program = replace(program, inputs=(*sizes, *arguments[::-1]), outputs=(*outputs, *results))
+    plain = found.rewritten(program, {})
     return Question(
         name,
-        found.rewritten(program, {}),
+        join_layers(plain),
         ("rows", "log_likelihood")[: len(results)],
         rows=_ROWS,
         chunk=rows_of_piece(folded, dtype),
@@ -80,6 +81,7 @@ def choice_question(
         are_places_known=True,
         text=text,
         floors=(_floor(held),) if held else (),
+        plain=plain,
     )
 
 
