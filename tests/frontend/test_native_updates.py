@@ -19,7 +19,6 @@ from plica.symbolic.parameters import TensorParameter
 from tests.harness.circuits import product_then_sum
 from tests.harness.native_circuits import compiled
 
-
 _ALL = ("log-likelihood", "marginal", "sample", "conditional-sample", "mpe")
 _CLOSE = {torch.float16: 1e-2, torch.float32: 1e-4, torch.float64: 1e-12}
 

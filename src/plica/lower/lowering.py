@@ -339,7 +339,7 @@ class LoweringScope:
         )
 
     def keep_unread(self) -> None:
-        """Capture the tensors that no output depends on: state dicts have them, and queries that choose may read them."""
+        """Capture the tensors that no output depends on: state dicts have them, and queries may read them."""
         held = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members} | {*self.given}
         for tensor in self._keys:
             if tensor not in held and tensor.initializer is not None:
