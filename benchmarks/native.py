@@ -118,7 +118,8 @@ def _onnxruntime(circuit: Any, folder: Path) -> Call:
 
 def _openvino(circuit: Any, folder: Path) -> Call:
     runtime = importlib.import_module("openvino")
-    model = runtime.Core().compile_model(_onnx(circuit, folder), "CPU")
+    settings = {"INFERENCE_PRECISION_HINT": "f32"}  # by itself it takes 16 bits where the processor has them
+    model = runtime.Core().compile_model(_onnx(circuit, folder), "CPU", settings)
     return lambda x: next(iter(model(x).values()))
 
 
@@ -151,7 +152,9 @@ def calls(image: Image, settings: Settings, batches: Sequence[int]) -> dict[str,
             except Exception as error:  # a library of others may fail in any way; that is what is to be found out
                 report[name] = f"does not accept it: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
                 continue
-            assert wrong < 1e-3 * np.abs(expected).max(), f"{name}: other values, by {wrong}"
+            if not wrong < 1e-3 * np.abs(expected).max():
+                report[name] = f"gives other values, by {wrong:.3g}"
+                continue
             found[name] = call
         for batch in batches:
             x = image.rows(batch)

@@ -79,6 +79,12 @@ def test_scores_of_batches_of_any_size(served: Service, count: int) -> None:
         assert listed.json == {"results": {"y": (x @ WEIGHT).tolist()}, "model": served.models.current.digest}
 
 
+def test_an_empty_list_is_a_batch_of_no_rows(served: Service) -> None:
+    assert served.post("/v1/score", {"x": []}).json["results"] == {"y": []}
+    assert served.post("/v1/conditional-sample", {"x": [], "seed": 1}).json["results"] == {"s": []}
+    assert served.post("/v1/score", {"x": [[]]}).status == 400
+
+
 def test_a_client_chooses_the_form_of_the_answer(served: Service) -> None:
     x = _rows(2)
     assert served.post("/v1/score", x, Accept=JSON).json["results"] == {"y": (x @ WEIGHT).tolist()}
