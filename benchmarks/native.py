@@ -192,7 +192,7 @@ def side_by_side(image: Image, batches: Sequence[int], rounds: int = 5, seconds:
         report = {}
         for batch in batches:
             x = image.rows(batch)
-            best = {count: 0.0 for count in (1, 2)}
+            best = dict.fromkeys((1, 2), 0.0)
             for count in (*best,) * rounds:
                 best[count] = max(best[count], rate(call, x, count, seconds))
             report[f"batch {batch}"] = {"one": best[1], "two": best[2], "ratio": round(best[2] / best[1], 2)}

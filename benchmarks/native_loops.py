@@ -338,8 +338,8 @@ def _compiled(task: Task, library: str) -> Function:
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        compiled = jax.jit(function) if library == "jax" else importlib.import_module("catalyst").qjit(function)
-        return compiled  # type: ignore[no-any-return]
+        compile_: Function = jax.jit if library == "jax" else importlib.import_module("catalyst").qjit
+        function = compile_(function)
     return function
 
 

@@ -23,9 +23,7 @@ def main() -> None:
     parser.add_argument("--max-requests", type=int, default=default.requests, help="requests at one time")
     parser.add_argument("--max-bytes", type=int, default=default.bytes, help="of the body of a request")
     parser.add_argument("--max-rows", type=int, default=default.rows, help="in a request")
-    parser.add_argument(
-        "--timeout", type=float, default=default.seconds, help="seconds for a body to arrive, and to end"
-    )
+    parser.add_argument("--timeout", type=float, default=default.seconds, help="seconds for a body, and to end")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks at the file")
     parser.add_argument("--public-key", type=bytes.fromhex, help="64 hex digits: serve what this key signed alone")
     given = parser.parse_args()
