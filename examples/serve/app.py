@@ -229,7 +229,7 @@ def _no_rows(wanted: ArrayType) -> Any:
     """What an empty list stands for: no rows, of the right sizes where these are known."""
     if not wanted.shape or isinstance(wanted.shape[0], int) or any(isinstance(one, str) for one in wanted.shape[1:]):
         return []
-    return np.zeros((0, *wanted.shape[1:]), wanted.dtype)  # type: ignore[arg-type]
+    return np.zeros((0, *wanted.shape[1:]), wanted.dtype)
 
 
 def _outer_shape(value: Any) -> list[int]:

@@ -262,7 +262,8 @@ def test_parameters_that_only_queries_read(fold: bool) -> None:
     compiler = TorchCompiler(fold=fold, dtype="float64")
     compiler.add_layer_rule(BOXES)
     layers = [
-        BoxLayer(Scope([v]), 1, *(Parameter.from_input(tensor([one])) for one in (0.5, v - 1.0))) for v in range(3)
+        BoxLayer(Scope([v]), 1, Parameter.from_input(tensor([0.5])), Parameter.from_input(tensor([v - 1.0])))
+        for v in range(3)
     ]
     circuit = compiler.compile(product_then_sum(HadamardLayer(1, 3), layers)).eval()
     keys = [f"{place}.{name}" for place in range(3) for name in ("height", "middle")]

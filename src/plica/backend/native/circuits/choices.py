@@ -53,7 +53,7 @@ def choice_question(
     arrays = dict(leaves)
     described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
     described = replace(described, rewriting=folded.rewriting)
-    made = lower_query(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays))
+    made = lower_query(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays), poisons=True)
     named = rename(made.program, lambda var: _ROWS if var.name == "b" and var.is_size else var.name)
     behind = [
         one.value if isinstance(one, Constant) else _in_dtype(arrays[one], var.type.dtype)
