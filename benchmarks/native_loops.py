@@ -2,11 +2,12 @@
 
 * recurrence: `x[i] = x[i - 1] * 0.9 + u[i]`, for all i.
 * rows: `A[i] = A[i - 1] * 0.9 + U[i]`, rows of 16 numbers.
-* viterbi, kalman: the examples of these names; JAX and eager torch with the same text in their own words.
+* viterbi, kalman: the examples of these names; JAX, Catalyst and eager torch with the same text in their own words.
 * growing: an array of squares that grows by one number in each turn; JAX has no such arrays.
 
-Values are checked equal first. Measured are calls when everything is compiled, and compilation: of native code once for
-all sizes, of JAX for one size. The first contender runs twice in each round, which shows the noise.
+Values are checked equal first; what Catalyst does not accept is said. Measured are calls when everything is compiled,
+and compilation: of native code once for all sizes, of JAX and Catalyst for one size. The first contender runs twice in
+each round, which shows the noise.
 """
 
 from __future__ import annotations
@@ -88,6 +89,40 @@ def _recurrence_in_jax() -> Function:
     return recurrence
 
 
+def _recurrence_in_catalyst() -> Function:
+    import catalyst
+
+    def recurrence(x: Any, u: Any) -> Any:
+        @catalyst.for_loop(1, x.shape[0], 1)
+        def loop(i: Any, x: Any) -> Any:
+            return x.at[i].set(x[i - 1] * KEPT + u[i])
+
+        return loop(x)
+
+    return recurrence
+
+
+def _scan_of_catalyst(step: Function, carry: Any, rows: Any, *, reverse: bool = False) -> Any:
+    """`jax.lax.scan` by a loop of Catalyst's, for one array of rows or several, and one array of each step."""
+    import catalyst
+    import jax
+    import jax.numpy as jnp
+
+    def row(i: Any) -> Any:
+        return jax.tree.map(lambda one: one[i], rows)
+
+    count = len(jax.tree.leaves(rows)[0])
+    _, made = jax.eval_shape(step, carry, row(0))
+
+    @catalyst.for_loop(0, count, 1)
+    def loop(i: Any, carry: Any, found: Any) -> Any:
+        i = count - 1 - i if reverse else i
+        carry, result = step(carry, row(i))
+        return carry, found.at[i].set(result)
+
+    return loop(carry, jnp.zeros((count, *made.shape), made.dtype))
+
+
 # Examples
 
 
@@ -128,6 +163,16 @@ def _viterbi_in_torch() -> Function:
 
 def _viterbi_in_jax() -> Function:
     import jax
+
+    return _viterbi_by(jax.lax.scan)
+
+
+def _viterbi_in_catalyst() -> Function:
+    return _viterbi_by(_scan_of_catalyst)
+
+
+def _viterbi_by(scan: Function) -> Function:
+    """The decoder of the example with the functions of JAX."""
     import jax.numpy as jnp
 
     def viterbi(start: Any, transition: Any, emission: Any, seen: Any, length: Any) -> Any:
@@ -145,9 +190,9 @@ def _viterbi_in_jax() -> Function:
             before = jnp.take_along_axis(pointers, state[:, None], axis=1)[:, 0]
             return before, before
 
-        score, pointers = jax.lax.scan(forward, start + found[0], (found[1:], inside[1:]))
+        score, pointers = scan(forward, start + found[0], (found[1:], inside[1:]))
         last = jnp.argmax(score, axis=1)
-        _, path = jax.lax.scan(backward, last, pointers, reverse=True)
+        _, path = scan(backward, last, pointers, reverse=True)
         return jnp.where(inside, jnp.concatenate([path, last[None]]), -1), jnp.max(score, axis=1)
 
     return viterbi
@@ -207,6 +252,12 @@ def _kalman_in_jax() -> Function:
     return _kalman_by(jax.numpy, jax.lax.scan)
 
 
+def _kalman_in_catalyst() -> Function:
+    import jax
+
+    return _kalman_by(jax.numpy, _scan_of_catalyst)
+
+
 # An array that grows
 
 
@@ -236,41 +287,38 @@ def _growing_in_torch() -> Function:
     return squares
 
 
-def _same(torch: Callable[[], Function], jax: Callable[[], Function] | None) -> dict[str, Callable[[], Function]]:
-    return {"torch": torch} | ({} if jax is None else {"jax": jax})
-
-
 _NAMED = ({0: "n"}, {0: "n"})
+_RECURRENCES = {"torch": _recurrence_in_torch, "jax": _recurrence_in_jax, "catalyst": _recurrence_in_catalyst}
 TASKS: dict[str, Task] = {
     "recurrence": Task(
         lambda size: (_random(size), _random(size + 1)[1:]),
         _recurrence,
         (100, 1000),
         _NAMED,
-        _same(_recurrence_in_torch, _recurrence_in_jax),
+        _RECURRENCES,
     ),
     "rows": Task(
         lambda size: (_random(size, 16), _random(size, 16) + 1),
         _recurrence,
         (100, 1000),
         _NAMED,
-        _same(_recurrence_in_torch, _recurrence_in_jax),
+        _RECURRENCES,
     ),
     "viterbi": Task(
         _viterbi_arguments,
         lambda: _example("viterbi", "viterbi").__wrapped__,
         (100,),
         None,
-        _same(_viterbi_in_torch, _viterbi_in_jax),
+        {"torch": _viterbi_in_torch, "jax": _viterbi_in_jax, "catalyst": _viterbi_in_catalyst},
     ),
     "kalman": Task(
         _kalman_arguments,
         lambda: _example("kalman", "kalman").__wrapped__,
         (100,),
         None,
-        _same(_kalman_in_torch, _kalman_in_jax),
+        {"torch": _kalman_in_torch, "jax": _kalman_in_jax, "catalyst": _kalman_in_catalyst},
     ),
-    "growing": Task(lambda size: (size,), _growing, (100, 1000), None, _same(_growing_in_torch, None)),
+    "growing": Task(lambda size: (size,), _growing, (100, 1000), None, {"torch": _growing_in_torch}),
 }
 
 
@@ -290,11 +338,12 @@ def _compiled(task: Task, library: str, function: Function) -> Function:
         backend = {"native": "native", "plica": "torch"}[library]
         compiled: Function = plica.jit(function, abstracted_axes=task.axes, backend=backend)
         return compiled
-    if library == "jax":
+    if library in ("jax", "catalyst"):
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        return jax.jit(function)
+        compile_: Function = jax.jit if library == "jax" else importlib.import_module("catalyst").qjit
+        function = compile_(function)
     return function
 
 
@@ -308,8 +357,12 @@ def _arguments(task: Task, library: str, size: int) -> tuple[Any, ...]:
 
 def _call(task: Task, library: str, size: int) -> Callable[[], object]:
     function, arguments = _compiled(task, library, _written(task, library)), _arguments(task, library, size)
-    wait: Function = LIBRARIES["jax"].wait if library == "jax" else lambda result: result
+    wait = _wait(library)
     return lambda: wait(function(*arguments))
+
+
+def _wait(library: str) -> Function:
+    return LIBRARIES[library].wait if library in LIBRARIES else lambda result: result
 
 
 def compilation(task: Task, library: str, size: int, rounds: int) -> float:
@@ -319,12 +372,21 @@ def compilation(task: Task, library: str, size: int, rounds: int) -> float:
         arguments, written = _arguments(task, library, size), _written(task, library)
         start = time.perf_counter()
         function = _compiled(task, library, written)
-        wait: Function = LIBRARIES["jax"].wait if library == "jax" else lambda result: result
+        wait = _wait(library)
         wait(function(*arguments))
         middle = time.perf_counter()
         wait(function(*arguments))
         found.append((middle - start) - (time.perf_counter() - middle))
     return 1e3 * min(found)
+
+
+def refusal(task: Task, library: str) -> str:
+    """Why a library does not compile a task; empty if it does."""
+    try:
+        _call(task, library, min(task.sizes))()
+    except Exception as error:  # a library of others may fail in any way; that is what is to be found out
+        return f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+    return ""
 
 
 def check(task: Task, libraries: Sequence[str], size: int) -> None:
@@ -345,6 +407,9 @@ def run(name: str, libraries: Sequence[str], settings: Settings) -> list[tuple[s
     """Titles and comparisons of one task; the first library is the baseline."""
     task = TASKS[name]
     chosen = [one for one in libraries if one in ("native", "plica") or one in task.others]
+    if "catalyst" in chosen and (reason := refusal(task, "catalyst")):
+        print(f"{name}: catalyst does not accept it: {reason}", flush=True)
+        chosen.remove("catalyst")
     reports = []
     for size in task.sizes:
         check(task, chosen, size)
@@ -367,7 +432,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     use_threads_of_peers(options.threads)
     use_threads(options.threads)
-    peers = installed(("torch", "jax"))
+    peers = installed(("torch", "jax", "catalyst"))
     libraries = ["native", "plica", *peers]
     settings = Settings(rounds=options.rounds, seconds=0.0005)  # eager code takes a thousand times as long
     report: dict[str, Any] = {}

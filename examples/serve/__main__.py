@@ -13,7 +13,7 @@ from .models import Models
 
 
 def main() -> None:
-    """Serve until interrupted; requests that run are finished."""
+    """Serve until interrupted; requests that run are finished, those of clients that do not read left after a while."""
     parser = argparse.ArgumentParser(prog="serve", description="Answers questions about rows of data over HTTP.")
     default = Limits(threads=os.cpu_count() or 1)
     parser.add_argument("path", help="a native file; another one at the same place takes over while calls run")
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--max-requests", type=int, default=default.requests, help="requests at one time")
     parser.add_argument("--max-bytes", type=int, default=default.bytes, help="of the body of a request")
     parser.add_argument("--max-rows", type=int, default=default.rows, help="in a request")
-    parser.add_argument("--timeout", type=float, default=default.seconds, help="seconds for a body to arrive")
+    parser.add_argument("--timeout", type=float, default=default.seconds, help="seconds for a body, and to end")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks at the file")
     parser.add_argument("--public-key", type=bytes.fromhex, help="64 hex digits: serve what this key signed alone")
     given = parser.parse_args()
@@ -33,7 +33,8 @@ def main() -> None:
     except PlicaError as error:
         parser.exit(1, f"{error}\n")
     limits = Limits(given.threads, given.max_requests, given.max_bytes, given.max_rows, given.timeout)
-    uvicorn.run(application(models, limits, every=given.every), host=given.host, port=given.port)
+    service = application(models, limits, every=given.every)
+    uvicorn.run(service, host=given.host, port=given.port, timeout_graceful_shutdown=max(1, round(given.timeout)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from plica.errors import InputError, PlicaError
 from plica.runtime.entry_points import EntryPoint
+from plica.runtime.manifest import ArrayType
 
 from .bodies import JSON, NPY, NPZ, from_json, from_npy, to_json, to_npy, to_npz
 from .models import Model, Models
@@ -196,6 +197,9 @@ class _Service:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InputError(f"a seed is a whole number from 0 on, found {seed!r:.60}")
         self._check_sizes(entry, given)
+        for one in entry.entry.arguments:
+            if isinstance(given.get(one.name), list) and not given[one.name]:
+                given[one.name] = _no_rows(one)
         found = entry(**given)
         arrays = found if isinstance(found, tuple) else (found,)
         results = {one.name: array for one, array in zip(entry.entry.shown, arrays, strict=True)}
@@ -219,6 +223,13 @@ class _Service:
                 sizes = [size for size, dim in zip(shape, arguments[name].shape, strict=False) if isinstance(dim, str)]
             if any(isinstance(size, int) and size > self._limits.rows for size in sizes):
                 raise _too_large(f"{name} has at most {self._limits.rows} rows in one request, found {max(sizes)}")
+
+
+def _no_rows(wanted: ArrayType) -> Any:
+    """What an empty list stands for: no rows, of the right sizes where these are known."""
+    if not wanted.shape or isinstance(wanted.shape[0], int) or any(isinstance(one, str) for one in wanted.shape[1:]):
+        return []
+    return np.zeros((0, *wanted.shape[1:]), wanted.dtype)
 
 
 def _outer_shape(value: Any) -> list[int]:

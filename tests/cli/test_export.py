@@ -74,6 +74,8 @@ def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
         (("--weights", "external"), "--weights external: a native file holds its weights"),
         (("--target", "abacus"), "there is no target 'abacus'; there are host, x86-64"),
         (("--to", "mlir", "--target", "host"), "--target is of native files"),
+        (("--to", "mlir", "--updatable", "all"), "--updatable is of native files"),
+        (("--updatable", "9.weight"), "updatable: the circuit has no tensor '9.weight'; it has 0.logits"),
     ],
 )
 def test_refused(plica: Plica, expected: np.ndarray, words: tuple[str, ...], message: str) -> None:

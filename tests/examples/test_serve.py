@@ -1,12 +1,15 @@
 import hashlib
+import io
 import itertools
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +80,12 @@ def test_scores_of_batches_of_any_size(served: Service, count: int) -> None:
         listed = served.post("/v1/score", {"x": x.tolist()})
         assert listed.headers["content-type"] == JSON
         assert listed.json == {"results": {"y": (x @ WEIGHT).tolist()}, "model": served.models.current.digest}
+
+
+def test_an_empty_list_is_a_batch_of_no_rows(served: Service) -> None:
+    assert served.post("/v1/score", {"x": []}).json["results"] == {"y": []}
+    assert served.post("/v1/conditional-sample", {"x": [], "seed": 1}).json["results"] == {"s": []}
+    assert served.post("/v1/score", {"x": [[]]}).status == 400
 
 
 def test_a_client_chooses_the_form_of_the_answer(served: Service) -> None:
@@ -349,3 +358,29 @@ def test_the_command_needs_no_torch(tmp_path: Path) -> None:
         1,
         f"{tmp_path / 'no'}: there is no such file; write one with plica export",
     )
+
+
+@pytest.mark.full
+def test_the_service_ends_though_a_client_does_not_read(tmp_path: Path) -> None:
+    """An answer that fills all buffers between here and there waits for the client, and the end no longer than told."""
+    model_file(tmp_path / "model.plicab")
+    root = Path(__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src"), *sys.path])}
+    command = [sys.executable, "-m", "examples.serve", str(tmp_path / "model.plicab"), "--port", "0", "--timeout", "1"]
+    body = io.BytesIO()
+    np.save(body, np.random.default_rng(0).random((100_000, 4), "float32"))
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, cwd=root) as process:
+        assert process.stderr is not None
+        log = iter(process.stderr.readline, "")
+        port = next(int(found[1]) for line in log if (found := re.search(r"running on http://127.0.0.1:(\d+)", line)))
+        client = HTTPConnection("127.0.0.1", port)
+        client.sock = socket.create_connection(("127.0.0.1", port))
+        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.request("POST", "/v1/score", body.getvalue(), {"Content-Type": NPY, "Accept": JSON})
+        assert client.getresponse().status == 200
+        process.terminate()
+        try:
+            process.communicate(timeout=30)
+        finally:
+            process.kill()
+            client.close()

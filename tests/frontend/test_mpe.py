@@ -9,9 +9,11 @@ import torch
 from hypothesis import given, settings
 from scipy import stats
 
+from plica import queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import TorchQuery
 from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
+from plica.frontend.native import questions_of
 from plica.queries import mpe
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InputLayer, KroneckerLayer, SumLayer
@@ -29,7 +31,7 @@ from tests.harness.circuits import (
     tensor,
 )
 from tests.harness.oracle import Oracle, all_states, numbers
-from tests.harness.own_layers import NEIGHBOURS, PAIRS, PAIRS_WITHOUT_MODE, NeighbourSum, PairLayer
+from tests.harness.own_layers import BOXES, NEIGHBOURS, PAIRS, PAIRS_WITHOUT_MODE, BoxLayer, NeighbourSum, PairLayer
 from tests.harness.queries import QUERIED, evidence, one_unit
 
 
@@ -252,3 +254,26 @@ def test_extreme_gaussians_have_finite_modes() -> None:
     rows, log_values = mpe(TorchCompiler(dtype="float32").compile(chain(layer)), torch.tensor([[torch.nan]]))
     assert float(rows) == pytest.approx(3e38)
     assert torch.isfinite(log_values).all()
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_parameters_that_only_queries_read(fold: bool) -> None:
+    """They are tensors of the circuit, with keys in its state dict, though no density depends on them."""
+    compiler = TorchCompiler(fold=fold, dtype="float64")
+    compiler.add_layer_rule(BOXES)
+    layers = [
+        BoxLayer(Scope([v]), 1, Parameter.from_input(tensor([0.5])), Parameter.from_input(tensor([v - 1.0])))
+        for v in range(3)
+    ]
+    circuit = compiler.compile(product_then_sum(HadamardLayer(1, 3), layers)).eval()
+    keys = [f"{place}.{name}" for place in range(3) for name in ("height", "middle")]
+    assert list(circuit.state_dict())[:6] == keys
+    for _ in range(2):
+        middles = torch.cat([circuit.state_dict()[key] for key in keys[1::2]])
+        rows, _ = mpe(circuit, torch.tensor([[torch.nan, 7.0, torch.nan]]))
+        assert torch.equal(rows[0], torch.stack([middles[0], torch.tensor(7.0), middles[2]]).to(rows.dtype))
+        drawn = queries.sample(circuit, 100, seed=0)
+        assert ((drawn - middles).abs() <= 0.5).all()
+        (question,) = questions_of(circuit, ["mpe"])
+        assert np.array_equal(question.closed(np.full((1, 3), np.nan))[0][0], middles.numpy())
+        circuit.load_state_dict({key: torch.rand(1) + 1 for key in keys[1::2]}, strict=False)

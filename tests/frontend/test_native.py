@@ -14,7 +14,7 @@ from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.frontend.native import questions_of as native_questions
 from plica.runtime.module import NativeModule
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, ModuleLayer
+from plica.symbolic.layers import CategoricalLayer, DiagonalGaussianLayer, HadamardLayer, ModuleLayer
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import product_then_sum
 from tests.harness.native_circuits import compiled
@@ -58,6 +58,18 @@ def test_most_probable_rows(module: NativeModule, circuit: Any) -> None:
     assert np.array_equal(rows, expected[0].numpy())
     assert rows.dtype == np.int64
     np.testing.assert_allclose(values, expected[1].detach().numpy(), rtol=1e-5)
+
+
+def test_rows_that_cannot_be_completed(module: NativeModule) -> None:
+    """Their logarithm is NaN: entries that are no state, and layers of which some variables are known and not all."""
+    x = np.asarray([[0, 3, np.nan], [np.nan, 0.5, 1], [0, 1, np.nan]], dtype="float32")
+    for _, values in (module.mpe(x), module.conditional_sample(x, seed=0)):
+        assert np.isnan(values).tolist() == [True, True, False]
+    layer = DiagonalGaussianLayer([0, 1], 1)
+    y = np.asarray([[0.5, np.nan], [0.5, -1], [np.nan, np.nan]], dtype="float32")
+    for question in native_questions(compiled(Circuit([layer], {}, [layer])), ["mpe", "conditional-sample"]):
+        uniforms = [np.full((2, 3), 0.3, "float32")] if question.draws else []
+        assert np.isnan(question.closed(y, *uniforms)[1]).tolist() == [True, False, False]
 
 
 def test_completions(module: NativeModule, circuit: Any) -> None:

@@ -9,15 +9,18 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica import native
+from plica import native, queries
 from plica.errors import DTypeError, InputError, NativeFileError, ShapeError, UnsupportedError
 from plica.frontend.native import questions_of
 from plica.runtime.module import NativeModule
 from plica.symbolic.initializers import UniformInitializer
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer
 from plica.symbolic.parameters import TensorParameter
 from tests.harness.circuits import product_then_sum
 from tests.harness.native_circuits import compiled
+
+_ALL = ("log-likelihood", "marginal", "sample", "conditional-sample", "mpe")
+_CLOSE = {torch.float16: 1e-2, torch.float32: 1e-4, torch.float64: 1e-12}
 
 
 def _plain(shape: tuple[int, ...]) -> object:
@@ -36,7 +39,7 @@ def circuit() -> Any:
 def path(circuit: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its file."""
     path = tmp_path_factory.mktemp("native") / "c.plicab"
-    native.compile(circuit, path, updatable=True)
+    native.compile(circuit, path, queries=("log-likelihood", "marginal", "mpe"), updatable=True)
     return path
 
 
@@ -50,6 +53,11 @@ def _same(module: NativeModule, circuit: Any) -> None:
             with torch.no_grad():
                 expected = circuit(torch.from_numpy(data)).numpy()
             np.testing.assert_allclose(module(data), expected, rtol=1e-5, atol=1e-5)
+        found, values = module.mpe(known)
+        with torch.no_grad():
+            best, most = queries.mpe(circuit, torch.from_numpy(known))
+        np.testing.assert_allclose(found, best.numpy(), rtol=1e-5)
+        np.testing.assert_allclose(values, most.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def _state(circuit: Any) -> dict[str, np.ndarray[Any, Any]]:
@@ -88,6 +96,7 @@ def test_refused_updates(path: Path, circuit: Any) -> None:
             ({weight: state[weight][:, :1]}, ShapeError, f"{weight}: float32"),
             ({weight: state[weight].astype("float64")}, DTypeError, "found an array of dtype float64"),
             ({weight: negative}, UnsupportedError, r"weight_of_layer_\d+ would have a negative entry \(-0.25\)"),
+            ({weight: negative * np.nan}, UnsupportedError, "weights would have an entry that is negative or NaN"),
         ):
             with pytest.raises(error, match=message):
                 module.update({**good, **wrong})
@@ -126,6 +135,34 @@ def test_some_of_the_weights(circuit: Any) -> None:
     np.testing.assert_allclose(scores.closed(x)[0], fixed.closed(x)[0], rtol=1e-5)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_draws(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Real variables: after an update, draws are those of a file that was written with these weights."""
+    inputs = [GaussianLayer([v], 3) for v in range(3)]
+    model = compiled(product_then_sum(HadamardLayer(3, 3), inputs, weight_factory=_plain), dtype=dtype)
+    native.compile(model, tmp_path / "u.plicab", queries=_ALL, updatable=True)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((130, 3)).astype(str(dtype).removeprefix("torch."))
+    x[rng.random(x.shape) < 0.5] = np.nan
+    with native.load(tmp_path / "u.plicab") as module:
+        for _ in range(2):
+            with torch.no_grad():
+                for tensor in model.parameters():
+                    tensor.copy_(torch.from_numpy(rng.uniform(0.1, 2.0, tensor.shape)))
+            module.update(_state(model))
+            native.compile(model, tmp_path / "f.plicab", queries=_ALL)
+            with native.load(tmp_path / "f.plicab") as fresh:
+                for asked in (
+                    lambda one: (one.sample(n=300, seed=1),),
+                    lambda one: one.conditional_sample(x, seed=2),
+                    lambda one: one.mpe(x),
+                    lambda one: (one(x), one.marginal(x)),
+                ):
+                    for found, expected in zip(asked(module), asked(fresh), strict=True):
+                        np.testing.assert_allclose(found, expected, rtol=_CLOSE[dtype], atol=_CLOSE[dtype])
+
+
 def test_wrong_names(circuit: Any, tmp_path: Path) -> None:
     for updatable, error, message in (
         ("0.logit", InputError, "the circuit has no tensor '0.logit'; it has 0.logits"),
@@ -133,8 +170,6 @@ def test_wrong_names(circuit: Any, tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=message):
             native.compile(circuit, tmp_path / "x.plicab", updatable=updatable)
-    with pytest.raises(UnsupportedError, match="mpe is compiled for weights as they are"):
-        native.compile(circuit, tmp_path / "x.plicab", updatable=True, queries="mpe")
     assert not list(tmp_path.iterdir())
 
 

@@ -153,3 +153,42 @@ def _split_normal_total(xp: Any, semiring: Any, layer: SplitNormalLayer, params:
 SPLIT_NORMALS = InputRow(
     SplitNormalLayer, body=_split_normal_body, marginal=_split_normal_total, sample=unsupported("nobody asks")
 )
+
+
+@dataclass(frozen=True, eq=False)
+class BoxLayer(InputLayer):
+    """Uniform densities `height (K,)` of ever so wide boxes around `middle (K,)`, which densities need not read."""
+
+    scope: Scope
+    num_output_units: int
+    height: Parameter
+    middle: Parameter
+    domain: Domain = REALS
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"scope": self.scope, "num_output_units": self.num_output_units}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        return {"height": self.height, "middle": self.middle}
+
+
+def _box_body(xp: Any, semiring: Any, layer: BoxLayer, params: Any, x: Any) -> Any:
+    height = xp.expand_dims(params["height"], axis=1)
+    return semiring.from_linear(xp, xp.broadcast_to(height, (*x.dims[:2], layer.num_output_units)))
+
+
+def _box_total(xp: Any, semiring: Any, layer: BoxLayer, params: Any) -> Any:  # noqa: ARG001
+    return semiring.from_linear(xp, xp.expand_dims(params["height"], axis=1))
+
+
+def _box_sample(xp: Any, layer: BoxLayer, params: Any, units: Any, uniforms: Any) -> Any:  # noqa: ARG001
+    return xp.expand_dims(xp.take_along_axis(params["middle"], units, axis=-1) + uniforms[:, :, 0] - 0.5, axis=-1)
+
+
+def _box_mode(xp: Any, layer: BoxLayer, params: Any) -> Any:  # noqa: ARG001
+    return xp.expand_dims(params["middle"], axis=-1)
+
+
+BOXES = InputRow(BoxLayer, _box_body, _box_total, _box_sample, mode=_box_mode, maximum=_box_total)

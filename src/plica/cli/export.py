@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,36 +15,56 @@ from plica.errors import InputError
 from plica.paths import replacing
 
 _WEIGHTS = ("embedded", "external")
+_ALL = "all"
 
 
-def _native(circuit: Any, out: Path, queries: Sequence[str] | None, targets: Sequence[str], weights: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What the options of the command say; nothing where they are left out."""
+
+    queries: Sequence[str]
+    targets: Sequence[str]
+    weights: str
+    updatable: Sequence[str]
+
+
+def _native(circuit: Any, out: Path, options: _Options) -> None:
     from plica.frontend.native import compile as compile_native
 
-    if weights != "embedded":
+    if options.weights != "embedded":
         raise InputError(
             "--weights external: a native file holds its weights; they may stand apart with --to mlir or stablehlo"
         )
-    compile_native(circuit, out, targets=targets or ("host",), queries=queries)
+    updatable = _ALL in options.updatable or options.updatable
+    compile_native(
+        circuit, out, targets=options.targets or ("host",), queries=options.queries or None, updatable=updatable
+    )
 
 
-def _mlir(circuit: Any, out: Path, queries: Sequence[str] | None, targets: Sequence[str], weights: str) -> None:
+def _mlir(circuit: Any, out: Path, options: _Options) -> None:
     from plica.frontend.native import mlir
 
-    if targets:
-        raise InputError("--target is of native files; MLIR is compiled for a machine later")
-    text, arrays = mlir(circuit, queries, embedded=weights == "embedded")
+    _check_is_text("MLIR", options)
+    text, arrays = mlir(circuit, options.queries or None, embedded=options.weights == "embedded")
     _write_text(out, text, arrays)
 
 
-def _stablehlo(circuit: Any, out: Path, queries: Sequence[str] | None, targets: Sequence[str], weights: str) -> None:
+def _stablehlo(circuit: Any, out: Path, options: _Options) -> None:
     from plica.frontend.stablehlo import stablehlo
 
-    if targets:
-        raise InputError("--target is of native files; StableHLO is compiled for a machine later")
-    if queries and len(queries) > 1:
+    _check_is_text("StableHLO", options)
+    queries = options.queries
+    if len(queries) > 1:
         raise InputError(f"--to stablehlo writes one function, found {len(queries)} queries; give one --query")
-    text, arrays = stablehlo(circuit, queries[0] if queries else None, embedded=weights == "embedded")
+    text, arrays = stablehlo(circuit, queries[0] if queries else None, embedded=options.weights == "embedded")
     _write_text(out, text, arrays)
+
+
+def _check_is_text(form: str, options: _Options) -> None:
+    if options.targets:
+        raise InputError(f"--target is of native files; {form} is compiled for a machine later")
+    if options.updatable:
+        raise InputError(f"--updatable is of native files; for {form}, --weights external keeps weights apart")
 
 
 def _write_text(out: Path, text: str, arrays: Mapping[str, Any]) -> None:
@@ -61,7 +82,7 @@ def _beside(out: Path) -> Path:
     return out.with_name(f"{out.name}.npz")
 
 
-_FORMATS: Mapping[str, Callable[[Any, Path, Sequence[str] | None, Sequence[str], str], None]] = {
+_FORMATS: Mapping[str, Callable[[Any, Path, _Options], None]] = {
     "native": _native,
     "mlir": _mlir,
     "stablehlo": _stablehlo,
@@ -91,7 +112,7 @@ _FORMATS: Mapping[str, Callable[[Any, Path, Sequence[str] | None, Sequence[str],
     "targets",
     multiple=True,
     metavar="NAME",
-    help="Machine that a native file is for, the best first: host (the default), x86-64-v3, aarch64, ...",
+    help="Machine that a native file is for, the best first: host (the default), x86-64-v3, aarch64, cuda, vulkan, ...",
 )
 @click.option(
     "--weights",
@@ -100,12 +121,26 @@ _FORMATS: Mapping[str, Callable[[Any, Path, Sequence[str] | None, Sequence[str],
     show_default=True,
     help="external, with --to mlir or stablehlo: weights stand in a .npz file of the same name.",
 )
+@click.option(
+    "--updatable",
+    multiple=True,
+    metavar="NAME|all",
+    help="Tensor, by its name in the state dict, that a loaded file may replace (`update`); all: every one.",
+)
 @one_line_errors
-def export(model: Path, out: Path, form: str, queries: tuple[str, ...], targets: tuple[str, ...], weights: str) -> None:
+def export(
+    model: Path,
+    out: Path,
+    form: str,
+    queries: tuple[str, ...],
+    targets: tuple[str, ...],
+    weights: str,
+    updatable: tuple[str, ...],
+) -> None:
     """Write MODEL, a file that `plica train` wrote, in a form that runs without torch.
 
     What is missing (NaN) is summed out by `marginal`, drawn by `conditional-sample`, and completed as it is most
     probable by `mpe`. `plica run` asks a native file, and `plica inspect` shows what it answers.
     """
     loaded = load(model, "cpu")
-    _FORMATS[form](loaded.circuit, out, queries or None, targets, weights)
+    _FORMATS[form](loaded.circuit, out, _Options(queries, targets, weights, updatable))

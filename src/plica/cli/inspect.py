@@ -13,7 +13,7 @@ from plica.cli.native_files import KEY_OPTION, public_key_of
 
 if TYPE_CHECKING:
     from plica.runtime.container import Image
-    from plica.runtime.manifest import Entry, Manifest, Tensor
+    from plica.runtime.manifest import Entry, Manifest, Target, Tensor
 
 
 @click.command(short_help="Show what a native file holds.")
@@ -95,19 +95,17 @@ def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
 
 
 def _targets(manifest: "Manifest") -> list[str]:
+    return _columns([(one.name, one.architecture or "any", one.driver, _runs_here(one)) for one in manifest.targets])
+
+
+def _runs_here(target: "Target") -> str:
     from plica.runtime.machine import misfit
 
-    return _columns(
-        [
-            (
-                one.name,
-                one.architecture or "any",
-                one.driver,
-                f"does not run here: {reason}" if (reason := misfit(one)) else "runs here",
-            )
-            for one in manifest.targets
-        ]
-    )
+    try:
+        reason = misfit(target)
+    except ModuleNotFoundError:  # the driver of a graphics processor is the runtime's
+        return "the IREE runtime, which is not installed, would know whether it runs here"
+    return f"does not run here: {reason}" if reason else "runs here"
 
 
 def _constants(manifest: "Manifest") -> list[str]:

@@ -23,7 +23,7 @@ from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.folding import FoldedProgram
-from plica.frontend.native_updates import Updatable, array_of, check_queries, floors_of, held_leaves, held_program
+from plica.frontend.native_updates import Updatable, array_of, floors_of, held_leaves, held_program
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
 from plica.lower.data import input_width
@@ -33,6 +33,7 @@ from plica.lower.queries.query import Query
 from plica.lower.queries.sample import SAMPLING
 from plica.runtime.container import write
 from plica.runtime.signature import PrivateKey
+from plica.symbolic.semirings import LSE_SUM
 
 _DRIVERS = ("local-sync", "local-task")
 _OF_KINDS = {"log_likelihood", "marginal"}  # of which `module(x)` asks the one whose data is of the kind of x
@@ -244,10 +245,11 @@ def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable)
         for one in wanted:
             yield from _QUERIES[one](found)
         return
-    check_queries(wanted)
     main, *others = [question for one in wanted for question in _QUERIES[one](found)]
     given = tuple(one for _, one in found.leaves if isinstance(one, Held))
-    yield replace(main, given=given, floors=tuple(floors_of(model.folded, model.semiring, found.dtype, found.leaves)))
+    carrier = LSE_SUM if any(one.floors for one in (main, *others)) else model.semiring
+    floors = floors_of(model.folded, carrier, found.dtype, found.leaves)
+    yield replace(main, given=given, floors=(*floors, *main.floors))
     yield from others
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from plica.backend.native.circuits.closed import Array, closed
 from plica.backend.native.circuits.held import Floor, Held
-from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Program, Var
 from plica.lower.checks import lower_least
@@ -19,6 +19,7 @@ from plica.lower.leaves import Constant, Leaf, leaf_keys, owners_of
 from plica.lower.queries.score import lower_score
 from plica.runtime.decode import word
 from plica.symbolic.semirings import Semiring
+from plica.tracing import namespace as xp
 
 Updatable = bool | str | Sequence[str] | Mapping[str, Any]
 """What may be replaced: all, nothing, names, or names and arrays."""
@@ -74,7 +75,7 @@ def floors_of(
             for group, name in weights
             for layer in group.members
         )
-        yield Floor(made.held[least], names)
+        yield Floor(made.held[least].through(lambda one: xp.astype(one, DType.FLOAT64)), names)
 
 
 def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Array | Held]]:
@@ -112,20 +113,6 @@ def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Arra
     _check_parts(arrays)
     inputs = tuple(var for var in program.inputs if var not in moved)
     return replace(program, consts=(*program.consts, *moved), inputs=inputs), arrays
-
-
-def check_queries(queries: Sequence[str]) -> None:
-    """Refuse queries whose code has its weights in it.
-
-    Raises:
-        UnsupportedError: There is such a query.
-    """
-    fixed = [one for one in queries if one not in ("log-likelihood", "marginal")]
-    if fixed:
-        raise UnsupportedError(
-            f"updatable: {', '.join(fixed)} is compiled for weights as they are; leave it out, or write another file "
-            "for it."
-        )
 
 
 def _check_parts(arrays: Sequence[Array | Held]) -> None:

@@ -339,8 +339,8 @@ class LoweringScope:
         )
 
     def keep_unread(self) -> None:
-        """Capture the tensors of layers that no output depends on: state dicts have them, though nothing reads them."""
-        held = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members}
+        """Capture the tensors that no output depends on: state dicts have them, and queries may read them."""
+        held = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members} | {*self.given}
         for tensor in self._keys:
             if tensor not in held and tensor.initializer is not None:
                 leaf = self.owners.get(tensor) or Leaf((tensor,))

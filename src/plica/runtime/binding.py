@@ -5,6 +5,9 @@ from typing import Any
 
 from plica.errors import NativeFileError
 
+LOCAL = ("local-sync", "local-task")
+"""The drivers that run code on the processor."""
+
 
 @functools.cache
 def binding() -> Any:
@@ -24,6 +27,22 @@ def binding() -> Any:
             )
             raise ModuleNotFoundError(message, name=error.name) from None
     return _runtime
+
+
+def missing_device(driver: str) -> str:
+    """Why nothing here runs the code of a driver; empty if something does.
+
+    Raises:
+        ModuleNotFoundError: The package is not installed.
+    """
+    if driver in LOCAL:
+        return ""
+    rt = binding()
+    try:
+        found = rt.create_hal_driver(driver).query_available_devices()
+    except (RuntimeError, ValueError):
+        found = []
+    return "" if found else f"needs a device for {driver}, and this machine has none, or no driver of it"
 
 
 def check_version(written: str) -> None:

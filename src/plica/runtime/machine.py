@@ -8,6 +8,7 @@ import functools
 import platform
 from collections.abc import Mapping
 
+from plica.runtime.binding import missing_device
 from plica.runtime.manifest import Target
 
 _V2 = ("cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3")
@@ -59,4 +60,4 @@ def misfit(target: Target) -> str:
     missing = sorted(set(target.features) - features()) if target.features else []
     if missing:
         return f"needs {', '.join(missing)}, which the processor of this machine does not have"
-    return ""
+    return missing_device(target.driver)

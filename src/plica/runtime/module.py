@@ -271,9 +271,11 @@ def _of_kind(entries: list[Entry], given: tuple[Any, ...]) -> Entry:
 def _check_floor(floor: Floor, numbers: Array) -> None:
     wrong = (numbers < 0).nonzero()[0]
     if wrong.size:
+        number = numbers[wrong[0]]
+        entry = "an entry that is negative or NaN" if np.isinf(number) else f"a negative entry ({number:.6g})"
         raise UnsupportedError(
-            f"update: {floor.names[wrong[0]]} would have a negative entry ({numbers[wrong[0]]:.6g}), and the circuit "
-            "carries no negative numbers; nothing is replaced"
+            f"update: {floor.names[wrong[0]]} would have {entry}, and the circuit carries no negative numbers; nothing "
+            "is replaced"
         )
 
 

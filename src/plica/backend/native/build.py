@@ -1,5 +1,7 @@
 """MLIR text becomes code, by the compiler of `iree-base-compiler`."""
 
+import re
+
 from plica.backend.native.targets import Target, target_of
 from plica.errors import UnsupportedError
 
@@ -21,7 +23,7 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
         target: A target, or the name of one.
 
     Raises:
-        UnsupportedError: The compiler refuses the text.
+        UnsupportedError: The compiler makes no code of it for the target.
     """
     import iree.compiler as compiler
 
@@ -29,10 +31,10 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
     try:
         code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*FLAGS, *found.flags])
     except compiler.CompilerToolError as error:
-        said = [line.partition("error: ")[2] for line in str(error).splitlines() if "error: " in line]
+        said = re.search(r"error: (.*)", str(error))
+        reason = f"says: {said[1]:.200}" if said else "ended without a word"
         raise UnsupportedError(
-            f"the compiler of native files refuses the code of this Program for {found.backend}: "
-            f"{said[0] if said else error}; what it refuses is most often an update or a loop of arrays of unknown "
-            'sizes: give the sizes, or run the function with plica.jit(backend="native").'
+            f"the IREE compiler makes no code of this model for target {found.name}: it {reason}; give another target, "
+            'or sizes that are not known, or run a function by plica.jit(backend="native").'
         ) from error
     return code

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -21,6 +21,7 @@ from plica.backend.native.circuits.held import Held, Made
 from plica.backend.native.mlir.emit import Function, emit, module_text
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import Target
+from plica.errors import UnsupportedError
 from plica.ir.program import Var
 from plica.runtime.manifest import ALIGNMENT, Floor, Fold, Manifest, Tensor
 from plica.runtime.manifest import Target as Described
@@ -33,6 +34,9 @@ _OWN = "_w"  # what names that no user gave begin with
 class Store:
     """The constants of some questions, each once.
 
+    Args:
+        is_gpu: Whether graphics processors compute those that depend on arrays that may change.
+
     Attributes:
         tensors: What the file says of them.
         arrays: The arrays, by name.
@@ -40,6 +44,7 @@ class Store:
         folds: When these run.
     """
 
+    is_gpu: bool = False
     tensors: list[Tensor] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
@@ -74,7 +79,7 @@ class Store:
             inputs = tuple(self.held(one) for one in made.held)
             parameters = {var: self.name(array) for var, array in made.constants.items()}
             name = f"runtime_fold{len(self.folds)}"
-            function = emit(made.program, name, parameters)
+            function = emit(made.program, name, parameters, is_gpu=self.is_gpu)
             key = function.text.replace(f"@{name}(", "@(", 1), inputs
             if key not in self._written:
                 self._written[key] = tuple(self._added(array) for array in made.first)
@@ -98,12 +103,13 @@ class Store:
         return b"".join(one.tobytes() + bytes(-one.nbytes % ALIGNMENT) for one in self.arrays.values())
 
 
-def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = False) -> str:
+def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = False, is_gpu: bool = False) -> str:
     """The MLIR of some questions, whose constants go into a store; with `embedded` they stand in the text too."""
     functions = []
     for one in questions:
         parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.closed.constants.items()}
-        functions.append(emit(one.closed.program, one.name, parameters, are_places_known=one.are_places_known))
+        known = one.are_places_known
+        functions.append(emit(one.closed.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu))
         for array in (*one.given, *one.closed.held.values(), *(floor.held for floor in one.floors)):
             store.held(array)
     return module_text([*functions, *store.functions], store.arrays if embedded else {})
@@ -124,10 +130,21 @@ def file_of(
         driver: What runs it where the target does not say.
         provenance: Words about where it comes from.
         also: Those that are asked in place of the main one where data is of the kind of theirs.
+
+    Raises:
+        UnsupportedError: There is no code of a question for a target.
     """
-    store = Store()
-    text = module_of(questions, store)
-    parts = {one.name: compile_text(text, one) for one in targets}
+    kinds = dict.fromkeys(one.is_gpu for one in targets)
+    written = {is_gpu: _written(questions, is_gpu=is_gpu) for is_gpu in kinds}
+    questions = written[targets[0].is_gpu]
+    if len(kinds) > 1 and any(one.given for one in questions):
+        raise UnsupportedError(
+            "what may be replaced is computed again in one way for all targets of a file: give those of processors or "
+            "those of graphics processors, and write another file for the others."
+        )
+    store = Store(targets[0].is_gpu)
+    texts = {is_gpu: module_of(some, store, is_gpu=is_gpu) for is_gpu, some in written.items()}
+    parts = {one.name: compile_text(texts[one.is_gpu], one) for one in targets}
     if store.tensors:
         parts[_TENSORS] = store.part()
     made = Manifest(
@@ -145,6 +162,11 @@ def file_of(
         provenance={**dict(_versions()), **provenance},
     )
     return parts, made
+
+
+def _written(questions: Sequence[Question], *, is_gpu: bool) -> list[Question]:
+    """The questions as a kind of processor is asked them."""
+    return [replace(one, closed=one.plain) if is_gpu and one.plain is not None else one for one in questions]
 
 
 def _versions() -> Iterator[tuple[str, Any]]:

@@ -29,6 +29,7 @@ class Question:
         text: One sentence for `help`.
         given: What users may replace, whether the Program reads it or not.
         floors: What may not become negative when arrays are replaced.
+        plain: The Program in operations of arrays alone, for graphics processors; None where `closed` is that.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Question:
     text: str = ""
     given: tuple[Held, ...] = ()
     floors: tuple[Floor, ...] = ()
+    plain: Closed | None = None
 
     def entry(self, constants: tuple[str, ...] = ()) -> manifest.Entry:
         """What the file says of it, where what is held has these names."""

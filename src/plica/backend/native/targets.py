@@ -20,6 +20,7 @@ class Target:
         features: What the processor must be able to.
         backend: That of the compiler.
         driver: That of the runtime; empty where the size of the work decides.
+        is_gpu: Whether it is a graphics processor, of which layers are written operation by operation.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Target:
     features: tuple[str, ...] = ()
     backend: str = "llvm-cpu"
     driver: str = ""
+    is_gpu: bool = False
 
 
 def _x86(level: str) -> Target:
@@ -41,6 +43,8 @@ TARGETS: Mapping[str, Target] = {
     for one in (
         *map(_x86, LEVELS),
         Target("aarch64", ("--iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu",), "aarch64", ("asimd",)),
+        Target("cuda", ("--iree-cuda-target=sm_80",), "", backend="cuda", driver="cuda", is_gpu=True),
+        Target("vulkan", ("--iree-vulkan-target=ampere",), "", backend="vulkan-spirv", driver="vulkan", is_gpu=True),
     )
 }
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
-from plica.lower.data import InputData, input_width, samples_dtype
+from plica.lower.data import InputData, columns_of, input_width, samples_dtype
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
@@ -77,6 +78,7 @@ def lower_query(
     owners: Owners | None = None,
     semiring: Semiring | None = None,
     one_row: bool = False,
+    poisons: bool = False,
 ) -> LoweredQuery:
     """The Program that answers a query on a circuit as it was described.
 
@@ -90,6 +92,8 @@ def lower_query(
         owners: The leaves that exist already.
         semiring: How numbers are carried, if not as the query says: in the same algebra.
         one_row: Whether data is one row, `(1, D)`, that all rows that are made up complete.
+        poisons: Whether the logarithm is NaN for rows that cannot be completed: those with an entry that is no state,
+            or with some variables of a layer of several and not all. Who looks at data beforehand needs no such rows.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
@@ -101,7 +105,7 @@ def lower_query(
     floating = input_dtype is not None and input_dtype.kind == "float"
     reals = real_dtype or (input_dtype if floating and input_dtype else dtype)
     with scope.trace.active():
-        results, choices = _lowered(scope, query, input_dtype, samples_dtype(folded.circuit, reals), one_row=one_row)
+        results, choices = _lowered(scope, query, input_dtype, samples_dtype(folded.circuit, reals), one_row, poisons)
     circuit = folded.circuit
     return LoweredQuery(
         scope.build(results),
@@ -116,7 +120,7 @@ def _num_uniforms(query: Query, folded: FoldedCircuit) -> int:
 
 
 def _lowered(
-    scope: LoweringScope, query: Query, input_dtype: DType | None, dtype: DType, *, one_row: bool
+    scope: LoweringScope, query: Query, input_dtype: DType | None, dtype: DType, one_row: bool, poisons: bool
 ) -> tuple[list[Tracer], Choices]:
     uniforms = x = data = None
     if query.chooser.draws:
@@ -133,6 +137,10 @@ def _lowered(
     ((group, fold),) = scope.folded.out_fold_idx
     semiring = scope.semiring
     log_value = semiring.to_log(xp, up[group])[fold, :, 0]
+    if poisons and data is not None and x is not None:
+        log_value = data.poison(xp.reshape(log_value, (log_value.dims[0], 1, 1)))[:, 0, 0]
+        for some in _in_part(scope, x):
+            log_value = xp.where(some, float("nan"), log_value)
     choices.skip(layer for layer in scope.folded.circuit.layers if layer not in scope.folded.circuit.live.layers)
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
     found = [*choices.invalid, *_negative(scope)]
@@ -150,6 +158,14 @@ def _negative(scope: LoweringScope) -> list[Tracer]:
         for group, name in scope.weights
         if isinstance(group.representative, InputLayer) and not is_never_negative(group, name)
     ]
+
+
+def _in_part(scope: LoweringScope, x: Tracer) -> Iterator[Tracer]:
+    """For each group of layers of several variables, which rows have some of one and not all, `(B,)`."""
+    for group in scope.folded.groups if x.dtype.kind == "float" else ():
+        if isinstance(group.representative, InputLayer) and len(group.scope_idx[0]) > 1:
+            missing = columns_of(scope, xp.permute_dims(xp.isnan(x), (1, 0)), group)  # (F, B, num_variables)
+            yield xp.any(xp.logical_and(xp.any(missing, axis=2), ~xp.all(missing, axis=2)), axis=0)
 
 
 def _completed(x: Tracer | None, rows: Tracer) -> Tracer:

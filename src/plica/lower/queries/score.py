@@ -75,8 +75,7 @@ def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:
     outputs = scope.read(layer_values(scope, data), list(scope.folded.out_fold_idx))
     result = xp.permute_dims(scope.semiring.result(xp, outputs), (1, 0, 2))  # (B, outputs, units)
     results = [result if data is None else data.poison(result)]
-    if scope.folded.described.live is not scope.folded.described:
-        scope.keep_unread()
+    scope.keep_unread()
     if scope.semiring.proven is not None:
         results.append(xp.all(scope.semiring.proven(xp, outputs), axis=(0, 2)))
     return results

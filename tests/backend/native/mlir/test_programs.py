@@ -195,6 +195,6 @@ def test_nothing_has_no_largest_element() -> None:
 
 def test_what_the_compiler_refuses_is_said_in_one_line() -> None:
     with pytest.raises(
-        UnsupportedError, match=r'^the compiler of native files refuses .*: use of undeclared.*"native"'
+        UnsupportedError, match=r'^the IREE compiler makes no code .*: it says: use of undeclared.*"native"'
     ):
         compile_text("func.func @f() -> i64 { return %x : i64 }")

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from plica.backend.native.circuits.closed import Array, closed
+from plica.backend.native.circuits.held import Floor, Held
 from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.scores import rows_of_piece
 from plica.backend.native.questions import Question
@@ -21,6 +22,7 @@ from plica.ir.program import Var, rename
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.leaves import Constant, Leaf, owners_of
 from plica.lower.queries.query import Query, lower_query
+from plica.tracing import namespace as xp
 
 _ROWS = "n"  # the size of rows, as callers name it where no argument has it
 
@@ -30,7 +32,7 @@ def choice_question(
     folded: FoldedCircuit,
     dtype: DType,
     input_dtype: DType | None,
-    leaves: Sequence[tuple[Leaf, Array]],
+    leaves: Sequence[tuple[Leaf, Array | Held]],
     name: str,
     text: str,
 ) -> Question:
@@ -41,7 +43,7 @@ def choice_question(
         folded: The folded circuit.
         dtype: The dtype of its real numbers.
         input_dtype: That of the data, in which NaN is chosen; None where nothing is known of any row.
-        leaves: Its tensors.
+        leaves: Its tensors; those that are held may change.
         name: The name of the question.
         text: One sentence about it.
 
@@ -51,29 +53,44 @@ def choice_question(
     arrays = dict(leaves)
     described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
     described = replace(described, rewriting=folded.rewriting)
-    made = lower_query(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays))
+    made = lower_query(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays), poisons=True)
     named = rename(made.program, lambda var: _ROWS if var.name == "b" and var.is_size else var.name)
     behind = [
-        one.value if isinstance(one, Constant) else arrays[one].astype(var.type.dtype.numpy)
+        one.value if isinstance(one, Constant) else _in_dtype(arrays[one], var.type.dtype)
         for var, one in zip(named.consts, made.captured, strict=True)
     ]
-    found = join_layers(closed(named, behind))
+    found = closed(named, behind)
     program = found.program
     invalid = program.results[3]
-    known = found.constants.get(invalid) if isinstance(invalid, Var) else np.asarray(invalid.value)
-    if known is None or known.any():
+    held = found.held.get(invalid) if isinstance(invalid, Var) else None
+    known = held.array if held else found.constants[invalid] if isinstance(invalid, Var) else np.asarray(invalid.value)
+    if known.any():
         raise StructuralPropertyError(f"{name}: a weight is negative, so that the circuit describes no distribution.")
     sizes, arguments = program.inputs[: program.num_implicit_inputs], program.arguments
     outputs = program.outputs[: program.num_implicit_outputs]
     results = (program.results[0], program.results[2]) if input_dtype is not None else (program.results[0],)
     program = replace(program, inputs=(*sizes, *arguments[::-1]), outputs=(*outputs, *results))
+    plain = found.rewritten(program, {})
     return Question(
         name,
-        found.rewritten(program, {}),
+        join_layers(plain),
         ("rows", "log_likelihood")[: len(results)],
         rows=_ROWS,
         chunk=rows_of_piece(folded, dtype),
         draws=1 if query.chooser.draws else 0,
         are_places_known=True,
         text=text,
+        floors=(_floor(held),) if held else (),
+        plain=plain,
     )
+
+
+def _in_dtype(array: Array | Held, dtype: DType) -> Array | Held:
+    if not isinstance(array, Held):
+        return array.astype(dtype.numpy)
+    return array if array.array.dtype == dtype.numpy else array.through(lambda one: xp.astype(one, dtype))
+
+
+def _floor(invalid: Held) -> Floor:
+    """What is below 0 where weights describe no distribution: -inf, as none is known to be the wrong one."""
+    return Floor(invalid.through(lambda one: xp.where(xp.reshape(one, (1,)), -np.inf, 0.0)), ("weights",))

@@ -6,13 +6,18 @@ A file passes such arrays to its functions as arguments. What depends on them is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
+from plica.ir.interpret import interpret_program
 from plica.ir.program import Program, Var
+from plica.ir.types import spec
+from plica.ops import OPS
+from plica.tracing.trace import trace
+from plica.tracing.tracer import Tracer
 
 Array = NDArray[Any]
 
@@ -36,8 +41,10 @@ class Held:
     made: Made | None = None
     place: int = 0
 
-    def through(self, program: Program, first: Array) -> Held:
-        """What a Program of it alone gives, with its first value."""
+    def through(self, function: Callable[[Tracer], Tracer]) -> Held:
+        """What a function makes of it, with its first value."""
+        program = trace(function, spec(self.array.shape, self.array.dtype))
+        (first,) = interpret_program(program, OPS, [self.array])
         return Held(first, made=Made(program, {}, (self,), (first,)))
 
 

@@ -23,9 +23,10 @@ from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.operations import LOOKED_UP, NATIVE_OPS, POWERS, Run
 from plica.ir.builder import Names
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Operand, OpRef, Program, Var
+from plica.ir.program import Equation, Operand, OpRef, Var
 from plica.ir.types import array_type
 from plica.passes.replaced import names_of
+from plica.tracing import namespace as xp
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,14 +130,11 @@ class _Pass:
         assert isinstance(var, Var), "weights are constants"
         if axes == (0, 1, 2):
             return var
-        known = self.closed.constants.get(var)
-        array = np.ascontiguousarray(np.transpose(self.closed.held[var].array if known is None else known, axes))
-        made = Var(self.names.fresh(), array_type(array.shape, var.type.dtype))
-        if known is None:
-            permute = Equation(OpRef("permute_dims"), (var,), (made,), {"axes": axes})
-            self.held[made] = self.closed.held[var].through(Program((), (var,), (permute,), (made,)), array)
+        made = Var(self.names.fresh(), array_type([var.type.shape[axis] for axis in axes], var.type.dtype))
+        if var in self.closed.held:
+            self.held[made] = self.closed.held[var].through(lambda one: xp.permute_dims(one, axes))
         else:
-            self.constants[made] = array
+            self.constants[made] = np.ascontiguousarray(np.transpose(self.closed.constants[var], axes))
         return made
 
     def _factors(self, var: Operand) -> Iterator[Var]:

@@ -80,7 +80,7 @@ def score_questions(
     rows = _rows(folded)
 
     def question(own: str, made: Closed, *results: str) -> Question:
-        return Question(own, join_layers(made), results, rows, chunk, are_places_known=True, text=text)
+        return Question(own, join_layers(made), results, rows, chunk, are_places_known=True, text=text, plain=made)
 
     attempt = semiring.attempt
     exact = name if attempt is None else f"{name}_exact"

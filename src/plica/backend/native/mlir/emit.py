@@ -51,7 +51,12 @@ class Function:
 
 
 def emit(
-    program: Program, name: str = "main", parameters: Mapping[Var, str] | None = None, *, are_places_known: bool = False
+    program: Program,
+    name: str = "main",
+    parameters: Mapping[Var, str] | None = None,
+    *,
+    are_places_known: bool = False,
+    is_gpu: bool = False,
 ) -> Function:
     """The function of a Program.
 
@@ -60,11 +65,12 @@ def emit(
         name: The name of the function.
         parameters: Consts that are no arguments of the function but parameters of the module, by their names there.
         are_places_known: Whether all indices are known to lie within their axes, so that they are not checked.
+        is_gpu: Whether graphics processors run it.
 
     Raises:
         UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
     """
-    emitter = Emitter(are_places_known=are_places_known)
+    emitter = Emitter(are_places_known=are_places_known, is_gpu=is_gpu)
     code = emitter.code
     known = {} if parameters is None else parameters
     read = {}
@@ -138,10 +144,11 @@ class Emitter:
 
     Args:
         are_places_known: Whether all indices are known to lie within their axes.
+        is_gpu: Whether graphics processors run the function.
     """
 
-    def __init__(self, *, are_places_known: bool = False) -> None:
-        self.are_places_known = are_places_known
+    def __init__(self, *, are_places_known: bool = False, is_gpu: bool = False) -> None:
+        self.are_places_known, self.is_gpu = are_places_known, is_gpu
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
         self.checks = Checks(self)
