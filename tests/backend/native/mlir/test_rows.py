@@ -1,5 +1,6 @@
 """Rows of MLIR against the interpreter: the samples of operations at sizes that are not known before they run."""
 
+import math
 from collections.abc import Iterable
 from functools import cache
 
@@ -16,7 +17,7 @@ from plica.ir.program import Program
 from plica.ir.sizes import evaluate
 from plica.ops import CONTROL, REDUCE, SHAPE
 from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
-from tests.harness.programs import Array, one_equation
+from tests.harness.programs import UNIQUE, Array, one_equation
 from tests.harness.samples import CASES, Case, over
 
 BATCHES = (0, 1, 7)
@@ -65,12 +66,20 @@ def _resized(program: Program, case: Case, batch: int) -> list[Array]:
         for dim, size in zip(var.type.shape, array.shape, strict=True):
             sizes.update((var, size) for var in program.inputs[: program.num_implicit_inputs] if str(dim) == var.name)
     sizes[program.inputs[0]] = batch
+    fill = _spread if case.op in UNIQUE else np.resize
     return [
-        np.resize(array, [evaluate(dim, sizes.__getitem__) for dim in var.type.shape])
-        if array.size
-        else np.zeros([evaluate(dim, sizes.__getitem__) for dim in var.type.shape], array.dtype)
-        for var, array in zip(program.arguments, case.inputs, strict=True)
+        fill(array, shape) if array.size else np.zeros(shape, array.dtype)
+        for array, shape in (
+            (array, [evaluate(dim, sizes.__getitem__) for dim in var.type.shape])
+            for var, array in zip(program.arguments, case.inputs, strict=True)
+        )
     ]
+
+
+def _spread(array: Array, shape: list[int]) -> Array:
+    """The entries of an array, then others of them in any order: of rows that repeat, some factors could be any."""
+    more = np.random.default_rng(0).integers(0, array.size, math.prod(shape))
+    return np.resize(np.concatenate([array.ravel(), array.ravel()[more]]), shape)
 
 
 def _few(cases: Iterable[Case], most: int) -> list[Case]:

@@ -16,11 +16,12 @@ from typing import Any
 from plica.backend.native.mlir.checks import Checks, Fault, values_text
 from plica.backend.native.mlir.code import Code
 from plica.backend.native.mlir.decomposed import decomposed
-from plica.backend.native.mlir.literals import literal_text
+from plica.backend.native.mlir.literals import constant_text
 from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows import ROWS
 from plica.backend.native.mlir.rows.row import Call
 from plica.backend.native.mlir.sizes import index_constant, write_size
+from plica.backend.native.mlir.structured import indexed
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
@@ -29,6 +30,7 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.divisions import BY_ZERO
+from plica.ops.rules import real_dtype
 from plica.runtime.arrays import Array
 from plica.runtime.manifest import ALIGNMENT, SCOPE
 
@@ -199,15 +201,14 @@ class Emitter:
     def constant(self, value: complex, dtype: DType) -> Value:
         """A number, as a scalar."""
         made = Value("", (), dtype, is_scalar=True)
-        suffix = "" if dtype == DType.BOOL else f" : {made.element}"
-        text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
+        text = self.code.once(constant_text(value, dtype))
         return replace(made, text=text, size=int(value.real) if dtype.kind == "int" else None)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""
         if not value.is_scalar:
             return value
-        if value.dtype == DType.BOOL:  # of which IREE makes no tensor by its element
+        if value.dtype.kind in ("bool", "complex"):  # of which IREE makes no tensor by its element
             return self.full((), value)
         text = self.code.once(f"tensor.from_elements {value.text} : {tensor_type((), value.dtype)}")
         return Value(text, (), value.dtype, size=value.size)
@@ -231,9 +232,22 @@ class Emitter:
 
     def full(self, shape: Sequence[Dim], fill: Value) -> Value:
         """An array of one number, given as a scalar."""
+        if fill.dtype.kind == "complex":
+            return self._full_of_parts(shape, fill)
         out = self.empty(shape, fill.dtype)
         text = self.code.op(f"linalg.fill ins({fill.text} : {fill.type}) outs({out.text} : {out.type}) -> {out.type}")
         return Value(text, tuple(shape), fill.dtype)
+
+    def _full_of_parts(self, shape: Sequence[Dim], fill: Value) -> Value:
+        """An array of one complex number, which IREE fills none with if it has 128 bits: of parts that it cannot see."""
+        code, dtype = self.code, real_dtype(fill.dtype)
+        parts = [Value(code.op(f"complex.{part} {fill.text} : {fill.type}"), (), dtype, True) for part in ("re", "im")]
+        real, imag = (code.op(f"util.optimization_barrier {one.text} : {one.type}") for one in parts)
+
+        def body(_: Sequence[str]) -> str:
+            return code.op(f"complex.create {real}, {imag} : {fill.type}")
+
+        return indexed(self, shape, fill.dtype, body)
 
     def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
         """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
@@ -310,6 +324,6 @@ class Emitter:
         Arrays of it are then none either: where a loop that is given one array twice goes on with a constant in one of
         its places, IREE 3.13 gives the other place memory of constants too, and refuses that.
         """
-        if not self._depth:
+        if not self._depth or scalar.dtype.kind == "complex":  # `full` hides the parts of those
             return scalar
         return replace(scalar, text=self.code.op(f"util.optimization_barrier {scalar.text} : {scalar.type}"))

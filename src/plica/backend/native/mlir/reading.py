@@ -77,7 +77,8 @@ def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> 
     out = emitter.empty(shape, x.dtype)
     if 0 in shape:
         return out
-    if not isinstance(shape[1], int):  # rows of a size that is not known are gathered as vectors without end
+    # rows of a size that is not known are gathered as vectors without end, and there are no vectors of complex numbers
+    if not isinstance(shape[1], int) or x.dtype.kind == "complex":
 
         def entry(names: Sequence[str]) -> str:
             row = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")

@@ -66,7 +66,8 @@ def _joined(emitter: Emitter, values: Sequence[Value], axis: int, call: Call) ->
     taken = f"{', '.join(one.text for one in values)} : ({', '.join(one.type for one in values)})"
     out = Value("", type_.shape, type_.dtype)
     ages = [_age(one) for one in values]
-    if ages != sorted(ages) and all(isinstance(one.shape[axis], int) for one in values):
+    is_known = all(isinstance(one.shape[axis], int) for one in values)
+    if ages != sorted(ages) if is_known else isinstance(out.shape[axis], int):  # IREE loses a size of such a `concat`
         return _inserted(emitter, values, axis, out)
     return Value(emitter.code.op(f"tensor.concat dim({axis}) {taken} -> {out.type}"), *out.array)
 
@@ -78,11 +79,11 @@ def _inserted(emitter: Emitter, values: Sequence[Value], axis: int, out: Value) 
     that; where a branch is among it, what the branch reads of the outside stays behind, and the code is refused.
     """
     sizes = [one.shape[axis] for one in values]
-    starts = [sum(size for size in sizes[:place] if isinstance(size, int)) for place in range(len(sizes))]
+    starts = [emitter.size_text(total(sizes[:place])) for place in range(len(sizes))]
     found = emitter.empty(out.shape, out.dtype)
     for one, start in sorted(zip(values, starts, strict=True), key=lambda pair: _age(pair[0])):
-        offsets = ", ".join(str(start) if place == axis else "0" for place in range(len(one.shape)))
-        extents = ", ".join(str(dim) if isinstance(dim, int) else emitter.size(dim) for dim in one.shape)
+        offsets = ", ".join(start if place == axis else "0" for place in range(len(one.shape)))
+        extents = ", ".join(map(emitter.size_text, one.shape))
         strides = ", ".join("1" for _ in one.shape)
         text = f"tensor.insert_slice {one.text} into {found.text}[{offsets}] [{extents}] [{strides}]"
         found = Value(emitter.code.op(f"{text} : {one.type} into {out.type}"), *out.array)
