@@ -2,11 +2,11 @@
 
 A length that is known, and has small factors alone, is taken apart by them; any other becomes a convolution whose
 length is a power of two. The angles of roots of unity are reduced as integers, so that the roots are right to the last
-place: the error of a transform, relative to the norm of its result, is some 1e-16 times the logarithm of the length.
+place: the error of a transform of n points is at most 2^-53 (4 + log2 n) times the norm of the result.
 
-Sources: T. G. Stockham, High-speed convolution and correlation, 1966 (stages that leave numbers in order); L. Bluestein,
-A linear filtering approach to the computation of discrete Fourier transform, 1970; M. C. Pease, An adaptation of the
-fast Fourier transform for parallel processing, 1968 (steps that are all alike).
+Sources: T. G. Stockham, High-speed convolution and correlation, 1966 (stages that leave numbers in order);
+L. Bluestein, A linear filtering approach to the computation of discrete Fourier transform, 1970; M. C. Pease, An
+adaptation of the fast Fourier transform for parallel processing, 1968 (steps that are all alike).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _staged(xp: Any, x: Any, size: int, stages: list[int]) -> Any:
 
 
 def _convolved(xp: Any, x: Any, size: Any) -> Any:
-    """2 j k = j^2 + k^2 - (k - j)^2: the transform is a convolution with a chirp, of numbers turned before and after."""
+    """2 j k = j^2 + k^2 - (k - j)^2: a convolution with a chirp, of numbers that it turns before and after."""
     count, steps = while_(lambda count, _: count < 2 * size - 1, lambda count, steps: (2 * count, steps + 1), 1, 0)
     places = xp.arange(size)
     chirp = roots(xp, places * places % (2 * size), 2 * size)

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import Any
 
 from plica.backend.native.loops.llvm import llvm_text
-from plica.backend.native.loops.nest import Buffer, Nest
-from plica.backend.native.loops.support import given_type, require_layout
+from plica.backend.native.loops.nest import Nest
+from plica.backend.native.loops.support import given_type, is_object, require_layout
 from plica.errors import UnsupportedError
 
 _TYPES: dict[str, Any] = {
@@ -110,7 +110,7 @@ def compile_nest(nest: Nest) -> Code:
             module.link_in(optimized(loops, target))
         engine = machine().binding.create_mcjit_compiler(module, target)
         engine.finalize_object()
-    given = [ctypes.py_object if isinstance(one, Buffer) else _TYPES[given_type(one.dtype)] for one in nest.parameters]
+    given = [ctypes.py_object if is_object(one) else _TYPES[given_type(one.dtype)] for one in nest.parameters]
     results = [ctypes.py_object for one in nest.results if one.is_given]
     type_ = ctypes.CFUNCTYPE(ctypes.c_int64, *given, *results, ctypes.py_object)
     return Code(type_(engine.get_function_address("entry")), engine)

@@ -239,7 +239,7 @@ class Emitter:
         return Value(text, tuple(shape), fill.dtype)
 
     def _full_of_parts(self, shape: Sequence[Dim], fill: Value) -> Value:
-        """An array of one complex number, which IREE fills none with if it has 128 bits: of parts that it cannot see."""
+        """An array of one complex number, of parts that IREE cannot see: it fills no array with 128 bits."""
         code, dtype = self.code, real_dtype(fill.dtype)
         parts = [Value(code.op(f"complex.{part} {fill.text} : {fill.type}"), (), dtype, True) for part in ("re", "im")]
         real, imag = (code.op(f"util.optimization_barrier {one.text} : {one.type}") for one in parts)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
 from plica.backend.native.scalars import halves, parts
+from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
 from plica.backend.native.scalars.values import is_half
 from plica.ir.dtypes import DType
 
