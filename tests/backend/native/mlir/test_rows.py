@@ -128,6 +128,7 @@ def test_what_has_no_native_code_is_refused_by_name(monkeypatch) -> None:
         emit(program)
 
 
+@pytest.mark.full
 def test_a_transform_of_no_points_is_refused() -> None:
     modules = NativePrograms({"irfft": plica.trace(lambda x: pnp.fft.irfft(x), plica.spec("n", "complex64"))})
     with pytest.raises(InputError, match=r"test_rows.py:\d+: irfft of no points along an axis has no result"):
