@@ -17,6 +17,7 @@ from plica.lower.leaves import opaque_keys
 from plica.runtime.module import NativeModule
 from plica.symbolic.semirings import SEMIRINGS
 from tests.backend.native.circuits.test_layers import image
+from tests.harness import complex_circuits
 from tests.harness.case_circuits import circuit_of, data_of
 from tests.harness.circuits import CIRCUITS, data
 from tests.harness.layer_cases import LAYER_CASES
@@ -112,7 +113,7 @@ def _assert_close(found: Any, expected: Any, is_log: bool, tolerance: float, wha
     if is_log and found.dtype.kind == "c":
         counted = expected.real > -np.inf
         turned = np.exp(1j * np.stack([found.imag, expected.imag]))[:, counted]
-        np.testing.assert_allclose(*turned, rtol=0, atol=10 * tolerance, err_msg=what)
+        np.testing.assert_allclose(turned[0], turned[1], rtol=0, atol=10 * tolerance, err_msg=what)
         found, expected = found.real, expected.real
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=what)
 
@@ -156,3 +157,29 @@ def test_all(semiring: str, dtype: str, tmp_path: Path) -> None:
             models[f"m{number}"] = model
     assert len(models) > len(BUILDERS) * 0.9
     _assert_scores(semiring, models, tmp_path / "all.plicab", dtype)
+
+
+@pytest.mark.parametrize(
+    ("semiring", "dtype"),
+    [
+        ("sum-product", "float32"),
+        *(
+            pytest.param(semiring, dtype, marks=pytest.mark.full)
+            for semiring, dtype in (
+                ("sum-product", "float64"),
+                ("complex-lse-sum", "float32"),
+                ("complex-lse-sum", "float64"),
+            )
+        ),
+    ],
+)
+def test_complex_weights(semiring: str, dtype: str, tmp_path: Path) -> None:
+    """Results are complex numbers, or their logarithms."""
+    model = compiled(complex_circuits.circuit(), semiring, getattr(torch, dtype))
+    x = complex_circuits.data().numpy().astype(dtype)
+    whole = np.nan_to_num(x).astype(np.int64)
+    with native_file(tmp_path / "complex.plicab", {"m": model}) as module:
+        for found, rows in ((module.m_log_likelihood(whole), whole), (module.m_marginal(x), x)):
+            expected = _scores(model, rows)
+            assert found.dtype.kind == "c"
+            _assert_close(found, expected, SEMIRINGS[semiring].logarithmic, 10 * _TOLERANCE[dtype], "complex weights")

@@ -71,9 +71,9 @@ def emit(
     known = {} if parameters is None else parameters
     read = {}
     for var, parameter in known.items():
-        value = Value(code.name(), var.type.shape, var.type.dtype)
+        value = _stored(code.name(), var)
         code.put(f"{value.text} = util.global.load immutable @{_global(parameter)} : {value.type}")
-        emitter.bind([var], [value])
+        emitter.bind([var], [emitter.of_pairs(value) if var.type.dtype.kind == "complex" else value])
         read[parameter] = value.type
     variables = [var for var in (*program.consts, *program.arguments) if var not in known]
     arguments = [Value(f"%arg{place}", var.type.shape, var.type.dtype) for place, var in enumerate(variables)]
@@ -89,6 +89,12 @@ def emit(
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
     lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
     return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells, read)
+
+
+def _stored(name: str, var: Var) -> Value:
+    """A parameter where it lies: complex numbers as pairs along a last axis, since IREE ends at those of 128 bits."""
+    is_complex = var.type.dtype.kind == "complex"
+    return Value(name, (*var.type.shape, 2) if is_complex else var.type.shape, real_dtype(var.type.dtype))
 
 
 def _global(parameter: str) -> str:
@@ -248,6 +254,12 @@ class Emitter:
             return code.op(f"complex.create {real}, {imag} : {fill.type}")
 
         return indexed(self, shape, fill.dtype, body)
+
+    def of_pairs(self, pairs: Value) -> Value:
+        """Complex numbers, of floats that lie as pairs along the last axis."""
+        dtype = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}[pairs.dtype]
+        found = Value("", pairs.shape[:-1], dtype)
+        return replace(found, text=self.code.op(f"flow.tensor.bitcast {pairs.text} : {pairs.type} -> {found.type}"))
 
     def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
         """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
