@@ -28,8 +28,9 @@ _LAPLACE = next(case for case in LAYER_CASES if case.name == "laplace")
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
-    """Circuits: proven by their weights, by their rows, and of real numbers."""
-    return {"image": compiled(image(3)), "real": compiled(circuit_of(_LAPLACE))}
+    """Circuits: proven by their weights, by their rows, of real numbers, and of another algebra."""
+    largest = compiled(CIRCUITS["mixing"](), "max-product")
+    return {"image": compiled(image(3)), "real": compiled(circuit_of(_LAPLACE)), "largest": largest}
 
 
 @pytest.fixture(scope="module")
