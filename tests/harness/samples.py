@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plica.ir.dtypes import DType
+from plica.errors import DTypeError
+from plica.ir.dtypes import DType, as_dtype
+from plica.ir.types import array_type
 from plica.ops import OPS
 from tests.harness.programs import Array
 
@@ -164,6 +166,28 @@ EDGES = tuple(Case(op, f"edge{number}", inputs, params) for number, (op, inputs,
 SPECIAL = tuple(_special())
 SCALARS = tuple(_scalars())
 CASES = (*SAMPLES, *EDGES, *SPECIAL, *SCALARS)
+
+
+def _complex() -> Iterator[Case]:
+    """Samples of floats as complex numbers, of operations that take these and have no such samples of their own."""
+    shown = {case.op for case in CASES if any(array.dtype.kind == "c" for array in case.inputs)}
+    for case in (*SAMPLES, *EDGES):
+        is_float = any(array.dtype.kind == "f" for array in case.inputs)
+        if is_float and case.op not in shown and not OPS[case.op].regions:
+            inputs = tuple(map(_as_complex, case.inputs))
+            with suppress(DTypeError):
+                OPS[case.op].type_rule(*(array_type(one.shape, as_dtype(one.dtype)) for one in inputs), **case.params)
+                yield Case(case.op, f"complex{case.number}", inputs, case.params)
+
+
+def _as_complex(array: Array) -> Array:
+    if array.dtype.kind != "f" or array.dtype.itemsize < 4:
+        return array
+    with np.errstate(all="ignore"):
+        return array + np.flip(array) * array.dtype.type(1) * 1j
+
+
+COMPLEX = tuple(_complex())
 
 
 @contextmanager

@@ -222,7 +222,7 @@ def _check_weights(model: Any) -> None:
     """Refuse weights that have become negative where the semiring carries no such numbers, as calls do."""
     tensor = next((tensor for _, tensor in model.leaves.items()), None)
     if tensor is not None and model.num_variables:
-        model.check(tensor.new_zeros((0, input_width(model.folded.described))))
+        model.check(tensor.new_zeros((0, input_width(model.folded.described)), dtype=model.dtype))
 
 
 def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[Question]:

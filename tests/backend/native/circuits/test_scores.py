@@ -12,9 +12,12 @@ import torch
 from plica.backend.native.file import Store, module_of
 from plica.errors import UnsupportedError
 from plica.frontend.native import questions_of
+from plica.ir.dtypes import as_dtype
+from plica.lower.leaves import opaque_keys
 from plica.runtime.module import NativeModule
 from plica.symbolic.semirings import SEMIRINGS
 from tests.backend.native.circuits.test_layers import image
+from tests.harness import complex_circuits
 from tests.harness.case_circuits import circuit_of, data_of
 from tests.harness.circuits import CIRCUITS, data
 from tests.harness.layer_cases import LAYER_CASES
@@ -23,16 +26,11 @@ from tests.harness.native_circuits import compiled, native_file
 _LAPLACE = next(case for case in LAYER_CASES if case.name == "laplace")
 
 
-_COMPLEX = ("complex-lse-sum", "signed-lse-sum")  # whose numbers are complex, which native code does not have yet
-_ALWAYS = [
-    (one, name) for one in ("lse-sum", "sum-product", "max-product") for name in ("mixing", "hadamard", "shared")
-]
-
-
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
-    """Circuits: proven by their weights, by their rows, and of real numbers."""
-    return {"image": compiled(image(3)), "real": compiled(circuit_of(_LAPLACE))}
+    """Circuits: proven by their weights, by their rows, of real numbers, and of another algebra."""
+    largest = compiled(CIRCUITS["mixing"](), "max-product")
+    return {"image": compiled(image(3)), "real": compiled(circuit_of(_LAPLACE)), "largest": largest}
 
 
 @pytest.fixture(scope="module")
@@ -97,25 +95,92 @@ def test_unproven_rows(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, _scores(model, x), rtol=1e-5)
 
 
+BUILDERS: dict[str, Any] = {**CIRCUITS, **{case.name: partial(circuit_of, case) for case in LAYER_CASES}}
+_TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+
+
+def _questions(module: NativeModule, name: str, model: Any, rows: int) -> Iterator[tuple[Any, Any, str]]:
+    """What a file answers to whole rows, and to some of which a part is missing; what torch does, and the question."""
+    dtype = model.program.arguments[-1].type.dtype.numpy
+    for missing, question in ((0.0, "log_likelihood"), (0.4, "marginal" if dtype.kind == "i" else "log_likelihood")):
+        x = data_of(model.symbolic, LAYER_CASES, rows, missing)
+        x = x.astype(dtype if dtype.kind == "f" or not missing else as_dtype(model.dtype).numpy)
+        yield getattr(module, f"{name}_{question}")(x), _scores(model, x), f"{question} of {model.symbolic!r}"
+
+
+def _assert_close(found: Any, expected: Any, is_log: bool, tolerance: float, what: str) -> None:
+    """Numbers are equal; of complex logarithms, sizes and the directions of what is not 0."""
+    assert found.dtype == expected.dtype
+    if is_log and found.dtype.kind == "c":
+        counted = expected.real > -np.inf
+        turned = np.exp(1j * np.stack([found.imag, expected.imag]))[:, counted]
+        np.testing.assert_allclose(turned[0], turned[1], rtol=0, atol=10 * tolerance, err_msg=what)
+        found, expected = found.real, expected.real
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=what)
+
+
+def _assert_scores(semiring: str, models: dict[str, Any], path: Path, dtype: str) -> None:
+    is_log = SEMIRINGS[semiring].logarithmic
+    with native_file(path, models, None) as module:
+        for name, model in models.items():
+            for found, expected, what in _questions(module, name, model, 6):
+                _assert_close(found, expected, is_log, _TOLERANCE[dtype], f"{semiring}: {what}")
+
+
+def _is_refused(model: Any) -> bool:
+    """Whether torch refuses a circuit, or a part of it is code of another library."""
+    if opaque_keys(model.symbolic):
+        return True
+    x = data_of(model.symbolic, LAYER_CASES, 1, 0.0).astype(model.program.arguments[-1].type.dtype.numpy)
+    try:
+        _scores(model, x)
+    except UnsupportedError:
+        return True
+    return False
+
+
 @pytest.mark.full
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("semiring", SEMIRINGS)
-def test_all(semiring: str, tmp_path: Path) -> None:
-    """Every circuit and layer kind that has native code, under every semiring that takes it."""
-    builders: dict[str, Any] = {**CIRCUITS, **{case.name: partial(circuit_of, case) for case in LAYER_CASES}}
+def test_all(semiring: str, dtype: str, tmp_path: Path) -> None:
+    """Every circuit and kind of layer under every semiring; what torch refuses is refused, and nothing else."""
     models = {}
-    for number, (name, build) in enumerate(builders.items()):
-        try:  # what a semiring does not carry, and what has no native code, is refused by name
-            model = compiled(build(), semiring)
-            module_of(questions_of(model, ["log-likelihood"]), Store())
+    for number, build in enumerate(BUILDERS.values()):
+        try:
+            model = compiled(build(), semiring, getattr(torch, dtype))
+        except UnsupportedError:  # as torch refuses it
+            continue
+        try:
+            module_of(questions_of(model), Store())
         except UnsupportedError:
-            assert (semiring, name) not in _ALWAYS
+            assert _is_refused(model)
         else:
             models[f"m{number}"] = model
-    assert bool(models) == (semiring not in _COMPLEX)
-    if not models:
-        return
-    with native_file(tmp_path / "all.plicab", models, ["log-likelihood"]) as module:
-        for name, model in models.items():
-            x = data_of(model.symbolic, LAYER_CASES, 6, 0.0).astype(model.program.arguments[-1].type.dtype.numpy)
-            found, expected = getattr(module, f"{name}_log_likelihood")(x), _scores(model, x)
-            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=repr(model.symbolic))
+    assert len(models) > len(BUILDERS) * 0.9
+    _assert_scores(semiring, models, tmp_path / "all.plicab", dtype)
+
+
+@pytest.mark.parametrize(
+    ("semiring", "dtype"),
+    [
+        ("sum-product", "float32"),
+        *(
+            pytest.param(semiring, dtype, marks=pytest.mark.full)
+            for semiring, dtype in (
+                ("sum-product", "float64"),
+                ("complex-lse-sum", "float32"),
+                ("complex-lse-sum", "float64"),
+            )
+        ),
+    ],
+)
+def test_complex_weights(semiring: str, dtype: str, tmp_path: Path) -> None:
+    """Results are complex numbers, or their logarithms."""
+    model = compiled(complex_circuits.circuit(), semiring, getattr(torch, dtype))
+    x = complex_circuits.data().numpy().astype(dtype)
+    whole = np.nan_to_num(x).astype(np.int64)
+    with native_file(tmp_path / "complex.plicab", {"m": model}) as module:
+        for found, rows in ((module.m_log_likelihood(whole), whole), (module.m_marginal(x), x)):
+            expected = _scores(model, rows)
+            assert found.dtype.kind == "c"
+            _assert_close(found, expected, SEMIRINGS[semiring].logarithmic, 10 * _TOLERANCE[dtype], "complex weights")

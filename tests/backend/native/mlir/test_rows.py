@@ -1,5 +1,6 @@
 """Rows of MLIR against the interpreter: the samples of operations at sizes that are not known before they run."""
 
+import math
 from collections.abc import Iterable
 from functools import cache
 
@@ -11,23 +12,19 @@ import plica.numpy as pnp
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.emit import emit
 from plica.backend.native.mlir.rows import ROWS
-from plica.errors import UnsupportedError
+from plica.errors import InputError, UnsupportedError
 from plica.ir.program import Program
 from plica.ir.sizes import evaluate
 from plica.ops import CONTROL, REDUCE, SHAPE
 from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
-from tests.harness.programs import Array, one_equation
-from tests.harness.samples import CASES, Case, over
+from tests.harness.programs import UNIQUE, Array, one_equation
+from tests.harness.samples import CASES, COMPLEX, Case, over
 
 BATCHES = (0, 1, 7)
 # the scalar code of each elementwise operation has tests of its own: these are those of the writer around it
 _ELEMENTWISE = ("add", "floor_divide", "where", "less", "clip", "astype")
 _SCANS = ("cumulative_sum", "cumulative_prod", "rescale")
 _OWN = {*(op.name for op in (*SHAPE, *REDUCE, *CONTROL)), *_ELEMENTWISE}.difference(_SCANS)
-
-
-def _is_complex(case: Case) -> bool:
-    return any(array.dtype.kind == "c" for array in case.inputs) or "complex" in str(case.params.get("dtype"))
 
 
 def is_native(op: str) -> bool:
@@ -65,12 +62,20 @@ def _resized(program: Program, case: Case, batch: int) -> list[Array]:
         for dim, size in zip(var.type.shape, array.shape, strict=True):
             sizes.update((var, size) for var in program.inputs[: program.num_implicit_inputs] if str(dim) == var.name)
     sizes[program.inputs[0]] = batch
+    fill = _spread if case.op in UNIQUE else np.resize
     return [
-        np.resize(array, [evaluate(dim, sizes.__getitem__) for dim in var.type.shape])
-        if array.size
-        else np.zeros([evaluate(dim, sizes.__getitem__) for dim in var.type.shape], array.dtype)
-        for var, array in zip(program.arguments, case.inputs, strict=True)
+        fill(array, shape) if array.size else np.zeros(shape, array.dtype)
+        for array, shape in (
+            (array, [evaluate(dim, sizes.__getitem__) for dim in var.type.shape])
+            for var, array in zip(program.arguments, case.inputs, strict=True)
+        )
     ]
+
+
+def _spread(array: Array, shape: list[int]) -> Array:
+    """The entries of an array, then others of them in any order: of rows that repeat, some factors could be any."""
+    more = np.random.default_rng(0).integers(0, array.size, math.prod(shape))
+    return np.resize(np.concatenate([array.ravel(), array.ravel()[more]]), shape)
 
 
 def _few(cases: Iterable[Case], most: int) -> list[Case]:
@@ -85,8 +90,12 @@ def _few(cases: Iterable[Case], most: int) -> list[Case]:
     return found
 
 
-REAL = tuple(case for case in CASES if not _is_complex(case) and is_native(case.op))
-FEW = tuple(_few((case for case in REAL if case.op in _OWN), 1))
+NATIVE = tuple(case for case in (*CASES, *COMPLEX) if is_native(case.op))
+_OF_COMPLEX = ("multiply", "sum", "einsum", "update", "where")
+FEW = (
+    *_few((case for case in NATIVE if case.op in _OWN), 1),
+    *_few((case for case in NATIVE if case.op in _OF_COMPLEX and "complex" in str(case)), 1),
+)
 
 
 @cache
@@ -95,14 +104,14 @@ def _few_rows() -> _Rows:
 
 
 @over(FEW)
-@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")
 def test_native_is_the_interpreter(each) -> None:
     each(_few_rows().check)
 
 
 @pytest.mark.full
-@over(REAL)
-@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+@over(NATIVE)
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")
 def test_every_sample_of_every_row(each) -> None:
     cases: list[Case] = []
     each(cases.append)
@@ -119,10 +128,12 @@ def test_what_has_no_native_code_is_refused_by_name(monkeypatch) -> None:
         emit(program)
 
 
-def test_complex_numbers_are_refused_by_name() -> None:
-    program = one_equation("add", [np.ones(2, "complex64")] * 2, {})
-    with pytest.raises(UnsupportedError, match=r"native code has no entries of complex64; .* imaginary parts"):
-        emit(program)
+@pytest.mark.full
+def test_a_transform_of_no_points_is_refused() -> None:
+    modules = NativePrograms({"irfft": plica.trace(lambda x: pnp.fft.irfft(x), plica.spec("n", "complex64"))})
+    with pytest.raises(InputError, match=r"test_rows.py:\d+: irfft of no points along an axis has no result"):
+        modules("irfft", np.ones(1, "complex64"))
+    assert_interpreted(modules, "irfft", [np.asarray([1, 2j, 3], "complex64")])
 
 
 def test_a_divisor_that_is_a_number_is_not_checked() -> None:

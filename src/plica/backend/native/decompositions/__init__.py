@@ -10,6 +10,7 @@ from plica.backend.native.decompositions.cholesky import cholesky
 from plica.backend.native.decompositions.contractions import cross, directed_matmul, vector_norm
 from plica.backend.native.decompositions.densities import log_multivariate_normal
 from plica.backend.native.decompositions.elimination import det, inv, slogdet, solve
+from plica.backend.native.decompositions.fourier import fft, ifft, irfft, rfft
 from plica.backend.native.decompositions.jacobi import eigh, eigvalsh, matrix_rank, pinv, svd, svdvals
 from plica.backend.native.decompositions.membership import isin
 from plica.backend.native.decompositions.orthogonal import qr
@@ -23,7 +24,10 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     "directed_matmul": directed_matmul,
     "eigh": eigh,
     "eigvalsh": eigvalsh,
+    "fft": fft,
+    "ifft": ifft,
     "inv": inv,
+    "irfft": irfft,
     "isin": isin,
     "log_multivariate_normal": log_multivariate_normal,
     "matrix_rank": matrix_rank,
@@ -31,6 +35,7 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     "pack": pack,
     "pinv": pinv,
     "qr": qr,
+    "rfft": rfft,
     "slogdet": slogdet,
     "solve": solve,
     "svd": svd,

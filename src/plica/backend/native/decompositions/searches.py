@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from plica.backend.native.decompositions.matrices import is_complex
+
 
 def nonzero(xp: Any, x: Any) -> tuple[Any, ...]:
     """How many elements differ from zero, and their places along each axis, in the order of rows."""
@@ -24,13 +26,23 @@ def _places(xp: Any, truths: Any) -> tuple[Any, Any]:
     return count, xp.searchsorted(seen, xp.arange(count), side="right")
 
 
+def _order(xp: Any, x: Any) -> Any:
+    """What sorts numbers; complex ones by their real parts, then by their imaginary ones, those with NaN last."""
+    if not is_complex(x):
+        return xp.argsort(x)
+    order = xp.argsort(xp.imag(x))
+    for key in (xp.real(x), xp.isnan(xp.imag(x)), xp.isnan(xp.real(x))):
+        order = xp.take(order, xp.argsort(xp.take(key, order, nonnegative=True)), nonnegative=True)
+    return order
+
+
 def unique(xp: Any, x: Any, *, parts: Sequence[str]) -> tuple[Any, ...]:
     """How many elements differ from each other, and these in order; each NaN differs from all.
 
     Equal elements are neighbours once they are sorted: each that differs from the one before begins a group.
     """
     flat = xp.reshape(x, (-1,))
-    order = xp.argsort(flat)
+    order = _order(xp, flat)
     ordered = xp.take(flat, order, nonnegative=True)
     places = xp.arange(flat.shape[0])
     previous = xp.take(ordered, xp.maximum(places - 1, 0), nonnegative=True)

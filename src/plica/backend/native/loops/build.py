@@ -14,8 +14,6 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
 
-_STORED = ("bool", "int", "float")
-
 
 def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
     """The loop nest of a Program.
@@ -54,7 +52,7 @@ def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
 
 def _require_dtype(var: Operand) -> None:
     dtype = var.type.dtype
-    if dtype.kind not in _STORED or dtype.is_storage:
+    if dtype.is_storage:
         raise UnsupportedError(
             f'the native backend of jit has no loop nests for {dtype.value}, found {var!r}; use backend="torch".'
         )

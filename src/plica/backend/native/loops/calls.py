@@ -117,6 +117,7 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
         "refuse": call.refuse,
         "i64": np.dtype(np.int64),
         "left": _left,
+        "number": np.asarray,
         "too_large": _too_large,
     }
     given = f"({', '.join(names)}{',' if names else ''})"
@@ -127,6 +128,9 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
         if var.type.shape:
             shape = _shape(var.type.shape, texts, scope)
             body.append(f"if {name}.shape != {shape}: refuse({given})")
+        elif var.type.dtype.kind == "complex":
+            body.append(f"{name} = number({name}, t{name})")
+            scope[f"t{name}"] = var.type.dtype.numpy
     results, made = [], []
     for place, (result, one) in enumerate(zip(program.results, nest.results, strict=True)):
         scope[f"d{place}"] = result.type.dtype.numpy

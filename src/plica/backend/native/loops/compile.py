@@ -10,8 +10,8 @@ from threading import Lock
 from typing import Any
 
 from plica.backend.native.loops.llvm import LOOP, Texts, llvm_text
-from plica.backend.native.loops.nest import Buffer, Nest
-from plica.backend.native.loops.support import SUPPORT, given_type, require_layout
+from plica.backend.native.loops.nest import Nest
+from plica.backend.native.loops.support import SUPPORT, given_type, is_object, require_layout
 from plica.errors import UnsupportedError
 
 _TYPES: dict[str, Any] = {
@@ -139,7 +139,7 @@ def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
         engines = _compiled(llvm_text(nest))
-    given = [ctypes.py_object if isinstance(one, Buffer) else _TYPES[given_type(one.dtype)] for one in nest.parameters]
+    given = [ctypes.py_object if is_object(one) else _TYPES[given_type(one.dtype)] for one in nest.parameters]
     results = [ctypes.py_object for one in nest.results if one.is_given]
     type_ = ctypes.CFUNCTYPE(ctypes.c_int64, *given, *results, ctypes.py_object)
     return Code(type_(engines[0].get_function_address("entry")), engines)

@@ -3,7 +3,7 @@
 from plica.backend.native.decompositions import DECOMPOSITIONS
 from plica.backend.native.decompositions.traced import sizes_within, traced_decomposition
 from plica.backend.native.loops.arrays import Array, Value
-from plica.backend.native.loops.block import Block
+from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.control import inlined
 from plica.ir.op import Unsupported
 from plica.ir.program import Equation, Operand
@@ -31,3 +31,13 @@ def decomposed(block: Block, equation: Equation, operands: list[Value]) -> tuple
         assert isinstance(value, Array), "sizes are those of arrays"
         found[var] = value.dims[axis]
     return inlined(block, program, found, equation.inputs)[program.num_implicit_outputs :]
+
+
+def of_reals(row: Row) -> Row:
+    """A row for real numbers: of complex ones the decomposition is written."""
+
+    def write(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
+        is_complex = any(one.type.dtype.kind == "complex" for one in equation.inputs)
+        return (decomposed if is_complex else row)(block, equation, operands)
+
+    return write

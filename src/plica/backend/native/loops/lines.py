@@ -107,6 +107,8 @@ class Lines:
     def _sum(self, operands: Sequence[Scalar]) -> Scalar:
         """A sum whose terms may be taken in any order; of three operands, of a product."""
         total, *factors = operands
+        if total.dtype.kind == "complex":
+            return self._sum_of_parts(total, factors)
         type_, code = llvm_type(total.dtype), self._code
         is_float = total.dtype.kind == "float"
         term = factors[0]
@@ -120,6 +122,11 @@ class Lines:
         flags = "fadd reassoc contract" if is_float else "add"
         code.lines.append(f"{result} = {flags} {type_} {total.text}, {term.text}")
         return Scalar(result, total.dtype)
+
+    def _sum_of_parts(self, total: Scalar, factors: Sequence[Scalar]) -> Scalar:
+        code = self._code
+        term = code.multiply(*factors) if len(factors) == 2 else factors[0]
+        return code.of_parts(*(self._sum(pair) for pair in zip(code.parts(total), code.parts(term), strict=True)))
 
     def _apply(self, one: Apply) -> None:
         operands = tuple(self._scalar(value) for value in one.operands)

@@ -10,6 +10,7 @@ from importlib import import_module
 import numpy as np
 
 from plica.backend.native.loops.nest import Allocate, Buffer, Nest
+from plica.backend.native.scalars import Scalar
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
@@ -223,6 +224,11 @@ def given_type(dtype: DType) -> str:
     return "i8" if dtype == DType.BOOL else "float" if dtype.kind == "float" and dtype.bits == 16 else llvm_type(dtype)
 
 
+def is_object(parameter: Buffer | Scalar) -> bool:
+    """Whether `entry` takes an array object: of complex numbers too, which C has no type for that all callers know."""
+    return isinstance(parameter, Buffer) or parameter.dtype.kind == "complex"
+
+
 def require_layout() -> None:
     """Check that array objects have their fields where `entry` reads them.
 
@@ -257,6 +263,11 @@ def entry_text(nest: Nest) -> str:
             bad.append(f"{name}.bad")
             lines += _read(name, "ptr", _DATA, "data")
             given.append(f"ptr {name}.data")
+        elif is_object(parameter):
+            name, type_ = f"%{parameter.text}", llvm_type(parameter.dtype)
+            head.append(f"ptr {name}")
+            lines += [*_read(name, "ptr", _DATA, "data"), f"{name}.value = load {type_}, ptr {name}.data"]
+            given.append(f"{type_} {name}.value")
         else:
             name, type_, wanted = f"%{parameter.text}", given_type(parameter.dtype), llvm_type(parameter.dtype)
             head.append(f"{type_} {name}")

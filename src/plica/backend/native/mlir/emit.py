@@ -16,11 +16,12 @@ from typing import Any
 from plica.backend.native.mlir.checks import Checks, Fault, values_text
 from plica.backend.native.mlir.code import Code
 from plica.backend.native.mlir.decomposed import decomposed
-from plica.backend.native.mlir.literals import literal_text
+from plica.backend.native.mlir.literals import constant_text
 from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows import ROWS
 from plica.backend.native.mlir.rows.row import Call
 from plica.backend.native.mlir.sizes import index_constant, write_size
+from plica.backend.native.mlir.structured import indexed
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
@@ -29,6 +30,7 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.divisions import BY_ZERO
+from plica.ops.rules import real_dtype
 from plica.runtime.arrays import Array
 from plica.runtime.manifest import ALIGNMENT, SCOPE
 
@@ -75,9 +77,9 @@ def emit(
     known = {} if parameters is None else parameters
     read = {}
     for var, parameter in known.items():
-        value = Value(code.name(), var.type.shape, var.type.dtype)
+        value = _stored(code.name(), var)
         code.put(f"{value.text} = util.global.load immutable @{_global(parameter)} : {value.type}")
-        emitter.bind([var], [value])
+        emitter.bind([var], [emitter.of_pairs(value) if var.type.dtype.kind == "complex" else value])
         read[parameter] = value.type
     variables = [var for var in (*program.consts, *program.arguments) if var not in known]
     arguments = [Value(f"%arg{place}", var.type.shape, var.type.dtype) for place, var in enumerate(variables)]
@@ -93,6 +95,12 @@ def emit(
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
     lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
     return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells, read)
+
+
+def _stored(name: str, var: Var) -> Value:
+    """A parameter where it lies: complex numbers as pairs along a last axis, since IREE ends at those of 128 bits."""
+    is_complex = var.type.dtype.kind == "complex"
+    return Value(name, (*var.type.shape, 2) if is_complex else var.type.shape, real_dtype(var.type.dtype))
 
 
 def _global(parameter: str) -> str:
@@ -208,8 +216,7 @@ class Emitter:
     def constant(self, value: complex, dtype: DType) -> Value:
         """A number, as a scalar."""
         made = Value("", (), dtype, is_scalar=True)
-        suffix = "" if dtype == DType.BOOL else f" : {made.element}"
-        text = self.code.once(f"arith.constant {literal_text(value, dtype)}{suffix}")
+        text = self.code.once(constant_text(value, dtype))
         return replace(made, text=text, size=int(value.real) if dtype.kind == "int" else None)
 
     def result(self, operand: Operand) -> Value:
@@ -231,7 +238,7 @@ class Emitter:
         """A value as a tensor: a scalar becomes one of no dimension."""
         if not value.is_scalar:
             return value
-        if value.dtype == DType.BOOL:  # of which IREE makes no tensor by its element
+        if value.dtype.kind in ("bool", "complex"):  # of which IREE makes no tensor by its element
             return self.full((), value)
         text = self.code.once(f"tensor.from_elements {value.text} : {tensor_type((), value.dtype)}")
         return Value(text, (), value.dtype, size=value.size)
@@ -255,9 +262,28 @@ class Emitter:
 
     def full(self, shape: Sequence[Dim], fill: Value) -> Value:
         """An array of one number, given as a scalar."""
+        if fill.dtype.kind == "complex":
+            return self._full_of_parts(shape, fill)
         out = self.empty(shape, fill.dtype)
         text = self.code.op(f"linalg.fill ins({fill.text} : {fill.type}) outs({out.text} : {out.type}) -> {out.type}")
         return Value(text, tuple(shape), fill.dtype)
+
+    def _full_of_parts(self, shape: Sequence[Dim], fill: Value) -> Value:
+        """An array of one complex number, of parts that IREE cannot see: it fills no array with 128 bits."""
+        code, dtype = self.code, real_dtype(fill.dtype)
+        parts = [Value(code.op(f"complex.{part} {fill.text} : {fill.type}"), (), dtype, True) for part in ("re", "im")]
+        real, imag = (code.op(f"util.optimization_barrier {one.text} : {one.type}") for one in parts)
+
+        def body(_: Sequence[str]) -> str:
+            return code.op(f"complex.create {real}, {imag} : {fill.type}")
+
+        return indexed(self, shape, fill.dtype, body)
+
+    def of_pairs(self, pairs: Value) -> Value:
+        """Complex numbers, of floats that lie as pairs along the last axis."""
+        dtype = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}[pairs.dtype]
+        found = Value("", pairs.shape[:-1], dtype)
+        return replace(found, text=self.code.op(f"flow.tensor.bitcast {pairs.text} : {pairs.type} -> {found.type}"))
 
     def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
         """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
@@ -334,6 +360,6 @@ class Emitter:
         Arrays of it are then none either: where a loop that is given one array twice goes on with a constant in one of
         its places, IREE 3.13 gives the other place memory of constants too, and refuses that.
         """
-        if not self._depth:
+        if not self._depth or scalar.dtype.kind == "complex":  # `full` hides the parts of those
             return scalar
         return replace(scalar, text=self.code.op(f"util.optimization_barrier {scalar.text} : {scalar.type}"))

@@ -77,8 +77,9 @@ def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> 
     out = emitter.empty(shape, x.dtype)
     if 0 in shape:
         return out
-    # Rows of a size that is not known are gathered as vectors without end; graphics processors have no such operation
-    if emitter.is_gpu or not isinstance(shape[1], int):
+    # Rows of a size that is not known are gathered as vectors without end, and there are no vectors of complex numbers;
+    # graphics processors have no such operation
+    if emitter.is_gpu or not isinstance(shape[1], int) or x.dtype.kind == "complex":
 
         def entry(names: Sequence[str]) -> str:
             row = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")

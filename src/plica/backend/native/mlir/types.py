@@ -32,6 +32,8 @@ _ELEMENTS: Mapping[DType, str] = {
     DType.FLOAT16: "f16",
     DType.FLOAT32: "f32",
     DType.FLOAT64: "f64",
+    DType.COMPLEX64: "complex<f32>",
+    DType.COMPLEX128: "complex<f64>",
 }
 
 

@@ -5,76 +5,18 @@ Source: W. Kahan, Branch cuts for complex elementary functions, 1987: sides of b
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from plica.backend.native.scalars.builder import Call, Scalar, ScalarCode, Write
 from plica.backend.native.scalars.exponentials import exp, expm1
 from plica.backend.native.scalars.hyperbolic import asinh, cosh, hypot, sinh
 from plica.backend.native.scalars.logarithms import log, log1p
+from plica.backend.native.scalars.parts import Complex, converted, split, zero_or
 from plica.backend.native.scalars.trigonometric import atan2, cos, sin
 from plica.backend.native.scalars.values import Value
 from plica.ir.dtypes import DType
-
-PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
-"""The dtype of the parts."""
-
-
-class Complex(NamedTuple):
-    """The number `real + i imag`, of floats of one dtype."""
-
-    real: Value
-    imag: Value
-
-    def __add__(self, other: "Complex") -> "Complex":  # type: ignore[override]
-        return Complex(self.real + other.real, self.imag + other.imag)
-
-    def __sub__(self, other: "Complex") -> "Complex":
-        return Complex(self.real - other.real, self.imag - other.imag)
-
-    def __mul__(self, other: "Complex") -> "Complex":  # type: ignore[override]
-        real = self.real * other.real - self.imag * other.imag
-        return Complex(real, self.real * other.imag + self.imag * other.real)
-
-    def __truediv__(self, other: "Complex") -> "Complex":
-        """Source: R. L. Smith, Algorithm 116: complex division, 1962."""
-        wide = abs(other.real) >= abs(other.imag)
-        larger, lesser = wide.where(other.real, other.imag), wide.where(other.imag, other.real)
-        ratio = lesser / larger
-        below = larger + lesser * ratio
-        first, second = wide.where(self.real, self.imag), wide.where(self.imag, self.real)
-        real = (first + second * ratio) / below
-        imag = (second - first * ratio) / below
-        found = Complex(real, wide.where(imag, -imag))
-        zero = (other.real == 0.0) & (other.imag == 0.0)
-        by_zero = Complex(self.real / abs(other.real), self.imag / abs(other.real))
-        return zero_or(zero, by_zero, found)
-
-    def __neg__(self) -> "Complex":
-        return Complex(-self.real, -self.imag)
-
-    def turned(self) -> "Complex":
-        """This number times i."""
-        return Complex(-self.imag, self.real)
-
-    def turned_back(self) -> "Complex":
-        """This number times -i."""
-        return Complex(self.imag, -self.real)
-
-    def conj(self) -> "Complex":
-        """The conjugate."""
-        return Complex(self.real, -self.imag)
-
-    def scaled(self, factor: Value | float) -> "Complex":
-        """This number times a real one."""
-        return Complex(self.real * factor, self.imag * factor)
-
+from plica.ops.rules import real_dtype
 
 Found = Complex | Value
-
-
-def zero_or(condition: Value, first: Complex, second: Complex) -> Complex:
-    """The first number where the condition holds, else the second."""
-    return Complex(condition.where(first.real, second.real), condition.where(first.imag, second.imag))
 
 
 def _size(z: Complex) -> Value:
@@ -243,21 +185,17 @@ EXACTLY_IN_PARTS = frozenset({"add", "subtract", "multiply", "negative", "conj",
 """Formulas that are not computed in float64 for complex64."""
 
 
-def _split(code: ScalarCode, scalar: Scalar) -> Complex:
-    return Complex(*(Value(code, part) for part in code.parts(scalar)))
-
-
 def complex_entry(name: str) -> Write:
     """The `write` of a formula of complex operands."""
 
     def write(code: ScalarCode, call: Call) -> Scalar:
-        operands = [_split(code, one) for one in call.operands]
+        operands = [split(code, one) for one in call.operands]
         if name not in EXACTLY_IN_PARTS:
             operands = [Complex(z.real.astype(DType.FLOAT64), z.imag.astype(DType.FLOAT64)) for z in operands]
         found = FORMULAS[name](*operands)
         if isinstance(found, Value):
             return found.astype(call.dtype).scalar
-        part = PARTS[call.dtype]
+        part = real_dtype(call.dtype)
         return code.of_parts(found.real.astype(part).scalar, found.imag.astype(part).scalar)
 
     return write
@@ -269,14 +207,8 @@ def where_of_complex(code: ScalarCode, call: Call) -> Scalar:
 
 
 def astype_of_complex(code: ScalarCode, call: Call) -> Scalar:
-    """To a complex number from any, and to a real one by its real part."""
-    (given,) = call.operands
-    real, imag = code.parts(given) if given.dtype.kind == "complex" else (given, None)
-    if call.dtype.kind != "complex":
-        return code.convert(real, call.dtype)
-    part = PARTS[call.dtype]
-    other = code.constant(0, part) if imag is None else code.convert(imag, part)
-    return code.of_parts(code.convert(real, part), other)
+    """To a complex number, or from one."""
+    return converted(code, call.operands[0], call.dtype)
 
 
 COMPLEX: dict[str, Write] = {

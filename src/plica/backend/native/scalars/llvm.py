@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from plica.backend.native.scalars import halves, parts
 from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
-from plica.backend.native.scalars.halves import converted
 from plica.backend.native.scalars.values import is_half
 from plica.ir.dtypes import DType
 
@@ -141,6 +141,8 @@ class LlvmScalars(ScalarCode):
     def apply(self, name: str, *operands: Scalar) -> Scalar:
         """An instruction or an intrinsic."""
         dtype = operands[0].dtype
+        if dtype.kind == "complex":
+            return parts.applied(self, name, *operands)
         own, given = family(dtype), ", ".join(one.text for one in operands)
         if name == "negate":
             text = f"fneg {llvm_type(dtype)} {given}" if own == "float" else f"sub {llvm_type(dtype)} 0, {given}"
@@ -174,8 +176,10 @@ class LlvmScalars(ScalarCode):
         """A conversion; none between integers of one width."""
         if a.dtype == dtype:
             return a
+        if "complex" in (a.dtype.kind, dtype.kind):
+            return parts.converted(self, a, dtype)
         if is_half(a.dtype) or is_half(dtype):
-            return converted(self, a, dtype)
+            return halves.converted(self, a, dtype)
         source, target = family(a.dtype), family(dtype)
         if target == "bool":
             return self.compare("not_equal", a, self.constant(0, a.dtype))

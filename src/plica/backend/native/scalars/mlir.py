@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from plica.backend.native.scalars import halves, parts
 from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
 from plica.backend.native.scalars.floats import whole_part
-from plica.backend.native.scalars.halves import converted
 from plica.backend.native.scalars.values import Value, is_half
 from plica.ir.dtypes import DType
 
@@ -136,6 +136,8 @@ class MlirScalars(ScalarCode):
     def apply(self, name: str, *operands: Scalar) -> Scalar:
         """An instruction of `arith` or `math`."""
         dtype = operands[0].dtype
+        if dtype.kind == "complex":
+            return parts.applied(self, name, *operands)
         if name == "negate" and dtype.kind == "int":
             return self.subtract(self.constant(0, dtype), *operands)
         if name == "multiply_add":
@@ -161,8 +163,10 @@ class MlirScalars(ScalarCode):
         """A conversion of `arith`; none between integers of one width."""
         if a.dtype == dtype:
             return a
+        if "complex" in (a.dtype.kind, dtype.kind):
+            return parts.converted(self, a, dtype)
         if is_half(a.dtype) or is_half(dtype):
-            return converted(self, a, dtype)
+            return halves.converted(self, a, dtype)
         source, target = family(a.dtype), family(dtype)
         if target == "bool":
             return self.compare("not_equal", a, self.constant(0, a.dtype))

@@ -8,6 +8,7 @@ from plica.backend.native.loops.decomposed import decomposed, has_decomposition
 from plica.backend.native.loops.rows.circuits import CIRCUITS
 from plica.backend.native.loops.rows.elementwise import ELEMENTWISE
 from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
+from plica.backend.native.loops.rows.fourier import FOURIER
 from plica.backend.native.loops.rows.indexing import INDEXING
 from plica.backend.native.loops.rows.linalg import LINALG
 from plica.backend.native.loops.rows.random import RANDOM
@@ -26,6 +27,7 @@ ROWS: Mapping[str, Row] = {
     **REDUCE,
     **LINALG,
     **FACTORIZATIONS,
+    **FOURIER,
     **RANDOM,
     **CIRCUITS,
 }

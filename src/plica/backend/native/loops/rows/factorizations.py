@@ -8,6 +8,7 @@ from math import nan
 
 from plica.backend.native.loops.arrays import Array, Value, fill
 from plica.backend.native.loops.block import Block, Row
+from plica.backend.native.loops.decomposed import of_reals
 from plica.backend.native.loops.nest import Buffer, Cell, Index, Put
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
@@ -285,9 +286,9 @@ def cholesky(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 
 FACTORIZATIONS: dict[str, Row] = {
-    "solve": solve,
-    "inv": inv,
-    "det": _determinant(logarithm=False),
-    "slogdet": _determinant(logarithm=True),
-    "cholesky": cholesky,
+    "solve": of_reals(solve),
+    "inv": of_reals(inv),
+    "det": of_reals(_determinant(logarithm=False)),
+    "slogdet": of_reals(_determinant(logarithm=True)),
+    "cholesky": of_reals(cholesky),
 }

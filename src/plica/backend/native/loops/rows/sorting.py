@@ -5,6 +5,7 @@ from typing import Any
 
 from plica.backend.native.loops.arrays import Array, Value, reshaped
 from plica.backend.native.loops.block import Block, Row
+from plica.backend.native.loops.decomposed import of_reals
 from plica.backend.native.loops.nest import Buffer, Copy, Index, Put
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
@@ -199,6 +200,6 @@ SORTING: dict[str, Row] = {
     "sort": _sort(values=True),
     "argsort": _sort(values=False),
     "searchsorted": searchsorted,
-    "nonzero": nonzero,
-    "unique": unique,
+    "nonzero": of_reals(nonzero),
+    "unique": of_reals(unique),
 }

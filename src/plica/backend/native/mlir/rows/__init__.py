@@ -23,6 +23,7 @@ from collections.abc import Mapping
 
 from plica.backend.native.mlir.rows.control import CONTROL
 from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
+from plica.backend.native.mlir.rows.fourier import FOURIER
 from plica.backend.native.mlir.rows.indexing import INDEXING
 from plica.backend.native.mlir.rows.layers import LAYERS
 from plica.backend.native.mlir.rows.linalg import LINALG
@@ -49,5 +50,6 @@ ROWS: Mapping[str, Row] = {
     **INDEXING,
     **UPDATE,
     **LINALG,
+    **FOURIER,
     **RANDOM,
 }

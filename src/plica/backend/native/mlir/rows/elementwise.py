@@ -11,7 +11,7 @@ from plica.backend.native.mlir.structured import entrywise, reduction
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import SCALARS, Scalar
 from plica.backend.native.scalars.builder import Call as Entry
-from plica.backend.native.scalars.builder import Failure, Write, refuse_complex
+from plica.backend.native.scalars.builder import Failure, Write
 from plica.ir.dtypes import DType
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def _entries(emitter: Emitter, call: Call, write: Write, dtype: DType) -> Value:
     def body(entries: Sequence[str]) -> str:
         operands = tuple(Scalar(text, value.dtype.carrier) for text, value in zip(entries, call.inputs, strict=True))
         given = Entry(operands, dtype, call.params)
-        refuse_complex(call.name, given)
         found = write(emitter.scalars, given)
         return emitter.scalars.convert(found, dtype.carrier).text if dtype.is_storage else found.text
 

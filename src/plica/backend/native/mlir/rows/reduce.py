@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
 
 exp, log = function("exp"), function("log")
+_WIDER = {DType.FLOAT32: DType.FLOAT64, DType.COMPLEX64: DType.COMPLEX128}
 _SHORT = 512  # entries, of which a sum in float32 is off by some units in the last place
 
 
@@ -68,7 +69,7 @@ def added(dtype: DType, sizes: Sequence[Dim]) -> DType:
     """
     number = product(sizes)
     is_short = isinstance(number, int) and number <= _SHORT
-    return DType.FLOAT64 if dtype == DType.FLOAT32 and not is_short else dtype
+    return dtype if is_short else _WIDER.get(dtype, dtype)
 
 
 def reduced(

@@ -68,7 +68,8 @@ def join(emitter: Emitter, values: Sequence[Value], axis: int) -> Value:
         "", (*first.shape[:axis], total(one.shape[axis] for one in values), *first.shape[axis + 1 :]), first.dtype
     )
     ages = [_age(one) for one in values]
-    if ages != sorted(ages):
+    is_lost = isinstance(out.shape[axis], int) and not all(isinstance(one.shape[axis], int) for one in values)
+    if ages != sorted(ages) or is_lost:  # IREE loses a size of such a `concat`
         return _inserted(emitter, values, axis, out)
     taken = f"{', '.join(one.text for one in values)} : ({', '.join(one.type for one in values)})"
     return Value(emitter.code.op(f"tensor.concat dim({axis}) {taken} -> {out.type}"), *out.array)

@@ -1,0 +1,33 @@
+"""Fourier transforms: their decompositions, of at least one point along each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.decompositions.fourier import NO_POINTS
+from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.decomposed import decomposed
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.types import Value
+from plica.ir.sizes import Size
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def _transform(name: str) -> Row:
+    write = decomposed(name)
+    assert write is not None, "there is a decomposition"
+
+    def checked(emitter: Emitter, call: Call) -> Value | Sequence[Value]:
+        for size in call.params["sizes"]:
+            if isinstance(size, Size):
+                fault = Fault("InputError", NO_POINTS.format(name), source=call.source)
+                emitter.checks.require(emitter.checks.compare("sge", size, 1), fault)
+        return write(emitter, call)
+
+    return Row(checked)
+
+
+FOURIER = {name: _transform(name) for name in ("fft", "ifft", "irfft", "rfft")}
