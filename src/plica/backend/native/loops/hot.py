@@ -103,7 +103,7 @@ def used(loop: For) -> tuple[list[Scalar], list[Buffer], list[Cell]]:
     buffers: dict[Buffer, None] = {}
     cells: dict[Cell, None] = {}
     made: set[str] = set()
-    for one in _all([loop]):
+    for one in all_of([loop]):
         read: tuple[Index, ...] = ()
         match one:
             case Compute(_, _, operands) | Apply(_, _, operands, _):
@@ -125,10 +125,3 @@ def used(loop: For) -> tuple[list[Scalar], list[Buffer], list[Cell]]:
         if isinstance(one, Constant | Compute | Apply | Load | Get):
             made.add(one.result.text)
     return [value for name, value in values.items() if name not in made], list(buffers), list(cells)
-
-
-def _all(block: Iterable[Statement]) -> Iterator[Statement]:
-    for one in block:
-        yield one
-        for inner in blocks_of(one):
-            yield from _all(inner)

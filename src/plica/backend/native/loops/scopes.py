@@ -33,9 +33,13 @@ class Scopes:
             one = self._parents[one]
         return one
 
+    def number(self, buffer: Buffer) -> int:
+        """The number of the class of a buffer."""
+        return self._numbers.setdefault(self._root(buffer), len(self._numbers))
+
     def tag(self, buffer: Buffer) -> str:
         """What stands behind a load or a store."""
-        number = self._numbers.setdefault(self._root(buffer), len(self._numbers))
+        number = self.number(buffer)
         return f", !alias.scope !{_FIRST + 3 * number + 1}, !noalias !{_FIRST + 3 * number + 2}"
 
     def lines(self) -> list[str]:

@@ -64,7 +64,7 @@ def emit(
     Raises:
         UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
     """
-    emitter = Emitter(are_places_known=are_places_known)
+    emitter = Emitter(name, are_places_known=are_places_known)
     code = emitter.code
     known = {} if parameters is None else parameters
     read = {}
@@ -86,7 +86,8 @@ def emit(
     taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
     lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
-    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells, read)
+    text = "\n".join([head, *lines, "  }"]) + "\n"
+    return Function(name, "".join([*code.executables, text]), emitter.checks.tells, read)
 
 
 def _global(parameter: str) -> str:
@@ -136,10 +137,12 @@ class Emitter:
         checks: Checks of what is known only when the function runs.
 
     Args:
+        name: The name of the function.
         are_places_known: Whether all indices are known to lie within their axes.
     """
 
-    def __init__(self, *, are_places_known: bool = False) -> None:
+    def __init__(self, name: str, *, are_places_known: bool = False) -> None:
+        self.name = name
         self.are_places_known = are_places_known
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
@@ -279,7 +282,7 @@ class Emitter:
                 f"{equation.source or 'a Program'}: {name} has no native code, neither a row nor a decomposition; "
                 "compute it with the torch backend."
             )
-        call = Call(name, tuple(inputs), equation.outputs, equation.params, equation.source)
+        call = Call(name, tuple(inputs), equation.outputs, equation.params, equation.source, equation.inputs)
         self.checks.sizes(call)
         try:
             made = write(self, call)

@@ -1,0 +1,225 @@
+"""Loops as one dispatch each: what a loop does in all its turns runs without the host, which costs microseconds a turn.
+
+A loop becomes one where all that its body needs has a loop nest (`loops/`), where no turn changes the size of what it
+carries, and where the sizes of its memory follow from what is known before it begins. Others stay with the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from plica.backend.native.loops.mlir import executable_text, fault_size
+from plica.backend.native.loops.nest import Compute, Constant, Index, Site, all_of
+from plica.backend.native.loops.part import Part, part_of
+from plica.backend.native.loops.support import bytes_of
+from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.rows.dispatch import braced
+from plica.backend.native.mlir.rows.row import Call
+from plica.backend.native.mlir.types import HOST, Value, tensor_type
+from plica.backend.native.scalars import Scalar
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, OpRef, Var, size_variables
+from plica.ir.types import SCALAR_SIZE
+from plica.ops.places import carries, implicit_operand
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+_MOST_ARRAYS = 24
+"""Arrays of a dispatch: the runtime passes no more than some tens of them."""
+_ALIGNED = 64
+_MOST_ENTRIES = 2**48
+"""A number of entries that no memory has room for; some of them together are still a number of 64 bits."""
+
+
+def dispatched(emitter: Emitter, call: Call) -> list[Value] | None:
+    """The results of a loop as one dispatch; None where it stays with the host."""
+    equation = Equation(OpRef(call.name), call.operands, call.outputs, call.params, call.source)
+    kept = _kept(emitter, equation)
+    if kept is None:
+        return None
+    wanted = [var for var in call.outputs if var not in kept]
+    if not wanted or any(0 in one.type.shape for one in (*call.operands, *wanted)):
+        return None
+    try:
+        part = part_of(equation, wanted, _same(emitter, equation))
+    except UnsupportedError:
+        return None
+    if part is None or len(part.nest.parameters) + len(part.results) > _MOST_ARRAYS:
+        return None
+    found = _Dispatch(emitter, part).written()
+    return None if found is None else [kept[var] if var in kept else found[var] for var in call.outputs]
+
+
+def _kept(emitter: Emitter, equation: Equation) -> dict[Var, Value] | None:
+    """The results that are what the loop begins with; None where it changes sizes."""
+    body, found = equation.params["body"], {}
+    count = equation.params["num_implicit_outputs"]
+    for place, var in enumerate(equation.outputs[:count]):
+        if body.outputs[place] is not body.inputs[place]:
+            return None
+        found[var] = emitter.scalar(emitter.read(implicit_operand(equation, place)))
+    for inner, first, result, output in carries(equation):
+        if result is inner:
+            found[output] = emitter.read(first)
+    return found
+
+
+def _same(emitter: Emitter, equation: Equation) -> dict[Var, Hashable]:
+    """Scalars that are numbers, or sizes."""
+    found: dict[Var, Hashable] = {}
+    operands = [one for one in equation.inputs if isinstance(one, Var)]
+    sizes = [var for one in (*operands, *equation.outputs) for var in size_variables(one.type)]
+    for var in (*sizes, *operands):
+        if var not in equation.outputs and var.type == SCALAR_SIZE:
+            size = emitter.read(var).size
+            if size is not None:
+                found[var] = size
+    return found
+
+
+class _Dispatch:
+    """The lines of the host around one dispatch."""
+
+    def __init__(self, emitter: Emitter, part: Part) -> None:
+        self._emitter, self._part, self._nest = emitter, part, part.nest
+        self._made = {one.result.text: one for one in all_of(self._nest.body) if isinstance(one, Constant | Compute)}
+        self._given = {
+            parameter.text: emitter.read(var)
+            for parameter, var in zip(self._nest.parameters, part.operands, strict=True)
+            if isinstance(parameter, Scalar)
+        }
+
+    def written(self) -> dict[Var, Value] | None:
+        """The results; None where memory depends on what is known only inside."""
+        emitter, nest, part = self._emitter, self._nest, self._part
+        if not all(self._is_known(one.count) for one in part.memory):
+            return None
+        emitter.checks.settle()  # wrong numbers could turn loops for years
+        code, arrays, numbers, hosted = emitter.code, [], [], []
+        for parameter, var in zip(nest.parameters, part.operands, strict=True):
+            value = emitter.read(var)
+            if isinstance(parameter, Scalar) and value.is_scalar and value.dtype in HOST:
+                numbers.append(self._wide(value))
+                hosted.append(parameter)
+            else:
+                arrays.append(emitter.tensor(value))
+        results = [Value(code.name(), var.type.shape, var.type.dtype) for var in part.results]
+        types = [f"{one.type}{braced(emitter, one.shape)}" for one in results]
+        if part.memory:
+            places, size = self._places()
+            numbers += places
+            types.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
+        length = fault_size(nest)
+        if length:
+            types.append(tensor_type((length,), DType.INT64))
+        name = f"{emitter.name}.loop{len(code.executables)}"
+        code.executables.append(executable_text(nest, name, hosted, part.memory))
+        given = ", ".join([*(one.text for one in arrays), *numbers])
+        taken = ", ".join([*(f"{one.type}{braced(emitter, one.shape)}" for one in arrays), *("i64" for _ in numbers)])
+        made = code.name()
+        several = len(types) > 1
+        made_all = f"{made}:{len(types)}" if several else made
+        code.put(f"{made_all} = flow.dispatch @{name}::@{name}({given}) : ({taken}) -> ({', '.join(types)})")
+        texts = [f"{made}#{place}" if several else made for place in range(len(types))]
+        if length:
+            faults = Value(texts[-1], (length,), DType.INT64)
+            emitter.checks.told(faults, [_fault(emitter, faults, site) for site in nest.sites])
+        return {var: replace(one, text=text) for var, one, text in zip(part.results, results, texts, strict=False)}
+
+    def _wide(self, value: Value) -> str:
+        return (
+            self._emitter.code.op(f"arith.extui {value.text} : i1 to i64") if value.dtype == DType.BOOL else value.text
+        )
+
+    # Memory
+
+    def _is_known(self, count: Index) -> bool:
+        """Whether the host can compute a number of entries."""
+        if isinstance(count, int) or count.text in self._given:
+            return True
+        made = self._made.get(count.text)
+        if isinstance(made, Compute):
+            return made.name in _ARITHMETIC and all(map(self._is_known, made.operands))
+        return isinstance(made, Constant)
+
+    def _places(self) -> tuple[list[str], str]:
+        """Where each part of the scratch begins, and its size, in bytes."""
+        at, places = self._number(0), []
+        for one in self._part.memory:
+            places.append(at)
+            count = self._op("arith.maxsi", self._number(0), self._count(one.count))
+            count = self._op("arith.minsi", self._number(_MOST_ENTRIES), count)
+            size = self._op("arith.muli", count, self._number(bytes_of(one.buffer.dtype)))
+            whole = self._op("arith.addi", size, self._number(_ALIGNED - 1))
+            at = self._op("arith.addi", at, self._op("arith.andi", whole, self._number(-_ALIGNED)))
+        return places, at
+
+    def _count(self, count: Index) -> str:
+        if isinstance(count, int):
+            return self._number(count)
+        if count.text in self._given:
+            return self._emitter.scalar(self._given[count.text]).text
+        made = self._made[count.text]
+        if isinstance(made, Constant):
+            return self._number(int(made.value.real))
+        assert isinstance(made, Compute), "it is known"
+        operands = [self._count(one) for one in made.operands]
+        return self._room(*operands) if made.name == "room" else self._op(_ARITHMETIC[made.name], *operands)
+
+    def _room(self, a: str, b: str) -> str:
+        """A product of sizes that is huge where it is too large for a number."""
+        code, zero, most = self._emitter.code, self._number(0), self._number(_MOST_ENTRIES)
+        a, b = (self._op("arith.maxsi", one, zero) for one in (a, b))
+        fits = code.op(
+            f"arith.cmpi sle, {a}, {self._op('arith.divsi', most, self._op('arith.maxsi', b, self._number(1)))} : i64"
+        )
+        return code.op(f"arith.select {fits}, {self._op('arith.muli', a, b)}, {most} : i64")
+
+    def _number(self, value: int) -> str:
+        return self._emitter.constant(value, DType.INT64).text
+
+    def _op(self, line: str, first: str, second: str) -> str:
+        return self._emitter.code.op(f"{line} {first}, {second} : i64")
+
+
+_ARITHMETIC = {
+    "index_add": "arith.addi",
+    "index_subtract": "arith.subi",
+    "index_multiply": "arith.muli",
+    "minimum": "arith.minsi",
+    "maximum": "arith.maxsi",
+    "room": "",
+}
+"""What sizes of memory are computed with."""
+
+
+# Faults
+
+
+class _Hole(int):
+    """A number of a message, which stands for the place of one."""
+
+    def __repr__(self) -> str:
+        return f"\0{int(self):d}\0"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+def _fault(emitter: Emitter, faults: Value, site: Site) -> Fault:
+    """What a site fails with, as a text with places for the numbers that the dispatch left."""
+    error = site.error([_Hole(place) for place in range(site.count)])
+    parts = str(error).replace("{", "{{").replace("}", "}}").split("\0")
+    told = [int(place) + 1 for place in parts[1::2]]
+    message = "".join(f"{{{place // 2}}}" if place % 2 else part for place, part in enumerate(parts))
+
+    def values() -> Sequence[Value]:
+        return [emitter.checks.entry(faults, place) for place in told]
+
+    return Fault(type(error).__name__, message, values, site.source)
