@@ -10,6 +10,9 @@ FLAGS = (
     "--iree-opt-strip-assertions=false",  # or no check of a size is left from -O1 on
 )
 
+LOOPS = ("--iree-llvmcpu-loop-vectorization",)
+"""What loops of nests take beside (`loops/mlir.py`); the compiler makes vectors of all others before."""
+
 
 def compile_text(text: str, target: str | Target = "host") -> bytes:
     """The code of a module.
@@ -21,5 +24,6 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
     import iree.compiler as compiler
 
     found = target_of(target) if isinstance(target, str) else target
-    code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*FLAGS, *found.flags])
+    flags = (*FLAGS, *LOOPS) if "stream.executable" in text else FLAGS
+    code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*flags, *found.flags])
     return code

@@ -18,6 +18,7 @@ from plica.backend.native.loops.nest import (
     Statement,
     Store,
     While,
+    all_of,
     blocks_of,
 )
 from plica.backend.native.scalars.builder import Scalar

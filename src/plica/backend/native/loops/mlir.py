@@ -3,9 +3,9 @@
     @name(arrays..., results..., scratch, faults, numbers...)
 
 Control flow is blocks with branches (`cf`), so that a check that fails leaves at once; memory is read and written
-through pointers (`llvm`), scalars are `arith` and `math`, as everywhere in MLIR. Nothing is allocated: what a nest needs
-lies in its results, on the stack, or in one result more, the scratch, at places that the host computes. `faults` holds 0,
-or the number of the site that ended the run, counted from 1, and the numbers of its error.
+through pointers (`llvm`), scalars are `arith` and `math`, as everywhere in MLIR. Nothing is allocated: what a nest
+needs lies in its results, on the stack, or in one result more, the scratch, at places that the host computes. `faults`
+holds 0, or the number of the site that ended the run, counted from 1, and the numbers of its error.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -288,6 +288,9 @@ class _Printer:
             text = f"llvm.alloca {self._index(one.count)} x {_stored(one.buffer.dtype)} : (i64) -> !llvm.ptr"
             self._buffers[one.buffer] = self._start(f"%{one.buffer.name}", text)
 
+    def _nothing(self, _: Require | Free) -> None:
+        """Memory is there from the beginning to the end."""
+
     def _copy(self, one: Copy) -> None:
         to, start = self._address(one.target, one.to), self._address(one.source, one.start)
         each = self._index(bytes_of(one.target.dtype))
@@ -373,8 +376,8 @@ _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     GetPointer: _Printer._get_pointer,
     PutPointer: _Printer._put_pointer,
     Allocate: _Printer._allocate,
-    Require: lambda self, one: None,
-    Free: lambda self, one: None,
+    Require: _Printer._nothing,
+    Free: _Printer._nothing,
     Copy: _Printer._copy,
     Check: _Printer._check,
     For: _Printer._for,

@@ -14,16 +14,21 @@ from plica.backend.native.loops.hoist import hoist_memory
 from plica.backend.native.loops.nest import (
     Allocate,
     Buffer,
+    Compute,
+    If,
+    Index,
     Nest,
     Product,
     Reserve,
+    Statement,
     all_of,
+    blocks_of,
 )
 from plica.backend.native.loops.rows import ROWS
 from plica.backend.native.loops.support import bytes_of, is_on_stack
 from plica.backend.native.loops.writer import Writer
 from plica.backend.native.scalars.builder import Scalar
-from plica.ir.program import Equation, Program, Var, size_variables
+from plica.ir.program import Equation, Operand, Program, Var, size_variables
 
 _STACK = 16384  # bytes of it that a part takes, and those of one array more
 
@@ -37,12 +42,15 @@ class Part:
         operands: The variables that its parameters stand for.
         results: Those that its results stand for.
         memory: What it allocates, but for what lies on the stack.
+        small: Pairs of numbers of which the first has to be less: its products are loops, which a kernel is faster
+            than where there is much to do.
     """
 
     nest: Nest
     operands: tuple[Var, ...]
     results: tuple[Var, ...]
     memory: tuple[Allocate, ...]
+    small: tuple[tuple[Index, Index], ...]
 
 
 def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hashable]) -> Part | None:
@@ -58,8 +66,9 @@ def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hasha
     """
     wanted = tuple(results)
     inputs = dict.fromkeys(one for one in equation.inputs if isinstance(one, Var))
-    sizes = dict.fromkeys(var for one in (*inputs, *wanted) for var in size_variables(one.type))
-    writer, env = Writer(), {}
+    sizes = dict.fromkeys(sizes_of(equation))
+    writer = Writer()
+    env: dict[Operand, Value] = {}
     block = Block(writer, ROWS, _program(equation, sizes, inputs, wanted), env)
     parameters: dict[Var, Scalar | Buffer] = {}
     values: dict[Hashable, Value] = {}
@@ -76,13 +85,17 @@ def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hasha
             parameters[var] = buffer = writer.buffer(var.type.dtype, "a")
             env[var] = solid(writer, buffer, block.dims(var.type))
     made = written_results(block, block.program)
+    compared = {one.result: one.operands for one in all_of(writer.block) if isinstance(one, Compute)}
+    small = [compared[one] for one in _without_kernels(writer.block)]
     writer.block[:] = hoist_memory(writer.block)
     statements = list(all_of(writer.block))
     memory = tuple(one for one in statements if isinstance(one, Allocate))
     if any(one.leaves for one in memory) or any(isinstance(one, Product | Reserve) for one in statements):
         return None
     nest = Nest((), tuple(parameters.values()), made, writer.block, tuple(writer.sites))
-    return Part(nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)))
+    return Part(
+        nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)), tuple((count, bound) for count, bound in small)
+    )
 
 
 def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
@@ -94,6 +107,29 @@ def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
             room -= one.count * bytes_of(one.buffer.dtype)
         else:
             yield one
+
+
+def sizes_of(equation: Equation) -> list[Var]:
+    """The variables in sizes of an equation, but for those that it makes."""
+    types = (one.type for one in (*equation.inputs, *equation.outputs))
+    found = [var for one in (*types, *equation.params.values()) for var in size_variables(one)]
+    return [var for var in found if var not in equation.outputs]
+
+
+def _without_kernels(block: list[Statement]) -> list[Scalar]:
+    """Take products to be small that are loops then, and give the comparisons that have to hold."""
+    found: list[Scalar] = []
+    kept: list[Statement] = []
+    for one in block:
+        for inner in blocks_of(one):
+            found += _without_kernels(inner)
+        if isinstance(one, If) and any(isinstance(each, Product) for each in one.otherwise):
+            found.append(one.condition)
+            kept += one.then
+        else:
+            kept.append(one)
+    block[:] = kept
+    return found
 
 
 def _program(equation: Equation, sizes: Iterable[Var], inputs: Iterable[Var], results: tuple[Var, ...]) -> Program:

@@ -154,7 +154,7 @@ class Checks:
         before = self._later, self._told
         self._later, self._told = [], []
         yield
-        assert not (self._later or self._told), "what a region checks is settled within it"
+        assert not self._later + self._told, "what a region checks is settled within it"
         self._later, self._told = before
 
     def negated(self, value: Value) -> Value:

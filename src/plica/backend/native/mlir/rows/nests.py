@@ -6,13 +6,13 @@ carries, and where the sizes of its memory follow from what is known before it b
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plica.backend.native.loops.mlir import executable_text, fault_size
 from plica.backend.native.loops.nest import Compute, Constant, Index, Site, all_of
-from plica.backend.native.loops.part import Part, part_of
+from plica.backend.native.loops.part import Part, part_of, sizes_of
 from plica.backend.native.loops.support import bytes_of
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.rows.dispatch import braced
@@ -35,14 +35,15 @@ _MOST_ENTRIES = 2**48
 """A number of entries that no memory has room for; some of them together are still a number of 64 bits."""
 
 
-def dispatched(emitter: Emitter, call: Call) -> list[Value] | None:
-    """The results of a loop as one dispatch; None where it stays with the host."""
+def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
+    """A loop as one dispatch; None where it stays with the host."""
     equation = Equation(OpRef(call.name), call.operands, call.outputs, call.params, call.source)
     kept = _kept(emitter, equation)
     if kept is None:
         return None
     wanted = [var for var in call.outputs if var not in kept]
-    if not wanted or any(0 in one.type.shape for one in (*call.operands, *wanted)):
+    sizes = {var for one in wanted for var in size_variables(one.type)}
+    if not wanted or any(0 in one.type.shape for one in (*call.operands, *wanted)) or sizes & set(call.outputs):
         return None
     try:
         part = part_of(equation, wanted, _same(emitter, equation))
@@ -50,8 +51,8 @@ def dispatched(emitter: Emitter, call: Call) -> list[Value] | None:
         return None
     if part is None or len(part.nest.parameters) + len(part.results) > _MOST_ARRAYS:
         return None
-    found = _Dispatch(emitter, part).written()
-    return None if found is None else [kept[var] if var in kept else found[var] for var in call.outputs]
+    found = LoopDispatch(emitter, part, kept)
+    return found if found.is_possible else None
 
 
 def _kept(emitter: Emitter, equation: Equation) -> dict[Var, Value] | None:
@@ -72,20 +73,25 @@ def _same(emitter: Emitter, equation: Equation) -> dict[Var, Hashable]:
     """Scalars that are numbers, or sizes."""
     found: dict[Var, Hashable] = {}
     operands = [one for one in equation.inputs if isinstance(one, Var)]
-    sizes = [var for one in (*operands, *equation.outputs) for var in size_variables(one.type)]
-    for var in (*sizes, *operands):
-        if var not in equation.outputs and var.type == SCALAR_SIZE:
+    for var in (*sizes_of(equation), *operands):
+        if var.type == SCALAR_SIZE:
             size = emitter.read(var).size
             if size is not None:
                 found[var] = size
     return found
 
 
-class _Dispatch:
-    """The lines of the host around one dispatch."""
+class LoopDispatch:
+    """The lines of the host around one dispatch.
 
-    def __init__(self, emitter: Emitter, part: Part) -> None:
+    Attributes:
+        wanted: The outputs that it computes.
+        kept: The other outputs: what the loop begins with.
+    """
+
+    def __init__(self, emitter: Emitter, part: Part, kept: Mapping[Var, Value]) -> None:
         self._emitter, self._part, self._nest = emitter, part, part.nest
+        self.wanted, self.kept = part.results, kept
         self._made = {one.result.text: one for one in all_of(self._nest.body) if isinstance(one, Constant | Compute)}
         self._given = {
             parameter.text: emitter.read(var)
@@ -93,11 +99,23 @@ class _Dispatch:
             if isinstance(parameter, Scalar)
         }
 
-    def written(self) -> dict[Var, Value] | None:
-        """The results; None where memory depends on what is known only inside."""
+    @property
+    def is_possible(self) -> bool:
+        """Whether the host can compute its memory, and whether its products are small."""
+        bounds = (value for pair in self._part.small for value in pair)
+        return all(map(self._is_known, (*(one.count for one in self._part.memory), *bounds)))
+
+    def is_small(self) -> Value | None:
+        """Whether its products are small, so that it may run: a scalar of the host; None where that is known."""
+        holds: str | None = None
+        for pair in self._part.small:
+            less = self._op("arith.cmpi slt,", *map(self._count, pair))
+            holds = less if holds is None else self._emitter.code.op(f"arith.andi {holds}, {less} : i1")
+        return None if holds is None else Value(holds, (), DType.BOOL, is_scalar=True)
+
+    def written(self) -> dict[Var, Value]:
+        """What it computes."""
         emitter, nest, part = self._emitter, self._nest, self._part
-        if not all(self._is_known(one.count) for one in part.memory):
-            return None
         emitter.checks.settle()  # wrong numbers could turn loops for years
         code, arrays, numbers, hosted = emitter.code, [], [], []
         for parameter, var in zip(nest.parameters, part.operands, strict=True):
