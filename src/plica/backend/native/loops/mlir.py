@@ -4,7 +4,7 @@
 
 Control flow is blocks with branches (`cf`), so that a check that fails leaves at once; memory is read and written
 through pointers (`llvm`), scalars are `arith` and `math`, as everywhere in MLIR. Nothing is allocated: what a nest
-needs lies in its results, on the stack, or in one result more, the scratch, at places that the host computes. `faults`
+needs lies in its results, on the stack, or in one result more, the scratch, whose size the host computes. `faults`
 holds 0, or the number of the site that ended the run, counted from 1, and the numbers of its error.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from plica.backend.native.loops.entries import written
+from plica.backend.native.loops.memory import Sizes
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -66,7 +67,7 @@ def executable_text(nest: Nest, name: str, given: Collection[Scalar], memory: Se
         nest: The nest, whose memory can be had before it begins.
         name: Its name.
         given: The scalar parameters that the host passes as numbers; the others are arrays of one entry.
-        memory: What lies in the scratch; where each part begins, in bytes, is a number that the host passes.
+        memory: What lies in the scratch.
     """
     body = "\n".join(f"        {line}" for line in _Printer(nest, memory).function(name, given))
     return f"""  stream.executable private @{name} {{
@@ -123,12 +124,12 @@ class _Printer:
             self._put(f"llvm.store {self._index(0)}, {self._faults} : i64, !llvm.ptr")
         for scalar in scalars:
             self._values[scalar.text] = self._number(scalar.dtype)
-        for allocate in self._memory:
-            place = self._number(DType.INT64)
-            address = self._op(f"llvm.getelementptr inbounds {scratch}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
-            self._buffers[allocate.buffer] = address
         for scalar, where in loaded:
             self._values[scalar.text] = self._from_memory(where, scalar.dtype)
+        sizes = Sizes(self._nest).at(self._op, self._index, self._values.__getitem__)
+        for allocate, place in zip(self._memory, sizes.places(self._memory)[0], strict=True):
+            address = self._op(f"llvm.getelementptr inbounds {scratch}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
+            self._buffers[allocate.buffer] = address
         self._block(self._nest.body)
         self._put("cf.br ^done")
         head = ", ".join(

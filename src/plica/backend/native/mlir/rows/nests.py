@@ -10,10 +10,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from plica.backend.native.loops.memory import Sizes, SizesAt
 from plica.backend.native.loops.mlir import executable_text, fault_size
-from plica.backend.native.loops.nest import Compute, Constant, Index, Site, all_of
+from plica.backend.native.loops.nest import Site
 from plica.backend.native.loops.part import Part, part_of, sizes_of
-from plica.backend.native.loops.support import bytes_of
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.rows.dispatch import braced
 from plica.backend.native.mlir.rows.row import Call
@@ -28,11 +28,8 @@ from plica.ops.places import carries, implicit_operand
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
 
-_MOST_ARRAYS = 24
-"""Arrays of a dispatch: the runtime passes no more than some tens of them."""
-_ALIGNED = 64
-_MOST_ENTRIES = 2**48
-"""A number of entries that no memory has room for; some of them together are still a number of 64 bits."""
+_MOST = 28
+"""Arrays and numbers of a dispatch: the runtime takes 64 words, of which each is two, and the scratch and faults."""
 
 
 def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
@@ -49,7 +46,7 @@ def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
         part = part_of(equation, wanted, _same(emitter, equation))
     except UnsupportedError:
         return None
-    if part is None or len(part.nest.parameters) + len(part.results) > _MOST_ARRAYS:
+    if part is None or len(part.nest.parameters) + len(part.results) > _MOST:
         return None
     found = LoopDispatch(emitter, part, kept)
     return found if found.is_possible else None
@@ -92,26 +89,34 @@ class LoopDispatch:
     def __init__(self, emitter: Emitter, part: Part, kept: Mapping[Var, Value]) -> None:
         self._emitter, self._part, self._nest = emitter, part, part.nest
         self.wanted, self.kept = part.results, kept
-        self._made = {one.result.text: one for one in all_of(self._nest.body) if isinstance(one, Constant | Compute)}
-        self._given = {
-            parameter.text: emitter.read(var)
-            for parameter, var in zip(self._nest.parameters, part.operands, strict=True)
-            if isinstance(parameter, Scalar)
-        }
+        self._sizes = Sizes(part.nest)
 
     @property
     def is_possible(self) -> bool:
         """Whether the host can compute its memory, and whether its products are small."""
-        bounds = (value for pair in self._part.small for value in pair)
-        return all(map(self._is_known, (*(one.count for one in self._part.memory), *bounds)))
+        part, bounds = self._part, (value for pair in self._part.small for value in pair)
+        return self._sizes.are_known((*(one.count for one in part.memory), *bounds))
 
     def is_small(self) -> Value | None:
-        """Whether its products are small, so that it may run: a scalar of the host; None where that is known."""
-        holds: str | None = None
+        """Whether its products are small, so that it may run: a scalar of the host; None where it always may."""
+        code, sizes, holds = self._emitter.code, self._sizes_of_host(), ""
         for pair in self._part.small:
-            less = self._op("arith.cmpi slt,", *map(self._count, pair))
-            holds = less if holds is None else self._emitter.code.op(f"arith.andi {holds}, {less} : i1")
-        return None if holds is None else Value(holds, (), DType.BOOL, is_scalar=True)
+            less = code.op(f"arith.cmpi slt, {', '.join(map(sizes.count, pair))} : i64")
+            holds = code.op(f"arith.andi {holds}, {less} : i1") if holds else less
+        return Value(holds, (), DType.BOOL, is_scalar=True) if holds else None
+
+    def _sizes_of_host(self) -> SizesAt:
+        emitter, part = self._emitter, self._part
+        given = {
+            parameter.text: var
+            for parameter, var in zip(part.nest.parameters, part.operands, strict=True)
+            if isinstance(parameter, Scalar)
+        }
+        return self._sizes.at(
+            emitter.code.op,
+            lambda value: emitter.constant(value, DType.INT64).text,
+            lambda name: emitter.scalar(emitter.read(given[name])).text,
+        )
 
     def written(self) -> dict[Var, Value]:
         """What it computes."""
@@ -128,8 +133,7 @@ class LoopDispatch:
         results = [Value(code.name(), var.type.shape, var.type.dtype) for var in part.results]
         types = [f"{one.type}{braced(emitter, one.shape)}" for one in results]
         if part.memory:
-            places, size = self._places()
-            numbers += places
+            _, size = self._sizes_of_host().places(part.memory)
             types.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
         length = fault_size(nest)
         if length:
@@ -152,67 +156,6 @@ class LoopDispatch:
         return (
             self._emitter.code.op(f"arith.extui {value.text} : i1 to i64") if value.dtype == DType.BOOL else value.text
         )
-
-    # Memory
-
-    def _is_known(self, count: Index) -> bool:
-        """Whether the host can compute a number of entries."""
-        if isinstance(count, int) or count.text in self._given:
-            return True
-        made = self._made.get(count.text)
-        if isinstance(made, Compute):
-            return made.name in _ARITHMETIC and all(map(self._is_known, made.operands))
-        return isinstance(made, Constant)
-
-    def _places(self) -> tuple[list[str], str]:
-        """Where each part of the scratch begins, and its size, in bytes."""
-        at, places = self._number(0), []
-        for one in self._part.memory:
-            places.append(at)
-            count = self._op("arith.maxsi", self._number(0), self._count(one.count))
-            count = self._op("arith.minsi", self._number(_MOST_ENTRIES), count)
-            size = self._op("arith.muli", count, self._number(bytes_of(one.buffer.dtype)))
-            whole = self._op("arith.addi", size, self._number(_ALIGNED - 1))
-            at = self._op("arith.addi", at, self._op("arith.andi", whole, self._number(-_ALIGNED)))
-        return places, at
-
-    def _count(self, count: Index) -> str:
-        if isinstance(count, int):
-            return self._number(count)
-        if count.text in self._given:
-            return self._emitter.scalar(self._given[count.text]).text
-        made = self._made[count.text]
-        if isinstance(made, Constant):
-            return self._number(int(made.value.real))
-        assert isinstance(made, Compute), "it is known"
-        operands = [self._count(one) for one in made.operands]
-        return self._room(*operands) if made.name == "room" else self._op(_ARITHMETIC[made.name], *operands)
-
-    def _room(self, a: str, b: str) -> str:
-        """A product of sizes that is huge where it is too large for a number."""
-        code, zero, most = self._emitter.code, self._number(0), self._number(_MOST_ENTRIES)
-        a, b = (self._op("arith.maxsi", one, zero) for one in (a, b))
-        fits = code.op(
-            f"arith.cmpi sle, {a}, {self._op('arith.divsi', most, self._op('arith.maxsi', b, self._number(1)))} : i64"
-        )
-        return code.op(f"arith.select {fits}, {self._op('arith.muli', a, b)}, {most} : i64")
-
-    def _number(self, value: int) -> str:
-        return self._emitter.constant(value, DType.INT64).text
-
-    def _op(self, line: str, first: str, second: str) -> str:
-        return self._emitter.code.op(f"{line} {first}, {second} : i64")
-
-
-_ARITHMETIC = {
-    "index_add": "arith.addi",
-    "index_subtract": "arith.subi",
-    "index_multiply": "arith.muli",
-    "minimum": "arith.minsi",
-    "maximum": "arith.maxsi",
-    "room": "",
-}
-"""What sizes of memory are computed with."""
 
 
 # Faults
