@@ -28,7 +28,7 @@ from plica.ops.places import carries, implicit_operand
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
 
-_MOST = 28
+_MOST = 30
 """Arrays and numbers of a dispatch: the runtime takes 64 words, of which each is two, and the scratch and faults."""
 
 
