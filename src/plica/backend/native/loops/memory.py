@@ -39,62 +39,55 @@ class Sizes:
         if isinstance(value, int) or value.text in self._given:
             return True
         made = self._made.get(value.text)
-        return isinstance(made, Constant) or (
-            made is not None and made.name in _ARITHMETIC and self.are_known(made.operands)
-        )
+        if isinstance(made, Compute):
+            return made.name in _ARITHMETIC and self.are_known(made.operands)
+        return made is not None
 
-    def at(self, op: "Op", number: Callable[[int], str], given: Callable[[str], str]) -> "SizesAt":
-        """The sizes where lines are written.
-
-        Args:
-            op: `op(text)` writes what makes a value, and gives its name.
-            number: The name of a number.
-            given: The name of a parameter.
-        """
-        return SizesAt(self._made, self._given, op, number, given)
+    def definition(self, value: Scalar) -> Constant | Compute | None:
+        """What makes a number that is known; None where it is a parameter."""
+        return None if value.text in self._given else self._made[value.text]
 
 
-Op = Callable[[str], str]
+class Arithmetic:
+    """Lines that compute sizes, each once.
 
-
-class SizesAt:
-    """Lines that compute sizes; see `Sizes.at`."""
+    Args:
+        sizes: The sizes.
+        op: `op(text)` writes what makes a value, and gives its name.
+        number: The name of a number.
+        given: The name of a parameter.
+    """
 
     def __init__(
-        self,
-        made: Mapping[str, Constant | Compute],
-        parameters: set[str],
-        op: Op,
-        number: Callable[[int], str],
-        given: Callable[[str], str],
+        self, sizes: Sizes, op: Callable[[str], str], number: Callable[[int], str], given: Callable[[str], str]
     ) -> None:
-        self._made, self._parameters = made, parameters
-        self._op, self._number, self._given = op, number, given
-        self._known: dict[str, str] = {}
+        self._sizes, self._op, self._number, self._given = sizes, op, number, given
+        self._written: dict[str, str] = {}
 
-    def count(self, value: Index) -> str:
-        """A number."""
-        if isinstance(value, int):
-            return self._number(value)
-        if value.text not in self._known:
-            self._known[value.text] = self._count(value.text)
-        return self._known[value.text]
+    def value(self, size: Index) -> str:
+        """A size that is known."""
+        if isinstance(size, int):
+            return self._number(size)
+        if size.text not in self._written:
+            self._written[size.text] = self._value(size)
+        return self._written[size.text]
 
-    def _count(self, name: str) -> str:
-        if name in self._parameters:
-            return self._given(name)
-        made = self._made[name]
-        if isinstance(made, Constant):
-            return self._number(int(made.value.real))
-        operands = [self.count(one) for one in made.operands]
-        return self._room(*operands) if made.name == "room" else self._two(_ARITHMETIC[made.name], *operands)
+    def _value(self, size: Scalar) -> str:
+        match self._sizes.definition(size):
+            case None:
+                return self._given(size.text)
+            case Constant(_, number):
+                return self._number(int(number.real))
+            case Compute(_, name, operands):
+                first, second = map(self.value, operands)
+                return self._room(first, second) if name == "room" else self._two(_ARITHMETIC[name], first, second)
 
     def places(self, memory: Iterable[Allocate]) -> tuple[list[str], str]:
         """Where each part of some memory begins, and how much it is, in bytes."""
         at, places = self._number(0), []
         for one in memory:
             places.append(at)
-            count = self._two("arith.maxsi", self._number(0), self.count(one.count))
+            count = self._two("arith.maxsi", self._number(0), self.value(one.count))
             count = self._two("arith.minsi", self._number(_MOST_ENTRIES), count)
             size = self._two("arith.muli", count, self._number(bytes_of(one.buffer.dtype)))
             whole = self._two("arith.addi", size, self._number(_ALIGNED - 1))

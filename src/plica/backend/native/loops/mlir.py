@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from plica.backend.native.loops.entries import written
-from plica.backend.native.loops.memory import Sizes
+from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -126,7 +126,7 @@ class _Printer:
             self._values[scalar.text] = self._number(scalar.dtype)
         for scalar, where in loaded:
             self._values[scalar.text] = self._from_memory(where, scalar.dtype)
-        sizes = Sizes(self._nest).at(self._op, self._index, self._values.__getitem__)
+        sizes = Arithmetic(Sizes(self._nest), self._op, self._index, self._values.__getitem__)
         for allocate, place in zip(self._memory, sizes.places(self._memory)[0], strict=True):
             address = self._op(f"llvm.getelementptr inbounds {scratch}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
             self._buffers[allocate.buffer] = address

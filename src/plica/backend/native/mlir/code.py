@@ -37,6 +37,14 @@ class Code:
         self.put(f"{name} = {text}")
         return name
 
+    def several(self, text: str, count: int) -> list[str]:
+        """One line that makes so many values, and their names."""
+        if count == 1:
+            return [self.op(text)]
+        name = self.name()
+        self.put(f"{name}:{count} = {text}")
+        return [f"{name}#{place}" for place in range(count)]
+
     def label(self) -> str:
         """The name of a block that nothing else has."""
         return f"^bb{next(self._numbers)}"

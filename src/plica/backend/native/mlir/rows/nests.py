@@ -10,14 +10,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plica.backend.native.loops.memory import Sizes, SizesAt
+from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.mlir import executable_text, fault_size
 from plica.backend.native.loops.nest import Site
 from plica.backend.native.loops.part import Part, part_of, sizes_of
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.rows.dispatch import braced
 from plica.backend.native.mlir.rows.row import Call
-from plica.backend.native.mlir.types import HOST, Value, tensor_type
+from plica.backend.native.mlir.types import HOST, Value
 from plica.backend.native.scalars import Scalar
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
@@ -93,69 +93,70 @@ class LoopDispatch:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the host can compute its memory, and whether its products are small."""
+        """Whether the host can compute how much memory it needs, and whether its products are small."""
         part, bounds = self._part, (value for pair in self._part.small for value in pair)
         return self._sizes.are_known((*(one.count for one in part.memory), *bounds))
 
     def is_small(self) -> Value | None:
         """Whether its products are small, so that it may run: a scalar of the host; None where it always may."""
-        code, sizes, holds = self._emitter.code, self._sizes_of_host(), ""
+        code, sizes, holds = self._emitter.code, self._arithmetic(), ""
         for pair in self._part.small:
-            less = code.op(f"arith.cmpi slt, {', '.join(map(sizes.count, pair))} : i64")
+            less = code.op(f"arith.cmpi slt, {', '.join(map(sizes.value, pair))} : i64")
             holds = code.op(f"arith.andi {holds}, {less} : i1") if holds else less
         return Value(holds, (), DType.BOOL, is_scalar=True) if holds else None
 
-    def _sizes_of_host(self) -> SizesAt:
+    def written(self) -> dict[Var, Value]:
+        """What it computes."""
+        emitter, nest, part, code = self._emitter, self._nest, self._part, self._emitter.code
+        emitter.checks.settle()  # wrong numbers could turn loops for years
+        arrays, numbers = self._operands()
+        made = [_tensor(emitter, Value("", var.type.shape, var.type.dtype)) for var in part.results]
+        if part.memory:
+            _, size = self._arithmetic().places(part.memory)
+            made.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
+        faults = Value("", (fault_size(nest),), DType.INT64)
+        if nest.sites:
+            made.append(faults.type)
+        name = f"{emitter.name}.loop{len(code.executables)}"
+        code.executables.append(executable_text(nest, name, [*numbers], part.memory))
+        given = ", ".join([*(one.text for one in arrays), *numbers.values()])
+        types = ", ".join([*(_tensor(emitter, one) for one in arrays), *("i64" for _ in numbers)])
+        results = code.several(f"flow.dispatch @{name}::@{name}({given}) : ({types}) -> ({', '.join(made)})", len(made))
+        if nest.sites:
+            told = replace(faults, text=results[-1])
+            emitter.checks.told(told, [_fault(emitter, told, site) for site in nest.sites])
+        found = zip(part.results, results, strict=False)
+        return {var: Value(text, var.type.shape, var.type.dtype) for var, text in found}
+
+    def _operands(self) -> tuple[list[Value], dict[Scalar, str]]:
+        """What it is given: arrays, and numbers of the host."""
+        code, arrays, numbers = self._emitter.code, [], {}
+        for parameter, var in zip(self._nest.parameters, self._part.operands, strict=True):
+            value = self._emitter.read(var)
+            if not isinstance(parameter, Scalar) or not value.is_scalar or value.dtype not in HOST:
+                arrays.append(self._emitter.tensor(value))
+            elif value.dtype == DType.BOOL:
+                numbers[parameter] = code.op(f"arith.extui {value.text} : i1 to i64")
+            else:
+                numbers[parameter] = value.text
+        return arrays, numbers
+
+    def _arithmetic(self) -> Arithmetic:
+        """Sizes, computed by the host."""
         emitter, part = self._emitter, self._part
-        given = {
-            parameter.text: var
-            for parameter, var in zip(part.nest.parameters, part.operands, strict=True)
-            if isinstance(parameter, Scalar)
-        }
-        return self._sizes.at(
+        pairs = zip(part.nest.parameters, part.operands, strict=True)
+        given = {parameter.text: var for parameter, var in pairs if isinstance(parameter, Scalar)}
+        return Arithmetic(
+            self._sizes,
             emitter.code.op,
             lambda value: emitter.constant(value, DType.INT64).text,
             lambda name: emitter.scalar(emitter.read(given[name])).text,
         )
 
-    def written(self) -> dict[Var, Value]:
-        """What it computes."""
-        emitter, nest, part = self._emitter, self._nest, self._part
-        emitter.checks.settle()  # wrong numbers could turn loops for years
-        code, arrays, numbers, hosted = emitter.code, [], [], []
-        for parameter, var in zip(nest.parameters, part.operands, strict=True):
-            value = emitter.read(var)
-            if isinstance(parameter, Scalar) and value.is_scalar and value.dtype in HOST:
-                numbers.append(self._wide(value))
-                hosted.append(parameter)
-            else:
-                arrays.append(emitter.tensor(value))
-        results = [Value(code.name(), var.type.shape, var.type.dtype) for var in part.results]
-        types = [f"{one.type}{braced(emitter, one.shape)}" for one in results]
-        if part.memory:
-            _, size = self._sizes_of_host().places(part.memory)
-            types.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
-        length = fault_size(nest)
-        if length:
-            types.append(tensor_type((length,), DType.INT64))
-        name = f"{emitter.name}.loop{len(code.executables)}"
-        code.executables.append(executable_text(nest, name, hosted, part.memory))
-        given = ", ".join([*(one.text for one in arrays), *numbers])
-        taken = ", ".join([*(f"{one.type}{braced(emitter, one.shape)}" for one in arrays), *("i64" for _ in numbers)])
-        made = code.name()
-        several = len(types) > 1
-        made_all = f"{made}:{len(types)}" if several else made
-        code.put(f"{made_all} = flow.dispatch @{name}::@{name}({given}) : ({taken}) -> ({', '.join(types)})")
-        texts = [f"{made}#{place}" if several else made for place in range(len(types))]
-        if length:
-            faults = Value(texts[-1], (length,), DType.INT64)
-            emitter.checks.told(faults, [_fault(emitter, faults, site) for site in nest.sites])
-        return {var: replace(one, text=text) for var, one, text in zip(part.results, results, texts, strict=False)}
 
-    def _wide(self, value: Value) -> str:
-        return (
-            self._emitter.code.op(f"arith.extui {value.text} : i1 to i64") if value.dtype == DType.BOOL else value.text
-        )
+def _tensor(emitter: Emitter, value: Value) -> str:
+    """The type of an array, with its sizes."""
+    return f"{value.type}{braced(emitter, value.shape)}"
 
 
 # Faults
