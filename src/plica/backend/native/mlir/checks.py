@@ -6,7 +6,7 @@ anyway, or before it returns: until then, rows read within bounds whatever the i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ class Checks:
         self.tells = False
         self._emitter = emitter
         self._later: list[tuple[Value, Fault]] = []
-        self._told: list[tuple[Value, Sequence[Fault]]] = []
+        self._told: list[tuple[Value, Mapping[int, Fault]]] = []
 
     def require(self, holds: Value, fault: Fault) -> None:
         """Fail here unless a scalar of the host holds."""
@@ -100,8 +100,8 @@ class Checks:
         """Fail, soon, where a boolean of no dimension is true."""
         self._later.append((wrong, fault))
 
-    def told(self, faults: Value, found: Sequence[Fault]) -> None:
-        """Fail, soon, with the fault whose number, counted from 1, a dispatch leaves as the first of `faults`."""
+    def told(self, faults: Value, found: Mapping[int, Fault]) -> None:
+        """Fail, soon, with the fault whose number a dispatch leaves as the first of `faults`; 0 stands for none."""
         self._told.append((faults, found))
 
     def entry(self, values: Value, place: int) -> Value:
@@ -135,7 +135,7 @@ class Checks:
                 self.require(self.negated(emitter.scalar(one)), fault)
         code.put("}")
 
-    def _tell(self, number: Value, found: Sequence[Fault]) -> None:
+    def _tell(self, number: Value, found: Mapping[int, Fault]) -> None:
         code = self._emitter.code
 
         def differs(place: int) -> Value:
@@ -144,8 +144,8 @@ class Checks:
 
         code.put(f"scf.if {differs(0).text} {{")
         with code.block():
-            for place, fault in enumerate(found):
-                self.require(differs(place + 1), fault)
+            for place, fault in found.items():
+                self.require(differs(place), fault)
         code.put("}")
 
     @contextmanager

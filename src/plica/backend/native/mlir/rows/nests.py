@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.mlir import executable_text, fault_size
-from plica.backend.native.loops.nest import Site
+from plica.backend.native.loops.nest import Check, Index, Site, all_of
 from plica.backend.native.loops.part import Part, part_of, sizes_of
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.rows.dispatch import braced
@@ -124,9 +124,11 @@ class LoopDispatch:
         results = code.several(f"flow.dispatch @{name}::@{name}({given}) : ({types}) -> ({', '.join(made)})", len(made))
         if nest.sites:
             told = replace(faults, text=results[-1])
-            emitter.checks.told(told, [_fault(emitter, told, site) for site in nest.sites])
-        found = zip(part.results, results, strict=False)
-        return {var: Value(text, var.type.shape, var.type.dtype) for var, text in found}
+            checks = [one for one in all_of(nest.body) if isinstance(one, Check)]
+            found = {one.site + 1: _fault(emitter, told, nest.sites[one.site], one.numbers) for one in checks}
+            emitter.checks.told(told, found)
+        made_of = zip(part.results, results, strict=False)
+        return {var: Value(text, var.type.shape, var.type.dtype) for var, text in made_of}
 
     def _operands(self) -> tuple[list[Value], dict[Scalar, str]]:
         """What it is given: arrays, and numbers of the host."""
@@ -174,9 +176,10 @@ class _Hole(int):
         return repr(self)
 
 
-def _fault(emitter: Emitter, faults: Value, site: Site) -> Fault:
-    """What a site fails with, as a text with places for the numbers that the dispatch left."""
-    error = site.error([_Hole(place) for place in range(site.count)])
+def _fault(emitter: Emitter, faults: Value, site: Site, numbers: Sequence[Index]) -> Fault:
+    """What a site fails with, as a text with places for the numbers that are known only then."""
+    shown = [one if isinstance(one, int) else _Hole(place) for place, one in enumerate(numbers)]
+    error = site.error(shown)
     parts = str(error).replace("{", "{{").replace("}", "}}").split("\0")
     told = [int(place) + 1 for place in parts[1::2]]
     message = "".join(f"{{{place // 2}}}" if place % 2 else part for place, part in enumerate(parts))
