@@ -336,8 +336,15 @@ def _stays(equation) -> bool:
     return bool(made & {*equation.outputs}) or any(0 in one.type.shape for one in (*equation.inputs, *equation.outputs))
 
 
+def _is_normal(case: Case) -> bool:
+    """Whether no number is subnormal: these are zeros in files, but for what reads their bits, as only its row does."""
+    floats = [one for one in case.inputs if one.dtype.name in ("float32", "float64")]
+    tiny = any(np.any((one != 0) & (abs(one) < np.finfo(one.dtype).tiny)) for one in floats)
+    return not (tiny and case.op == "search_cumulative")
+
+
 @pytest.mark.full
-@over(REAL)
+@over(tuple(filter(_is_normal, REAL)))
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_every_operation_in_a_dispatch(each, monkeypatch) -> None:
     """The samples of all rows of nests, printed for IREE."""
