@@ -1,5 +1,7 @@
 """`python -m benchmarks.native_loops`: loops of small steps as machine code, beside eager torch, torch code and JAX.
 
+Machine code is made at once, in the process (`native`), or stands in a file (`file`).
+
 * recurrence: `x[i] = x[i - 1] * 0.9 + u[i]`, for all i.
 * rows: `A[i] = A[i - 1] * 0.9 + U[i]`, rows of 16 numbers.
 * viterbi, kalman: the examples of these names; JAX, Catalyst and eager torch with the same text in their own words.
@@ -13,6 +15,7 @@ each round, which shows the noise.
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -327,7 +330,7 @@ TASKS: dict[str, Task] = {
 
 def _written(task: Task, library: str) -> Function:
     """The function of a library as users write it."""
-    return task.function() if library in ("native", "plica") else task.others[library]()
+    return task.function() if library in ("native", "file", "plica") else task.others[library]()
 
 
 def _compiled(task: Task, library: str, function: Function) -> Function:
@@ -338,6 +341,8 @@ def _compiled(task: Task, library: str, function: Function) -> Function:
         backend = {"native": "native", "plica": "torch"}[library]
         compiled: Function = plica.jit(function, abstracted_axes=task.axes, backend=backend)
         return compiled
+    if library == "file":
+        return _of_file(task, function)
     if library in ("jax", "catalyst"):
         import jax
 
@@ -347,10 +352,29 @@ def _compiled(task: Task, library: str, function: Function) -> Function:
     return function
 
 
+def _of_file(task: Task, written: Function) -> Function:
+    """The function as a file, which the first call writes."""
+    import plica
+
+    loaded: list[Function] = []
+
+    def call(*arguments: Any) -> Any:
+        if not loaded:
+            function = plica.jit(written, abstracted_axes=task.axes)
+            function(*arguments)  # which says of what types they are
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "loop.plicab"
+                plica.native.compile(function, path)
+                loaded.append(plica.native.load(path))
+        return loaded[0](*arguments)
+
+    return call
+
+
 def _arguments(task: Task, library: str, size: int) -> tuple[Any, ...]:
     """Arguments as users of a library have them; of native code they are numpy's."""
     given = task.arguments(size)
-    if library == "native":
+    if library in ("native", "file"):
         return given
     return tuple(LIBRARIES[library].arrays([one])[0] if isinstance(one, np.ndarray) else one for one in given)
 
@@ -406,7 +430,7 @@ def check(task: Task, libraries: Sequence[str], size: int) -> None:
 def run(name: str, libraries: Sequence[str], settings: Settings) -> list[tuple[str, dict[str, Any]]]:
     """Titles and comparisons of one task; the first library is the baseline."""
     task = TASKS[name]
-    chosen = [one for one in libraries if one in ("native", "plica") or one in task.others]
+    chosen = [one for one in libraries if one in ("native", "file", "plica") or one in task.others]
     if "catalyst" in chosen and (reason := refusal(task, "catalyst")):
         print(f"{name}: catalyst does not accept it: {reason}", flush=True)
         chosen.remove("catalyst")
@@ -433,7 +457,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     use_threads_of_peers(options.threads)
     use_threads(options.threads)
     peers = installed(("torch", "jax", "catalyst"))
-    libraries = ["native", "plica", *peers]
+    libraries = ["native", "file", "plica", *peers]
     settings = Settings(rounds=options.rounds, seconds=0.0005)  # eager code takes a thousand times as long
     report: dict[str, Any] = {}
     for name in TASKS:

@@ -14,6 +14,9 @@ FLAGS = (
     "--iree-llvmcpu-stack-allocation-limit=131072",  # walks through trees keep what they have left there
 )
 
+LOOPS = ("--iree-llvmcpu-loop-vectorization",)
+"""What loops of nests take beside (`loops/mlir.py`); the compiler makes vectors of all others before."""
+
 
 def compile_text(text: str, target: str | Target = "host") -> bytes:
     """The code of a module.
@@ -28,8 +31,9 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
     import iree.compiler as compiler
 
     found = target_of(target) if isinstance(target, str) else target
+    flags = (*FLAGS, *LOOPS, *found.flags) if "stream.executable" in text else (*FLAGS, *found.flags)
     try:
-        code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=[*FLAGS, *found.flags])
+        code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=list(flags))
     except compiler.CompilerToolError as error:
         said = re.search(r"error: (.*)", str(error))
         reason = f"says: {said[1]:.200}" if said else "ended without a word"

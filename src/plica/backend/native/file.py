@@ -80,7 +80,7 @@ class Store:
             parameters = {var: self.name(array) for var, array in made.constants.items()}
             name = f"runtime_fold{len(self.folds)}"
             function = emit(made.program, name, parameters, is_gpu=self.is_gpu)
-            key = function.text.replace(f"@{name}(", "@(", 1), inputs
+            key = function.text.replace(f"@{name}", "@"), inputs
             if key not in self._written:
                 self._written[key] = tuple(self._added(array) for array in made.first)
                 self.functions.append(function)

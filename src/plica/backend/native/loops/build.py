@@ -35,7 +35,7 @@ def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
         env[var] = one
         sizes.append((one, len(program.consts) + place, axis))
     for var in variables:
-        _require_dtype(var)
+        require_dtype(var)
         if not var.type.shape:
             scalar = Scalar(writer.name("x"), var.type.dtype)
             parameters.append(scalar)
@@ -45,12 +45,13 @@ def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
             buffer = writer.buffer(var.type.dtype, "a")
             parameters.insert(place, buffer)
             env[var] = solid(writer, buffer, block.dims(var.type))
-    results = _run(block, program)
+    results = written_results(block, program)
     writer.block[:] = hoist_memory(writer.block)
     return Nest(tuple(sizes), tuple(parameters), results, writer.block, tuple(writer.sites))
 
 
-def _require_dtype(var: Operand) -> None:
+def require_dtype(var: Operand) -> None:
+    """Refuse a dtype of which nests have no entries."""
     dtype = var.type.dtype
     if dtype.is_storage:
         raise UnsupportedError(
@@ -64,12 +65,13 @@ def is_given(program: Program, result: Operand) -> bool:
     return all(var in known for var in size_variables(result.type))
 
 
-def _run(block: Block, program: Program) -> tuple[Result, ...]:
+def written_results(block: Block, program: Program) -> tuple[Result, ...]:
+    """What a Program gives, once all of it is written."""
     writer = block.writer
     found: list[Result] = []
     given: list[Array | None] = []
     for result in program.results:
-        _require_dtype(result)
+        require_dtype(result)
         target = None
         if is_given(program, result):
             buffer = writer.buffer(result.type.dtype, "r")

@@ -4,7 +4,7 @@ from typing import Any
 
 from plica.backend.native.loops.nest import FAILS, Apply
 from plica.backend.native.scalars import SCALARS, LlvmScalars, Scalar, write_scalar
-from plica.backend.native.scalars.builder import Call
+from plica.backend.native.scalars.builder import Call, ScalarCode
 from plica.backend.native.scalars.llvm import llvm_type
 
 _INLINE = 4  # lines of scalar code that are no function of their own
@@ -30,7 +30,7 @@ class Entries:
             self._names[key] = self._function(one, operands)
         name = self._names[key]
         if name is None:
-            return _written(code, one, operands).text
+            return written(code, one, operands).text
         found = code.fresh()
         given = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in operands)
         code.lines.append(f"{found} = call {llvm_type(one.result.dtype)} @{name}({given})")
@@ -40,7 +40,7 @@ class Entries:
         """The name of the function of an operation; None where it is written where it is used."""
         code = LlvmScalars([], "%t", declared=self._declared)
         given = tuple(Scalar(f"%a{place}", value.dtype) for place, value in enumerate(operands))
-        result = _written(code, one, given)
+        result = written(code, one, given)
         if len(code.lines) <= _INLINE:
             return None
         name, type_ = f"row{len(self._functions)}.{one.op.replace(':', '.')}", llvm_type(one.result.dtype)
@@ -51,7 +51,7 @@ class Entries:
         return name
 
 
-def _written(code: LlvmScalars, one: Apply, operands: tuple[Scalar, ...]) -> Scalar:
+def written(code: ScalarCode, one: Apply, operands: tuple[Scalar, ...]) -> Scalar:
     """Scalar code of an operation, or of whether it raises an error."""
     if not one.op.startswith(FAILS):
         return write_scalar(code, one.op, operands, one.result.dtype, one.params)

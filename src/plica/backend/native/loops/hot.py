@@ -28,6 +28,7 @@ from plica.backend.native.loops.nest import (
     Statement,
     Store,
     While,
+    all_of,
     blocks_of,
 )
 from plica.backend.native.scalars.builder import Scalar
@@ -79,7 +80,7 @@ def _warm(
         inside = degree
         if isinstance(one, For | While):
             inside += _degree(one.upper, degrees) if isinstance(one, For) else 1
-            if not any(inner in hot for inner in _all([one])):
+            if not any(inner in hot for inner in all_of([one])):
                 if max((found for found, _ in _leaves([one], degree, degrees)), default=inside) >= least:
                     yield one
                 continue
@@ -145,8 +146,8 @@ _NAMED = (Scalar, Buffer, Cell, PointerCell)
 
 def named(block: Iterable[Statement]) -> Counter[Place]:
     """How often buffers and cells are named, but for where memory is taken and given back."""
-    statements = (one for one in _all(block) if not isinstance(one, Allocate | Free))
-    return Counter(one for statement in statements for one in _parts(statement) if not isinstance(one, Scalar))
+    statements = (one for one in all_of(block) if not isinstance(one, Allocate | Free))
+    return Counter(one for statement in statements for one in parts_of(statement) if not isinstance(one, Scalar))
 
 
 def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Place], list[Place]]:
@@ -158,8 +159,8 @@ def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Pla
     """
     values: dict[str, Scalar] = {}
     made: set[str] = set()
-    for statement in _all([loop]):
-        values |= {one.text: one for one in _parts(statement) if isinstance(one, Scalar)}
+    for statement in all_of([loop]):
+        values |= {one.text: one for one in parts_of(statement) if isinstance(one, Scalar)}
         match statement:
             case Constant(result) | Compute(result) | Apply(result) | Load(result) | Get(result) | For(result):
                 made.add(result.text)
@@ -172,7 +173,7 @@ def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Pla
     return [value for name, value in values.items() if name not in made], outside, own
 
 
-def _parts(statement: Statement) -> Iterator[Scalar | Place]:
+def parts_of(statement: Statement) -> Iterator[Scalar | Place]:
     """The values, buffers and cells of a statement, those in blocks within it left out."""
     for name in statement.__match_args__:
         part = getattr(statement, name)
@@ -184,10 +185,3 @@ def _parts(statement: Statement) -> Iterator[Scalar | Place]:
 def may_end(loop: Loop) -> bool:
     """Whether a run may end within a loop, or it asks for memory."""
     return not _is_pure([loop], (While, GetPointer, PutPointer, Copy, Product))
-
-
-def _all(block: Iterable[Statement]) -> Iterator[Statement]:
-    for one in block:
-        yield one
-        for inner in blocks_of(one):
-            yield from _all(inner)

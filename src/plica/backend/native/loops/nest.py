@@ -334,6 +334,14 @@ def blocks_of(statement: Statement) -> tuple[list[Statement], ...]:
             return ()
 
 
+def all_of(block: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements of a block, each before those within it."""
+    for one in block:
+        yield one
+        for inner in blocks_of(one):
+            yield from all_of(inner)
+
+
 # Text
 
 

@@ -39,12 +39,15 @@ class Scopes:
             one = self._parents[one]
         return one
 
+    def number(self, buffer: Buffer) -> int:
+        """The number of the class of a buffer."""
+        return self._numbers.setdefault(self._root(buffer), len(self._numbers))
+
     def tag(self, buffer: Buffer) -> str:
         """What stands behind a load or a store: the type of what lies there, one for each class."""
         if buffer in self._known:
             return ""
-        number = self._numbers.setdefault(self._root(buffer), len(self._numbers))
-        return f", !tbaa !{_FIRST + 2 * number + 2}"
+        return f", !tbaa !{_FIRST + 2 * self.number(buffer) + 2}"
 
     def lines(self) -> list[str]:
         """The metadata of all classes; lists of what each does not overlap with would grow with their square."""

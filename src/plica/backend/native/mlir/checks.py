@@ -6,7 +6,7 @@ anyway, or before it returns: until then, rows read within bounds whatever the i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,6 +65,7 @@ class Checks:
         self.tells = False
         self._emitter = emitter
         self._later: list[tuple[Value, Fault]] = []
+        self._told: list[tuple[Value, Mapping[int, Fault]]] = []
 
     def require(self, holds: Value, fault: Fault) -> None:
         """Fail here unless a scalar of the host holds."""
@@ -99,8 +100,20 @@ class Checks:
         """Fail, soon, where a boolean of no dimension is true."""
         self._later.append((wrong, fault))
 
+    def told(self, faults: Value, found: Mapping[int, Fault]) -> None:
+        """Fail, soon, with the fault whose number a dispatch leaves as the first of `faults`; 0 stands for none."""
+        self._told.append((faults, found))
+
+    def entry(self, values: Value, place: int) -> Value:
+        """One of several numbers, for which the host waits."""
+        text = f"tensor.extract {values.text}[{index_constant(self._emitter.code, place)}] : {values.type}"
+        return Value(self._emitter.code.op(text), (), values.dtype, is_scalar=True)
+
     def settle(self) -> None:
         """Fail where something is wrong that was to be checked later."""
+        told, self._told = self._told, []
+        for faults, found in told:
+            self._tell(self.entry(faults, 0), found)
         if not self._later:
             return
         later, self._later = self._later, []
@@ -122,13 +135,27 @@ class Checks:
                 self.require(self.negated(emitter.scalar(one)), fault)
         code.put("}")
 
+    def _tell(self, number: Value, found: Mapping[int, Fault]) -> None:
+        code = self._emitter.code
+
+        def differs(place: int) -> Value:
+            other = self._emitter.constant(place, DType.INT64)
+            return Value(code.op(f"arith.cmpi ne, {number.text}, {other.text} : i64"), (), DType.BOOL, is_scalar=True)
+
+        code.put(f"scf.if {differs(0).text} {{")
+        with code.block():
+            for place, fault in found.items():
+                self.require(differs(place), fault)
+        code.put("}")
+
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Checks of a region, which is to `settle` them before it ends."""
-        before, self._later = self._later, []
+        before = self._later, self._told
+        self._later, self._told = [], []
         yield
-        assert not self._later, "what a region checks is settled within it"
-        self._later = before
+        assert not self._later + self._told, "what a region checks is settled within it"
+        self._later, self._told = before
 
     def negated(self, value: Value) -> Value:
         """Whether a boolean scalar is false."""

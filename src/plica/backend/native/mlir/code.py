@@ -6,12 +6,19 @@ from itertools import count
 
 from plica.backend.native.mlir.types import Value
 
+Mark = tuple[int, int, list[dict[Hashable, str]]]
+
 
 class Code:
-    """The lines of one function, in the order in which they are written."""
+    """The lines of one function, in the order in which they are written.
+
+    Attributes:
+        executables: What the function dispatches beside operations of its own, each as text.
+    """
 
     def __init__(self, indent: int = 2) -> None:
         self.lines: list[str] = []
+        self.executables: list[str] = []
         self._numbers = count()
         self._indent = indent
         self._known: list[dict[Hashable, str]] = [{}]
@@ -29,6 +36,14 @@ class Code:
         name = self.name()
         self.put(f"{name} = {text}")
         return name
+
+    def several(self, text: str, count: int) -> list[str]:
+        """One line that makes so many values, and their names."""
+        if count == 1:
+            return [self.op(text)]
+        name = self.name()
+        self.put(f"{name}:{count} = {text}")
+        return [f"{name}#{place}" for place in range(count)]
 
     def label(self) -> str:
         """The name of a block that nothing else has."""
@@ -60,12 +75,13 @@ class Code:
         self._known.pop()
         self._indent -= 1
 
-    def mark(self) -> tuple[int, list[dict[Hashable, str]]]:
+    def mark(self) -> Mark:
         """Where the code is, to `reset` to it."""
-        return len(self.lines), [dict(block) for block in self._known]
+        return len(self.lines), len(self.executables), [dict(block) for block in self._known]
 
-    def reset(self, mark: tuple[int, list[dict[Hashable, str]]]) -> None:
+    def reset(self, mark: Mark) -> None:
         """Forget all lines since a mark, which is of this block."""
-        length, known = mark
+        length, executables, known = mark
         del self.lines[length:]
+        del self.executables[executables:]
         self._known[:] = known

@@ -72,7 +72,7 @@ def emit(
     Raises:
         UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
     """
-    emitter = Emitter(are_places_known=are_places_known, is_gpu=is_gpu)
+    emitter = Emitter(name, are_places_known=are_places_known, is_gpu=is_gpu)
     code = emitter.code
     known = {} if parameters is None else parameters
     read = {}
@@ -94,7 +94,8 @@ def emit(
     taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
     lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
-    return Function(name, "\n".join([head, *lines, "  }"]) + "\n", emitter.checks.tells, read)
+    text = "\n".join([head, *lines, "  }"]) + "\n"
+    return Function(name, "".join([*code.executables, text]), emitter.checks.tells, read)
 
 
 def _stored(name: str, var: Var) -> Value:
@@ -151,12 +152,13 @@ class Emitter:
         overwrites: Whether a part of an array was written.
 
     Args:
+        name: The name of the function.
         are_places_known: Whether all indices are known to lie within their axes.
         is_gpu: Whether graphics processors run the function.
     """
 
-    def __init__(self, *, are_places_known: bool = False, is_gpu: bool = False) -> None:
-        self.are_places_known, self.is_gpu = are_places_known, is_gpu
+    def __init__(self, name: str, *, are_places_known: bool = False, is_gpu: bool = False) -> None:
+        self.name, self.are_places_known, self.is_gpu = name, are_places_known, is_gpu
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
         self.checks = Checks(self)
@@ -329,7 +331,7 @@ class Emitter:
                 f"{equation.source or 'a Program'}: {name} has no native code, neither a row nor a decomposition; "
                 "compute it with the torch backend."
             )
-        call = Call(name, tuple(inputs), equation.outputs, equation.params, equation.source)
+        call = Call(name, tuple(inputs), equation.outputs, equation.params, equation.source, equation.inputs)
         self.checks.sizes(call)
         try:
             made = write(self, call)

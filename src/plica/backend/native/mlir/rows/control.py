@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.nested import with_sizes
-from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.rows.nests import dispatch_of
+from plica.backend.native.mlir.rows.row import Call, Row, Write
 from plica.backend.native.mlir.rows.shape import cut
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.types import HOST, Value
@@ -300,10 +301,34 @@ def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
     return body.results(_carried(body.first, body.sizes, emitter, write))
 
 
+def _one_dispatch(host: Write) -> Write:
+    """A loop as one dispatch where that is possible and what each turn does is small, else as blocks of the host."""
+
+    def write(emitter: Emitter, call: Call) -> Value | Sequence[Value]:
+        loop = dispatch_of(emitter, call)
+        if loop is None:
+            return host(emitter, call)
+        holds = loop.is_small()
+        if holds is None:
+            found = loop.written()
+        else:
+            made = [_like(var.type, is_scalar=False) for var in loop.wanted]
+
+            def large() -> list[Value]:
+                results = dict(zip(call.outputs, host(emitter, call), strict=True))  # type: ignore[arg-type]
+                return [results[var] for var in loop.wanted]
+
+            values = _if(emitter, holds, made, lambda: [*loop.written().values()], large)
+            found = dict(zip(loop.wanted, values, strict=True))
+        return [loop.kept[var] if var in loop.kept else found[var] for var in call.outputs]
+
+    return write
+
+
 CONTROL = {
     "call": Row(_call),
     "cond": Row(_cond),
-    "for_loop": Row(_for_loop),
-    "scan": Row(_scan),
-    "while_loop": Row(_while_loop),
+    "for_loop": Row(_one_dispatch(_for_loop)),
+    "scan": Row(_one_dispatch(_scan)),
+    "while_loop": Row(_one_dispatch(_while_loop)),
 }

@@ -39,9 +39,9 @@ def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) ->
     code, operands = emitter.code, kernel.operands
     name, number = code.name(), emitter.size(rows)
     given = ", ".join(one.text for one in operands)
-    types = ", ".join(f"{one.type}{_braced(emitter, one.shape)}" for one in operands)
+    types = ", ".join(f"{one.type}{braced(emitter, one.shape)}" for one in operands)
     shapes = [tensor_type(one.shape, one.dtype) for one in call.types]
-    made = ", ".join(f"{shape}{_braced(emitter, one.shape)}" for shape, one in zip(shapes, call.types, strict=True))
+    made = ", ".join(f"{shape}{braced(emitter, one.shape)}" for shape, one in zip(shapes, call.types, strict=True))
     taken = [f"%s{place}: {TENSOR}<readonly:{one.type}>" for place, one in enumerate(operands)]
     taken += ["%rows: index", *(f"%o{place}: {TENSOR}<writeonly:{shape}>" for place, shape in enumerate(shapes))]
     code.put(
@@ -58,7 +58,8 @@ def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) ->
     return [Value(text, one.shape, one.dtype) for text, one in zip(names, call.types, strict=True)]
 
 
-def _braced(emitter: Emitter, shape: Sequence[Dim]) -> str:
+def braced(emitter: Emitter, shape: Sequence[Dim]) -> str:
+    """The sizes of a tensor that its type does not tell."""
     sizes = [emitter.size(dim) for dim in shape if not isinstance(dim, int)]
     return f"{{{', '.join(sizes)}}}" if sizes else ""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plica.backend.native.mlir.types import Value
-from plica.ir.program import Var
+from plica.ir.program import Operand, Var
 from plica.ir.types import ArrayType
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Call:
             it returns says what it is with `emitter.bind`.
         params: The parameters.
         source: Where in the user's code the equation comes from.
+        operands: What the operands are in the Program.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Call:
     outputs: tuple[Var, ...]
     params: Mapping[str, Any]
     source: str
+    operands: tuple[Operand, ...]
 
     @property
     def types(self) -> tuple[ArrayType, ...]:

@@ -1,0 +1,105 @@
+"""Where memory of a nest lies within one piece: sizes and places are computed by the host and the dispatch alike."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from plica.backend.native.loops.nest import Allocate, Compute, Constant, Index, Nest, all_of
+from plica.backend.native.loops.support import bytes_of
+from plica.backend.native.scalars import Scalar
+
+_ALIGNED = 64
+_MOST_ENTRIES = 2**48
+"""A number of entries that no memory has room for; some of them together are still a number of 64 bits."""
+_ARITHMETIC: Mapping[str, str] = {
+    "index_add": "arith.addi",
+    "index_subtract": "arith.subi",
+    "index_multiply": "arith.muli",
+    "minimum": "arith.minsi",
+    "maximum": "arith.maxsi",
+    "room": "",
+}
+"""What sizes of memory are computed with."""
+
+
+class Sizes:
+    """Sizes that follow from the scalar parameters of a nest.
+
+    Args:
+        nest: The nest.
+    """
+
+    def __init__(self, nest: Nest) -> None:
+        self._made = {one.result.text: one for one in all_of(nest.body) if isinstance(one, Constant | Compute)}
+        self._given = {one.text for one in nest.parameters if isinstance(one, Scalar)}
+
+    def are_known(self, values: Iterable[Index]) -> bool:
+        """Whether numbers can be computed before the nest begins."""
+        return all(map(self._is_known, values))
+
+    def _is_known(self, value: Index) -> bool:
+        if isinstance(value, int) or value.text in self._given:
+            return True
+        made = self._made.get(value.text)
+        if isinstance(made, Compute):
+            return made.name in _ARITHMETIC and self.are_known(made.operands)
+        return made is not None
+
+    def definition(self, value: Scalar) -> Constant | Compute | None:
+        """What makes a number that is known; None where it is a parameter."""
+        return None if value.text in self._given else self._made[value.text]
+
+
+class Arithmetic:
+    """Lines that compute sizes, each once.
+
+    Args:
+        sizes: The sizes.
+        op: `op(text)` writes what makes a value, and gives its name.
+        number: The name of a number.
+        given: The name of a parameter.
+    """
+
+    def __init__(
+        self, sizes: Sizes, op: Callable[[str], str], number: Callable[[int], str], given: Callable[[str], str]
+    ) -> None:
+        self._sizes, self._op, self._number, self._given = sizes, op, number, given
+        self._written: dict[str, str] = {}
+
+    def value(self, size: Index) -> str:
+        """A size that is known."""
+        if isinstance(size, int):
+            return self._number(size)
+        if size.text not in self._written:
+            self._written[size.text] = self._value(size)
+        return self._written[size.text]
+
+    def _value(self, size: Scalar) -> str:
+        match self._sizes.definition(size):
+            case None:
+                return self._given(size.text)
+            case Constant(_, number):
+                return self._number(int(number.real))
+            case Compute(_, name, operands):
+                first, second = map(self.value, operands)
+                return self._room(first, second) if name == "room" else self._two(_ARITHMETIC[name], first, second)
+
+    def places(self, memory: Iterable[Allocate]) -> tuple[list[str], str]:
+        """Where each part of some memory begins, and how much it is, in bytes."""
+        at, places = self._number(0), []
+        for one in memory:
+            places.append(at)
+            count = self._two("arith.maxsi", self._number(0), self.value(one.count))
+            count = self._two("arith.minsi", self._number(_MOST_ENTRIES), count)
+            size = self._two("arith.muli", count, self._number(bytes_of(one.buffer.dtype)))
+            whole = self._two("arith.addi", size, self._number(_ALIGNED - 1))
+            at = self._two("arith.addi", at, self._two("arith.andi", whole, self._number(-_ALIGNED)))
+        return places, at
+
+    def _room(self, a: str, b: str) -> str:
+        """A product of sizes that is huge where it is too large for a number."""
+        most, zero, one = map(self._number, (_MOST_ENTRIES, 0, 1))
+        a, b = (self._two("arith.maxsi", each, zero) for each in (a, b))
+        fits = self._two("arith.cmpi sle,", a, self._two("arith.divsi", most, self._two("arith.maxsi", b, one)))
+        return self._op(f"arith.select {fits}, {self._two('arith.muli', a, b)}, {most} : i64")
+
+    def _two(self, line: str, first: str, second: str) -> str:
+        return self._op(f"{line} {first}, {second} : i64")

@@ -1,0 +1,387 @@
+"""Prints a loop nest as a dispatch of IREE: one executable with one workgroup, which the host runs once.
+
+    @name(arrays..., results..., scratch, faults, numbers...)
+
+Control flow is blocks with branches (`cf`), so that a check that fails leaves at once; memory is read and written
+through pointers (`llvm`), scalars are `arith` and `math`, as everywhere in MLIR. Nothing is allocated: what a nest
+needs lies in its results, on the stack, or in one result more, the scratch, whose size the host computes. `faults`
+holds 0, or the number of the site that ended the run, counted from 1, and the numbers of its error.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from plica.backend.native.loops.entries import written
+from plica.backend.native.loops.memory import Arithmetic, Sizes
+from plica.backend.native.loops.nest import (
+    Allocate,
+    Apply,
+    Buffer,
+    Cell,
+    Check,
+    Compute,
+    Constant,
+    Copy,
+    For,
+    Free,
+    Get,
+    GetPointer,
+    If,
+    Index,
+    Load,
+    Nest,
+    PointerCell,
+    Put,
+    PutPointer,
+    Require,
+    Statement,
+    Store,
+    While,
+    all_of,
+)
+from plica.backend.native.loops.scopes import Scopes
+from plica.backend.native.loops.support import bytes_of
+from plica.backend.native.scalars import MlirScalars, Scalar
+from plica.backend.native.scalars.mlir import mlir_type
+from plica.ir.dtypes import DType
+
+_INDICES = {
+    "index_add": "arith.addi {}, {} overflow<nsw> : i64",
+    "index_subtract": "arith.subi {}, {} overflow<nsw> : i64",
+    "index_multiply": "arith.muli {}, {} overflow<nsw> : i64",
+    "room": "arith.muli {}, {} : i64",  # of which the host makes memory
+}
+_COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+_ANY_ORDER = "fastmath<reassoc, contract>"
+
+
+def fault_size(nest: Nest) -> int:
+    """How many numbers tell what ended a run; 0 where nothing does."""
+    return 1 + max(site.count for site in nest.sites) if nest.sites else 0
+
+
+def executable_text(nest: Nest, name: str, given: Collection[Scalar], memory: Sequence[Allocate]) -> str:
+    """The text of an executable.
+
+    Args:
+        nest: The nest, whose memory can be had before it begins.
+        name: Its name.
+        given: The scalar parameters that the host passes as numbers; the others are arrays of one entry.
+        memory: What lies in the scratch.
+    """
+    body = "\n".join(f"        {line}" for line in _Printer(nest, memory).function(name, given))
+    return f"""  stream.executable private @{name} {{
+    stream.executable.export public @{name} workgroups() -> (index, index, index) {{
+      %c1 = arith.constant 1 : index
+      stream.return %c1, %c1, %c1 : index, index, index
+    }}
+    builtin.module {{
+{body}
+    }}
+  }}
+"""
+
+
+def _stored(dtype: DType) -> str:
+    """The type of an entry in memory: a byte for a boolean."""
+    return "i8" if dtype == DType.BOOL else mlir_type(dtype)
+
+
+class _Printer:
+    """The lines of one nest."""
+
+    def __init__(self, nest: Nest, memory: Sequence[Allocate]) -> None:
+        self._nest, self._memory = nest, memory
+        self._scopes = Scopes(nest)
+        self._classes = sorted({self._scopes.number(one) for one in _buffers(nest)})
+        self._code = MlirScalars([], "%t")
+        self._entry: list[str] = []
+        self._head: list[str] = []
+        self._fails: list[str] = []
+        self._values: dict[str, str] = {}
+        self._buffers: dict[Buffer, str] = {}
+        self._cells: dict[Cell | PointerCell, str] = {}
+        self._numbers: dict[int, str] = {}
+        self._labels = 0
+        self._faults = ""
+
+    def function(self, name: str, given: Collection[Scalar]) -> list[str]:
+        """The lines of its function."""
+        scalars: list[Scalar] = []
+        loaded: list[tuple[Scalar, str]] = []
+        for parameter in self._nest.parameters:
+            if isinstance(parameter, Buffer):
+                self._buffers[parameter] = self._binding()
+            elif parameter in given:
+                scalars.append(parameter)
+            else:
+                loaded.append((parameter, self._binding()))
+        for result in self._nest.results:
+            self._buffers[result.buffer] = self._binding()
+        scratch = self._binding() if self._memory else ""
+        self._faults = self._binding() if self._nest.sites else ""
+        if self._faults:
+            self._put(f"llvm.store {self._index(0)}, {self._faults} : i64, !llvm.ptr")
+        for scalar in scalars:
+            self._values[scalar.text] = self._number(scalar.dtype)
+        for scalar, where in loaded:
+            self._values[scalar.text] = self._from_memory(where, scalar.dtype)
+        sizes = Arithmetic(Sizes(self._nest), self._op, self._index, self._values.__getitem__)
+        for allocate, place in zip(self._memory, sizes.places(self._memory)[0], strict=True):
+            address = self._op(f"llvm.getelementptr inbounds {scratch}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
+            self._buffers[allocate.buffer] = address
+        self._block(self._nest.body)
+        self._put("cf.br ^done")
+        head = ", ".join(
+            [*(one for one in self._head if "binding" in one), *(one for one in self._head if "i64" in one)]
+        )
+        lines = [*self._entry, *self._code.lines, *self._fails, "^done:", "return"]
+        return [f"func.func @{name}({head}) {{", *(one if one[0] == "^" else f"  {one}" for one in lines), "}"]
+
+    def _binding(self) -> str:
+        """A pointer to the next array that the dispatch is given."""
+        name = f"%a{len(self._head)}"
+        self._head.append(f"{name}: !stream.binding")
+        self._start(f"{name}.m", f"stream.binding.subspan {name}[{self._zero()}] : !stream.binding -> memref<1xi8>")
+        self._start(f"{name}.i", f"memref.extract_aligned_pointer_as_index {name}.m : memref<1xi8> -> index")
+        self._start(f"{name}.w", f"arith.index_cast {name}.i : index to i64")
+        self._start(f"{name}.p", f"llvm.inttoptr {name}.w : i64 to !llvm.ptr")
+        return f"{name}.p"
+
+    def _number(self, dtype: DType) -> str:
+        """The next number that the dispatch is given."""
+        name = f"%a{len(self._head)}"
+        self._head.append(f"{name}: i64")
+        return self._op(f"arith.trunci {name} : i64 to i1") if dtype == DType.BOOL else name
+
+    # Lines
+
+    def _start(self, name: str, text: str) -> str:
+        self._entry.append(f"{name} = {text}")
+        return name
+
+    def _zero(self) -> str:
+        return "%zero" if self._entry else self._start("%zero", "arith.constant 0 : index")
+
+    def _put(self, text: str) -> None:
+        self._code.lines.append(text)
+
+    def _op(self, text: str) -> str:
+        name = self._code.fresh()
+        self._put(f"{name} = {text}")
+        return name
+
+    def _label(self) -> str:
+        self._labels += 1
+        return f"^b{self._labels}"
+
+    def _begin(self, label: str, argument: str = "") -> None:
+        self._put(f"{label}({argument}: i64):" if argument else f"{label}:")
+
+    def _index(self, value: Index) -> str:
+        if isinstance(value, Scalar):
+            return self._values[value.text]
+        if value not in self._numbers:
+            self._numbers[value] = self._start(f"%k{len(self._numbers)}", f"arith.constant {value} : i64")
+        return self._numbers[value]
+
+    def _scalar(self, value: Index) -> Scalar:
+        return Scalar(self._index(value), DType.INT64 if isinstance(value, int) else value.dtype)
+
+    # Scalars
+
+    def _constant(self, one: Constant) -> None:
+        self._values[one.result.text] = self._code.constant(one.value, one.result.dtype).text
+
+    def _compute(self, one: Compute) -> None:
+        operands, code, name = [self._scalar(value) for value in one.operands], self._code, one.name
+        if name in _INDICES:
+            text = self._op(_INDICES[name].format(*(value.text for value in operands)))
+        elif name in ("sum", "sum_product"):
+            text = self._sum(*operands)
+        elif name in _COMPARED:
+            text = code.compare(name, *operands).text
+        elif name == "select":
+            text = code.select(*operands).text
+        elif name in ("bitcast", "convert"):
+            text = getattr(code, name)(operands[0], one.result.dtype).text
+        else:
+            text = code.apply(name, *operands).text
+        self._values[one.result.text] = text
+
+    def _sum(self, total: Scalar, *factors: Scalar) -> str:
+        """A sum whose terms may be taken in any order; of three operands, of a product."""
+        type_, term = mlir_type(total.dtype), factors[0].text
+        is_float = total.dtype.kind == "float"
+        if len(factors) == 2:
+            flags = " fastmath<contract>" if is_float else ""
+            name = "arith.mulf" if is_float else "arith.muli"
+            term = self._op(f"{name} {term}, {factors[1].text}{flags} : {type_}")
+        flags = f" {_ANY_ORDER}" if is_float else ""
+        return self._op(f"{'arith.addf' if is_float else 'arith.addi'} {total.text}, {term}{flags} : {type_}")
+
+    def _apply(self, one: Apply) -> None:
+        operands = tuple(map(self._scalar, one.operands))
+        self._values[one.result.text] = written(self._code, one, operands).text
+
+    # Memory
+
+    def _tag(self, buffer: Buffer) -> str:
+        """Which buffers one never overlaps."""
+        own = self._scopes.number(buffer)
+        others = [one for one in self._classes if one != own]
+        texts = [f"alias_scopes = {_scopes([own])}"]
+        if others:
+            texts.append(f"noalias_scopes = {_scopes(others)}")
+        return f"<{{{', '.join(texts)}}}>"
+
+    def _address(self, buffer: Buffer, offset: Index) -> str:
+        base = self._buffers[buffer]
+        if offset == 0:
+            return base
+        place = self._index(offset)
+        return self._op(
+            f"llvm.getelementptr inbounds {base}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, {_stored(buffer.dtype)}"
+        )
+
+    def _from_memory(self, where: str, dtype: DType, tag: str = "") -> str:
+        found = self._op(f'"llvm.load"({where}) {tag} : (!llvm.ptr) -> {_stored(dtype)}')
+        return self._op(f"arith.trunci {found} : i8 to i1") if dtype == DType.BOOL else found
+
+    def _load(self, one: Load) -> None:
+        where = self._address(one.buffer, one.offset)
+        self._values[one.result.text] = self._from_memory(where, one.buffer.dtype, self._tag(one.buffer))
+
+    def _store(self, one: Store) -> None:
+        value, dtype = self._values[one.value.text], one.buffer.dtype
+        if dtype == DType.BOOL:
+            value = self._op(f"arith.extui {value} : i1 to i8")
+        where = self._address(one.buffer, one.offset)
+        self._put(f'"llvm.store"({value}, {where}) {self._tag(one.buffer)} : ({_stored(dtype)}, !llvm.ptr) -> ()')
+
+    def _cell(self, cell: Cell | PointerCell) -> tuple[str, str]:
+        """Where a cell lies, and its type."""
+        type_ = "!llvm.ptr" if isinstance(cell, PointerCell) else mlir_type(cell.dtype)
+        if cell not in self._cells:
+            text = f"llvm.alloca {self._index(1)} x {type_} : (i64) -> !llvm.ptr"
+            self._cells[cell] = self._start(f"%{cell.name}", text)
+        return self._cells[cell], type_
+
+    def _get(self, one: Get) -> None:
+        where, type_ = self._cell(one.cell)
+        self._values[one.result.text] = self._op(f"llvm.load {where} : !llvm.ptr -> {type_}")
+
+    def _put_cell(self, one: Put) -> None:
+        where, type_ = self._cell(one.cell)
+        self._put(f"llvm.store {self._index(one.value)}, {where} : {type_}, !llvm.ptr")
+
+    def _get_pointer(self, one: GetPointer) -> None:
+        where, type_ = self._cell(one.cell)
+        self._buffers[one.buffer] = self._op(f"llvm.load {where} : !llvm.ptr -> {type_}")
+
+    def _put_pointer(self, one: PutPointer) -> None:
+        where, type_ = self._cell(one.cell)
+        self._put(f"llvm.store {self._address(one.buffer, one.start)}, {where} : {type_}, !llvm.ptr")
+
+    def _allocate(self, one: Allocate) -> None:
+        """Memory on the stack, which is one for all turns; other memory is there."""
+        if one.buffer not in self._buffers:
+            text = f"llvm.alloca {self._index(one.count)} x {_stored(one.buffer.dtype)} : (i64) -> !llvm.ptr"
+            self._buffers[one.buffer] = self._start(f"%{one.buffer.name}", text)
+
+    def _nothing(self, _: Require | Free) -> None:
+        """Memory is there from the beginning to the end."""
+
+    def _copy(self, one: Copy) -> None:
+        to, start = self._address(one.target, one.to), self._address(one.source, one.start)
+        each = self._index(bytes_of(one.target.dtype))
+        size = self._op(f"arith.muli {self._index(one.count)}, {each} : i64")
+        self._put(
+            f'"llvm.intr.memcpy"({to}, {start}, {size}) <{{isVolatile = false}}> : (!llvm.ptr, !llvm.ptr, i64) -> ()'
+        )
+
+    # Control flow
+
+    def _block(self, block: Iterable[Statement]) -> None:
+        for statement in block:
+            _PRINT[type(statement)](self, statement)
+
+    def _check(self, one: Check) -> None:
+        failed, label = self._label(), self._label()
+        self._put(f"cf.cond_br {self._values[one.condition.text]}, {label}, {failed}")
+        numbers = [self._index(value) for value in (one.site + 1, *one.numbers)]
+        self._fails.append(f"{failed}:")
+        for place, number in enumerate(numbers):
+            where = self._code.fresh()
+            text = f"llvm.getelementptr inbounds {self._faults}[{place}] : (!llvm.ptr) -> !llvm.ptr, i64"
+            self._fails += [f"{where} = {text}", f"llvm.store {number}, {where} : i64, !llvm.ptr"]
+        self._fails.append("cf.br ^done")
+        self._begin(label)
+
+    def _for(self, one: For) -> None:
+        """A loop whose test stands at its end, and in front of it."""
+        body, after, index = self._label(), self._label(), self._code.fresh()
+        lower, upper = self._index(one.lower), self._index(one.upper)
+        self._turn(lower, upper, body, after)
+        self._begin(body, index)
+        self._values[one.index.text] = index
+        self._block(one.body)
+        self._turn(self._op(f"arith.addi {index}, {self._index(1)} overflow<nsw> : i64"), upper, body, after)
+        self._begin(after)
+
+    def _turn(self, index: str, upper: str, body: str, after: str) -> None:
+        goes = self._op(f"arith.cmpi slt, {index}, {upper} : i64")
+        self._put(f"cf.cond_br {goes}, {body}({index} : i64), {after}")
+
+    def _while(self, one: While) -> None:
+        head, body, after = self._label(), self._label(), self._label()
+        self._put(f"cf.br {head}")
+        self._begin(head)
+        self._block(one.before)
+        self._put(f"cf.cond_br {self._values[one.condition.text]}, {body}, {after}")
+        self._begin(body)
+        self._block(one.body)
+        self._put(f"cf.br {head}")
+        self._begin(after)
+
+    def _if(self, one: If) -> None:
+        then, otherwise, after = self._label(), self._label(), self._label()
+        self._put(f"cf.cond_br {self._values[one.condition.text]}, {then}, {otherwise}")
+        for label, block in ((then, one.then), (otherwise, one.otherwise)):
+            self._begin(label)
+            self._block(block)
+            self._put(f"cf.br {after}")
+        self._begin(after)
+
+
+def _buffers(nest: Nest) -> Iterable[Buffer]:
+    """All buffers that are read or written."""
+    for one in all_of(nest.body):
+        if isinstance(one, Load | Store):
+            yield one.buffer
+
+
+def _scopes(numbers: Iterable[int]) -> str:
+    domain = "#llvm.alias_scope_domain<id = distinct[0]<>>"
+    return f"[{', '.join(f'#llvm.alias_scope<id = distinct[{one + 1}]<>, domain = {domain}>' for one in numbers)}]"
+
+
+_PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
+    Constant: _Printer._constant,
+    Compute: _Printer._compute,
+    Apply: _Printer._apply,
+    Load: _Printer._load,
+    Store: _Printer._store,
+    Get: _Printer._get,
+    Put: _Printer._put_cell,
+    GetPointer: _Printer._get_pointer,
+    PutPointer: _Printer._put_pointer,
+    Allocate: _Printer._allocate,
+    Require: _Printer._nothing,
+    Free: _Printer._nothing,
+    Copy: _Printer._copy,
+    Check: _Printer._check,
+    For: _Printer._for,
+    While: _Printer._while,
+    If: _Printer._if,
+}

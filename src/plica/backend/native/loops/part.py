@@ -1,0 +1,146 @@
+"""One equation as a nest of its own: what it reads are parameters, what it gives lies in memory of the caller.
+
+A loop becomes such a part where its memory can be had before it begins: sizes that no turn changes, and no product that
+a kernel of its own is faster at.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from plica.backend.native.loops.arrays import Value, solid
+from plica.backend.native.loops.block import Block
+from plica.backend.native.loops.build import require_dtype, written_results
+from plica.backend.native.loops.hoist import hoist_memory
+from plica.backend.native.loops.hot import Place, parts_of
+from plica.backend.native.loops.nest import (
+    Allocate,
+    Buffer,
+    Compute,
+    If,
+    Index,
+    Nest,
+    PointerCell,
+    Product,
+    Reserve,
+    Statement,
+    all_of,
+    blocks_of,
+)
+from plica.backend.native.loops.rows import ROWS
+from plica.backend.native.loops.support import bytes_of, is_on_stack
+from plica.backend.native.loops.writer import Writer
+from plica.backend.native.scalars.builder import Scalar
+from plica.ir.program import Equation, Operand, Program, Var, size_variables
+
+_STACK = 16384  # bytes of it that a part takes, and those of one array more
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A nest of one equation.
+
+    Args:
+        nest: The nest.
+        operands: The variables that its parameters stand for.
+        results: Those that its results stand for.
+        memory: What it allocates, but for what lies on the stack.
+        small: Pairs of numbers of which the first has to be less: its products are loops, which a kernel is faster
+            than where there is much to do.
+    """
+
+    nest: Nest
+    operands: tuple[Var, ...]
+    results: tuple[Var, ...]
+    memory: tuple[Allocate, ...]
+    small: tuple[tuple[Index, Index], ...]
+
+
+def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hashable]) -> Part | None:
+    """The nest of an equation; None where its memory cannot be had before it begins.
+
+    Args:
+        equation: The equation.
+        results: The outputs that are wanted, whose sizes are known outside.
+        same: Scalars that are known: the number, or what others that are equal have as well.
+
+    Raises:
+        UnsupportedError: An operation or a dtype has no loop nest.
+    """
+    wanted = tuple(results)
+    inputs = dict.fromkeys(one for one in equation.inputs if isinstance(one, Var))
+    sizes = dict.fromkeys(sizes_of(equation))
+    writer = Writer()
+    env: dict[Operand, Value] = {}
+    block = Block(writer, ROWS, _program(equation, sizes, inputs, wanted), env)
+    parameters: dict[Var, Scalar | Buffer] = {}
+    values: dict[Hashable, Value] = {}
+    for var in (*sizes, *(one for one in inputs if one not in sizes)):
+        require_dtype(var)
+        if var.type.shape:
+            continue
+        known = same.get(var, var)
+        if not isinstance(known, int) and known not in values:
+            parameters[var] = values[known] = Scalar(writer.name("x"), var.type.dtype)
+        env[var] = known if isinstance(known, int) else values[known]
+    for var in inputs:
+        if var.type.shape:
+            parameters[var] = buffer = writer.buffer(var.type.dtype, "a")
+            env[var] = solid(writer, buffer, block.dims(var.type))
+    made = written_results(block, block.program)
+    compared = {one.result: one.operands for one in all_of(writer.block) if isinstance(one, Compute)}
+    small = [compared[one] for one in _without_kernels(writer.block)]
+    writer.block[:] = hoist_memory(writer.block)
+    statements = list(all_of(writer.block))
+    memory = tuple(one for one in statements if isinstance(one, Allocate))
+    if any(one.leaves for one in memory) or any(isinstance(one, Product | Reserve) for one in statements):
+        return None
+    if any(_is_complex(part) for one in statements for part in parts_of(one)):
+        return None
+    nest = Nest((), tuple(parameters.values()), made, writer.block, tuple(writer.sites))
+    return Part(
+        nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)), tuple((count, bound) for count, bound in small)
+    )
+
+
+def _is_complex(part: Scalar | Place) -> bool:
+    return not isinstance(part, PointerCell) and part.dtype.kind == "complex"
+
+
+def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
+    """What is too large for the stack, or comes when that is full: threads of the runtime have little."""
+    room = _STACK
+    for one in memory:
+        if is_on_stack(one) and room > 0:
+            assert isinstance(one.count, int), "what lies on the stack has a known size"
+            room -= one.count * bytes_of(one.buffer.dtype)
+        else:
+            yield one
+
+
+def sizes_of(equation: Equation) -> list[Var]:
+    """The variables in sizes of an equation, but for those that it makes."""
+    types = (one.type for one in (*equation.inputs, *equation.outputs))
+    found = [var for one in (*types, *equation.params.values()) for var in size_variables(one)]
+    return [var for var in found if var not in equation.outputs]
+
+
+def _without_kernels(block: list[Statement]) -> list[Scalar]:
+    """Take products to be small that are loops then, and give the comparisons that have to hold."""
+    found: list[Scalar] = []
+    kept: list[Statement] = []
+    for one in block:
+        for inner in blocks_of(one):
+            found += _without_kernels(inner)
+        if isinstance(one, If) and any(isinstance(each, Product) for each in one.otherwise):
+            found.append(one.condition)
+            kept += one.then
+        else:
+            kept.append(one)
+    block[:] = kept
+    return found
+
+
+def _program(equation: Equation, sizes: Iterable[Var], inputs: Iterable[Var], results: tuple[Var, ...]) -> Program:
+    own = [var for var in inputs if var not in sizes]
+    known = tuple(sizes)
+    return Program((), (*known, *own), (equation,), results, len(known))

@@ -1,0 +1,193 @@
+"""Loops as one dispatch each: what a loop does in all its turns runs without the host, which costs microseconds a turn.
+
+A loop becomes one where all that its body needs has a loop nest (`loops/`), where no turn changes the size of what it
+carries, where no number is complex, and where the sizes of its memory follow from what is known before it begins.
+Others stay with the host, and so do all on graphics processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from plica.backend.native.loops.memory import Arithmetic, Sizes
+from plica.backend.native.loops.mlir import executable_text, fault_size
+from plica.backend.native.loops.nest import Check, Index, Site, all_of
+from plica.backend.native.loops.part import Part, part_of, sizes_of
+from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.rows.dispatch import braced
+from plica.backend.native.mlir.rows.row import Call
+from plica.backend.native.mlir.types import HOST, Value
+from plica.backend.native.scalars import Scalar
+from plica.errors import UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.program import Equation, OpRef, Var, size_variables
+from plica.ir.types import SCALAR_SIZE
+from plica.ops.places import carries, implicit_operand
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+_MOST = 30
+"""Arrays and numbers of a dispatch: the runtime takes 64 words, of which each is two, and the scratch and faults."""
+
+
+def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
+    """A loop as one dispatch; None where it stays with the host."""
+    if emitter.is_gpu:  # whose kernels are not nests
+        return None
+    equation = Equation(OpRef(call.name), call.operands, call.outputs, call.params, call.source)
+    kept = _kept(emitter, equation)
+    if kept is None:
+        return None
+    wanted = [var for var in call.outputs if var not in kept]
+    sizes = {var for one in wanted for var in size_variables(one.type)}
+    if not wanted or any(0 in one.type.shape for one in (*call.operands, *wanted)) or sizes & set(call.outputs):
+        return None
+    try:
+        part = part_of(equation, wanted, _same(emitter, equation))
+    except UnsupportedError:
+        return None
+    if part is None or len(part.nest.parameters) + len(part.results) > _MOST:
+        return None
+    found = LoopDispatch(emitter, part, kept)
+    return found if found.is_possible else None
+
+
+def _kept(emitter: Emitter, equation: Equation) -> dict[Var, Value] | None:
+    """The results that are what the loop begins with; None where it changes sizes."""
+    body, found = equation.params["body"], {}
+    count = equation.params["num_implicit_outputs"]
+    for place, var in enumerate(equation.outputs[:count]):
+        if body.outputs[place] is not body.inputs[place]:
+            return None
+        found[var] = emitter.scalar(emitter.read(implicit_operand(equation, place)))
+    for inner, first, result, output in carries(equation):
+        if result is inner:
+            found[output] = emitter.read(first)
+    return found
+
+
+def _same(emitter: Emitter, equation: Equation) -> dict[Var, Hashable]:
+    """Scalars that are numbers, or sizes."""
+    found: dict[Var, Hashable] = {}
+    operands = [one for one in equation.inputs if isinstance(one, Var)]
+    for var in (*sizes_of(equation), *operands):
+        if var.type == SCALAR_SIZE:
+            size = emitter.read(var).size
+            if size is not None:
+                found[var] = size
+    return found
+
+
+class LoopDispatch:
+    """The lines of the host around one dispatch.
+
+    Attributes:
+        wanted: The outputs that it computes.
+        kept: The other outputs: what the loop begins with.
+    """
+
+    def __init__(self, emitter: Emitter, part: Part, kept: Mapping[Var, Value]) -> None:
+        self._emitter, self._part, self._nest = emitter, part, part.nest
+        self.wanted, self.kept = part.results, kept
+        self._sizes = Sizes(part.nest)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the host can compute how much memory it needs, and whether its products are small."""
+        part, bounds = self._part, (value for pair in self._part.small for value in pair)
+        return self._sizes.are_known((*(one.count for one in part.memory), *bounds))
+
+    def is_small(self) -> Value | None:
+        """Whether its products are small, so that it may run: a scalar of the host; None where it always may."""
+        code, sizes, holds = self._emitter.code, self._arithmetic(), ""
+        for pair in self._part.small:
+            less = code.op(f"arith.cmpi slt, {', '.join(map(sizes.value, pair))} : i64")
+            holds = code.op(f"arith.andi {holds}, {less} : i1") if holds else less
+        return Value(holds, (), DType.BOOL, is_scalar=True) if holds else None
+
+    def written(self) -> dict[Var, Value]:
+        """What it computes."""
+        emitter, nest, part, code = self._emitter, self._nest, self._part, self._emitter.code
+        emitter.checks.settle()  # wrong numbers could turn loops for years
+        arrays, numbers = self._operands()
+        made = [_tensor(emitter, Value("", var.type.shape, var.type.dtype)) for var in part.results]
+        if part.memory:
+            _, size = self._arithmetic().places(part.memory)
+            made.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
+        faults = Value("", (fault_size(nest),), DType.INT64)
+        if nest.sites:
+            made.append(faults.type)
+        name = f"{emitter.name}.loop{len(code.executables)}"
+        code.executables.append(executable_text(nest, name, [*numbers], part.memory))
+        given = ", ".join([*(one.text for one in arrays), *numbers.values()])
+        types = ", ".join([*(_tensor(emitter, one) for one in arrays), *("i64" for _ in numbers)])
+        results = code.several(f"flow.dispatch @{name}::@{name}({given}) : ({types}) -> ({', '.join(made)})", len(made))
+        if nest.sites:
+            told = replace(faults, text=results[-1])
+            checks = [one for one in all_of(nest.body) if isinstance(one, Check)]
+            found = {one.site + 1: _fault(emitter, told, nest.sites[one.site], one.numbers) for one in checks}
+            emitter.checks.told(told, found)
+        made_of = zip(part.results, results, strict=False)
+        return {var: Value(text, var.type.shape, var.type.dtype) for var, text in made_of}
+
+    def _operands(self) -> tuple[list[Value], dict[Scalar, str]]:
+        """What it is given: arrays, and numbers of the host."""
+        code, arrays, numbers = self._emitter.code, [], {}
+        for parameter, var in zip(self._nest.parameters, self._part.operands, strict=True):
+            value = self._emitter.read(var)
+            if not isinstance(parameter, Scalar) or not value.is_scalar or value.dtype not in HOST:
+                arrays.append(self._emitter.tensor(value))
+            elif value.dtype == DType.BOOL:
+                numbers[parameter] = code.op(f"arith.extui {value.text} : i1 to i64")
+            else:
+                numbers[parameter] = value.text
+        return arrays, numbers
+
+    def _arithmetic(self) -> Arithmetic:
+        """Sizes, computed by the host."""
+        emitter, part = self._emitter, self._part
+        pairs = zip(part.nest.parameters, part.operands, strict=True)
+        given = {parameter.text: var for parameter, var in pairs if isinstance(parameter, Scalar)}
+        return Arithmetic(
+            self._sizes,
+            emitter.code.op,
+            lambda value: emitter.constant(value, DType.INT64).text,
+            lambda name: emitter.scalar(emitter.read(given[name])).text,
+        )
+
+
+def _tensor(emitter: Emitter, value: Value) -> str:
+    """The type of an array, with its sizes."""
+    return f"{value.type}{braced(emitter, value.shape)}"
+
+
+# Faults
+
+
+class _Hole(int):
+    """A number of a message, which stands for the place of one."""
+
+    def __repr__(self) -> str:
+        return f"\0{int(self):d}\0"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+def _fault(emitter: Emitter, faults: Value, site: Site, numbers: Sequence[Index]) -> Fault:
+    """What a site fails with, as a text with places for the numbers that are known only then."""
+    shown = [one if isinstance(one, int) else _Hole(place) for place, one in enumerate(numbers)]
+    error = site.error(shown)
+    parts = str(error).replace("{", "{{").replace("}", "}}").split("\0")
+    told = [int(place) + 1 for place in parts[1::2]]
+    message = "".join(f"{{{place // 2}}}" if place % 2 else part for place, part in enumerate(parts))
+
+    def values() -> Sequence[Value]:
+        return [emitter.checks.entry(faults, place) for place in told]
+
+    return Fault(type(error).__name__, message, values, site.source)

@@ -1,0 +1,357 @@
+"""Loops of native files as one dispatch each: what becomes one, what stays with the host, and what they compute."""
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+import plica
+import plica.numpy as pnp
+from plica.backend.native.loops.part import part_of
+from plica.backend.native.mlir.emit import Emitter, emit
+from plica.backend.native.mlir.rows.nests import LoopDispatch
+from plica.errors import PlicaError, UnsupportedError
+from plica.frontend.programs import interpret
+from plica.ir.program import size_variables
+from tests.backend.native.mlir.test_rows import REAL
+from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
+from tests.harness.programs import one_equation
+from tests.harness.samples import Case, over
+
+SIZES = (0, 1, 7)
+COUNTS = (-2, 0, 3)
+
+
+def changes_places(x, times):
+    @plica.for_loop(0, times)
+    def step(_, one, other):
+        return pnp.concat([other[1:], other[:1]]) * 0.5, pnp.cumulative_sum(one)
+
+    return step(x, x + 1)
+
+
+def reads_outside(x, times):
+    @plica.for_loop(0, x.shape[0])
+    def step(i, x):
+        return x.at[i].set(x[times - i] + 1)
+
+    return step(x)
+
+
+def branches(x, times):
+    @plica.for_loop(0, x.shape[0])
+    def step(i, x):
+        @plica.cond(x[i] > 0.5)
+        def branch():
+            return x.at[i].set(-x[i])
+
+        @branch.else_if(x[i] > 0)
+        def branch():
+            return x.at[i].set(pnp.sum(x[i:]) + times)
+
+        @branch.otherwise
+        def branch():
+            return x
+
+        return branch()
+
+    return step(x)
+
+
+def multiplies_matrices(x, times):
+    n = x.shape[0]
+    matrix = pnp.expand_dims(x, axis=1) * pnp.ones((1, n)) * 0.01
+
+    @plica.for_loop(0, times)
+    def step(_, product):
+        return product @ matrix + 1.0
+
+    return step(matrix)
+
+
+def booleans(x, times):
+    @plica.for_loop(0, x.shape[0])
+    def step(i, seen, odd):
+        return seen.at[i].set(x[i] > 0), odd ^ (x[i] > 0.5)
+
+    return step(pnp.zeros(x.shape[0], dtype="bool"), times > 2)
+
+
+def narrow_types(x, times):
+    def step(carry, row):
+        a, b, c, d = carry
+        a, b = a * 3 + pnp.astype(row, "int8"), b + pnp.astype(row, "float16")
+        return (a, b, c + pnp.astype(row, "bfloat16"), d * pnp.astype(row, "uint32")), d
+
+    first = (pnp.astype(times, "int8"), pnp.astype(0.5, "float16"), pnp.astype(0.25, "bfloat16"))
+    return plica.scan(step, (*first, pnp.astype(7, "uint32")), x * 10)
+
+
+def divides(x, times):
+    @plica.for_loop(0, 4)
+    def step(i, total):
+        return total + 12 // (times - i)
+
+    return step(0), x
+
+
+def slices(x, times):
+    @plica.for_loop(0, 3)
+    def step(i, total):
+        return total + pnp.sum(x[i * times : i * times + 2])
+
+    return step(0.0)
+
+
+def makes_a_negative_size(x, times):
+    @plica.for_loop(0, 3)
+    def step(_, total):
+        return total + pnp.sum(pnp.ones(times + 1) * x[0])
+
+    return step(0.0)
+
+
+def meets_another_size(x, times):
+    @plica.for_loop(0, 3)
+    def step(_, total):
+        return total + pnp.sum(x * pnp.ones(times))
+
+    return step(0.0)
+
+
+def sizes_from_a_loop(x, times):
+    @plica.for_loop(0, x.shape[0])
+    def step(i, total):
+        return total + pnp.astype(x[times - i], "int64")
+
+    return pnp.zeros(pnp.abs(step(0)) % 7)
+
+
+def turns_by_a_loop(x, times):
+    # that reads outside of x, and so would leave any number
+    @plica.for_loop(0, 2)
+    def step(i, _):
+        return pnp.astype(x[times + i], "int64")
+
+    bound = step(1)
+
+    @plica.while_loop(lambda total: total < pnp.abs(bound) + 5)
+    def turn(total):
+        return total + 1
+
+    return turn(0)
+
+
+def sorts(x, times):
+    @plica.for_loop(0, x.shape[0])
+    def step(i, total):
+        places = pnp.astype(pnp.arange(times), "float64")
+        return total + pnp.sum(pnp.sort(x[i] * places - places**2)[:1])
+
+    return step(0.0)
+
+
+def solves(x, times):
+    @plica.for_loop(0, x.shape[0])
+    def step(i, x, matrix):
+        square = matrix @ pnp.permute_dims(matrix, (1, 0)) + 12.0 * pnp.eye(12)
+        matrix = pnp.sort(pnp.linalg.solve(square, matrix + x[i]), axis=1)
+        return x.at[i].set(pnp.sum(matrix[0]) + times), matrix
+
+    return step(x, pnp.ones((12, 12)) * 0.1)
+
+
+def carries_many(x, times):
+    @plica.for_loop(0, times)
+    def step(_, *values):
+        return (*values[1:], values[0] + values[1])
+
+    return step(*(x * place for place in range(14)))
+
+
+def counts(x, times):
+    @plica.while_loop(lambda number, _: number > 1)
+    def step(number, turns):
+        return pnp.where(number % 2 == 0, number // 2, 3 * number + 1), turns + 1
+
+    return step(times, 0), x[:0]
+
+
+def has_no_rows(x, times):
+    return plica.scan(lambda total, _: (total * 0.5 + 1.0, total), pnp.sum(x), length=times * times)
+
+
+DISPATCHES = (
+    changes_places,
+    reads_outside,
+    branches,
+    multiplies_matrices,
+    booleans,
+    narrow_types,
+    divides,
+    slices,
+    makes_a_negative_size,
+    meets_another_size,
+    sizes_from_a_loop,
+    turns_by_a_loop,
+    sorts,
+    solves,
+    carries_many,
+    counts,
+    has_no_rows,
+)
+FEW = (changes_places, reads_outside, branches, multiplies_matrices)
+
+
+def grows(x, times):
+    @plica.for_loop(0, times, preserve_dimensions=False)
+    def step(_, x):
+        @plica.for_loop(0, x.shape[0])
+        def inner(j, y):
+            return y.at[j].set(y[j] + pnp.sum(y))
+
+        return pnp.concat([inner(x), pnp.ones(1)])
+
+    return step(x)
+
+
+def takes_memory_by_turn(x, times):
+    @plica.for_loop(0, x.shape[0])
+    def step(i, total):
+        return total + pnp.sum(pnp.sort(x[:i])) * times
+
+    return step(0.0)
+
+
+def multiplies_large_matrices(x, times):
+    @plica.for_loop(0, times)
+    def step(_, matrix):
+        return matrix @ matrix * 0.01
+
+    return step(pnp.ones((32, 32)) * pnp.sum(x))
+
+
+ON_HOST = {grows: 1, takes_memory_by_turn: 0, multiplies_large_matrices: 0}  # how many dispatches there are for loops
+
+
+def _program(function):
+    return plica.trace(function, plica.spec("n", "float64"), int)
+
+
+@cache
+def _modules(functions) -> NativePrograms:
+    return NativePrograms({one.__name__: _program(one) for one in functions})
+
+
+def _check(functions, function, sizes, counts) -> None:
+    for size in sizes:
+        x = np.sin(np.arange(size) + 0.5)
+        for times in counts:
+            _agree(_modules(functions), function.__name__, [x, np.asarray(times)])
+
+
+def _agree(modules: NativePrograms, name: str, arguments) -> None:
+    """Check what a loop gives, or raises: the interpreter says in front where the loop begins.
+
+    Of a negative size it tells the operation, loop nests tell which size it is.
+    """
+    expected = None
+    try:
+        interpret(modules.programs[name], *arguments)
+    except PlicaError as error:
+        expected = error
+    if expected is None:
+        assert_interpreted(modules, name, arguments, scale=100.0)
+        return
+    with pytest.raises(type(expected)) as found:
+        modules(name, *arguments)
+    text, wanted = (
+        re.sub(r"size (\S+ = )?(-\d+)( of \w+)? is", r"size \2 is", str(one)) for one in (found.value, expected)
+    )
+    assert wanted.endswith(text)
+
+
+@pytest.mark.parametrize("function", FEW, ids=lambda one: one.__name__)
+def test_native_is_the_interpreter(function) -> None:
+    _check(FEW, function, SIZES, COUNTS)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("function", [*DISPATCHES, *ON_HOST], ids=lambda one: one.__name__)
+def test_every_loop_is_the_interpreter(function) -> None:
+    sizes = (*SIZES, 1000) if function is not grows else SIZES
+    _check((*DISPATCHES, *ON_HOST), function, sizes, (-2, 0, 1, 3, 6) if function is not grows else (0, 1, 6))
+
+
+def test_a_product_that_is_large_when_it_runs_stays_with_the_host() -> None:
+    x = np.sin(np.arange(30) + 0.5)
+    assert_interpreted(_modules(FEW), "multiplies_matrices", [x, np.asarray(3)], scale=100.0)
+
+
+def _dispatches(function) -> int:
+    return emit(_program(function)).text.count("stream.executable private")
+
+
+@pytest.mark.parametrize("function", DISPATCHES, ids=lambda one: one.__name__)
+def test_loops_are_dispatches(function) -> None:
+    assert _dispatches(function) == (2 if function is turns_by_a_loop else 1)
+
+
+@pytest.mark.parametrize("function", ON_HOST, ids=lambda one: one.__name__)
+def test_what_needs_memory_that_is_not_known_stays_with_the_host(function) -> None:
+    assert _dispatches(function) == ON_HOST[function]
+
+
+def test_a_text_with_braces_in_an_error_stays_as_it_is(monkeypatch) -> None:
+    def message(index: object, _axis: int, size: object) -> str:
+        return f"{{0}} of {size}: {index}"
+
+    monkeypatch.setattr("plica.backend.native.loops.rows.indexing.outside_message", message)
+    assert ": {{0}} of {0}: {1}</plica>" in emit(_program(reads_outside)).text
+
+
+def _as_dispatch(self: Emitter, equation, inputs):
+    """What writes one equation as one dispatch, if that is possible."""
+    written = _WRITTEN(self, equation, inputs) if _stays(equation) else None
+    if written is None:
+        try:
+            part = part_of(equation, equation.outputs, {})
+        except UnsupportedError:
+            part = None
+        dispatch = None if part is None else LoopDispatch(self, part, {})
+        if dispatch is None or not dispatch.is_possible:
+            return _WRITTEN(self, equation, inputs)
+        found = dispatch.written()
+        written = [found[var] for var in equation.outputs]
+    return written
+
+
+_WRITTEN = Emitter.equation
+
+
+def _stays(equation) -> bool:
+    """Whether an equation makes sizes, or arrays that have no entries."""
+    made = {var for one in equation.outputs for var in size_variables(one.type)}
+    return bool(made & {*equation.outputs}) or any(0 in one.type.shape for one in (*equation.inputs, *equation.outputs))
+
+
+def _is_normal(case: Case) -> bool:
+    """Whether no number is subnormal: these are zeros in files, but for what reads their bits, as only its row does."""
+    floats = [one for one in case.inputs if one.dtype.name in ("float32", "float64")]
+    tiny = any(np.any((one != 0) & (abs(one) < np.finfo(one.dtype).tiny)) for one in floats)
+    return not (tiny and case.op == "search_cumulative")
+
+
+@pytest.mark.full
+@over(tuple(filter(_is_normal, REAL)))
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_every_operation_in_a_dispatch(each, monkeypatch) -> None:
+    """The samples of all rows of nests, printed for IREE."""
+    monkeypatch.setattr(Emitter, "equation", _as_dispatch)
+    cases: list[Case] = []
+    each(cases.append)
+    programs = [with_unknown_sizes(case) or one_equation(case.op, case.inputs, case.params) for case in cases]
+    modules = NativePrograms({f"f{place}": program for place, program in enumerate(programs)})
+    names = {id(case): f"f{place}" for place, case in enumerate(cases)}
+    each(lambda case: assert_interpreted(modules, names[id(case)], case.inputs, case.op))
