@@ -14,7 +14,7 @@ from plica.backend.native.mlir.rows.nests import LoopDispatch
 from plica.errors import PlicaError, UnsupportedError
 from plica.frontend.programs import interpret
 from plica.ir.program import size_variables
-from tests.backend.native.mlir.test_rows import REAL
+from tests.backend.native.mlir.test_rows import NATIVE
 from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
 from tests.harness.programs import one_equation
 from tests.harness.samples import Case, over
@@ -344,7 +344,7 @@ def _is_normal(case: Case) -> bool:
 
 
 @pytest.mark.full
-@over(tuple(filter(_is_normal, REAL)))
+@over(tuple(filter(_is_normal, NATIVE)))
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_every_operation_in_a_dispatch(each, monkeypatch) -> None:
     """The samples of all rows of nests, printed for IREE."""

@@ -13,7 +13,7 @@ for i from 0 to n:
   x = a[i]
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -334,7 +334,7 @@ def blocks_of(statement: Statement) -> tuple[list[Statement], ...]:
             return ()
 
 
-def all_of(block: Sequence[Statement]) -> Iterator[Statement]:
+def all_of(block: Iterable[Statement]) -> Iterator[Statement]:
     """The statements of a block, each before those within it."""
     for one in block:
         yield one

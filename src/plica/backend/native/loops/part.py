@@ -11,7 +11,7 @@ from plica.backend.native.loops.arrays import Value, solid
 from plica.backend.native.loops.block import Block
 from plica.backend.native.loops.build import require_dtype, written_results
 from plica.backend.native.loops.hoist import hoist_memory
-from plica.backend.native.loops.hot import Place, parts_of
+from plica.backend.native.loops.hot import parts_of
 from plica.backend.native.loops.nest import (
     Allocate,
     Buffer,
@@ -19,7 +19,6 @@ from plica.backend.native.loops.nest import (
     If,
     Index,
     Nest,
-    PointerCell,
     Product,
     Reserve,
     Statement,
@@ -94,16 +93,12 @@ def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hasha
     memory = tuple(one for one in statements if isinstance(one, Allocate))
     if any(one.leaves for one in memory) or any(isinstance(one, Product | Reserve) for one in statements):
         return None
-    if any(_is_complex(part) for one in statements for part in parts_of(one)):
+    if any(part.dtype.kind == "complex" for one in statements for part in parts_of(one)):
         return None
     nest = Nest((), tuple(parameters.values()), made, writer.block, tuple(writer.sites))
     return Part(
         nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)), tuple((count, bound) for count, bound in small)
     )
-
-
-def _is_complex(part: Scalar | Place) -> bool:
-    return not isinstance(part, PointerCell) and part.dtype.kind == "complex"
 
 
 def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
