@@ -153,7 +153,7 @@ class TestInspect:
         assert (
             shown
             == f"""\
-  file      m.plicab, {size} bytes, version 1 of the format
+  file      m.plicab, {size} bytes, version 2 of the format
   signed    no
   compiler  IREE 3.13.0
   source    written by hand

@@ -50,9 +50,8 @@ def test_bodies_in_other_operations_share_flows(monkeypatch: pytest.MonkeyPatch)
         lower_flows(POSTERIOR, compiled.folded, DType.FLOAT64, DType.FLOAT64, None, SCALED, by_derivatives=True)
     x = torch.full((2, 2), torch.nan, dtype=torch.float64)
     found = posterior(compiled, x).probabilities
-    assert {semiring for _, semiring, *_ in cast("Any", compiled.queries)} == {
-        "scaled"
-    }  # proven, so that nobody asked again
+    programs = {key: one for key, one in cast("Any", compiled.queries).items() if isinstance(one, expected.FlowProgram)}
+    assert {semiring for _, semiring, *_ in programs} == {"scaled"}  # proven, so that nobody asked again
     monkeypatch.setattr(expected, "_SCALED_FROM", 2**60)
     torch.testing.assert_close(found, posterior(compiled, x).probabilities, rtol=1e-12, atol=0)
 
