@@ -21,7 +21,6 @@ from plica.symbolic.layers import CategoricalLayer, SumLayer
 from tests.harness.circuits import chain, tensor
 from tests.harness.eval_circuits import X, edges, image, large, operations, unfolded
 
-
 assert_close = partial(torch.testing.assert_close, rtol=1e-6, atol=0.0)  # what is folded is added up in another order
 
 
