@@ -31,12 +31,15 @@ class Settings:
         warmup: Calls of each contender before the first round.
         seconds: The shortest sample: fast calls are repeated within a sample until it takes as long.
         device: Where the work happens; timings wait for it.
+        pause: Seconds before each sample, in which threads of the contender before go to sleep: those of some libraries
+            turn for milliseconds once they have nothing to do.
     """
 
     rounds: int = 20
     warmup: int = 2
     seconds: float = 0.01
     device: str = "cpu"
+    pause: float = 0.0
 
 
 def compare(contenders: Contenders, settings: Settings) -> dict[str, Any]:
@@ -72,6 +75,7 @@ def measure(contenders: Contenders, settings: Settings) -> dict[str, list[float]
             gc.collect()
             gc.disable()
             for name in next(orders):
+                time.sleep(settings.pause)
                 calls[name]()  # what another one left in caches and in the allocator is not this one's
                 samples[name].append(timed(calls[name], repeats, settings.device))
     finally:

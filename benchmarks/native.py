@@ -249,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", nargs="*", type=int, default=list(BATCHES), help="rows of a call")
     options: argparse.Namespace = parser.parse_args(arguments)
     use_threads(options.threads)
-    settings = Settings(rounds=options.rounds)
+    settings = Settings(rounds=options.rounds, pause=0.02)
     report: dict[str, Any] = {}
     for name in options.circuit:
         report[name] = calls(CIRCUITS[name], settings, options.batch)
