@@ -27,7 +27,8 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _stacks(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
-    return tuple(torch.randn(shape, generator=generator, dtype=dtype) for shape in ((5, 3, 4), (5, 4, 2)))  # type: ignore[return-value]
+    a = torch.randn((5, 3, 4), generator=generator, dtype=dtype)
+    return a, torch.randn((5, 4, 2), generator=generator, dtype=dtype)
 
 
 @pytest.mark.usefixtures("pieces")
