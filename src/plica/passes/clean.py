@@ -14,6 +14,7 @@ from typing import Any
 
 from plica.ir.program import Program, nested
 from plica.passes.algebra import Fired
+from plica.passes.constants.splats import read_splats
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.exponents import sum_exponents
@@ -48,7 +49,7 @@ def _clean(program: Program, rewriting: Rewriting, fired: Fired | None) -> Progr
     while found is not None:  # what is moved through views lets rules fire, after which more may be moved
         program = eliminate_dead_code(share_equations(rewriting.simplify(found, fired)))
         found = move_to_sources(program, rewriting.rules, fired, rewriting.context)
-    return split_slices(eliminate_dead_code(sum_exponents(program)))
+    return split_slices(eliminate_dead_code(read_splats(sum_exponents(program))))
 
 
 def _cleaned(value: Any, rewriting: Rewriting, fired: Fired | None) -> Any:

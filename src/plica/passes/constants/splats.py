@@ -5,7 +5,8 @@ r"""Splats are read as numbers: one number, repeated, is neither made at each ca
     view(splat(a))          -> splat(a)             parts of splats, and splats of one number joined, among them
     where(m, splat(a), splat(a))   -> splat(a)
 
-What else reads a splat reads one of its own size, and what checks sizes stays as it is.
+What else reads a splat reads one of its own size, and what checks sizes stays as it is. Small arrays of several numbers
+that splats are joined to are followed too, so that what is made of them is seen where it is one number again.
 
 >>> from plica.ir.types import spec
 >>> from plica.passes.dead_code import eliminate_dead_code
@@ -20,19 +21,23 @@ What else reads a splat reads one of its own size, and what checks sizes stays a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf, prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plica.errors import PlicaError
 from plica.ir.op import View
-from plica.ir.program import Equation, Literal, Operand, OpRef, Program, nested
+from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var, nested
 from plica.ir.types import ArrayType, ShapedArray
 from plica.ops import ELEMENTWISE, OPS
 from plica.passes.dead_code import checks_sizes
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
-_ROUNDED = ("add", "subtract", "multiply", "negative", "abs", "maximum", "minimum")
+_ROUNDED = ("add", "subtract", "multiply", "negative", "abs", "maximum", "minimum", "clip")
 """Operations that every backend rounds alike: what they give is known before it is computed."""
+_SMALL = 2**12  # entries of an array of several numbers that is followed
 
 
 def read_splats(program: Program) -> Program:
@@ -43,9 +48,10 @@ def read_splats(program: Program) -> Program:
 
 @dataclass(slots=True)
 class _Splats:
-    """The numbers of the splats so far."""
+    """What is known so far: the numbers of splats, and small arrays of several numbers."""
 
     numbers: dict[Operand, Literal] = field(default_factory=dict)
+    arrays: dict[Operand, NDArray[Any]] = field(default_factory=dict)
 
     def rewritten(self, equation: Equation) -> Equation:
         """An equation with numbers for operands; one that makes a splat makes it of its number."""
@@ -54,11 +60,14 @@ class _Splats:
         number = self._number(equation)
         if number is not None:
             self.numbers.update((var, number) for var in equation.outputs if var.type.shape)
-            if len(equation.outputs) == 1 and equation.op.name != "full" and equation.outputs[0].type.shape:
-                shape = {"shape": equation.outputs[0].type.shape}
-                return replace(equation, op=OpRef("full"), inputs=(number,), params=shape)
-            return equation
-        return self._reading(equation) if equation.op.name in _EACH else equation
+        else:
+            self._follow(equation)
+        made = self.numbers.get(equation.outputs[0])
+        if made is not None and len(equation.outputs) == 1:
+            shape = {"shape": equation.outputs[0].type.shape}
+            is_made = equation.op.name == "full"
+            return equation if is_made else replace(equation, op=OpRef("full"), inputs=(made,), params=shape)
+        return self._reading(equation) if made is None and equation.op.name in _EACH else equation
 
     def _of(self, operand: Operand) -> Literal | None:
         return operand if isinstance(operand, Literal) else self.numbers.get(operand)
@@ -67,7 +76,7 @@ class _Splats:
         """The one number of all results of an equation."""
         row = OPS[equation.op.name]
         if row.view is View.NONE:
-            return self._computed(equation) if row.name in _ROUNDED else None
+            return self._computed(equation)
         entries = [self._of(one) for one in equation.inputs[row.view.operands]]
         first = entries[0] if entries else None
         return first if first is not None and all(_is_same(first, one) for one in entries) else None
@@ -75,16 +84,32 @@ class _Splats:
     def _computed(self, equation: Equation) -> Literal | None:
         """The number that an elementwise operation makes of numbers."""
         operands = [self._of(one) for one in equation.inputs]
-        (output,) = equation.outputs
-        row = OPS[equation.op.name]
         known = [one for one in operands if one is not None]
-        if len(known) < len(operands) or not known or output.type.dtype.kind not in row.never_raises:
+        if len(known) < len(operands) or not known or not _is_exact(equation):
             return None
-        arrays = [np.asarray(one.value, one.type.dtype.numpy) for one in known]
-        with np.errstate(all="ignore"):
-            value = np.asarray(row.reference(*arrays, **equation.params))
-        dtype = output.type.dtype
-        return Literal(value.astype(dtype.numpy).item(), ShapedArray((), dtype))
+        (value,) = _evaluated(equation, [np.asarray(one.value, one.type.dtype.numpy) for one in known])
+        return _literal(value, equation.outputs[0])
+
+    def _follow(self, equation: Equation) -> None:
+        """Note the results of an equation, where they are small and known."""
+        if any(_entries(var) > _SMALL for var in (*equation.inputs, *equation.outputs)):
+            return
+        operands = [self._array(one) for one in equation.inputs]
+        known = [one for one in operands if one is not None]
+        if len(known) < len(operands) or not known or not (_is_exact(equation) or _moves(equation)):
+            return
+        for var, value in zip(equation.outputs, _evaluated(equation, known), strict=True):
+            if value.ndim and value.size and value.tobytes() == value.flat[:1].tobytes() * value.size:
+                self.numbers[var] = _literal(value.flat[0], var)
+            else:
+                self.arrays[var] = value
+
+    def _array(self, operand: Operand) -> NDArray[Any] | None:
+        """The entries of an operand that is small and known."""
+        number = self._of(operand)
+        if number is None:
+            return self.arrays.get(operand)
+        return np.full(operand.type.shape, number.value, operand.type.dtype.numpy)
 
     def _reading(self, equation: Equation) -> Equation:
         """An elementwise operation that reads numbers, where its result does not get smaller by that."""
@@ -95,6 +120,33 @@ class _Splats:
             if number is not None and _types(equation, tried) == [var.type for var in equation.outputs]:
                 inputs = list(tried)
         return replace(equation, inputs=tuple(inputs)) if tuple(inputs) != equation.inputs else equation
+
+
+def _is_exact(equation: Equation) -> bool:
+    """Whether every backend computes the same of numbers, and none raises an error."""
+    row = OPS[equation.op.name]
+    return row.name in _ROUNDED and equation.outputs[0].type.dtype.kind in row.never_raises
+
+
+def _moves(equation: Equation) -> bool:
+    """Whether all that an equation does is to move entries of what it reads."""
+    return OPS[equation.op.name].view not in (View.NONE, View.CHOSEN)
+
+
+def _evaluated(equation: Equation, operands: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    with np.errstate(all="ignore"):
+        found = OPS[equation.op.name].reference(*operands, **equation.params)
+    results = found if len(equation.outputs) > 1 else (found,)
+    return [np.asarray(one).astype(var.type.dtype.numpy) for one, var in zip(results, equation.outputs, strict=True)]
+
+
+def _literal(value: Any, var: Var) -> Literal:
+    return Literal(value.item(), ShapedArray((), var.type.dtype))
+
+
+def _entries(operand: Operand) -> float:
+    """How many entries an operand has; infinitely many where a size is not known."""
+    return prod(operand.type.shape) if isinstance(operand.type, ShapedArray) else inf
 
 
 def _is_same(number: Literal, other: Literal | None) -> bool:
