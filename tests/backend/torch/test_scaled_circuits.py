@@ -13,9 +13,13 @@ import torch
 
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.queries import expected as torch_queries
+from plica.lower.fold.groups import fold_circuit
+from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, KroneckerLayer, SumLayer
 from plica.symbolic.semirings.scaled import SCALED
+from plica.templates.pgms import hmm
 from plica.templates.region_graph import LinearTree, RandomBinaryTree
 from tests.harness.circuits import CIRCUITS, chain, data, gaussians, tensor
 from tests.harness.oracle import Oracle, gradients, numbers
@@ -30,6 +34,7 @@ RARE = {torch.float32: 1e-30, torch.float64: 1e-300}  # a weight that only rare 
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaled numbers for data of any size."""
     monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0)
+    monkeypatch.setattr(torch_queries, "_SCALED_FROM", 0)
 
 
 def sharp(dtype: torch.dtype) -> tuple[Circuit, Any]:
@@ -289,3 +294,17 @@ def test_large_batches_are_computed_in_parts_where_nobody_differentiates(
     assert sum(parts) == rows
     assert max(parts) <= torch_circuits._LEAST_ROWS
     assert max(parts) - min(parts) < len(parts), "they are alike"
+
+
+@pytest.mark.parametrize(
+    ("steps", "dtype", "expected"), [(40, "float32", "scaled"), (80, "float32", "lse-sum"), (80, "float64", "scaled")]
+)
+def test_circuits_too_deep_to_be_proven_are_not_tried(steps: int, dtype: str, expected: str, always: None) -> None:  # noqa: ARG001
+    circuit = hmm(range(steps), "categorical", num_latent_states=3, input_layer_kwargs={"num_categories": 4})
+    assert fold_circuit(circuit).depth() in (steps, steps + 1), "a sum for each step"
+    compiled = TorchCompiler(dtype=dtype).compile(circuit)
+    x = torch.from_numpy(data(circuit, 3))
+    assert calls(compiled, x)[0][0] == expected
+    posterior(compiled, x.double().masked_fill(x > 1, torch.nan))
+    carriers = {key[1] for key in compiled.queries if isinstance(key, tuple)}
+    assert ("scaled" in carriers) == (expected == "scaled")

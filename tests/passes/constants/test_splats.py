@@ -46,6 +46,16 @@ READ = {
     "broadcast": """a:f64[1] = full[shape=(1,)] 3.0:f64[]
         c:f64[2,b] = broadcast_to[shape=(2,b)] a
         r:f64[2,b] = multiply x c""",
+    "one of two joined numbers": """a:f64[1,1] = full[shape=(1,1)] 3.0:f64[]
+        c:f64[1,1] = full[shape=(1,1)] 2.0:f64[]
+        d:f64[2,1] = concat[axis=0] a c
+        e:f64[1,1] f:f64[1,1] = split[axis=0 sizes=(1,1)] d
+        r:f64[2,b] = multiply x e""",
+    "the larger of two joined numbers and one": """a:f64[1,1] = full[shape=(1,1)] -3.0:f64[]
+        c:f64[1,1] = full[shape=(1,1)] 2.0:f64[]
+        d:f64[2,1] = concat[axis=0] a c
+        e:f64[2,1] = maximum d 3.0:f64[]
+        r:f64[2,b] = multiply x e""",
 }
 
 
@@ -55,6 +65,11 @@ def test_a_splat_is_read_as_a_number(name) -> None:
 
 
 LEFT = {
+    "an array of many numbers": """a:f64[4096,1] = full[shape=(4096,1)] 3.0:f64[]
+        c:f64[4096,1] = full[shape=(4096,1)] 2.0:f64[]
+        d:f64[8192,1] = concat[axis=0] a c
+        e:f64[2,1] f:f64[8190,1] = split[axis=0 sizes=(2,8190)] d
+        r:f64[2,b] = multiply x e""",
     "the result would be smaller": "a:f64[5,2,b] = full[shape=(5,2,b)] 3.0:f64[]\n r:f64[5,2,b] = multiply x a",
     "two numbers": """a:f64[1,1] = full[shape=(1,1)] 3.0:f64[]
         c:f64[1,1] = full[shape=(1,1)] 2.0:f64[]

@@ -39,7 +39,7 @@ from plica.passes.constants.report import FoldReport
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import Attempt, Semiring
 from plica.tracing.tracer import Tracer
 
 Key = tuple[str, torch.dtype, torch.dtype, GivenNames]  # semiring, data, parameters, which of them are given
@@ -92,6 +92,7 @@ class TorchCircuit(nn.Module):
         self._holds = bool(opaque_keys(folded.described))
         activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
         self.num_activations, self._widest = sum(activations), max(activations)
+        self._depth = folded.depth()
         self._programs: dict[Key, tuple[Lowered, list[Callable[..., Any]]]] = {}  # shared by `with_parameters`
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
@@ -265,7 +266,7 @@ class TorchCircuit(nn.Module):
             ready = self._bounded(attempt.of_constants, x, watch)
             if ready is not None:
                 return ready.first(x)
-        if work < _SCALED_FROM:
+        if work < _SCALED_FROM or not self.may_prove(attempt):
             return self._exact(x, watch=watch, given=given)
         result: Tensor
         result, trusted = self._run(attempt.carrier, x, watch=watch, given=given)
@@ -278,6 +279,10 @@ class TorchCircuit(nn.Module):
             # what has overflowed, or is NaN, would send NaN to the gradients of all rows
             return self._exact(x, watch=watch, given=given)
         return result.index_copy(0, rows, self._exact(x[rows], watch=watch, given=given.rows(rows)))
+
+    def may_prove(self, attempt: Attempt) -> bool:
+        """Whether rows that are carried so may be proven right: this circuit is not too deep for it."""
+        return self._depth <= attempt.deepest(torch.finfo(self._real.dtype).tiny)
 
     def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
         """What computes numbers that constant weights prove right for all rows; None where they do not."""

@@ -141,6 +141,15 @@ class FoldedCircuit:
         """The variables of the circuit."""
         return self.described.scope
 
+    def depth(self) -> int:
+        """The most sums on a way from an output to an input; counted anew at each call."""
+        depths: list[list[int]] = []
+        for group in self.groups:
+            own = int(group.kind in ("sum", "fused"))
+            below = ([depths[at][fold] for at, fold in inputs] for inputs in group.in_fold_idx)
+            depths.append([own + max(one, default=0) for one in below] or [0] * group.num_folds)
+        return max(depths[group][fold] for group, fold in self.out_fold_idx)
+
 
 def fold_circuit(
     circuit: Circuit,

@@ -11,6 +11,7 @@ nothing but a row's functions, each of which takes the array namespace first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -45,11 +46,14 @@ class Attempt:
         devices: The kinds of devices on which a program may look at a result before it goes on.
         of_constants: A carrier that is tried before it where parameters are constants, since what it says of a result
             depends on these alone; None where there is none.
+        deepest: Up to how many sums above one another the carrier proves anything, given the smallest normal number of
+            a dtype: it need not be tried for circuits that are deeper.
     """
 
     carrier: Semiring
     devices: tuple[str, ...]
     of_constants: Semiring | None = None
+    deepest: Callable[[float], float] = lambda _: math.inf
 
     @property
     def carriers(self) -> tuple[Semiring, ...]:

@@ -182,7 +182,8 @@ def answer(
             return _joined(found)
     attempt = query.semiring.attempt
     tries = attempt is not None and x.device.type in attempt.devices and size * circuit.num_activations >= _SCALED_FROM
-    first = query_of(circuit, query, x.dtype, attempt.carrier if attempt is not None and tries else None)
+    is_tried = attempt is not None and tries and circuit.may_prove(attempt)
+    first = query_of(circuit, query, x.dtype, attempt.carrier if attempt is not None and is_tried else None)
     found = []
     for start, stop in parts(size, first.rows_at_once()):
         rows = x[torch.arange(start, stop, device=x.device) // times]
