@@ -229,7 +229,8 @@ def start(name: str, threads: int) -> dict[str, Any]:
         report["file, MiB"] = round(path.stat().st_size / 2**20, 2)
         for title, body, given in (("native", _OF_NATIVE, str(path)), ("torch", _OF_TORCH, name)):
             command = [sys.executable, "-c", _START.format(body=body), given, str(image.side**2)]
-            environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+            environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPYCACHEPREFIX": folder}
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)  # later runs find bytecode, as installed packages have
             took = [
                 subprocess.run(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
                 for _ in range(3)
