@@ -22,7 +22,7 @@ th { color: #6b7480; font-weight: 500; border-bottom: 1px solid #d5dae0; }
 td.bar { width: 14rem; } td.bar div { background: #2f6f9f; height: 10px; margin-top: 6px; }
 pre { background: #f5f6f8; padding: .8rem; overflow: auto; max-height: 30rem; font-size: 12.5px; }
 img { max-width: 100%; max-height: 46rem; }
-.zoom { border: 1px solid #d5dae0; overflow: hidden; height: 34rem; cursor: grab; }
+.zoom { border: 1px solid #d5dae0; overflow: hidden; height: 34rem; cursor: grab; user-select: none; }
 .zoom svg { width: 100%; height: 100%; touch-action: none; } .hint { color: #6b7480; font-size: 13px; }
 """
 

@@ -247,5 +247,5 @@ def test_loads_named_regions_of_another_library() -> None:
     ],
 )
 def test_damaged_named_regions_are_refused(changed: dict[str, Any]) -> None:
-    with pytest.raises(FileFormatError, match="damaged|fit together|write it again"):
+    with pytest.raises(FileFormatError, match=r"damaged|fit together|write it again"):
         RegionGraph.load(named_regions(**changed))
