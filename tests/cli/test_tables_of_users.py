@@ -242,3 +242,31 @@ def test_the_end_of_a_line_within_a_cell_stays_there(plica: Plica) -> None:
         with Path(path).open(newline="") as file:
             tables.append(list(csv.reader(file)))
     assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ('{"pet": "real", "pet": "count"}', "'pet' is given twice"),
+        ('{"pet": "real", " pet": "count"}', "'pet' is given twice"),
+        ('{"pet": {"kind": "categorical", "categories": ["cat", " cat"]}}', "different categories, at least one"),
+        ('{"pet": {"kind": "categorical", "categories": ["cat", " "]}}', "none empty"),
+        ('{"pet": {"kind": "categorical", "categories": ["cat"]}}', "'dog' is none of the categories cat; correct"),
+    ],
+)
+def test_what_is_said_of_columns_is_said_once(plica: Plica, said: str, message: str) -> None:
+    Path("rows.csv").write_text("pet\n" + "cat\ndog\n" * 9)
+    Path("columns.json").write_text(said)
+    refused(plica("train", "rows.csv", "--columns", "columns.json", "--out", "out"), message)
+
+
+def test_embeddings_are_trained_and_spaces_are_left_out_of_what_is_said(plica: Plica) -> None:
+    Path("rows.csv").write_text("pet \n" + "cat\n dog\n" * 9)
+    said = {"pet ": {"kind": "categorical", "categories": [" dog", "cat", "bird"], "input": "embedding"}}
+    Path("columns.json").write_text(json.dumps(said))
+    train(plica, "rows.csv", "--columns", "columns.json")
+    done(plica("score", MODEL, "rows.csv", "-o", "scores.npy"))
+    Path("one.csv").write_text("pet\ndog\ncat\nbird\n")
+    done(plica("score", MODEL, "one.csv", "-o", "all.npy"))
+    assert np.exp(np.load("all.npy")).sum() == pytest.approx(1.0, abs=1e-5)
+    np.testing.assert_array_equal(np.load("scores.npy")[:2], np.load("all.npy")[[1, 0]])

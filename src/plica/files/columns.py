@@ -217,8 +217,8 @@ def _count(_column: TableColumn) -> Callable[[Any], float | None]:
 def _categories(column: TableColumn) -> str:
     shown = ", ".join(map(str, column.categories[:_SHOWN])) + (", ..." if len(column.categories) > _SHOWN else "")
     return (
-        f"none of the categories {shown}; correct the cell, leave it empty where the value is not known, or have such "
-        "cells taken for missing (--unknown missing)"
+        f"none of the categories {shown}; correct the cell, leave it empty where the value is not known, list the "
+        "category in training, or have such cells taken for missing later (--unknown missing)"
     )
 
 
