@@ -38,12 +38,14 @@ _TEXTS = (
     "FALSE",
     'say "a, b"',
     "two\nlines",
+    "a line\rend",
     "\u2603",
 )
 _COLUMNS: dict[str, Any] = {
     "texts": lambda rng: rng.choice(_TEXTS),
     "codes": lambda rng: rng.choice(["007", "7", "070", ""]),
     "whole": lambda rng: rng.choice(["1", "2", "+3", "-4", "5.0", "", "  "]),
+    "longer": lambda rng: str(2**64 * int(rng.integers(-2, 3))),
     "long": lambda rng: str(2**53 + int(rng.integers(4))),
     "counts": lambda rng: "" if rng.random() < 0.2 else str(rng.integers(0, 1000)),
     "reals": lambda rng: rng.choice(["", f"{rng.normal():.3f}", f" {rng.normal():.1e}", f"{rng.normal()}"]),
@@ -54,7 +56,7 @@ _COLUMNS: dict[str, Any] = {
 def random_table(rng: np.random.Generator) -> list[list[str]]:
     makers = [_COLUMNS[name] for name in rng.choice(list(_COLUMNS), int(rng.integers(1, 6)))]
     rows = [[str(make(rng)) for make in makers] for _ in range(int(rng.integers(30, 60)))]
-    return [[f"c {place}" for place in range(len(makers))], *rows]
+    return [[rng.choice(["c ", "  c", ' "c"', "c, "]) + str(place) for place in range(len(makers))], *rows]
 
 
 def write(path: str | Path, rows: list[list[str]]) -> None:
@@ -107,17 +109,23 @@ def check_round_trip(folder: Path, seed: int) -> None:
         assert result.exit_code == 0, (result.output, result.exception)
         completed = read(full)
         assert len(completed) == len(table)
-        for before, after in zip(table, completed, strict=True):
+        assert completed[0] == table[0]
+        for before, after in zip(table[1:], completed[1:], strict=True):
             for old, new, column in zip(before, after, encoding.columns, strict=True):
                 assert new == old if old.strip() else new.strip(), column
                 assert old.strip() or column.kind != "categorical" or new in [_text(one) for one in column.categories]
         assert run("score", model, full, "-o", folder / "s.npy").exit_code == 0
-        assert np.isfinite(np.load(folder / "s.npy")).all()
-    scores = []
+        scores = np.load(folder / "s.npy")
+        assert np.isfinite(scores).all()
+        stored = folder / "full.parquet"
+        assert run("complete", model, full, "-o", stored).exit_code == 0
+        assert run("score", model, stored, "-o", folder / "s.npy").exit_code == 0
+        np.testing.assert_allclose(np.load(folder / "s.npy"), scores, rtol=1e-9)
+    in_batches = []
     for batch in (1, 1000):
         assert run("score", model, folder / "a.csv", "-o", folder / "s.npy", "--batch", batch).exit_code == 0
-        scores.append(np.load(folder / "s.npy"))
-    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-12)
+        in_batches.append(np.load(folder / "s.npy"))
+    np.testing.assert_allclose(in_batches[0], in_batches[1], rtol=1e-12)
 
 
 def _text(category: Any) -> str:

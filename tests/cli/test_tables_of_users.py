@@ -195,3 +195,78 @@ def test_names_of_every_kind(plica: Plica) -> None:
 def test_a_parquet_file_is_trained_on_with_columns(plica: Plica) -> None:
     Path("rows.parquet").write_bytes(b"PAR1")
     refused(plica("train", "rows.parquet", "--out", "out"), "--columns auto")
+
+
+def test_names_with_spaces_around_them_stay_and_are_found_without(plica: Plica) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    cells = ["a", "b", ""] * 10
+    Path("rows.csv").write_text(" pet,age \n" + "".join(f"{cell},{row / 7}\n" for row, cell in enumerate(cells)))
+    columns = {"pet ": [cell or None for cell in cells], " age": [row / 7 for row in range(30)]}
+    parquet.write_table(arrow.table(columns), "rows.parquet")
+    train(plica, "rows.csv", "--columns", "auto")
+    done(plica("complete", MODEL, "rows.csv", "-o", "full.csv"))
+    assert Path("full.csv").read_text().startswith(" pet,age \n")
+    done(plica("complete", MODEL, "rows.parquet", "-o", "full.parquet"))
+    assert parquet.read_table("full.parquet").column_names == list(columns)
+    for data in ("rows.csv", "rows.parquet"):
+        done(plica("marginal", MODEL, data, "--of", " pet", "-o", data + ".npy"))
+    np.testing.assert_array_equal(np.load("rows.csv.npy"), np.load("rows.parquet.npy"))
+
+
+def test_whole_numbers_beyond_64_bits_are_text_in_parquet(plica: Plica) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    numbers = [2**63, 2**64 - 1, None] * 10
+    parquet.write_table(arrow.table({"id": arrow.array(numbers, arrow.uint64())}), "rows.parquet")
+    train(plica, "rows.parquet", "--columns", "auto")
+    done(plica("complete", MODEL, "rows.parquet", "-o", "full.parquet"))
+    found = parquet.read_table("full.parquet")["id"].to_pylist()
+    assert all(old is None or new == str(old) for old, new in zip(numbers, found, strict=True))
+    assert set(found) == {str(2**63), str(2**64 - 1)}
+    done(plica("sample", MODEL, "-n", 5, "-o", "drawn.parquet"))
+    for data in ("full.parquet", "drawn.parquet"):
+        done(plica("score", MODEL, data, "-o", "scores.npy"))
+        assert np.isfinite(np.load("scores.npy")).all()
+
+
+def test_the_end_of_a_line_within_a_cell_stays_there(plica: Plica) -> None:
+    with Path("rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [["note", "n"], *([cell, row] for row, cell in enumerate(["a\rb", "a\r\nb", "a"] * 9))]
+        )
+    train(plica, "rows.csv", "--columns", "auto")
+    done(plica("complete", MODEL, "rows.csv", "-o", "full.csv"))
+    tables = []
+    for path in ("rows.csv", "full.csv"):
+        with Path(path).open(newline="") as file:
+            tables.append(list(csv.reader(file)))
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ('{"pet": "real", "pet": "count"}', "'pet' is given twice"),
+        ('{"pet": "real", " pet": "count"}', "'pet' is given twice"),
+        ('{"pet": {"kind": "categorical", "categories": ["cat", " cat"]}}', "different categories, at least one"),
+        ('{"pet": {"kind": "categorical", "categories": ["cat", " "]}}', "none empty"),
+        ('{"pet": {"kind": "categorical", "categories": ["cat"]}}', "'dog' is none of the categories cat; correct"),
+    ],
+)
+def test_what_is_said_of_columns_is_said_once(plica: Plica, said: str, message: str) -> None:
+    Path("rows.csv").write_text("pet\n" + "cat\ndog\n" * 9)
+    Path("columns.json").write_text(said)
+    refused(plica("train", "rows.csv", "--columns", "columns.json", "--out", "out"), message)
+
+
+def test_embeddings_are_trained_and_spaces_are_left_out_of_what_is_said(plica: Plica) -> None:
+    Path("rows.csv").write_text("pet \n" + "cat\n dog\n" * 9)
+    said = {"pet ": {"kind": "categorical", "categories": [" dog", "cat", "bird"], "input": "embedding"}}
+    Path("columns.json").write_text(json.dumps(said))
+    train(plica, "rows.csv", "--columns", "columns.json")
+    done(plica("score", MODEL, "rows.csv", "-o", "scores.npy"))
+    Path("one.csv").write_text("pet\ndog\ncat\nbird\n")
+    done(plica("score", MODEL, "one.csv", "-o", "all.npy"))
+    assert np.exp(np.load("all.npy")).sum() == pytest.approx(1.0, abs=1e-5)
+    np.testing.assert_array_equal(np.load("scores.npy")[:2], np.load("all.npy")[[1, 0]])

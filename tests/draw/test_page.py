@@ -41,12 +41,25 @@ def test_a_page_stands_alone_and_shows_text_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-def test_a_browser_draws_it_and_the_wheel_zooms(tmp_path: Path) -> None:
+def test_a_browser_draws_it_the_wheel_zooms_and_dragging_moves(tmp_path: Path) -> None:
     wheel = """<script>
       const svg = document.querySelector('.zoom svg'), before = svg.viewBox.baseVal.width;
-      svg.dispatchEvent(new WheelEvent('wheel', {deltaY: -1, clientX: 100, clientY: 100, cancelable: true}));
+      const wheel = (deltas) => svg.dispatchEvent(
+        new WheelEvent('wheel', {clientX: 100, clientY: 100, cancelable: true, ...deltas}));
+      wheel({deltaX: 120});  // sideways: nothing to zoom
+      wheel({deltaY: -3, deltaMode: WheelEvent.DOM_DELTA_LINE});
+      const zoomed = svg.viewBox.baseVal.width / before;
+      svg.setPointerCapture = () => null;  // there is no pointer
+      const drag = (button) => {
+        const places = [['pointerdown', 100], ['pointermove', 150], ['lostpointercapture', 150], ['pointermove', 300]];
+        const [start, , held, end] = places.map(([name, clientX]) => {
+          svg.dispatchEvent(new PointerEvent(name, {button, clientX, clientY: 100}));
+          return svg.viewBox.baseVal.x;
+        });
+        return [Math.sign(held - start), end - held];
+      };
       const picture = document.querySelector('img');
-      document.body.dataset.found = [svg.viewBox.baseVal.width / before, picture.naturalWidth > 0].join(' ');
+      document.body.dataset.found = [zoomed, picture.naturalWidth > 0, ...drag(2), ...drag(0)].join(' ');
     </script></body>"""
     path = tmp_path / "page.html"
     path.write_text(a_page(tmp_path).text().replace("</body>", wheel), encoding="utf-8")
@@ -54,9 +67,9 @@ def test_a_browser_draws_it_and_the_wheel_zooms(tmp_path: Path) -> None:
     assert BROWSER is not None
     found = subprocess.run([BROWSER, *words, path.as_uri()], capture_output=True, text=True, check=True, timeout=120)
     (told,) = re.findall('data-found="(.*?)"', found.stdout)
-    factor, is_drawn = told.split()
+    factor, *others = told.split()
     assert float(factor) == pytest.approx(0.8, rel=1e-3)
-    assert is_drawn == "true"
+    assert others == ["true", "0", "0", "-1", "0"]  # still under the right button, moved by the left until let go
 
 
 def test_curves_may_lack_points(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: PoonDomingos(4, delta=1), "expected a shape such as"),  # type: ignore[arg-type]
     (lambda: PoonDomingos((1, 2.0, 2), delta=1), "expected a shape such as"),  # type: ignore[arg-type]
     (lambda: PoonDomingos((2, 2), delta=None), "numbers of at least 1 as delta"),  # type: ignore[arg-type]
-    (lambda: PoonDomingos((2, 2), delta=1, max_depth=1.5), "max_depth must be at least 1"),  # type: ignore[arg-type]
+    (lambda: PoonDomingos((2, 2), delta=1, max_depth=1.5), "max_depth must be an integer"),  # type: ignore[arg-type]
     (lambda: ChowLiuTree(ROWS * 1j, "categorical"), "complex numbers"),
     (lambda: hclt(ROWS, "4"), "found num_latents='4'"),  # type: ignore[arg-type]
     (lambda: hclt(ROWS, 2, pseudocount=np.inf), "pseudocount must be at least 0, found"),

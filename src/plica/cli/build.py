@@ -33,6 +33,8 @@ TABLE_REGION_GRAPHS: dict[str, Callable[[int, int], RegionGraph]] = {
     "random-binary-tree": lambda width, seed: RandomBinaryTree(width, seed=seed),
     "linear-tree": lambda width, seed: LinearTree(width, seed=seed),
 }
+# name: settings of inputs whose own start may be negative, so that they are probabilities as those of others are
+NORMALIZED: dict[str, dict[str, Any]] = {"embedding": {"weight_factory": softmax_normal}}
 REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS)))
 
 
@@ -69,7 +71,8 @@ def _input_factory(settings: Settings, data: Dataset) -> InputFactory:
     if data.encoding is not None:
         return _typed_factory(data.encoding, describe_columns(data, settings.dtype))
     distribution = DISTRIBUTIONS[settings.input]
-    keywords, fitted = distribution.settings_for(data.num_values), distribution.fitted
+    keywords = {**distribution.settings_for(data.num_values), **NORMALIZED.get(settings.input, {})}
+    fitted = distribution.fitted
     if fitted is None:
         return partial(distribution.layer, **keywords)
     columns = describe_columns(data, settings.dtype)
@@ -98,7 +101,7 @@ def _typed_factory(encoding: Encoding, columns: Sequence[Column]) -> InputFactor
                 f"column {column.name!r}: the input distribution {name!r} is for categories, and a column of the kind "
                 f"{column.kind!r} has none; choose another kind or distribution"
             )
-        keywords: dict[str, Any] = dict(distribution.settings_for(len(column.categories) or None))
+        keywords = {**distribution.settings_for(len(column.categories) or None), **NORMALIZED.get(name, {})}
         if distribution.fitted is not None:
             keywords |= distribution.fitted(columns[variable])
         layer = distribution.layer(scope, units, **keywords)

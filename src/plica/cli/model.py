@@ -44,8 +44,8 @@ class Model:
         return tuple(map(str, range(self.width)))
 
     def names_of(self, rows: RowFile) -> tuple[str, ...]:
-        """Of the columns of a file: its own, else those that the model knows, else numbers."""
-        return rows.names or (self.names if self.encoding is None else self.encoding.names(rows))
+        """Of the columns of a file: its own as it has them, else those that the model knows, else numbers."""
+        return rows.header or (self.names if self.encoding is None else self.encoding.names(rows))
 
     @property
     def width(self) -> int:

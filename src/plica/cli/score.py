@@ -44,6 +44,7 @@ def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, devic
     """
     check_can_write(out)
     loaded = load(model, device)
+    columns = tuple(name.strip() for name in columns)
     unknown = [name for name in columns if name not in loaded.names]
     if unknown:
         shown = ", ".join(loaded.names[:20]) + (", ..." if len(loaded.names) > 20 else "")

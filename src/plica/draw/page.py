@@ -22,8 +22,8 @@ th { color: #6b7480; font-weight: 500; border-bottom: 1px solid #d5dae0; }
 td.bar { width: 14rem; } td.bar div { background: #2f6f9f; height: 10px; margin-top: 6px; }
 pre { background: #f5f6f8; padding: .8rem; overflow: auto; max-height: 30rem; font-size: 12.5px; }
 img { max-width: 100%; max-height: 46rem; }
-.zoom { border: 1px solid #d5dae0; overflow: hidden; height: 34rem; cursor: grab; }
-.zoom svg { width: 100%; height: 100%; } .hint { color: #6b7480; font-size: 13px; }
+.zoom { border: 1px solid #d5dae0; overflow: hidden; height: 34rem; cursor: grab; user-select: none; }
+.zoom svg { width: 100%; height: 100%; touch-action: none; } .hint { color: #6b7480; font-size: 13px; }
 """
 
 # The wheel zooms around the pointer, dragging moves, a double click shows all.
@@ -36,13 +36,18 @@ for (const svg of document.querySelectorAll('.zoom svg')) {
   };
   svg.addEventListener('wheel', (event) => {
     event.preventDefault();
-    const point = at(event), factor = event.deltaY < 0 ? 0.8 : 1.25, box = svg.viewBox.baseVal;
+    const notches = event.deltaY / (event.deltaMode ? 1 : 100);  // lines, or pixels; touchpads send parts of a notch
+    const point = at(event), factor = 1.25 ** Math.max(-1, Math.min(1, notches)), box = svg.viewBox.baseVal;
     svg.setAttribute('viewBox', [point.x + (box.x - point.x) * factor, point.y + (box.y - point.y) * factor,
       box.width * factor, box.height * factor].join(' '));
   }, {passive: false});
   let held = null;
-  svg.addEventListener('pointerdown', (event) => { held = at(event); svg.setPointerCapture(event.pointerId); });
-  svg.addEventListener('pointerup', () => { held = null; });
+  svg.addEventListener('pointerdown', (event) => {
+    if (event.button) return;
+    held = at(event);
+    svg.setPointerCapture(event.pointerId);
+  });
+  svg.addEventListener('lostpointercapture', () => { held = null; });  // let go of, or called off
   svg.addEventListener('pointermove', (event) => {
     if (!held) return;
     const point = at(event), box = svg.viewBox.baseVal;

@@ -194,7 +194,9 @@ def _state(column: TableColumn) -> Callable[[Any], float | None]:
 
 
 def _type(column: TableColumn) -> CellType:
-    """Truth values beside whole numbers are whole numbers, and all beside text is text."""
+    """Truth values beside whole numbers are whole numbers; all beside text is text, as are numbers beyond 64 bits."""
+    if any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in column.categories):
+        return str
     found = {type(category) for category in column.categories}
     return next((one for one in (str, int, bool) if one in found), str)
 
@@ -215,8 +217,8 @@ def _count(_column: TableColumn) -> Callable[[Any], float | None]:
 def _categories(column: TableColumn) -> str:
     shown = ", ".join(map(str, column.categories[:_SHOWN])) + (", ..." if len(column.categories) > _SHOWN else "")
     return (
-        f"none of the categories {shown}; correct the cell, leave it empty where the value is not known, or have such "
-        "cells taken for missing (--unknown missing)"
+        f"none of the categories {shown}; correct the cell, leave it empty where the value is not known, list the "
+        "category in training, or have such cells taken for missing later (--unknown missing)"
     )
 
 

@@ -69,13 +69,14 @@ class Encoding:
         """
         if rows.names is None:
             return tuple(place for place, one in enumerate(self._by_position(rows)) if one.kind != "ignored")
-        lacking = [one.name for one in self.modelled if one.name not in rows.names]
+        wanted = [one.name.strip() for one in self.modelled]
+        lacking = [name for name in wanted if name not in rows.names]
         if lacking:
             raise InputError(
                 f"{rows.source}: there is no column {lacking[0]!r}, which the model knows; the columns are "
                 f"{', '.join(rows.names)}; add it, with empty cells where nothing is known"
             )
-        places = tuple(rows.names.index(one.name) for one in self.modelled)
+        places = tuple(rows.names.index(name) for name in wanted)
         for place in places:
             rows.check_can_model(place)
         return places

@@ -29,7 +29,7 @@ from plica.files.columns import (
     whole_of,
 )
 from plica.files.rows.batch import Array
-from plica.files.schema import check
+from plica.files.schema import check, without_repeats
 from plica.files.tables import one_line
 from plica.paths import check_is_file
 
@@ -142,7 +142,7 @@ def read_columns(path: Path) -> dict[str, ColumnRecord]:
     """
     check_is_file(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_records)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: no JSON ({one_line(error)})") from error
     check(found, dict[str, Any], str(path))
@@ -153,11 +153,16 @@ def read_columns(path: Path) -> dict[str, ColumnRecord]:
     return records
 
 
+def _records(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What JSON says by name, each once, whatever spaces are around it."""
+    return without_repeats([(name.strip(), said) for name, said in pairs])
+
+
 def _check_categories(where: str, said: ColumnRecord) -> None:
     if "categories" not in said:
         return
-    listed = said["categories"]
+    said["categories"] = listed = [one.strip() if isinstance(one, str) else one for one in said["categories"]]
     if said["kind"] != "categorical":
         raise FileFormatError(f'{where}: only a column of the kind "categorical" has categories')
-    if not listed or len({str(one) for one in listed}) < len(listed):
-        raise FileFormatError(f"{where}: expected different categories, at least one; found {listed}")
+    if not listed or "" in listed or len({str(one) for one in listed}) < len(listed):
+        raise FileFormatError(f"{where}: expected different categories, at least one and none empty; found {listed}")

@@ -26,7 +26,7 @@ from safetensors.numpy import save_file
 from plica.errors import FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.files.budget import Budget, default_limit
 from plica.files.encoding import Encoding, KeptEncoding
-from plica.files.schema import cannot_rebuild, check
+from plica.files.schema import cannot_rebuild, check, without_repeats
 from plica.files.structure import CLASSES, Array, CircuitRecord, class_table, decode_circuit, encode_circuit
 from plica.files.versions import VERSION, upgraded
 from plica.ir.dtypes import DType
@@ -212,7 +212,7 @@ def _description(metadata: Mapping[str, str]) -> dict[str, Any]:
     if KEY not in metadata:
         raise FileFormatError(f"a safetensors file, but not a model of Plica (no {KEY!r} in its metadata)")
     try:
-        description = json.loads(metadata[KEY], object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+        description = json.loads(metadata[KEY], object_pairs_hook=without_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"the description of the model is damaged ({type(error).__name__}: {error})") from error
     check(description, dict[str, Any], "the description of the model")
@@ -228,14 +228,6 @@ def _description(metadata: Mapping[str, str]) -> dict[str, Any]:
         found: dict[str, Any] = upgraded(description, VERSION)
     except (KeyError, TypeError, AttributeError) as error:  # among settings, which are checked when they are rebuilt
         raise cannot_rebuild(f"a model of version {version}", error) from error
-    return found
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
     return found
 
 

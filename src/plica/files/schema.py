@@ -195,3 +195,16 @@ def _is_real(value: Any) -> bool:
     if isinstance(value, float):
         return True
     return isinstance(value, int) and value.bit_length() <= 1023
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of a JSON object, for `object_pairs_hook`.
+
+    Raises:
+        ValueError: Two have one name; which of them is meant cannot be known.
+    """
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return found

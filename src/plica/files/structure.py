@@ -91,7 +91,9 @@ def class_table(classes: Iterable[type]) -> dict[str, type]:
     table: dict[str, type] = {}
     for cls in classes:
         if table.setdefault(cls.__name__, cls) is not cls:
-            raise UnsupportedError(f"two classes are named {cls.__name__}; a model file tells classes apart by name")
+            raise UnsupportedError(
+                f"two classes are named {cls.__name__}; a model file tells classes apart by name, so rename your own"
+            )
     return table
 
 

@@ -73,7 +73,7 @@ def test_nodes_are_those_of_the_blocks_of_each_size(
 
 
 @pytest.mark.parametrize("num_variables", [1, 2, 3, 8, 13])
-@pytest.mark.parametrize("depth", [1, 2, 3, 20, None])
+@pytest.mark.parametrize("depth", [0, 1, 2, 3, 20, None])
 @pytest.mark.parametrize("num_repetitions", [1, 3])
 def test_nodes_of_random_binary_trees(num_variables: int, depth: int | None, num_repetitions: int) -> None:
     sizes, partitions, inputs = [num_variables], 0, 0
@@ -82,7 +82,7 @@ def test_nodes_of_random_binary_trees(num_variables: int, depth: int | None, num
         inputs += sum(size == 1 for size in sizes)
         sizes = [half for size in sizes if size > 1 for half in (size - size // 2, size // 2)]
     graph = RandomBinaryTree(num_variables, depth=depth, num_repetitions=num_repetitions)
-    once = num_variables == 1
+    once = num_variables == 1 or depth == 0
     assert len(graph.partition_nodes) == partitions * num_repetitions
     assert len(graph.inputs) == (1 if once else (inputs + len(sizes)) * num_repetitions)
     assert len(graph.region_nodes) == 1 + 2 * partitions * num_repetitions
@@ -146,7 +146,7 @@ def test_many_variables_need_no_recursion() -> None:
         (lambda: LinearTree(3, num_repetitions=0), ShapeError, "num_repetitions=0"),
         (lambda: LinearTree(3, ordering=[0, 1]), InputError, r"permutation of 0\.\.2, used as given; found \[0, 1\]"),
         (lambda: LinearTree(2, ordering=[1, 0], randomize=True), InputError, "found randomize=True with it"),
-        (lambda: RandomBinaryTree(4, depth=0), ShapeError, "depth must be at least 1, found 0"),
+        (lambda: RandomBinaryTree(4, depth=-1), ShapeError, "depth must be at least 0, found -1"),
     ],
 )
 def test_refuses(make, error: type[Exception], message: str) -> None:

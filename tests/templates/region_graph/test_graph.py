@@ -34,7 +34,7 @@ def test_views() -> None:
     assert graph.inputs == (A, B)
     assert graph.outputs == (AB,)
     assert graph.inner_nodes == (SPLIT, AB)
-    assert graph.inner_region_nodes == (AB,)
+    assert graph.inner_region_nodes == ()
     iterators: list[Any] = [graph.nodes, graph.region_nodes, graph.partition_nodes, graph.inputs, graph.outputs]
     assert list(map(next, iterators)) == [A, A, SPLIT, A, AB]
     assert (graph.scope, graph.num_variables) == (Scope([0, 1]), 2)
@@ -209,3 +209,43 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 def test_refuses(make, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+def named_regions(**changed: Any) -> io.StringIO:
+    """Two chains over three variables, as another library writes them: names are texts, splits name them by number."""
+    scopes = [[0, 1, 2], [0, 1], [2], [1], [0], [0, 1], [2], [0], [1]]
+    splits = [(0, [1, 2]), (1, [3, 4]), (0, [5, 6]), (5, [7, 8])]
+    document: dict[str, Any] = {
+        "regions": {str(name): {"scope": scope} for name, scope in enumerate(scopes)},
+        "roots": ["0"],
+        "graph": [{"output": output, "inputs": inputs} for output, inputs in splits],
+    }
+    return io.StringIO(json.dumps(document | changed))
+
+
+def test_loads_named_regions_of_another_library() -> None:
+    graph = RegionGraph.load(named_regions())
+    (root,) = graph.outputs
+    assert root.scope == Scope([0, 1, 2])
+    assert (len(graph.region_nodes), len(graph.partition_nodes), len(graph.inputs)) == (9, 4, 6)
+    splits = [[part.scope for part in graph.partition_inputs(one)] for one in graph.region_inputs(root)]
+    assert splits == [[Scope([0, 1]), Scope([2])]] * 2
+    again = io.StringIO()
+    graph.dump(again)
+    assert described(RegionGraph.load(io.StringIO(again.getvalue()))) == described(graph)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"roots": ["9"]},
+        {"graph": [{"output": 0, "inputs": [1]}, {"inputs": []}]},
+        {"graph": [{"output": 0, "inputs": [1, 3]}]},
+        {"regions": [[0]]},
+        {"regions": {"0": {"scope": [-1]}}, "graph": []},
+        {"roots": []},
+    ],
+)
+def test_damaged_named_regions_are_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(FileFormatError, match=r"damaged|fit together|write it again"):
+        RegionGraph.load(named_regions(**changed))

@@ -12,10 +12,8 @@ from tests.harness.region_graphs import Split, splits
 
 
 def cuts_of(size: int, delta: float) -> list[int]:
-    """Multiples of delta within (0, size), rounded down."""
-    return sorted(
-        {math.floor(k * delta) for k in range(1, size * 2) if math.floor(k * delta) < size and k * delta < size}
-    )
+    """Multiples of delta within (0, size - 1], rounded down."""
+    return sorted({math.floor(k * delta) for k in range(1, size * 2) if k * delta <= size - 1})
 
 
 def by_recursion(height: int, width: int, resolutions, max_depth: int = 99) -> set[Split]:
@@ -27,7 +25,7 @@ def by_recursion(height: int, width: int, resolutions, max_depth: int = 99) -> s
         return frozenset(r * width + c for r in range(top, bottom) for c in range(left, right))
 
     def visit(box: tuple[int, int, int, int], depth: int) -> None:
-        if shallowest.get(box, 99) <= depth or depth >= max_depth:
+        if shallowest.get(box, 99) <= depth or depth > max_depth:
             return
         shallowest[box] = depth
         top, bottom, left, right = box
@@ -63,12 +61,12 @@ def by_recursion(height: int, width: int, resolutions, max_depth: int = 99) -> s
         (8, 3, (4, 2, 1), [(4, 4), (2, 2), (1, 1)]),
     ],
 )
-@pytest.mark.parametrize("max_depth", [None, 1, 2, 3])
+@pytest.mark.parametrize("max_depth", [None, 0, 1, 2])
 def test_rectangles_are_those_of_plain_recursion(height, width, delta, resolutions, max_depth) -> None:
     graph = PoonDomingos((height, width), delta=delta, max_depth=max_depth)
     found = splits(graph)
     assert len(set(found)) == len(found)
-    assert set(found) == by_recursion(height, width, resolutions, max_depth or 99)
+    assert set(found) == by_recursion(height, width, resolutions, 99 if max_depth is None else max_depth)
     scopes = [region.scope for region in graph.region_nodes]
     assert len(set(scopes)) == len(scopes)
 
@@ -117,7 +115,7 @@ def test_rectangles_are_shared_and_so_many_pixels_stay_few_nodes() -> None:
         ((4, 4), {"delta": float("nan")}, InputError, "at least 1 as delta, found nan"),
         ((4, 4), {"delta": []}, InputError, "delta is an empty list"),
         ((4, 4), {"delta": [(2, 2, 1)]}, InputError, r"delta \(2, 2, 1\) has 3 numbers, expected 2"),
-        ((4, 4), {"delta": 2, "max_depth": 0}, InputError, "max_depth must be at least 1, found 0"),
+        ((4, 4), {"delta": 2, "max_depth": -1}, ShapeError, "max_depth must be at least 0, found -1"),
     ],
 )
 def test_refuses(shape, settings, error: type[Exception], message: str) -> None:

@@ -35,11 +35,12 @@ class RowFile(ABC):
 
     Attributes:
         source: What messages call it.
-        names: Of the columns, if the file has some.
+        names: Of the columns, if the file has some, without the spaces around them.
         width: D.
         num_rows: How many rows there are, where that is known before they are read.
         row_shape: The shape of a row: `(D,)`, or that of an image.
         types: What the cells of each column are; None of other kinds of cells, which are only passed on.
+        header: The names as the file has them.
         stored: How the file stores each column, for a file of the same kind; empty where nothing is known.
     """
 
@@ -49,6 +50,7 @@ class RowFile(ABC):
     num_rows: int | None
     row_shape: tuple[int, ...]
     types: tuple[CellType | None, ...]
+    header: tuple[str, ...] = ()
     stored: tuple[Any, ...] = ()
 
     @abstractmethod

@@ -42,7 +42,8 @@ class ParquetRows(RowFile):
         except (arrow.ArrowException, OSError) as error:
             raise FileFormatError(f"{path}: not a readable .parquet file ({one_line(error)})") from error
         schema = self._file.schema_arrow
-        self.names = tuple(schema.names)
+        self.header = tuple(schema.names)
+        self.names = tuple(name.strip() for name in self.header)
         self.width, self.row_shape = len(self.names), (len(self.names),)
         self.num_rows = self._file.metadata.num_rows
         self.stored = tuple(schema.types)

@@ -32,7 +32,8 @@ class TextRows(RowFile):
                 raise FileFormatError(f"{path}: the file holds no rows")
             number, cells = first
             check_commas(f"{path}, line {number}", cells)
-            self.names = tuple(cell.strip() for cell in cells) if named or is_header(cells) else None
+            self.header = tuple(cells) if named or is_header(cells) else ()
+            self.names = tuple(cell.strip() for cell in self.header) or None
             if self.names is None:
                 self._lines = chain([first], self._lines)
             self.width, self._first = len(cells), number

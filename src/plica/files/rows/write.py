@@ -11,6 +11,7 @@
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -76,7 +77,8 @@ def check_can_write(path: Path) -> None:
 @contextmanager
 def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, named: bool = True) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        # Cells are quoted where they hold a part of the end of a line, and \r alone ends one too.
+        writer = csv.writer(_LineFeeds(file), lineterminator="\r\n")
         if named:
             writer.writerow(names)
 
@@ -85,6 +87,16 @@ def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, na
             writer.writerows([text_of(cell) for cell in row] for row in cells)
 
         yield write
+
+
+@dataclass(frozen=True, slots=True)
+class _LineFeeds:
+    """A text to whose lines, which end with CR LF, are written with LF."""
+
+    file: IO[str]
+
+    def write(self, line: str) -> None:
+        self.file.write(line[:-2] + "\n")
 
 
 @contextmanager
@@ -145,16 +157,20 @@ def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) ->
         cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
         columns = zip(*cells, strict=True) if len(cells) else ([] for _ in names)
         try:
-            filled = [
-                [int(cell) if one is int and isinstance(cell, bool) else cell for cell in column]
-                for one, column in zip(types, columns, strict=True)
-            ]
+            filled = [[_of_type(one, cell) for cell in column] for one, column in zip(types, columns, strict=True)]
             writer.write_table(arrow.table(filled, schema=schema))
-        except (arrow.ArrowException, TypeError) as error:
+        except (arrow.ArrowException, TypeError, OverflowError) as error:
             raise InputError(f"a column holds cells of several kinds ({error}); write the rows as .csv") from error
 
     with arrow.parquet.ParquetWriter(path, schema) as writer:
         yield write
+
+
+def _of_type(one: Any, cell: Any) -> Any:
+    """A cell as a column of whole numbers or of text has it: 1 for true, "2.5" for 2.5."""
+    if one is int and isinstance(cell, bool):
+        return int(cell)
+    return text_of(cell) if one is str and cell is not None and not isinstance(cell, str) else cell
 
 
 _WRITERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}

@@ -4,6 +4,11 @@
  "nodes": [{"kind": "region", "scope": [0], "inputs": []}, {"kind": "region", "scope": [1], "inputs": []},
            {"kind": "partition", "inputs": [0, 1]}, {"kind": "region", "inputs": [2]}]}
 
+Read is also what other libraries write, which names regions and lists partitions by the region that each splits:
+
+{"regions": {"0": {"scope": [0]}, "1": {"scope": [1]}, "2": {"scope": [0, 1]}}, "roots": ["2"],
+ "graph": [{"output": 2, "inputs": [0, 1]}]}
+
 A node with inputs has their variables, so that the text of a chain of regions, each of one variable more, is as long as
 the chain. In version 1 every node has its variables, which are read as well.
 """
@@ -67,6 +72,8 @@ def read(file: File) -> tuple[list[NodeRecord], list[int]]:
     _check(file, "read", "load")
     path = named(file)
     document = _json(file, path)
+    if isinstance(document, dict) and document.keys() >= {"regions", "roots", "graph"}:
+        document = _of_named_regions(path, document)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(f"{path}: expected a file of format {FORMAT!r}; write one with RegionGraph.dump")
     if document.get("version") not in _READ:
@@ -84,6 +91,23 @@ def read(file: File) -> tuple[list[NodeRecord], list[int]]:
                 "expected its kind, its variables and the positions of its inputs"
             )
     return nodes, list(outputs)
+
+
+def _of_named_regions(path: str, document: dict[str, Any]) -> dict[str, Any]:
+    """What another library wrote, as a document of the latest version."""
+    try:
+        place = {name: number for number, name in enumerate(document["regions"])}
+        nodes = [{"kind": "region", "scope": one["scope"], "inputs": []} for one in document["regions"].values()]
+        for one in document["graph"]:
+            nodes[place[str(one["output"])]]["inputs"].append(len(nodes))
+            nodes.append({"kind": "partition", "inputs": [place[str(part)] for part in one["inputs"]]})
+        outputs = [place[str(root)] for root in document["roots"]]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FileFormatError(
+            f"{path}: the regions, roots and graph of the file do not fit together ({type(error).__name__}: {error}); "
+            "write it again"
+        ) from error
+    return {"format": FORMAT, "version": VERSION, "nodes": nodes, "outputs": outputs}
 
 
 def _json(file: File, path: str) -> Any:

@@ -111,8 +111,8 @@ class RegionGraph:
 
     @property
     def inner_region_nodes(self) -> Listing[RegionNode]:
-        """The regions with partitions, each after its parts."""
-        return Listing(region for region in self.region_nodes if self._in_nodes[region])
+        """The regions that are split and are parts of others: neither inputs nor roots; each after its parts."""
+        return Listing(region for region in self.region_nodes if self._in_nodes[region] and self._readers[region])
 
     @property
     def region_nodes(self) -> Listing[RegionNode]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from plica.arguments import is_count, listed, shown
+from plica.arguments import integer, is_count, listed, shown
 from plica.errors import InputError, ShapeError
 from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph, RegionNode
@@ -37,22 +37,20 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
             more, the first one holds the channels, which stay together.
         delta: How far apart cuts are. A list goes from coarse to fine: a rectangle without a cut at one entry is cut
             at the next; an entry is a number, or a sequence with one for each axis (without channels), such as
-            `[(4, 2)]`. Multiples that are not whole are rounded down.
-        max_depth: After how many splits to stop: what takes more to get to is left out.
+            `[(4, 2)]`. Multiples that are not whole are rounded down, up to the last one that leaves a whole place.
+        max_depth: How many splits away from the whole a rectangle may be to be split itself: with 0, the whole alone.
 
     Raises:
-        ShapeError: A shape without axes, or an axis without places.
-        InputError: A delta below 1 or of another number of axes, or a depth below 1.
+        ShapeError: A shape without axes, an axis without places, or a depth below 0.
+        InputError: A delta below 1 or of another number of axes.
 
     Source: Poon and Domingos, "Sum-Product Networks: A New Deep Architecture", UAI 2011, section 4.
     """
     sizes = listed(shape)
     if not sizes or not all(map(is_count, sizes)):
         raise ShapeError(f"PoonDomingos: expected a shape such as (channels, height, width), found {shown(shape)}")
-    if max_depth is not None and not is_count(max_depth):
-        raise InputError(
-            f"PoonDomingos: max_depth must be at least 1, found {shown(max_depth)}; leave it out to split to the end"
-        )
+    if max_depth is not None:
+        integer("PoonDomingos", "max_depth", max_depth, least=0)
     channels, grid = (sizes[0], sizes[1:]) if len(sizes) > 2 else (1, sizes)
     resolutions = [_cuts(entry, grid) for entry in _several(delta)]
     if not resolutions:
@@ -61,7 +59,7 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
     whole: Box = tuple((0, size) for size in grid)
     regions: dict[Box, RegionNode] = {whole: parts.region(_variables(whole, channels, grid))}
     level = [whole]
-    for _ in itertools.count() if max_depth is None else range(max_depth):
+    for _ in itertools.count() if max_depth is None else range(max_depth + 1):
         following: list[Box] = []
         for box in level:
             for halves in _splits(box, resolutions):
@@ -86,7 +84,7 @@ def _cuts(entry: float | Sequence[float], grid: tuple[int, ...]) -> Cuts:
     if not all(isinstance(delta, Real) and 1 <= float(delta) < math.inf for delta in deltas):
         raise InputError(f"PoonDomingos: expected numbers of at least 1 as delta, found {shown(entry)}")
     return tuple(
-        tuple(math.floor(delta * multiple) for multiple in range(1, math.ceil(size / delta)))
+        tuple(math.floor(delta * multiple) for multiple in range(1, math.floor((size - 1) / delta) + 1))
         for delta, size in zip(deltas, grid, strict=True)
     )
 

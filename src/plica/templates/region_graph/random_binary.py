@@ -6,8 +6,8 @@ RegionGraph(19 regions, 9 partitions, 8 variables)
 
 import numpy as np
 
+from plica.arguments import integer
 from plica.arguments import seed as checked_seed
-from plica.symbolic.layers.base import positive
 from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph, RegionNode
 from plica.templates.region_graph.linear import check_counts
@@ -28,7 +28,7 @@ def RandomBinaryTree(  # noqa: N802 (a constructor to its users)
     """
     check_counts("RandomBinaryTree", n, num_repetitions)
     if depth is not None:
-        positive("RandomBinaryTree", "depth", depth)
+        integer("RandomBinaryTree", "depth", depth, least=0)
     generator = np.random.default_rng(checked_seed("RandomBinaryTree", seed))
     parts = Assembly()
     root = parts.region(range(n))
