@@ -290,29 +290,25 @@ class Emitter:
     def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
         """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
 
-        Numbers that become `?` are hidden: MLIR would fold a `tensor.cast` into loops, and IREE then loses count of
-        them.
+        Not by `tensor.cast`: MLIR folds one into loops, of whose sizes IREE then loses count, and into the arguments,
+        which IREE then refuses before any check of ours. Numbers that become `?` are hidden from both.
         """
         if value.shape == tuple(shape):
             return value
         found = replace(value, shape=tuple(shape))
-        hides = [isinstance(dim, int) and not isinstance(one, int) for dim, one in zip(value.shape, shape, strict=True)]
-        if any(hides):
-            code, dims = self.code, [*zip(value.shape, hides, strict=True)]
-            between = replace(
-                value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True))
-            )
-            sizes = [(self.size(dim), hidden) for dim, hidden in dims if hidden or not isinstance(dim, int)]
-            before = ", ".join(text for text, hidden in sizes if not hidden)
-            after = ", ".join(
-                code.op(f"util.optimization_barrier {text} : index") if hidden else text for text, hidden in sizes
-            )
-            source = f"{value.type}{{{before}}}" if before else value.type
-            text = code.op(f"flow.tensor.reshape {value.text} : {source} -> {between.type}{{{after}}}")
-            value = replace(between, text=text)
         if found.type == value.type:
             return replace(found, text=value.text)
-        return replace(found, text=self.code.op(f"tensor.cast {value.text} : {value.type} to {found.type}"))
+        code, before, after = self.code, [], []
+        for dim, other in zip(value.shape, shape, strict=True):
+            size = self.size(dim)
+            if not isinstance(dim, int):
+                before.append(size)
+            if not isinstance(other, int):
+                after.append(code.op(f"util.optimization_barrier {size} : index") if isinstance(dim, int) else size)
+        source, result = (
+            f"{one.type}{{{', '.join(dims)}}}" if dims else one.type for one, dims in ((value, before), (found, after))
+        )
+        return replace(found, text=code.op(f"flow.tensor.reshape {value.text} : {source} -> {result}"))
 
     # Equations
 
