@@ -26,7 +26,7 @@ from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Literal, Operand, Program, Var
+from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.divisions import BY_ZERO
@@ -298,17 +298,19 @@ class Emitter:
         found = replace(value, shape=tuple(shape))
         if found.type == value.type:
             return replace(found, text=value.text)
-        code, before, after = self.code, [], []
+        before, after = list[str](), list[str]()
         for dim, other in zip(value.shape, shape, strict=True):
-            size = self.size(dim)
+            is_apart = isinstance(other, int) or not all(var in self._values for var in size_variables((dim,)))
+            size = self.size(other if is_apart else dim)
             if not isinstance(dim, int):
                 before.append(size)
             if not isinstance(other, int):
-                after.append(code.op(f"util.optimization_barrier {size} : index") if isinstance(dim, int) else size)
+                hides = isinstance(dim, int)
+                after.append(self.code.op(f"util.optimization_barrier {size} : index") if hides else size)
         source, result = (
             f"{one.type}{{{', '.join(dims)}}}" if dims else one.type for one, dims in ((value, before), (found, after))
         )
-        return replace(found, text=code.op(f"flow.tensor.reshape {value.text} : {source} -> {result}"))
+        return replace(found, text=self.code.op(f"flow.tensor.reshape {value.text} : {source} -> {result}"))
 
     # Equations
 
