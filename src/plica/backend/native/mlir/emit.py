@@ -19,9 +19,12 @@ from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.literals import constant_text
 from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows import ROWS
+from plica.backend.native.mlir.rows.linalg import LINALG
+from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Call
+from plica.backend.native.mlir.rows.scans import SCANS
 from plica.backend.native.mlir.sizes import index_constant, write_size
-from plica.backend.native.mlir.structured import indexed
+from plica.backend.native.mlir.structured import apart, indexed
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
@@ -142,6 +145,10 @@ def _resources(arrays: Mapping[str, Array]) -> str:
     return "{-#\n  dialect_resources: {\n    builtin: {\n" + lines + "\n    }\n  }\n#-}\n"
 
 
+_REDUCTIONS = frozenset({*REDUCE, *SCANS, *LINALG})
+"""They read from memory what is computed from numbers alone: IREE 3.13 adds a number that it knows once per vector."""
+
+
 class Emitter:
     """What rows write with: the lines of one function, the values of variables, and sizes.
 
@@ -165,6 +172,7 @@ class Emitter:
         self.overwrites = False
         self._values: dict[Operand, Value] = {}
         self._depth = 0  # how many regions there are around
+        self._plain = set[str]()  # tensors that are computed from numbers alone
 
     # Variables and sizes
 
@@ -329,6 +337,8 @@ class Emitter:
                 f"{equation.source or 'a Program'}: {name} has no native code, neither a row nor a decomposition; "
                 "compute it with the torch backend."
             )
+        if name in _REDUCTIONS:
+            inputs = [apart(self, one) if one.text in self._plain and one.shape else one for one in inputs]
         call = Call(name, tuple(inputs), equation.outputs, equation.params, equation.source, equation.inputs)
         self.checks.sizes(call)
         try:
@@ -337,7 +347,10 @@ class Emitter:
             if not equation.source or equation.source in str(error):
                 raise
             raise UnsupportedError(f"{equation.source}: {error}") from None
-        return [made] if isinstance(made, Value) else made
+        found = [made] if isinstance(made, Value) else made
+        if all(one.is_scalar or one.text in self._plain for one in inputs):
+            self._plain.update(one.text for one in found if not one.is_scalar)
+        return found
 
     def inline(self, program: Program, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
         """All outputs of a nested Program, implicit sizes first."""
