@@ -308,8 +308,8 @@ class Emitter:
             return replace(found, text=value.text)
         before, after = list[str](), list[str]()
         for dim, other in zip(value.shape, shape, strict=True):
-            is_apart = isinstance(other, int) or not all(var in self._values for var in size_variables((dim,)))
-            size = self.size(other if is_apart else dim)
+            is_known = all(var in self._values for var in size_variables((dim,)))
+            size = self.size(dim if is_known else other)  # what a loop leaves may have sizes of its body
             if not isinstance(dim, int):
                 before.append(size)
             if not isinstance(other, int):
