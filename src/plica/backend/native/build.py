@@ -14,9 +14,6 @@ FLAGS = (
     # little of it: Plica has folded before
     "--iree-opt-const-expr-hoisting=false",
     "--iree-opt-strip-assertions=false",  # or no check of a size is left from -O1 on
-    # or some loops lose an array: of one that is handed on twice, one place may be where it lies already, and IREE 3.13
-    # clears that when it moves the array to the other
-    "--iree-vm-target-optimize-for-stack-size=true",
     "--iree-llvmcpu-stack-allocation-limit=131072",  # walks through trees keep what they have left there
 )
 

@@ -44,17 +44,6 @@ def without_entries(x):
     return carried, rows, pnp.concat([none, x], axis=1), pnp.stack([none, none])
 
 
-def handed_on_twice(x):
-    """A loop that is given one array twice lost it."""
-    first = x[0]
-
-    def step(_, grown, _one, other):
-        return pnp.concat([grown, pnp.full((1,), 0.5)]), other, other
-
-    _, one, _ = plica.for_loop(x.shape[0], 0, -2, step, first, first, first, preserve_dimensions=False)
-    return one
-
-
 def sizes_of_inner_loops(x):
     """What a loop leaves has sizes that are called otherwise within it."""
 
@@ -68,7 +57,7 @@ def sizes_of_inner_loops(x):
     return plica.scan(step, x, x)[0]
 
 
-FUNCTIONS = (sums_of_numbers, counts_then_turns, without_entries, handed_on_twice, sizes_of_inner_loops)
+FUNCTIONS = (sums_of_numbers, counts_then_turns, without_entries, sizes_of_inner_loops)
 
 
 @pytest.fixture(scope="module")
