@@ -24,7 +24,7 @@ BATCHES = (0, 1, 7)
 # the scalar code of each elementwise operation has tests of its own: these are those of the writer around it
 _ELEMENTWISE = ("add", "floor_divide", "where", "less", "clip", "astype")
 _SCANS = ("cumulative_sum", "cumulative_prod", "rescale")
-_FACTORED = {*UNIQUE, "inv", "slogdet", "solve"}
+_INVERTED = ("inv", "slogdet", "solve")
 _OWN = {*(op.name for op in (*SHAPE, *REDUCE, *CONTROL)), *_ELEMENTWISE}.difference(_SCANS)
 
 
@@ -63,7 +63,7 @@ def _resized(program: Program, case: Case, batch: int) -> list[Array]:
         for dim, size in zip(var.type.shape, array.shape, strict=True):
             sizes.update((var, size) for var in program.inputs[: program.num_implicit_inputs] if str(dim) == var.name)
     sizes[program.inputs[0]] = batch
-    fill = _spread if case.op in _FACTORED else np.resize
+    fill = _spread if case.op in UNIQUE else np.resize
     found = [
         fill(array, shape) if array.size else np.zeros(shape, array.dtype)
         for array, shape in (
@@ -76,7 +76,12 @@ def _resized(program: Program, case: Case, batch: int) -> list[Array]:
 
 
 def _relate(case: Case, arrays: list[Array]) -> None:
-    """Make resized operands what their operation takes for granted: in order, or the logarithms of each other."""
+    """Make resized operands what their operation takes for granted: in order, or the logarithms of each other.
+
+    Matrices are made far from singular ones: of rows that repeat, it is for roundings to say whether a pivot is 0.
+    """
+    if case.op in _INVERTED:
+        arrays[0] = (arrays[0] + 10 * np.eye(arrays[0].shape[-1])).astype(arrays[0].dtype)
     if case.op == "searchsorted":
         arrays[0] = np.sort(arrays[0])
     logs = case.params.get("logs")
@@ -88,10 +93,7 @@ def _relate(case: Case, arrays: list[Array]) -> None:
 
 
 def _spread(array: Array, shape: list[int]) -> Array:
-    """The entries of an array, then others of them in any order.
-
-    Of rows that repeat, some factors could be any, and it is for roundings to say whether a pivot is 0.
-    """
+    """The entries of an array, then others of them in any order: of rows that repeat, some factors could be any."""
     more = np.random.default_rng(0).integers(0, array.size, math.prod(shape))
     return np.resize(np.concatenate([array.ravel(), array.ravel()[more]]), shape)
 
