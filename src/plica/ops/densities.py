@@ -55,7 +55,7 @@ def _vectors_type(*types: ArrayType) -> ArrayType:
 
 def _log_multivariate_normal(scores: Array, factor: Array, missing: Array | None = None) -> Any:
     # the triangle R of (A E)' = Q R: A the rows of the factor for what is known, E those of the identity for the rest
-    known = np.ones(scores[:, :, 0].shape, bool) if missing is None else ~missing
+    known = np.ones((*scores.shape[:2], scores.shape[-1]), bool) if missing is None else ~missing
     size = scores.shape[-1]
     rows = known[:, :, None, :, None]
     beside = [

@@ -40,12 +40,13 @@ def _pack_type(x: ArrayType, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inn
     outer = list(x.shape)
     for axis, tile in zip(inner_dims_pos, inner_tiles, strict=True):
         if isinstance(rest := remainder(outer[axis], tile), int) and rest:
-            raise ShapeError(_misfit(axis, x.shape[axis], tile))
+            raise ShapeError(misfit(axis, x.shape[axis], tile))
         outer[axis] = floor_divide(outer[axis], tile)
     return array_type((*(outer[axis] for axis in outer_dims_perm), *inner_tiles), x.dtype)
 
 
-def _misfit(axis: int, size: Dim, tile: int) -> str:
+def misfit(axis: int, size: Dim | str, tile: int) -> str:
+    """What is said of an axis that tiles do not fill."""
     return f"axis {axis} of size {size} is not filled by tiles of {tile}; give a padding_value."
 
 
@@ -97,7 +98,7 @@ def pack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Ax
     """
     for axis, tile in zip(inner_dims_pos, inner_tiles, strict=True):
         if x.shape[axis] % tile:
-            raise InputError(_misfit(axis, x.shape[axis], tile))
+            raise InputError(misfit(axis, x.shape[axis], tile))
     shape, axes = cut(x.shape, outer_dims_perm, inner_dims_pos, inner_tiles)
     return _permuted(x.reshape(shape), axes)
 

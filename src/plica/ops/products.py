@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from plica.errors import ShapeError
 from plica.ir.op import Op, Sample, sample
 from plica.ir.types import ArrayType, array_type
+from plica.ops.indexing import checked_indices
 from plica.ops.rules import require_equal_sizes, require_kind, require_same_dtype
 
 
@@ -24,6 +25,10 @@ def _matmul_taken_type(a: ArrayType, b: ArrayType, index: ArrayType) -> ArrayTyp
         raise ShapeError(message)
     require_equal_sizes(a.shape[2], b.shape[1], message)
     return array_type((index.shape[0], a.shape[1], b.shape[2]), require_same_dtype(a, b))
+
+
+def _matmul_taken(a: NDArray[Any], b: NDArray[Any], index: NDArray[Any]) -> Any:
+    return np.matmul(*(one[checked_indices(index, 0, one.shape[0])] for one in (a, b)))
 
 
 def _multiply_matmul_type(x: ArrayType, a: ArrayType, b: ArrayType) -> ArrayType:
@@ -89,7 +94,7 @@ PRODUCTS = (
     Op(
         "matmul_taken",
         _matmul_taken_type,
-        lambda a, b, index: np.matmul(a[index], b[index]),
+        _matmul_taken,
         _samples,
         lambda xp, a, b, index: xp.matmul(xp.take(a, index, axis=0), xp.take(b, index, axis=0)),
     ),

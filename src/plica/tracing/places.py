@@ -4,14 +4,32 @@ import linecache
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 _TORCH = os.path.join("site-packages", "torch") + os.sep  # noqa: PTH118 - a part of a path, not a path
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
+_STANDING: ContextVar[str | None] = ContextVar("standing", default=None)
+
+
+@contextmanager
+def standing_at(line: str) -> Iterator[None]:
+    """What is traced meanwhile stands in the place of what the user wrote there."""
+    token = _STANDING.set(line)
+    try:
+        yield
+    finally:
+        _STANDING.reset(token)
+
+
 def user_line() -> str:
     """`file:line` of the innermost frame outside this package and torch's, whose modules call circuits."""
+    if (standing := _STANDING.get()) is not None:
+        return standing
     name, line = user_place()
     return f"{name}:{line}"
 

@@ -10,6 +10,9 @@ FLAGS = (
     # it joins nests by arrays of unknown sizes on the stack, which is refused later, and makes nothing faster
     "--iree-dispatch-creation-enable-aggressive-fusion=false",
     "--iree-input-demote-f64-to-f32=false",  # or float64 becomes float32
+    # IREE 3.13 computes once what depends on constants alone, but makes one of the results of one dispatch; there is
+    # little of it: Plica has folded before
+    "--iree-opt-const-expr-hoisting=false",
     "--iree-opt-strip-assertions=false",  # or no check of a size is left from -O1 on
     "--iree-llvmcpu-stack-allocation-limit=131072",  # walks through trees keep what they have left there
 )

@@ -70,7 +70,7 @@ def gammaincinv(a: Tensor, p: Tensor) -> Tensor:
     safe_a, safe_p = _where(inside, (a, 1.0), (p, 0.5))
     log_x = _solve(lambda log_x: _gamma_tail(safe_a, log_x.exp()), _gamma_start(safe_a, safe_p, 1 - safe_p), safe_p)
     ends = torch.where(p == 0, 0.0, torch.where(p == 1, math.inf, math.nan))
-    return torch.where(inside, log_x.exp(), torch.where(a > 0, ends, math.nan)).to(dtype)
+    return torch.where(inside, log_x.exp(), torch.where(a >= 0, ends, math.nan)).to(dtype)
 
 
 def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:

@@ -46,6 +46,9 @@ def _check(path: Path, draws: list[Draw], queries: list[str]) -> None:
                 x = _rows(draw, dtype, missing=query == "marginal")
                 with np.errstate(all="ignore"):
                     expected = oracle.linear(x) if draw.signed else oracle.log(x)
+                if x.dtype.kind == "f" and not (draw.circuit.is_smooth and draw.circuit.is_decomposable):
+                    read = x[:, sorted(draw.circuit.scope)]
+                    expected[np.isnan(read).any(axis=1)] = np.nan  # as an impossible value (adr/0003)
                 for count in (len(x), 0, 1, 64, 130) if len(x) else (0,):
                     places = np.resize(np.arange(len(x)), count)
                     found = ask(np.asfortranarray(x[places]))

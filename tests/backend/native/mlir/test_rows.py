@@ -24,6 +24,7 @@ BATCHES = (0, 1, 7)
 # the scalar code of each elementwise operation has tests of its own: these are those of the writer around it
 _ELEMENTWISE = ("add", "floor_divide", "where", "less", "clip", "astype")
 _SCANS = ("cumulative_sum", "cumulative_prod", "rescale")
+_INVERTED = ("inv", "slogdet", "solve")
 _OWN = {*(op.name for op in (*SHAPE, *REDUCE, *CONTROL)), *_ELEMENTWISE}.difference(_SCANS)
 
 
@@ -63,13 +64,32 @@ def _resized(program: Program, case: Case, batch: int) -> list[Array]:
             sizes.update((var, size) for var in program.inputs[: program.num_implicit_inputs] if str(dim) == var.name)
     sizes[program.inputs[0]] = batch
     fill = _spread if case.op in UNIQUE else np.resize
-    return [
+    found = [
         fill(array, shape) if array.size else np.zeros(shape, array.dtype)
         for array, shape in (
             (array, [evaluate(dim, sizes.__getitem__) for dim in var.type.shape])
             for var, array in zip(program.arguments, case.inputs, strict=True)
         )
     ]
+    _relate(case, found)
+    return found
+
+
+def _relate(case: Case, arrays: list[Array]) -> None:
+    """Make resized operands what their operation takes for granted: in order, or the logarithms of each other.
+
+    Matrices are made far from singular ones: of rows that repeat, it is for roundings to say whether a pivot is 0.
+    """
+    if case.op in _INVERTED:
+        arrays[0] = (arrays[0] + 10 * np.eye(arrays[0].shape[-1])).astype(arrays[0].dtype)
+    if case.op == "searchsorted":
+        arrays[0] = np.sort(arrays[0])
+    logs = case.params.get("logs")
+    if logs is not None and arrays[-1].size:
+        weight, given = arrays[-2:]
+        if logs == "log_softmax":
+            given = given - np.logaddexp.reduce(given, axis=-1, keepdims=True)
+        arrays[-2] = np.reshape(np.exp(given), weight.shape).astype(weight.dtype)
 
 
 def _spread(array: Array, shape: list[int]) -> Array:

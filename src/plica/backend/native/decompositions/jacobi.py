@@ -97,14 +97,14 @@ def _columns(xp: Any, x: Any, partners: Any, cosine: Any, factor: Any) -> Any:
 def eigh(xp: Any, x: Any) -> tuple[Any, Any]:
     """The eigenvalues, ascending, and the eigenvectors, in columns, of Hermitian matrices; the lower triangle is read.
 
-    NaN where a matrix is not finite.
+    NaN where a matrix is not finite, its upper triangle too.
     """
+    finite, x = finite_part(xp, x)
     lower = xp.tril(x)
     strict = xp.tril(x, k=-1)
     if is_complex(x):
         lower = strict + xp.astype(real(xp, lower - strict), x.dtype)
-    finite, whole = finite_part(xp, lower + transposed(xp, strict))
-    whole, scale = rescaled(xp, whole)
+    whole, scale = rescaled(xp, lower + transposed(xp, strict))
     unit = xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape)
     if x.dims[-1] != 0:
         whole, unit = _sweeps(xp, x.shape[-1], lambda *given: _two_sided(xp, *given), whole, unit)

@@ -7,6 +7,7 @@ from plica.ir.program import Program
 from plica.ir.sizes import Dim, Size
 from plica.ir.types import ArrayType, spec
 from plica.tracing import namespace
+from plica.tracing.places import standing_at
 from plica.tracing.trace import trace
 
 
@@ -22,9 +23,16 @@ def _sizes(value: Any) -> Iterable[Size]:
 
 
 def traced_decomposition(
-    decompose: Callable[..., Any], types: Sequence[ArrayType], params: Mapping[str, Any], sizes: Sequence[Size]
+    decompose: Callable[..., Any],
+    types: Sequence[ArrayType],
+    params: Mapping[str, Any],
+    sizes: Sequence[Size],
+    source: str,
 ) -> Program:
-    """The decomposition of an operation on operands of `types`; its further arguments are the numbers of `sizes`."""
+    """The decomposition of an operation on operands of `types`, which comes from `source` in the user's code.
+
+    Its further arguments are the numbers of `sizes`.
+    """
     names: dict[Dim, str] = {}
     specs = [
         spec([dim if isinstance(dim, int) else names.setdefault(dim, f"n{len(names)}") for dim in one.shape], one.dtype)
@@ -36,7 +44,8 @@ def traced_decomposition(
         found = {name: _put(value, known) for name, value in params.items()}
         return decompose(namespace, *given[: len(specs)], **found)
 
-    return trace(run, *specs, *[int] * len(sizes))
+    with standing_at(source):
+        return trace(run, *specs, *[int] * len(sizes))
 
 
 def _put(value: Any, known: Mapping[Size, Any]) -> Any:

@@ -23,7 +23,7 @@ def decomposed(block: Block, equation: Equation, operands: list[Value]) -> tuple
     sizes = sizes_within(equation.params)
     types = [one.type for one in equation.inputs]
     decompose = DECOMPOSITIONS.get(name, OPS[name].decompose)
-    program = clean(traced_decomposition(decompose, types, equation.params, sizes))
+    program = clean(traced_decomposition(decompose, types, equation.params, sizes, equation.source))
     values = [*operands, *map(block.size, sizes)]
     found: dict[Operand, Value] = dict(zip(program.arguments, values, strict=True))
     for var, (place, axis) in size_sources(program).items():

@@ -27,7 +27,7 @@ def decomposed(name: str) -> Write | None:
     def write(emitter: Emitter, call: Call) -> Sequence[Value]:
         sizes = sizes_within(call.params)
         types = [array_type(one.shape, one.dtype) for one in call.inputs]
-        program = traced_decomposition(decompose, types, call.params, sizes)
+        program = traced_decomposition(decompose, types, call.params, sizes, call.source)
         inputs = [*call.inputs, *map(emitter.size_value, sizes)]
         implicit = [emitter.size_value(inputs[place].shape[axis]) for place, axis in size_sources(program).values()]
         return emitter.inline(program, [], [*implicit, *inputs])[program.num_implicit_outputs :]

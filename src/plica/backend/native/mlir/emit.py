@@ -19,14 +19,17 @@ from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.literals import constant_text
 from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows import ROWS
+from plica.backend.native.mlir.rows.linalg import LINALG
+from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Call
+from plica.backend.native.mlir.rows.scans import SCANS
 from plica.backend.native.mlir.sizes import index_constant, write_size
-from plica.backend.native.mlir.structured import indexed
+from plica.backend.native.mlir.structured import apart, indexed
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, Literal, Operand, Program, Var
+from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.divisions import BY_ZERO
@@ -142,6 +145,10 @@ def _resources(arrays: Mapping[str, Array]) -> str:
     return "{-#\n  dialect_resources: {\n    builtin: {\n" + lines + "\n    }\n  }\n#-}\n"
 
 
+_REDUCTIONS = frozenset({*REDUCE, *SCANS, *LINALG})
+"""They read from memory what is computed from numbers alone: IREE 3.13 adds a number that it knows once per vector."""
+
+
 class Emitter:
     """What rows write with: the lines of one function, the values of variables, and sizes.
 
@@ -165,6 +172,7 @@ class Emitter:
         self.overwrites = False
         self._values: dict[Operand, Value] = {}
         self._depth = 0  # how many regions there are around
+        self._plain = set[str]()  # tensors that are computed from numbers alone
 
     # Variables and sizes
 
@@ -290,29 +298,27 @@ class Emitter:
     def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
         """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
 
-        Numbers that become `?` are hidden: MLIR would fold a `tensor.cast` into loops, and IREE then loses count of
-        them.
+        Not by `tensor.cast`: MLIR folds one into loops, of whose sizes IREE then loses count, and into the arguments,
+        which IREE then refuses before any check of ours. Numbers that become `?` are hidden from both.
         """
         if value.shape == tuple(shape):
             return value
         found = replace(value, shape=tuple(shape))
-        hides = [isinstance(dim, int) and not isinstance(one, int) for dim, one in zip(value.shape, shape, strict=True)]
-        if any(hides):
-            code, dims = self.code, [*zip(value.shape, hides, strict=True)]
-            between = replace(
-                value, shape=tuple(one if hidden else dim for (dim, hidden), one in zip(dims, shape, strict=True))
-            )
-            sizes = [(self.size(dim), hidden) for dim, hidden in dims if hidden or not isinstance(dim, int)]
-            before = ", ".join(text for text, hidden in sizes if not hidden)
-            after = ", ".join(
-                code.op(f"util.optimization_barrier {text} : index") if hidden else text for text, hidden in sizes
-            )
-            source = f"{value.type}{{{before}}}" if before else value.type
-            text = code.op(f"flow.tensor.reshape {value.text} : {source} -> {between.type}{{{after}}}")
-            value = replace(between, text=text)
         if found.type == value.type:
             return replace(found, text=value.text)
-        return replace(found, text=self.code.op(f"tensor.cast {value.text} : {value.type} to {found.type}"))
+        before, after = list[str](), list[str]()
+        for dim, other in zip(value.shape, shape, strict=True):
+            is_known = all(var in self._values for var in size_variables((dim,)))
+            size = self.size(dim if is_known else other)  # what a loop leaves may have sizes of its body
+            if not isinstance(dim, int):
+                before.append(size)
+            if not isinstance(other, int):
+                hides = isinstance(dim, int)
+                after.append(self.code.op(f"util.optimization_barrier {size} : index") if hides else size)
+        source, result = (
+            f"{one.type}{{{', '.join(dims)}}}" if dims else one.type for one, dims in ((value, before), (found, after))
+        )
+        return replace(found, text=self.code.op(f"flow.tensor.reshape {value.text} : {source} -> {result}"))
 
     # Equations
 
@@ -331,6 +337,8 @@ class Emitter:
                 f"{equation.source or 'a Program'}: {name} has no native code, neither a row nor a decomposition; "
                 "compute it with the torch backend."
             )
+        if name in _REDUCTIONS:
+            inputs = [apart(self, one) if one.text in self._plain and one.shape else one for one in inputs]
         call = Call(name, tuple(inputs), equation.outputs, equation.params, equation.source, equation.inputs)
         self.checks.sizes(call)
         try:
@@ -339,7 +347,10 @@ class Emitter:
             if not equation.source or equation.source in str(error):
                 raise
             raise UnsupportedError(f"{equation.source}: {error}") from None
-        return [made] if isinstance(made, Value) else made
+        found = [made] if isinstance(made, Value) else made
+        if all(one.is_scalar or one.text in self._plain for one in inputs):
+            self._plain.update(one.text for one in found if not one.is_scalar)
+        return found
 
     def inline(self, program: Program, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
         """All outputs of a nested Program, implicit sizes first."""

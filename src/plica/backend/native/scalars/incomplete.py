@@ -215,7 +215,7 @@ def gammaincinv(a: Value, p: Value) -> Value:
     """The x at which P(a, x) is p."""
     inside = (a > 0.0) & (p > 0.0) & (p < 1.0) & (a < math.inf)
     ends = (p == 0.0).where(a.like(0.0), (p == 1.0).where(a.like(math.inf), math.nan))
-    ends = (a > 0.0).where(ends, math.nan)
+    ends = (a >= 0.0).where(ends, math.nan)
     return branch(
         inside,
         lambda: exp(_solve(lambda log_x: _gamma_tail(a, exp(log_x)), _gamma_start(a, p, 1.0 - p), p)),

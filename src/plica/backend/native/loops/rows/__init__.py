@@ -11,6 +11,7 @@ from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
 from plica.backend.native.loops.rows.fourier import FOURIER
 from plica.backend.native.loops.rows.indexing import INDEXING
 from plica.backend.native.loops.rows.linalg import LINALG
+from plica.backend.native.loops.rows.packing import PACKING
 from plica.backend.native.loops.rows.random import RANDOM
 from plica.backend.native.loops.rows.reduce import REDUCE
 from plica.backend.native.loops.rows.shape import SHAPE
@@ -28,6 +29,7 @@ ROWS: Mapping[str, Row] = {
     **LINALG,
     **FACTORIZATIONS,
     **FOURIER,
+    **PACKING,
     **RANDOM,
     **CIRCUITS,
 }

@@ -27,6 +27,7 @@ from plica.backend.native.mlir.rows.fourier import FOURIER
 from plica.backend.native.mlir.rows.indexing import INDEXING
 from plica.backend.native.mlir.rows.layers import LAYERS
 from plica.backend.native.mlir.rows.linalg import LINALG
+from plica.backend.native.mlir.rows.packing import PACKING
 from plica.backend.native.mlir.rows.random import RANDOM
 from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Row
@@ -51,5 +52,6 @@ ROWS: Mapping[str, Row] = {
     **UPDATE,
     **LINALG,
     **FOURIER,
+    **PACKING,
     **RANDOM,
 }

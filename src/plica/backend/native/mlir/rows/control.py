@@ -269,6 +269,8 @@ def _scan(emitter: Emitter, call: Call) -> list[Value]:
 
 def _put(emitter: Emitter, stack: Value, place: str, row: Value) -> Value:
     """An array with another row."""
+    if 0 in row.shape:
+        return stack
     row = emitter.tensor(row)
     zeros, ones = ("".join(f", {one}" for _ in row.shape) for one in "01")
     sizes = "".join(f", {emitter.size_text(dim)}" for dim in row.shape)

@@ -60,13 +60,19 @@ def _squeeze(emitter: Emitter, call: Call) -> Value:
 
 
 def join(emitter: Emitter, values: Sequence[Value], axis: int) -> Value:
-    """Values beside each other, along one axis."""
-    if len(values) == 1:
-        return values[0]
+    """Values beside each other, along one axis.
+
+    Those without entries are left out: the place where they would be put lies beyond the end, which MLIR refuses.
+    """
     first, *_ = values
     out = Value(
         "", (*first.shape[:axis], total(one.shape[axis] for one in values), *first.shape[axis + 1 :]), first.dtype
     )
+    values = [one for one in values if 0 not in one.shape]
+    if not values:
+        return emitter.empty(out.shape, out.dtype)
+    if len(values) == 1:
+        return values[0]
     ages = [_age(one) for one in values]
     is_lost = isinstance(out.shape[axis], int) and not all(isinstance(one.shape[axis], int) for one in values)
     if ages != sorted(ages) or is_lost:  # IREE loses a size of such a `concat`

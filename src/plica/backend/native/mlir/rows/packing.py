@@ -1,0 +1,31 @@
+"""Packing: its decomposition, of axes that tiles fill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.decomposed import decomposed
+from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.types import Value
+from plica.ir.sizes import Size, remainder
+from plica.ops.packing import misfit
+
+if TYPE_CHECKING:
+    from plica.backend.native.mlir.emit import Emitter
+
+
+def _pack(emitter: Emitter, call: Call) -> Value | Sequence[Value]:
+    write = decomposed(call.name)
+    assert write is not None, "there is a decomposition"
+    for axis, tile in zip(call.params["inner_dims_pos"], call.params["inner_tiles"], strict=True):
+        size = call.inputs[0].shape[axis]
+        if isinstance(rest := remainder(size, tile), Size):
+            text = misfit(axis, "{0}", tile)
+            fault = Fault("InputError", text, lambda size=size: [emitter.size_value(size)], call.source)  # type: ignore[misc]
+            emitter.checks.require(emitter.checks.compare("eq", rest, 0), fault)
+    return write(emitter, call)
+
+
+PACKING = {"pack": Row(_pack)}

@@ -1,0 +1,84 @@
+"""What IREE 3.13 makes wrong, or makes no code of, unless it is written as it is: each was once a wrong answer."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import plica
+import plica.numpy as pnp
+from plica.backend.native.mlir.emit import emit
+from tests.harness.native import NativePrograms, assert_interpreted
+
+
+def sums_of_numbers(x):
+    """Of a number that it knows, it added one for each vector."""
+    ones = pnp.ones_like(x)
+    return (
+        pnp.sum(ones, axis=1),
+        pnp.prod(ones + 1),
+        pnp.mean(ones),
+        pnp.einsum("a,b->a", x[:, 0:1].sum(axis=1), ones[0]),
+    )
+
+
+def counts_then_turns(x):
+    """Two results of a loop of numbers alone became one."""
+    size, turns = plica.while_loop(lambda size, _: size < 5, lambda size, turns: (2 * size, turns + 1), 1, 0)
+
+    @plica.for_loop(0, turns)
+    def doubled(_, x):
+        return x * 2
+
+    return doubled(pnp.concat([x, pnp.zeros((x.shape[0], size))], axis=1))
+
+
+def without_entries(x):
+    """Rows without entries have no place where they could be put."""
+    none = x[:, 0:0]
+
+    def step(carried, row):
+        return pnp.concat([carried, pnp.full((2, 0), 0.5)]), row
+
+    carried, rows = plica.scan(step, none, none, preserve_dimensions=False)
+    return carried, rows, pnp.concat([none, x], axis=1), pnp.stack([none, none])
+
+
+def sizes_of_inner_loops(x):
+    """What a loop leaves has sizes that are called otherwise within it."""
+
+    def step(grown, row):
+        def longer(count, rows):
+            return count + 1, pnp.concat([rows, pnp.full((2, x.shape[1]), 1.0)])
+
+        _, rows = plica.while_loop(lambda _, rows: rows.shape[0] < 5, longer, 0, grown, preserve_dimensions=False)
+        return pnp.full((3, rows.shape[1]), 1.0), row
+
+    return plica.scan(step, x, x)[0]
+
+
+FUNCTIONS = (sums_of_numbers, counts_then_turns, without_entries, sizes_of_inner_loops)
+
+
+@pytest.fixture(scope="module")
+def modules() -> NativePrograms:
+    return NativePrograms({one.__name__: plica.trace(one, plica.spec(("n", "m"), "float64")) for one in FUNCTIONS})
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
+def test_native_is_the_interpreter(modules: NativePrograms, function: Any) -> None:
+    for shape in ((1, 1), (5, 3), (4, 20)):
+        assert_interpreted(modules, function.__name__, [np.sin(np.arange(np.prod(shape)).reshape(shape) + 0.5)])
+
+
+def test_an_argument_of_a_wrong_size_is_refused_by_us() -> None:
+    def products(x, y):
+        return pnp.linalg.cross(x, y, axis=0)
+
+    program = plica.trace(products, plica.spec(("n", 2), "float64"), plica.spec(("n", 2), "float64"))
+    assert_interpreted(NativePrograms({"f": program}), "f", [np.ones((2, 2)), np.ones((2, 2))])
+
+
+def test_errors_of_decompositions_name_the_line_of_the_operation() -> None:
+    program = plica.trace(lambda x: pnp.pack(x, inner_dims_pos=(0,), inner_tiles=(2,)), plica.spec("n", "float64"))
+    assert "test_compiler_faults.py" in emit(program).text
