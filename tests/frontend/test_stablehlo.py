@@ -10,12 +10,12 @@ from plica.frontend.native import questions_of
 from plica.ir.program import Program
 from plica.templates.data_modalities import image_data
 from tests.harness.case_circuits import circuit_of, data_of
+from tests.harness.conformance import is_signed
 from tests.harness.layer_cases import LAYER_CASES, LayerCase
 from tests.harness.stablehlo import run
 
 QUERIES = ("log-likelihood", "marginal", "sample", "conditional-sample", "mpe")
 
-SEMIRINGS = dict.fromkeys(("polynomial", "polynomial at an observation"), "sum-product")
 REFUSED = {"module": "code of another library"}
 
 
@@ -59,7 +59,7 @@ def test_questions_to_a_circuit(model, query: str) -> None:
 @pytest.mark.parametrize("case", LAYER_CASES, ids=lambda one: one.name)
 def test_layers(case: LayerCase) -> None:
     circuit = circuit_of(case)
-    model = TorchCompiler(semiring=SEMIRINGS.get(case.name, "lse-sum")).compile(circuit).eval()
+    model = TorchCompiler(semiring="sum-product" if is_signed(case) else "lse-sum").compile(circuit).eval()
     if case.name in REFUSED:
         with pytest.raises(UnsupportedError, match=REFUSED[case.name]):
             plica.native.stablehlo(model)
