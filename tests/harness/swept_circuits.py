@@ -1,4 +1,4 @@
-"""Small circuits of every input layer with rows at the ends of what it takes, and their values by NumPy and SciPy alone.
+"""Small circuits of every input layer, rows at the ends of what it takes, and their values by NumPy and SciPy alone.
 
 made = swept_circuit(np.random.default_rng(0), np.float32)
 made.scores(rows), made.best(rows)
@@ -586,7 +586,11 @@ def swept_circuit(
         def joined(values: Sequence[Array]) -> Array:
             found = values[0]
             for one in values[1:]:
-                found = (found[:, :, None] + one[:, None]).reshape(len(one), -1) if outer else found + one
+                if outer:
+                    pairs = found[:, :, None] + one[:, None]
+                    found = pairs.reshape(len(found), found.shape[1] * one.shape[1])
+                else:
+                    found = found + one
             return found
 
         node = Node(
