@@ -5,7 +5,7 @@ made.scores(rows), made.best(rows)
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,6 @@ class Sweeper:
     dtype: Any
     wild: float = 0.0
     count: int = 0
-    shared: list[Any] = field(default_factory=list)
 
     def leaf(self, value: Array) -> tuple[Any, Array]:
         """A tensor of its own, and the number that it has in the dtype."""
@@ -71,10 +70,10 @@ class Sweeper:
 
 
 def _input(layer: Any, scores: Values, best: Array, points: Array, wrong: Sequence[float] = (), **others: Any) -> Input:
-    points, wrong = (np.asarray(one, np.float32).astype(float) for one in (points, wrong))  # of either dtype
+    points, ends = (np.asarray(one, np.float32).astype(float) for one in (points, wrong))  # of either dtype
     best = np.asarray(best, float)
     others.setdefault("total", np.zeros_like(best))
-    return Input(layer, scores, best, points if points.ndim == 2 else points[:, None], wrong=wrong, **others)
+    return Input(layer, scores, best, points if points.ndim == 2 else points[:, None], wrong=ends.tolist(), **others)
 
 
 STATES_WRONG = (-1.0, 0.5, 1e6, np.inf, -np.inf, 1e30)
@@ -275,7 +274,7 @@ def beta(w: Sweeper, v: int, k: int) -> Input:
         layers.BetaLayer([v], k, alpha=p, beta=q),
         scores,
         np.where((a > 1) & (b > 1), inner, ends),
-        (0, 1e-30, 1e-3, 0.3, 0.999, 1),
+        (0, 1e-30, 1e-3, 0.3, 0.999, _NEAR),
         (-1.0, 1.5, np.inf, -np.inf),
     )
 
@@ -496,26 +495,24 @@ def swept_circuit(
         for node in known.get((frozenset({place}), k), []):
             if rng.random() < 0.5:
                 return node
-        state = rng.bit_generator.state
         one = FAMILIES[name](w, scope[0], k) if name in FAMILIES else JOINT[name](w, scope, k)
         if name in ("categorical", "binomial", "embedding", "discretized") and inputs[scope]:  # of as many states
             want = len(inputs[scope][0].points)
             while len(one.points) != want:
                 one = FAMILIES[name](w, scope[0], k)
-        del state
         inputs[scope].append(one)
 
-        def values(rows: Array, missing: Array, all_of: Callable[[Array], Array]) -> Array:
+        def values(rows: Array, missing: Array) -> Array:
             x = rows[:, list(scope)]
             gone = np.isnan(x)
             safe = np.where(gone | np.isin(x, one.wrong), one.points[0], x)
             found = one.scores(safe) if one.partial is None else one.partial(x)
-            return np.where(gone.all(1)[:, None], all_of(missing), found)
+            return np.where(gone.all(1)[:, None], missing, found)
 
         node = Node(
             one.layer,
-            lambda rows: values(rows, one.total, lambda t: t),
-            lambda rows: values(rows, one.best, lambda t: t),
+            lambda rows: values(rows, one.total),
+            lambda rows: values(rows, one.best),
         )
         known.setdefault((frozenset({place}), k), []).append(node)
         edges.setdefault(one.layer, [])
@@ -524,7 +521,8 @@ def swept_circuit(
     def free(k: int) -> Node:
         if rng.random() < 0.5:
             p, a = w.positive(k)
-            layer, value = layers.ConstantValueLayer(k, value=p), np.log(a)
+            layer: Any = layers.ConstantValueLayer(k, value=p)
+            value = np.log(a)
         else:
             name = str(rng.choice(["gaussian", "poisson", "categorical", "student", "gamma"]))
             one = FAMILIES[name](w, 900, k)

@@ -85,11 +85,8 @@ def _log_density(xp: Namespace, params: Params, x: Array) -> Array:
     a, b = rows(xp, params["alpha"], params["beta"])
     log_a, log_b = rows(xp, params.log(xp, "alpha"), params.log(xp, "beta"))
     x = xp.astype(x, a.dtype)
-    empty = xp.logical_or(
-        xp.logical_and(xp.equal(x, 0.0), xp.greater(a, 1.0)), xp.logical_and(xp.equal(x, 1.0), xp.greater(b, 1.0))
-    )
-    x = xp.where(xp.equal(x, 0.0), LEAST, xp.where(xp.equal(x, 1.0), 1.0 - _STEP, x))
-    log_x, log_rest = xp.log(x), xp.log1p(-x)
+    log_x = xp.log(xp.where(xp.equal(x, 0.0), LEAST, x))
+    log_rest = xp.log1p(-xp.where(xp.equal(x, 1.0), 1.0 - _STEP, x))
     total = a + b
     log_total = xp.log(total)
     # with n = a + b: log x^a (1 - x)^b / B = a log(x n / a) + b log((1 - x) n / b) + ..., as for a gamma density
@@ -98,6 +95,9 @@ def _log_density(xp: Namespace, params: Params, x: Array) -> Array:
     scale = 0.5 * (log_a + log_b - log_total) - HALF_LOG_TWO_PI
     scale = scale + xp.stirling_error(total) - xp.stirling_error(a) - xp.stirling_error(b)
     density = density + scale - log_x - log_rest
+    empty = xp.logical_or(
+        xp.logical_and(xp.equal(x, 0.0), xp.greater(a, 1.0)), xp.logical_and(xp.equal(x, 1.0), xp.greater(b, 1.0))
+    )
     return xp.where(empty, float("-inf"), density)
 
 

@@ -59,7 +59,8 @@ def in_float32(row: Row) -> Row:
     def write(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
         dtype = equation.outputs[0].type.dtype
         if not is_half(dtype):
-            return row(block, equation, operands)
+            found: Value | tuple[Value, ...] = row(block, equation, operands)
+            return found
 
         def decompose(xp: Any, *given: Any, **params: Any) -> Any:
             wide = [xp.astype(one, xp.float32) for one in given]
