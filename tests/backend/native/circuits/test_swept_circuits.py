@@ -33,7 +33,7 @@ def _assert_close(found: Array, expected: Array, dtype: Any, where: Any = ...) -
     np.testing.assert_allclose(np.asarray(found, float)[where], expected[where], rtol=rtol, atol=atol)
 
 
-def _check_answers(made: Swept, x: Array, best: tuple[Array, Array], drawn: tuple[Array, Array]) -> None:
+def _check_answers(made: Swept, x: Array, best: Sequence[Array], drawn: Sequence[Array]) -> None:
     """Completions, and what is drawn: what is known stays, and values are those that were told."""
     scores, most = made.scores(x)[:, 0, 0], made.best(x)
     whole = ~made.is_half(x)  # layers over several variables of which some are missing have no completion
@@ -156,6 +156,6 @@ def _check_updates(seed: int, path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_updates(seed: int, tmp_path: Path) -> None:
     _check_updates(seed, tmp_path / "updated.plicab")
