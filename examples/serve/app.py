@@ -254,7 +254,8 @@ async def _refused(_: Request, error: HTTPException) -> Response:
 
 
 async def _bad_request(_: Request, error: PlicaError) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
+    text = str(error).encode(errors="backslashreplace").decode()  # a name may hold half of a character
+    return JSONResponse({"error": text}, 400)
 
 
 async def _failed(_: Request, error: Exception) -> Response:

@@ -167,6 +167,7 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("a header that does not end", "/v1/score", _npy("(" * 300, "(1,)"), NPY, 400, "no .npy file"),
     ("a header without order", "/v1/score", _npy("'<f4', 1: 2", "(1,)"), NPY, 400, "no .npy file"),
     ("an argument called self", "/v1/score", b'{"x": [[0, 0, 0, 0]], "self": 1}', JSON, 400, "self unknown"),
+    ("half a character", "/v1/score", b'{"x": [[0, 0, 0, 0]], "\\ud800": 1}', JSON, 400, r"\\ud800 unknown"),
     ("one array for several", "/v1/complete", np.zeros((1, 4)), NPY, 400, "takes the arguments x, flag, z, s"),
     ("refused by the code", "/v1/complete", {"x": [1] * 3, "flag": [True] * 3, "z": [[0] * 5] * 2, "s": 0}, JSON, 400,
      "3 entries are too many"),

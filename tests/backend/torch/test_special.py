@@ -170,7 +170,7 @@ EDGES: dict[str, list[tuple[tuple[float, ...], float]]] = {
     ],
     "betaincc": [((2.0, 3.0, 0.0), 1.0), ((2.0, 3.0, 1.0), 0.0), ((0.0, 3.0, 0.5), 0.0), ((2.0, 0.0, 0.5), 1.0)],
     "betaincinv": [((2.0, 3.0, 0.0), 0.0), ((2.0, 3.0, 1.0), 1.0), ((2.0, 3.0, -0.5), np.nan)],
-    "lgamma": [((0.0,), np.inf), ((np.inf,), np.inf), ((np.nan,), np.nan)],
+    "lgamma": [((0.0,), np.inf), ((np.inf,), np.inf), ((-np.inf,), np.inf), ((np.nan,), np.nan)],
     "digamma": [((0.0,), -np.inf), ((np.inf,), np.inf), ((np.nan,), np.nan)],
     "erfc": [((np.inf,), 0.0), ((-np.inf,), 2.0), ((np.nan,), np.nan)],
     "log_ndtr": [((np.inf,), 0.0), ((-np.inf,), -np.inf), ((np.nan,), np.nan)],

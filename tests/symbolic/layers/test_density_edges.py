@@ -13,9 +13,11 @@ import plica.numpy as pnp
 from plica.symbolic.layers import (
     LAYER_ROWS,
     BetaLayer,
+    ExponentialLayer,
     GammaLayer,
     GeometricLayer,
     LogNormalLayer,
+    MultivariateGaussianLayer,
     NegativeBinomialLayer,
     StudentTLayer,
     VonMisesLayer,
@@ -52,6 +54,25 @@ def test_draws_have_a_density(layer: Any, dtype: torch.dtype) -> None:
         drawn, _ = run(layer, "sample", values, units, torch.full((1, len(first), 1), level, dtype=dtype), dtype=dtype)
         found, _ = run(layer, "body", values, drawn.detach(), dtype=dtype)
         assert found[0].diagonal().isfinite().all(), level
+
+
+@DTYPES
+@pytest.mark.parametrize(
+    ("layer", "values"),
+    [
+        (ExponentialLayer, {"rate": [1e-30, 2.0]}),
+        (GammaLayer, {"concentration": [0.5, 3.0], "rate": [1e-30, 2.0]}),
+        (MultivariateGaussianLayer, {"mean": [[0.0], [1.0]], "scale_tril": [[[2.0]], [[1e30]]]}),
+    ],
+)
+def test_infinity_has_density_zero(layer: Any, values: dict[str, Any], dtype: torch.dtype) -> None:
+    """Where others have none, and send nothing back."""
+    x = torch.tensor([[[torch.inf], [1.0]]], dtype=dtype)
+    found, tensors = run(layer, "body", values, x, dtype=dtype)
+    assert found[0, 0].isneginf().all()
+    assert found[0, 1].isfinite().all()
+    found.exp().sum().backward()
+    assert all(one.grad.isfinite().all() for one in tensors.values())
 
 
 @pytest.mark.parametrize("layer", [GammaLayer, BetaLayer])

@@ -73,7 +73,8 @@ def _body(
     x: Array,
 ) -> Value:
     rate, log_rate = rows(xp, params["rate"], params.log(xp, "rate"))
-    return semiring.from_log(xp, log_rate - rate * finite(xp, xp.astype(x, rate.dtype)))
+    density = log_rate - rate * finite(xp, xp.astype(x, rate.dtype))
+    return semiring.from_log(xp, xp.where(xp.isinf(x), float("-inf"), density))
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: ExponentialLayer, params: Params) -> Value:  # noqa: ARG001

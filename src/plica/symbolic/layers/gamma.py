@@ -93,7 +93,7 @@ def _log_density(xp: Namespace, params: Params, x: Array) -> Array:
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: GammaLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
-    return semiring.from_log(xp, _log_density(xp, params, x))
+    return semiring.from_log(xp, xp.where(xp.isinf(x), float("-inf"), _log_density(xp, params, x)))
 
 
 def _peak(xp: Namespace, params: Params) -> Array:

@@ -149,7 +149,8 @@ def _body(
 ) -> Value:
     factor, log_stddev = _factor(xp, params)
     density = xp.log_multivariate_normal(_scores(xp, params, log_stddev, x), factor)
-    return semiring.from_log(xp, density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1))
+    density = density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1)
+    return semiring.from_log(xp, xp.where(_is_infinite(xp, x), float("-inf"), density))
 
 
 def _partial(
@@ -163,7 +164,14 @@ def _partial(
     factor, log_stddev = _factor(xp, params)
     density = xp.log_multivariate_normal(_scores(xp, params, log_stddev, x), factor, missing)
     known = xp.astype(xp.logical_not(missing), log_stddev.dtype)
-    return semiring.from_log(xp, density - xp.matmul(known, xp.matrix_transpose(log_stddev)))
+    density = density - xp.matmul(known, xp.matrix_transpose(log_stddev))
+    is_infinite = _is_infinite(xp, xp.where(missing, 0.0, x))
+    return semiring.from_log(xp, xp.where(is_infinite, float("-inf"), density))
+
+
+def _is_infinite(xp: Namespace, x: Array) -> Array:
+    """Rows of density 0, `(F, B, 1)`."""
+    return xp.any(xp.isinf(x), axis=2, keepdims=True)
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer, params: Params) -> Value:

@@ -1,15 +1,20 @@
 """Operations without a loop nest, in terms of others: traced where they are met, and written in their place."""
 
+from collections.abc import Callable
+from typing import Any
+
 from plica.backend.native.decompositions import DECOMPOSITIONS
 from plica.backend.native.decompositions.traced import sizes_within, traced_decomposition
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.control import inlined
+from plica.backend.native.scalars.values import is_half
 from plica.ir.op import Unsupported
 from plica.ir.program import Equation, Operand
 from plica.ir.signature import size_sources
 from plica.ops import OPS
 from plica.passes.clean import clean
+from plica.tracing.scope import record
 
 
 def has_decomposition(name: str) -> bool:
@@ -20,9 +25,14 @@ def has_decomposition(name: str) -> bool:
 def decomposed(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
     """The results of the decomposition of an operation."""
     name = equation.op.name
+    return _written(block, equation, operands, DECOMPOSITIONS.get(name, OPS[name].decompose))
+
+
+def _written(
+    block: Block, equation: Equation, operands: list[Value], decompose: Callable[..., Any]
+) -> tuple[Value, ...]:
     sizes = sizes_within(equation.params)
     types = [one.type for one in equation.inputs]
-    decompose = DECOMPOSITIONS.get(name, OPS[name].decompose)
     program = clean(traced_decomposition(decompose, types, equation.params, sizes, equation.source))
     values = [*operands, *map(block.size, sizes)]
     found: dict[Operand, Value] = dict(zip(program.arguments, values, strict=True))
@@ -39,5 +49,23 @@ def of_reals(row: Row) -> Row:
     def write(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
         is_complex = any(one.type.dtype.kind == "complex" for one in equation.inputs)
         return (decomposed if is_complex else row)(block, equation, operands)
+
+    return write
+
+
+def in_float32(row: Row) -> Row:
+    """A row that adds up: numbers of 16 bits are added up in float32, and the result is rounded once."""
+
+    def write(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
+        dtype = equation.outputs[0].type.dtype
+        if not is_half(dtype):
+            found: Value | tuple[Value, ...] = row(block, equation, operands)
+            return found
+
+        def decompose(xp: Any, *given: Any, **params: Any) -> Any:
+            wide = [xp.astype(one, xp.float32) for one in given]
+            return xp.astype(record(equation.op.name, *wide, **params), getattr(xp, dtype.value))
+
+        return _written(block, equation, operands, decompose)
 
     return write

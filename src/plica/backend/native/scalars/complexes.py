@@ -17,6 +17,7 @@ from plica.ir.dtypes import DType
 from plica.ops.rules import real_dtype
 
 Found = Complex | Value
+_FAR = 1e150  # whose square is a number
 
 
 def _size(z: Complex) -> Value:
@@ -60,8 +61,9 @@ def _log1p(z: Complex) -> Complex:
 
 def _sqrt(z: Complex) -> Complex:
     size = abs(z.real)
-    scale = (size.maximum(abs(z.imag)) > 1e300).where(size.like(2.0**-4), 1.0)
-    root = ((hypot(z.real * scale, z.imag * scale) + size * scale) * 0.5 / scale).sqrt()
+    large = size.maximum(abs(z.imag)) > 1e300
+    scale = large.where(size.like(2.0**-4), 1.0)
+    root = ((hypot(z.real * scale, z.imag * scale) + size * scale) * 0.5).sqrt() * large.where(size.like(4.0), 1.0)
     other = abs(z.imag) / (root + root)
     zero = root == 0.0
     right = z.real >= 0.0
@@ -74,11 +76,16 @@ def _sqrt(z: Complex) -> Complex:
 
 
 def _sin(z: Complex) -> Complex:
-    return Complex(sin(z.real) * cosh(z.imag), cos(z.real) * sinh(z.imag))
+    return Complex(_grown(sin(z.real), cosh(z.imag)), cos(z.real) * sinh(z.imag))
 
 
 def _cos(z: Complex) -> Complex:
-    return Complex(cos(z.real) * cosh(z.imag), -(sin(z.real) * sinh(z.imag)))
+    return Complex(cos(z.real) * cosh(z.imag), -_grown(sin(z.real), sinh(z.imag)))
+
+
+def _grown(x: Value, factor: Value) -> Value:
+    """The product x * factor, 0 where x is, whatever overflowed."""
+    return (x == 0.0).where(x * x.like(1.0).copysign(factor), x * factor)
 
 
 def _tanh(z: Complex) -> Complex:
@@ -92,25 +99,50 @@ def _tanh(z: Complex) -> Complex:
 
 
 def _asin(z: Complex) -> Complex:
+    z, infinite = _within(z)
     below, above = _sqrt(_one_minus(z)), _sqrt(_plus_one(z))
-    return Complex(atan2(z.real, (below * above).real), asinh((below.conj() * above).imag))
+    imag = asinh((below.conj() * above).imag)
+    return Complex(atan2(z.real, (below * above).real), _infinite_where(infinite, imag))
 
 
 def _acos(z: Complex) -> Complex:
+    z, infinite = _within(z)
     below, above = _sqrt(_one_minus(z)), _sqrt(_plus_one(z))
-    return Complex(2.0 * atan2(below.real, above.real), asinh((above.conj() * below).imag))
+    imag = asinh((above.conj() * below).imag)
+    return Complex(2.0 * atan2(below.real, above.real), _infinite_where(infinite, imag))
 
 
 def _acosh(z: Complex) -> Complex:
+    z, infinite = _within(z)
     below, above = _sqrt(Complex(z.real - 1.0, z.imag)), _sqrt(_plus_one(z))
-    return Complex(asinh((below.conj() * above).real), 2.0 * atan2(below.imag, above.real))
+    real = asinh((below.conj() * above).real)
+    return Complex(_infinite_where(infinite, real), 2.0 * atan2(below.imag, above.real))
+
+
+def _within(z: Complex) -> tuple[Complex, Value]:
+    """A number of the same angle that is finite, and whether z is not."""
+    infinite = _infinite(z.real) | _infinite(z.imag)
+    parts = [
+        infinite.where(_infinite(x).where(x.like(_FAR).copysign(x), x * 0.0), x)  # NaN stays NaN
+        for x in (z.real, z.imag)
+    ]
+    return Complex(*parts), infinite
+
+
+def _infinite_where(infinite: Value, x: Value) -> Value:
+    return infinite.where(x.like(math.inf).copysign(x), x)
 
 
 def _atanh(z: Complex) -> Complex:
     x, y = z.real, z.imag
-    rest = 1.0 - abs(x)
-    real = 0.25 * log1p(4.0 * abs(x) / (rest * rest + y * y))
-    return Complex(real.copysign(x), 0.5 * atan2(2.0 * y, rest * (1.0 + abs(x)) - y * y))
+    size = abs(x)
+    rest = 1.0 - size
+    gap = hypot(rest, y)
+    near, far = gap < 1 / _FAR, size.maximum(abs(y)) > _FAR
+    real = near.where(log(4.0 * size) - 2.0 * log(gap), log1p(size / gap * 4.0 / gap))
+    real = 0.25 * _infinite(size).where(x.like(0.0), real)
+    imag = 0.5 * atan2(2.0 * y, rest * (1.0 + size) - y * y)
+    return Complex(real.copysign(x), far.where(x.like(0.5 * math.pi).copysign(y), imag))
 
 
 def _pow(z: Complex, exponent: Complex) -> Complex:

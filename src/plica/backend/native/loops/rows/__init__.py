@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from plica.backend.native.loops.block import Row
 from plica.backend.native.loops.control import CONTROL
-from plica.backend.native.loops.decomposed import decomposed, has_decomposition
+from plica.backend.native.loops.decomposed import decomposed, has_decomposition, in_float32
 from plica.backend.native.loops.rows.circuits import CIRCUITS
 from plica.backend.native.loops.rows.elementwise import ELEMENTWISE
 from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
@@ -13,7 +13,7 @@ from plica.backend.native.loops.rows.indexing import INDEXING
 from plica.backend.native.loops.rows.linalg import LINALG
 from plica.backend.native.loops.rows.packing import PACKING
 from plica.backend.native.loops.rows.random import RANDOM
-from plica.backend.native.loops.rows.reduce import REDUCE
+from plica.backend.native.loops.rows.reduce import REDUCE, SUMS
 from plica.backend.native.loops.rows.shape import SHAPE
 from plica.backend.native.loops.rows.sorting import SORTING
 from plica.ops import OPS
@@ -26,7 +26,7 @@ ROWS: Mapping[str, Row] = {
     **INDEXING,
     **SORTING,
     **REDUCE,
-    **LINALG,
+    **{name: in_float32(row) for name, row in {**SUMS, **LINALG}.items()},
     **FACTORIZATIONS,
     **FOURIER,
     **PACKING,

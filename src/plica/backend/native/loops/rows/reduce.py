@@ -261,18 +261,21 @@ def _cumulative(name: str, first: complex) -> Row:
     return row
 
 
-REDUCE: dict[str, Row] = {
+SUMS: dict[str, Row] = {
     "sum": _reduction("add", lambda _: 0),
     "prod": _reduction("multiply", lambda _: 1),
-    "max": _reduction("maximum", least, empty=False),
-    "min": _reduction("minimum", most, empty=False),
-    "any": _reduction("logical_or", lambda _: False),
-    "all": _reduction("logical_and", lambda _: True),
     "mean": mean,
     "logsumexp": logsumexp,
     "softmax": _normalized(logarithm=False),
     "log_softmax": _normalized(logarithm=True),
-    **PLACES,
     "cumulative_sum": _cumulative("add", 0),
     "cumulative_prod": _cumulative("multiply", 1),
+}
+"""What adds up, or multiplies, as many numbers as an axis has."""
+REDUCE: dict[str, Row] = {
+    "max": _reduction("maximum", least, empty=False),
+    "min": _reduction("minimum", most, empty=False),
+    "any": _reduction("logical_or", lambda _: False),
+    "all": _reduction("logical_and", lambda _: True),
+    **PLACES,
 }
