@@ -16,7 +16,8 @@ from plica.backend.native.circuits.closed import Closed
 from plica.backend.native.questions import Question
 from plica.frontend.native import _walked, questions_of
 from tests.harness.native_circuits import compiled
-from tests.harness.swept_circuits import FAMILIES, Swept, swept_circuit
+from tests.harness.swept_circuits import Swept, swept_circuit
+from tests.harness.swept_inputs import FAMILIES
 
 Array = Any
 _STATES = ("bernoulli", "categorical", "embedding")
