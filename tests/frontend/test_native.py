@@ -130,6 +130,19 @@ def test_refused(tmp_path: Path, circuit: Any) -> None:
     assert not path.exists()
 
 
+def test_branches_of_the_host_run_on_the_thread_that_asks(module: NativeModule, tmp_path: Path) -> None:
+    """IREE loses count there of what other threads have still to do."""
+    alone = {one.name: one.rows.alone for one in module.manifest.entries if one.rows is not None}
+    assert alone["conditional_sample"] > 2**40 > alone["mpe"]
+
+    def grown(x: object) -> object:
+        return plica.for_loop(0, 3, 1, lambda _, v: pnp.concat([v, v[:1]]), x, preserve_dimensions=False)
+
+    program = plica.trace(grown, plica.spec(("n",)))
+    with pytest.raises(UnsupportedError, match="loops or branches that the host walks"):
+        native.compile(program, tmp_path / "x.plicab", driver="local-task")
+
+
 def test_modules_refused(tmp_path: Path) -> None:
     """Code of another library is in no file."""
 

@@ -62,12 +62,14 @@ def compile(  # noqa: A001 - the word of the field
             True for all of them; arguments of a Program with their first values, by name, and arrays that it
             captures, by any names.
         driver: What runs the code: "local-sync", one thread for each call, or "local-task", several; by default
-            several where a call of a circuit has so many rows that these are faster.
+            several where a call of a circuit has so many rows that these are faster. Questions with loops or branches
+            of the host are answered by one.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
 
     Raises:
         InputError: There is no such target, query, driver or array.
-        UnsupportedError: Something of the model has no native code; the message names it.
+        UnsupportedError: Something of the model has no native code, or a function has loops or branches of the host
+            and is to run on several threads; the message names it.
         FileFormatError: Nothing can be written there.
     """
     if driver is not None and driver not in _DRIVERS:

@@ -1,6 +1,7 @@
 """How an entry is asked: its rows in pieces, and those that are not proven once more by its way out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -9,16 +10,17 @@ from plica.runtime.arrays import Array
 from plica.runtime.manifest import ArrayType, Entry, Manifest
 from plica.runtime.sessions import Session, Tensors
 
+Sessions = Callable[[Entry, Mapping[str, int]], AbstractContextManager[Session]]
 Axes = tuple[int | None, ...]  # of rows, in each array; None where it has none
 
 
 def answer(
-    session: Session, manifest: Manifest, entry: Entry, given: list[Array], sizes: Mapping[str, int], tensors: Tensors
+    sessions: Sessions, manifest: Manifest, entry: Entry, given: list[Array], sizes: Mapping[str, int], tensors: Tensors
 ) -> list[Array]:
     """The results of an entry that callers see, in memory of their own.
 
     Args:
-        session: What runs the code.
+        sessions: What runs the code, of each entry that is asked.
         manifest: Where ways out are found.
         entry: What is asked.
         given: Its arguments and draws.
@@ -26,8 +28,9 @@ def answer(
         tensors: The constants, the same for every piece and for the way out.
     """
     if entry.rows is None:
-        found = session.call(entry.function, given, entry.results, entry.constants, tensors)
-        return [array.copy() for array in found]
+        with sessions(entry, sizes) as session:
+            found = session.call(entry.function, given, entry.results, entry.constants, tensors)
+            return [array.copy() for array in found]
     rows = entry.rows.symbol
     total = sizes[rows]
     chunk = entry.rows.chunk or max(total, 1)
@@ -35,26 +38,29 @@ def answer(
     outward = _axes(entry.shown, rows)
     results: list[Array] = []
     open_rows: list[Array] = []
-    for start in range(0, max(total, 1), chunk):  # once for no rows: the results have shapes all the same
-        piece = slice(start, min(start + chunk, total))
-        cut = (
-            given if total <= chunk else [_part(array, axis, piece) for array, axis in zip(given, inward, strict=True)]
-        )
-        found = session.call(entry.function, cut, entry.results, entry.constants, tensors)
-        if entry.way_out is not None:
-            place = [one.name for one in entry.results].index(entry.way_out.proven)
-            open_rows.append(start + np.flatnonzero(~found.pop(place)))
-        if not results:
-            results = [_results(array, axis, total) for array, axis in zip(found, outward, strict=True)]
-        for whole, array, axis in zip(results, found, outward, strict=True):
-            part = _part(whole, axis, piece)
-            if part.shape != array.shape:
-                raise NativeFileError(f"{entry.name}: its code gives {array.shape}, expected {part.shape}")
-            part[...] = array
+    with sessions(entry, sizes) as session:
+        for start in range(0, max(total, 1), chunk):  # once for no rows: the results have shapes all the same
+            piece = slice(start, min(start + chunk, total))
+            cut = (
+                given
+                if total <= chunk
+                else [_part(array, axis, piece) for array, axis in zip(given, inward, strict=True)]
+            )
+            found = session.call(entry.function, cut, entry.results, entry.constants, tensors)
+            if entry.way_out is not None:
+                place = [one.name for one in entry.results].index(entry.way_out.proven)
+                open_rows.append(start + np.flatnonzero(~found.pop(place)))
+            if not results:
+                results = [_results(array, axis, total) for array, axis in zip(found, outward, strict=True)]
+            for whole, array, axis in zip(results, found, outward, strict=True):
+                part = _part(whole, axis, piece)
+                if part.shape != array.shape:
+                    raise NativeFileError(f"{entry.name}: its code gives {array.shape}, expected {part.shape}")
+                part[...] = array
     if entry.way_out is not None and (which := np.concatenate(open_rows)).size:
         again = [array if axis is None else array.take(which, axis) for array, axis in zip(given, inward, strict=True)]
         following = manifest.entry(entry.way_out.entry)
-        found = answer(session, manifest, following, again, {**sizes, rows: which.size}, tensors)
+        found = answer(sessions, manifest, following, again, {**sizes, rows: which.size}, tensors)
         for whole, array, axis in zip(results, found, outward, strict=True):
             whole[(slice(None),) * (axis or 0) + (which,)] = array
     return results

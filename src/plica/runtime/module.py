@@ -11,7 +11,7 @@ What makes such files lives in `backend/native`.
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -169,7 +169,8 @@ class NativeModule:
                         changed[tensor] = kept_value(changed[tensor])
                     changed[tensor][place] = array
                 fresh.add(tensor)
-            with self._session(code, self.target.driver) as session:
+            driver = ALONE if self.target.driver in MEMORIES else self.target.driver
+            with self._session(code, driver) as session:
                 for fold in self.manifest.folds:
                     if fresh.isdisjoint(fold.inputs):
                         continue
@@ -211,11 +212,13 @@ class NativeModule:
     def answer(self, entry: Entry, given: list[Array], sizes: Mapping[str, int]) -> list[Array]:
         """The results of an entry for arguments and draws that were checked: what entry points call."""
         code, tensors = self._open()
-        driver = self.target.driver
-        if entry.rows is not None and driver in MEMORIES and sizes[entry.rows.symbol] <= entry.rows.alone:
-            driver = ALONE
-        with self._session(code, driver) as session:
-            return answer(session, self.manifest, entry, given, sizes, tensors)
+
+        def session(entry: Entry, sizes: Mapping[str, int]) -> AbstractContextManager[Session]:
+            rows, driver = entry.rows, self.target.driver
+            is_alone = rows is not None and driver in MEMORIES and sizes[rows.symbol] <= rows.alone
+            return self._session(code, ALONE if is_alone else driver)
+
+        return answer(session, self.manifest, entry, given, sizes, tensors)
 
     def _open(self) -> tuple[Code, Tensors]:
         """The code and the constants of this moment: one read, so that both are of one update."""

@@ -25,9 +25,11 @@ from plica.errors import UnsupportedError
 from plica.ir.program import Var
 from plica.runtime.manifest import ALIGNMENT, Floor, Fold, Manifest, Tensor
 from plica.runtime.manifest import Target as Described
+from plica.runtime.sessions import ALONE
 
 _TENSORS = "tensors"  # the part that holds them
 _OWN = "_w"  # what names that no user gave begin with
+_ALWAYS = 2**48  # rows: more than there are
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class Store:
         arrays: The arrays, by name.
         functions: What computes those that depend on arrays that may change.
         folds: When these run.
+        branching: The names of questions on whose way the host branches.
     """
 
     is_gpu: bool = False
@@ -49,6 +52,7 @@ class Store:
     arrays: dict[str, Array] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
+    branching: set[str] = field(default_factory=set)
     _names: dict[bytes, str] = field(default_factory=dict)
     _held: dict[Held, str] = field(default_factory=dict)
     _made: dict[Made, tuple[str, ...]] = field(default_factory=dict)
@@ -109,7 +113,10 @@ def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = F
     for one in questions:
         parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.closed.constants.items()}
         known = one.are_places_known
-        functions.append(emit(one.closed.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu))
+        function = emit(one.closed.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu)
+        functions.append(function)
+        if function.branches:
+            store.branching.add(one.name)
         for array in (*one.given, *one.closed.held.values(), *(floor.held for floor in one.floors)):
             store.held(array)
     return module_text([*functions, *store.functions], store.arrays if embedded else {})
@@ -132,7 +139,7 @@ def file_of(
         also: Those that are asked in place of the main one where data is of the kind of theirs.
 
     Raises:
-        UnsupportedError: There is no code of a question for a target.
+        UnsupportedError: There is no code of a question for a target, or several threads would run branches.
     """
     kinds = dict.fromkeys(one.is_gpu for one in targets)
     written = {is_gpu: _written(questions, is_gpu=is_gpu) for is_gpu in kinds}
@@ -144,13 +151,24 @@ def file_of(
         )
     store = Store(targets[0].is_gpu)
     texts = {is_gpu: module_of(some, store, is_gpu=is_gpu) for is_gpu, some in written.items()}
+    for one in questions:
+        if driver != ALONE and one.name in store.branching and not one.rows:
+            raise UnsupportedError(
+                f"{one.name} has loops or branches that the host walks, and IREE 3.13 loses count there of what other "
+                f"threads have still to do; leave out driver={driver!r}, so that the thread that calls runs it alone."
+            )
     parts = {one.name: compile_text(texts[one.is_gpu], one) for one in targets}
     if store.tensors:
         parts[_TENSORS] = store.part()
     made = Manifest(
         main=questions[0].name,
         also=tuple(also),
-        entries=tuple(one.entry(tuple(map(store.held, one.closed.held.values()))) for one in questions),
+        entries=tuple(
+            (replace(one, alone=_ALWAYS) if one.name in store.branching else one).entry(
+                tuple(map(store.held, one.closed.held.values()))
+            )
+            for one in questions
+        ),
         targets=tuple(
             Described(one.name, one.architecture, one.features, part=one.name, driver=one.driver or driver)
             for one in targets

@@ -8,6 +8,7 @@ results. Implicit sizes are read off the arguments, whose sizes the caller has c
 is told as `plica.runtime.faults` says.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ from plica.ops.rules import real_dtype
 from plica.runtime.arrays import Array
 from plica.runtime.manifest import ALIGNMENT, SCOPE
 
+_BRANCH = re.compile(r"^    (%\S+ = scf\.|cf\.(cond_)?br )", re.MULTILINE)  # not within a dispatch
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -53,6 +56,11 @@ class Function:
     text: str
     tells: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def branches(self) -> bool:
+        """Whether the host goes one of several ways in it that leave tensors, or goes round in a loop."""
+        return _BRANCH.search(self.text) is not None
 
 
 def emit(
