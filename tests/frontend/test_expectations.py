@@ -223,8 +223,10 @@ def test_rows_of_any_dtype_and_none(train: bool) -> None:
     compiled = TorchCompiler().compile(CIRCUITS["shared"]()).train(train)
     for dtype in (torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float64):
         rows = torch.tensor([[0, 2, 1]], dtype=dtype)
-        torch.testing.assert_close(posterior(compiled, rows).probabilities[0], torch.eye(3)[[0, 2, 1]])
-        assert mean(compiled, rows).tolist() == [[0, 2, 1]]
+        found = posterior(compiled, rows)
+        torch.testing.assert_close(found.probabilities[0], torch.eye(3)[[0, 2, 1]])
+        assert mean(compiled, rows).tolist() == found.mean.tolist() == [[0, 2, 1]]
+        assert found.stddev.tolist() == [[0, 0, 0]]
         assert not mean(compiled, rows).requires_grad
     none = torch.zeros(0, 3)
     assert posterior(compiled, none).probabilities.shape == (0, 3, 3)

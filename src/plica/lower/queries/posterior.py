@@ -127,17 +127,16 @@ class Reading:
         Args:
             variables: Those that are asked about; NaN stands for others. All by default.
         """
-        means = _Means.of(self, variables)
-        if means is None:
-            return self._nothing()
-        mean = self._of_all(means.variables, means.reference + means.distance, float("nan"), variables)
+        means, mean = _Means.of(self, variables), self._nothing()
+        if means is not None:
+            mean = self._of_all(means.variables, means.reference + means.distance, float("nan"), variables)
         return xp.permute_dims(xp.where(self.known.missing, mean, xp.astype(self.known.values, mean.dtype)), (1, 0))
 
     def variance(self, variables: Iterable[int] | None = None) -> Tracer:
         """The variance of each variable, in the same way; 0 for those that are known."""
         means = _Means.of(self, variables)
         if means is None:
-            return self._nothing()
+            return xp.permute_dims(xp.where(self.known.missing, self._nothing(), 0.0), (1, 0))
         spreads = ByVariable(self.scope)
         for group, flow in means.groups:
             apart = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
@@ -152,7 +151,7 @@ class Reading:
         return xp.permute_dims(xp.where(self.known.missing, variance, 0.0), (1, 0))
 
     def _nothing(self) -> Tracer:
-        return xp.full((self.flows.count, self._width), float("nan"), dtype=self.scope.dtype)
+        return xp.full((self._width, self.flows.count), float("nan"), dtype=self.scope.dtype)
 
     def select(self, array: Tracer, variables: Sequence[int], group: FoldedLayer) -> Tracer:
         """Of rows of `variables`, those of the layers of a group: `(F * V, ...)`."""
