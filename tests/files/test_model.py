@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import FileFormatError, UnsupportedError
+from plica.errors import DTypeError, FileFormatError, UnsupportedError
 from plica.files.model import load_model, save_model
 from plica.files.versions import VERSION
 from plica.symbolic.circuit import Circuit
@@ -19,6 +19,7 @@ from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer, SumLayer
 from plica.symbolic.parameters import ClampParameter, ConstantParameter, Parameter, ParameterOp, TensorParameter
+from plica.symbolic.semirings import LSE_SUM
 from tests.harness.circuits import CIRCUITS, chain, coin, data
 
 
@@ -244,3 +245,16 @@ def test_complex_numbers_are_checked_with_the_semiring(tmp_path: Path) -> None:
         FileFormatError, match=r"options.semiring: maximum.*SumLayer.*found complex64, expected int or float.*$"
     ):
         load_model(saved(ClampParameter((1, 2), vmin=0.0)))
+
+
+def test_a_row_among_the_classes(tmp_path: Path) -> None:
+    with pytest.raises(DTypeError, match=r"expected classes or LeafRows.*plica.compile\(circuit, semiring=row\)"):
+        load_model(saved_coin(tmp_path), classes=[LSE_SUM])  # type: ignore[list-item]
+
+
+def saved_coin(folder: Path) -> Path:
+    layer, path = coin([0], 2), folder / "m.plica"
+    circuit = Circuit([layer], {}, [layer])
+    tensors = {key: value.numpy() for key, value in TorchCompiler().compile(circuit).state_dict().items()}
+    save_model(path, circuit, tensors, {})
+    return path

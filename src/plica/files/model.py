@@ -23,7 +23,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from plica.errors import FileFormatError, InputError, PlicaError, UnsupportedError
+from plica.arguments import elements, found
+from plica.errors import DTypeError, FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.files.budget import Budget, default_limit
 from plica.files.encoding import Encoding, KeptEncoding
 from plica.files.schema import cannot_rebuild, check, without_repeats
@@ -113,6 +114,7 @@ def save_model(
     Raises:
         UnsupportedError: The circuit holds something that a file cannot name.
         FileFormatError: The tensors do not fit the circuit.
+        DTypeError: Something among the classes is neither a class nor a LeafRow.
     """
     tensors = {name: np.asarray(value) for name, value in tensors.items()}
     known, rows = _classes(classes)
@@ -195,7 +197,13 @@ def _load(path: Path, classes: Mapping[str, type], rows: LeafRows, budget: Budge
 
 def _classes(extra: Iterable[type | LeafRow]) -> tuple[Mapping[str, type], LeafRows]:
     """Every class that may be named, and what leaves of some stand for."""
-    given = tuple(extra)
+    given = elements("a model file", "classes", extra)
+    for one in given:
+        if not isinstance(one, type | LeafRow):
+            raise DTypeError(
+                f"a model file: expected classes or LeafRows among the classes, found {found(one)}; a semiring of "
+                "one's own is in no file, but given where the circuit is compiled: plica.compile(circuit, semiring=row)"
+            )
     rows = {one.leaf: one for one in given if isinstance(one, LeafRow)}
     return class_table((*CLASSES.values(), *(one.leaf if isinstance(one, LeafRow) else one for one in given))), rows
 
