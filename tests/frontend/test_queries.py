@@ -12,9 +12,9 @@ from scipy import stats
 
 import plica
 from plica.backend.torch.compiler import TorchCompiler
-from plica.backend.torch.queries import TorchQuery
+from plica.backend.torch.queries import IntegrateQuery, TorchQuery
 from plica.errors import InputError, ShapeError, UnsupportedError
-from plica.queries import mpe, sample
+from plica.queries import log_likelihood, mean, mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer
 from plica.symbolic.parameters import Parameter
@@ -246,3 +246,18 @@ def test_completions_of_float16_circuits_are_drawn_in_float32() -> None:
     first, second = (weight[0] * table[:, 0] ** 299).tolist()
     assert 0.3 < second / (first + second) < 0.7
     assert stats.binomtest(int(found[:, 0].sum()), 4000, second / (first + second)).pvalue > 1e-3
+
+
+def test_torch_compile_runs_queries_as_they_are() -> None:
+    compiled = TorchCompiler().compile(CIRCUITS["shared"]())
+    x = torch.tensor([[0.0, torch.nan, 1.0], [1.0, 2.0, torch.nan]])
+
+    def ask(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        hidden = IntegrateQuery(compiled)(2 * rows / 2, integrate_vars=Scope([0]))
+        return log_likelihood(compiled, rows) + 1, 2 * mean(compiled, rows), mpe(compiled, rows)[1], hidden
+
+    first, later = torch.compile(ask, backend="eager")(x), ask(x)
+    for found, expected in zip(first, later, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    gradients = [torch.autograd.grad(one[0].sum(), list(compiled.parameters())) for one in (first, later)]
+    assert all(map(torch.equal, *gradients))

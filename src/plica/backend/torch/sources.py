@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from ctypes import string_at
-from functools import wraps
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -205,9 +205,20 @@ def constant_result(function: F) -> F:
 
 
 @_disable_dynamo  # torch.compiler.disable, likewise
-def outside(function: Callable[..., Any], *args: Any) -> Any:
+def outside(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """The result of a function that torch.compile does not look into, and which runs anew at each call."""
-    return function(*args)
+    return function(*args, **keywords)
+
+
+def untraced(function: F) -> F:
+    """A function that torch.compile never looks into: what it traces runs before and after it."""
+
+    @wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        ask = partial(outside, function) if is_compiling() else function
+        return ask(*args, **keywords)
+
+    return cast("F", call)
 
 
 @contextmanager

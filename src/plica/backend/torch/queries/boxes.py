@@ -11,6 +11,7 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import device_of, floating
 from plica.backend.torch.queries.values import carried, check_needs, in_parts, log_total, real_logs
+from plica.backend.torch.sources import untraced
 from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.fold.groups import FoldedCircuit
@@ -20,12 +21,14 @@ from plica.lower.queries.needs import Needs
 from plica.symbolic.semirings import Semiring
 
 
+@untraced
 def cdf(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.cdf`."""
     high = floating(circuit.taken(x))
     return _inside(circuit, CDF, torch.full_like(high, -math.inf), high)
 
 
+@untraced
 def probability(circuit: TorchCircuit, low: Tensor, high: Tensor) -> Tensor:
     """See `plica.queries.probability`."""
     low, high = (floating(circuit.taken(one)) for one in (low, high))

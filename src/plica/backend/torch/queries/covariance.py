@@ -13,11 +13,13 @@ from plica.backend.torch.queries.expected import mean
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, integer, whole_layers
 from plica.backend.torch.queries.values import log_values, once
+from plica.backend.torch.sources import untraced
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
 from plica.lower.queries.covariance import COVARIANCE, check_covariance, lower_products
 
 
+@untraced
 @torch.no_grad()
 def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None) -> Tensor:
     """See `plica.queries.covariance`."""

@@ -13,6 +13,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.pages import empty
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
+from plica.backend.torch.sources import untraced
 from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.lower.leaves import owners_of
@@ -131,6 +132,7 @@ def _longer(array: Tensor, axis: int, size: int) -> Tensor:
     return empty((*array.shape[:axis], size, *array.shape[axis + 1 :]), array)
 
 
+@untraced
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
     """See `plica.queries.posterior`."""
     device_of(circuit, POSTERIOR.name)
@@ -154,18 +156,21 @@ def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> 
         probabilities.as_strided((span,), (1,)).index_fill_(0, places, 1.0)
 
 
+@untraced
 def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.mean`."""
     device_of(circuit, MEAN.name)
     return read_flows(circuit, MEAN, whole_layers(circuit, MEAN.name, x))[1][0]
 
 
+@untraced
 def variance(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.variance`."""
     device_of(circuit, VARIANCE.name)
     return read_flows(circuit, VARIANCE, whole_layers(circuit, VARIANCE.name, x))[1][0]
 
 
+@untraced
 def latent_posterior(circuit: TorchCircuit, x: Tensor) -> dict[int, Tensor]:
     """See `plica.queries.latent_posterior`."""
     device_of(circuit, LATENTS.name)

@@ -11,6 +11,7 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import circuit_of, floating, mask_of
 from plica.backend.torch.queries.values import values
+from plica.backend.torch.sources import untraced
 from plica.errors import DTypeError, InputError
 from plica.lower.queries.likelihood import integration
 from plica.symbolic.scope import Scope
@@ -44,6 +45,7 @@ class IntegrateQuery:
         folded = circuit.folded
         integration(circuit.semiring).check(folded.described, folded.row)
 
+    @untraced
     def __call__(self, x: Tensor, *, integrate_vars: Any = None, observed: Any = None) -> Tensor:
         """The value of each row without the variables that are hidden in it.
 

@@ -8,9 +8,11 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import device_of, floating, mask_of
 from plica.backend.torch.queries.values import check_needs, log_total, log_values
+from plica.backend.torch.sources import untraced
 from plica.lower.queries.likelihood import CONDITIONAL, LOG_LIKELIHOOD
 
 
+@untraced
 def log_likelihood(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.log_likelihood`."""
     device_of(circuit, LOG_LIKELIHOOD.name)
@@ -18,6 +20,7 @@ def log_likelihood(circuit: TorchCircuit, x: Tensor) -> Tensor:
     return log_values(circuit, circuit.taken(x)) - log_total(circuit)
 
 
+@untraced
 def conditional_log_likelihood(circuit: TorchCircuit, x: Tensor, given: Tensor) -> Tensor:
     """See `plica.queries.conditional_log_likelihood`."""
     device_of(circuit, CONDITIONAL.name)

@@ -10,6 +10,7 @@ from plica.backend.torch.queries.choosing import answer
 from plica.backend.torch.queries.program import QueryProgram, as_described, query_dtype
 from plica.backend.torch.queries.rows import whole_layers
 from plica.backend.torch.queries.values import in_parts, log_values, once
+from plica.backend.torch.sources import untraced
 from plica.ir.dtypes import as_dtype
 from plica.lower.leaves import owners_of
 from plica.lower.queries.answers import Explanations
@@ -18,6 +19,7 @@ from plica.lower.queries.mpe import MOST, MPE
 from plica.lower.queries.score import lower_score
 
 
+@untraced
 def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
     """See `plica.queries.mpe`."""
     x = whole_layers(circuit, MPE.name, x)
@@ -25,6 +27,7 @@ def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
     return found.rows, found.log_value
 
 
+@untraced
 @torch.no_grad()
 def mpe_bounds(circuit: TorchCircuit, x: Tensor) -> Explanations:
     """See `plica.queries.mpe_bounds`."""

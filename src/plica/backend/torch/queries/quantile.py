@@ -19,6 +19,7 @@ from plica.backend.torch.queries.expected import read_flows
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import device_of, floating, integer
 from plica.backend.torch.queries.values import once
+from plica.backend.torch.sources import untraced
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
 from plica.lower.queries.mixture import INPUT_FLOWS, QUANTILE, lower_shares
@@ -61,6 +62,7 @@ class _Shares:
         return mixed.reshape(x.shape)
 
 
+@untraced
 @torch.no_grad()
 def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None) -> Tensor:
     """See `plica.queries.quantile`."""

@@ -18,10 +18,12 @@ from plica.backend.torch.queries.rows import (
     integer,
     whole_layers,
 )
+from plica.backend.torch.sources import untraced
 from plica.ir.program import Program
 from plica.lower.queries.sample import SAMPLING
 
 
+@untraced
 def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None) -> Tensor:
     """See `plica.queries.sample`."""
     number = count("n", n)
@@ -59,6 +61,7 @@ class SamplingQuery:
         """The Program: uniform numbers `(U, N)` in; samples, choices, log-partition and a flag out."""
         return query_of(self._circuit, SAMPLING, None).lowered.program
 
+    @untraced
     def __call__(
         self, num_samples: int = 1, *, generator: torch.Generator | None = None
     ) -> tuple[Tensor, dict[int, Tensor]]:
