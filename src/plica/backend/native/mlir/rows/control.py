@@ -44,7 +44,12 @@ def _cond(emitter: Emitter, call: Call) -> list[Value]:
 
     def choose(place: int) -> list[Value]:
         def run() -> list[Value]:
-            return emitter.inline(branches[place], captured[place], [])
+            found = emitter.inline(branches[place], captured[place], [])
+            if place == len(predicates):
+                return found
+            # so that no two blocks are equal, which become one, of what `arith.select` chooses: IREE 3.13 takes the
+            # size of a tensor that is chosen for that of the first
+            return [*(emitter.hidden(emitter.scalar(one)) for one in found[:count]), *found[count:]]
 
         if place == len(predicates):
             return run()
