@@ -8,7 +8,7 @@ they are. What is computed is exact, so that results are compared bit for bit.
 """
 
 import linecache
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -94,7 +94,8 @@ class _Writer:
         """Some lines."""
         for _ in range(int(self.rng.integers(1, 4))):
             nests = depth and self.rng.random() < 0.4
-            kind = self.rng.choice([self.loop, self.loop, self.going, self.branch, self.scan]) if nests else self.array
+            kinds = (self.loop, self.loop, self.going, self.branch, self.scan)
+            kind = kinds[int(self.rng.choice(len(kinds)))] if nests else self.array
             kind(depth)
 
     def array(self, _: int) -> None:

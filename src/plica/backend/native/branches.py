@@ -10,18 +10,17 @@ often one buffer, whatever the module said; so it is changed here, where registe
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import Any
 
 _BRANCHES = ("vm.br", "vm.br_table", "vm.cond_br")
 _REFERENCES = ("!vm.ref", "!vm.buffer", "!vm.list")
 
 
-def handed_on_once(module: bytes) -> bytes:
+def handed_on_once(module: str) -> str:
     """A module of the dialect `vm`, whose branches hand every reference on at most once.
 
     Args:
-        module: As bytecode of MLIR, which is what is returned too.
+        module: Its text; not MLIR's bytecode, which is to lie at places in memory that Python does not choose.
     """
     from iree.compiler import ir
 
@@ -33,9 +32,8 @@ def handed_on_once(module: bytes) -> bytes:
     with ir.Context(), ir.Location.unknown():
         found = ir.Module.parse(module)
         found.operation.walk(visit)
-        written = BytesIO()
-        found.operation.write_bytecode(written)
-    return written.getvalue()
+        text: str = found.operation.get_asm(enable_debug_info=True)
+    return text
 
 
 def _rename(branch: Any) -> None:

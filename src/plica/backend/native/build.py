@@ -37,12 +37,12 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
     found = target_of(target) if isinstance(target, str) else target
     flags = (*FLAGS, *LOOPS, *found.flags) if "stream.executable" in text else (*FLAGS, *found.flags)
 
-    def compiled(module: str | bytes, *phases: str) -> bytes:
-        made: bytes = compiler.compile_str(module, target_backends=[found.backend], extra_args=[*flags, *phases])
+    def compiled(module: str, phase: str) -> bytes:
+        made: bytes = compiler.compile_str(module, target_backends=[found.backend], extra_args=[*flags, phase])
         return made
 
     try:
-        instructions = handed_on_once(compiled(text, "--compile-to=vm", "--emit-mlir-bytecode"))
+        instructions = handed_on_once(compiled(text, "--compile-to=vm").decode())
         return compiled(instructions, "--compile-from=vm")
     except compiler.CompilerToolError as error:
         said = re.search(r"error: (.*)", str(error))
