@@ -103,7 +103,7 @@ def test_gradients_of_random_circuits(circuit: Circuit) -> None:
     assert_gradients(TorchCompiler(dtype="float64").compile(circuit), data(circuit, 2), rtol=1e-7)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(circuits())
 def test_flags_do_not_change_values_or_keys(circuit: Circuit) -> None:
     x = torch.from_numpy(data(circuit, 5))
