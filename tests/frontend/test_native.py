@@ -131,7 +131,7 @@ def test_refused(tmp_path: Path, circuit: Any) -> None:
 
 
 def test_branches_of_the_host_run_on_the_thread_that_asks(module: NativeModule, tmp_path: Path) -> None:
-    """IREE loses count there of what other threads have still to do."""
+    """Not all of it was run on several threads for long enough (adr/0026)."""
     alone = {one.name: one.rows.alone for one in module.manifest.entries if one.rows is not None}
     assert alone["conditional_sample"] > 2**40 > alone["mpe"]
 

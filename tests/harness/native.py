@@ -26,15 +26,15 @@ from tests.harness.samples import Case
 
 
 class NativePrograms:
-    """Programs by name, in one module."""
+    """Programs by name, in one module, and the driver that runs them."""
 
-    def __init__(self, programs: Mapping[str, Program]) -> None:
+    def __init__(self, programs: Mapping[str, Program], driver: str = "local-sync") -> None:
         self.programs = programs
         rt = binding()
         text = module_text([emit(program, name) for name, program in programs.items()])
         self._code = compile_text(text)
         instance = rt.VmInstance()
-        device = rt.get_cached_hal_driver("local-sync").create_default_device()
+        device = rt.get_cached_hal_driver(driver).create_default_device()
         self._memory = HostMemory(device)
         self._module = rt.VmModule.copy_buffer(instance, self._code)
         self._context = rt.VmContext(instance, [rt.create_hal_module(instance, device), self._module])

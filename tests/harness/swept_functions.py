@@ -215,11 +215,16 @@ class _Writer:
             )
         )
 
+    def indices(self, name: str) -> tuple[list[str], list[str]]:
+        """The last integers that may index an array, and the last masks of its shape."""
+        whole = [one for one in self.values if self.dtype(one).kind in "iu" and len(self.shape(one)) < 2]
+        masks = [one for one in self.values if self.dtype(one).kind == "b" and self.shape(one) == self.shape(name)]
+        return whole[-2:], masks[-2:]
+
     def read(self) -> str:
         name = self.value(ndim=1)
         i = int(self.rng.integers(-3, 3))
-        whole = [one for one in self.values if self.dtype(one).kind in "iu" and len(self.shape(one)) < 2]
-        masks = [one for one in self.values if self.dtype(one).kind == "b" and self.shape(one) == self.shape(name)]
+        whole, masks = self.indices(name)
         choices = [
             f"{name}[{i}]",
             f"{name}[::-1]",
@@ -229,21 +234,20 @@ class _Writer:
             f"{name}[..., ::-2]",
             f"{name}[..., None]",
         ]
-        for one in whole[-2:]:
+        for one in whole:
             choices += [f"{name}[pnp.remainder({one}, {name}.shape[0])]", f"{name}[{one}]"]
-        choices += [f"{name}[{one}]" for one in masks[-2:]]
+        choices += [f"{name}[{one}]" for one in masks]
         return str(self.one_of(choices))
 
     def written(self) -> str:
         name = self.value(ndim=1)
         i = int(self.rng.integers(-3, 3))
         mode = self.one_of(["set", "set", "add", "multiply", "min", "max"])
-        whole = [one for one in self.values if self.dtype(one).kind in "iu" and len(self.shape(one)) < 2]
+        whole, masks = self.indices(name)
         keys = [f"{i}", "::2", "1:", "::-1"]
-        for one in whole[-2:]:
+        for one in whole:
             keys += [f"pnp.remainder({one}, {name}.shape[0])", one]
-        masks = [one for one in self.values if self.dtype(one).kind == "b" and self.shape(one) == self.shape(name)]
-        keys += masks[-2:]
+        keys += masks
         given = self.one_of([self.value(), f"{name}[0]", "1", "2"])
         return f"{name}.at[{self.one_of(keys)}].{mode}(pnp.astype(pnp.asarray({given}), {name}.dtype))"
 

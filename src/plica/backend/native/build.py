@@ -2,6 +2,7 @@
 
 import re
 
+from plica.backend.native.branches import handed_on_once
 from plica.backend.native.targets import Target, target_of
 from plica.errors import UnsupportedError
 
@@ -35,8 +36,14 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
 
     found = target_of(target) if isinstance(target, str) else target
     flags = (*FLAGS, *LOOPS, *found.flags) if "stream.executable" in text else (*FLAGS, *found.flags)
+
+    def compiled(module: str, phase: str) -> bytes:
+        made: bytes = compiler.compile_str(module, target_backends=[found.backend], extra_args=[*flags, phase])
+        return made
+
     try:
-        code: bytes = compiler.compile_str(text, target_backends=[found.backend], extra_args=list(flags))
+        instructions = handed_on_once(compiled(text, "--compile-to=vm").decode())
+        return compiled(instructions, "--compile-from=vm")
     except compiler.CompilerToolError as error:
         said = re.search(r"error: (.*)", str(error))
         reason = f"says: {said[1]:.200}" if said else "ended without a word"
@@ -44,4 +51,3 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
             f"the IREE compiler makes no code of this model for target {found.name}: it {reason}; give another target, "
             'or sizes that are not known, or run a function by plica.jit(backend="native").'
         ) from error
-    return code

@@ -154,8 +154,8 @@ def file_of(
     for one in questions:
         if driver != ALONE and one.name in store.branching and not one.rows:
             raise UnsupportedError(
-                f"{one.name} has loops or branches that the host walks, and IREE 3.13 loses count there of what other "
-                f"threads have still to do; leave out driver={driver!r}, so that the thread that calls runs it alone."
+                f"{one.name} has loops or branches that the host walks, which the thread that calls runs alone; "
+                f"leave out driver={driver!r}."
             )
     parts = {one.name: compile_text(texts[one.is_gpu], one) for one in targets}
     if store.tensors:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 _FEW = 4  # conditions for each of so many numbers at most: more of them take longer to spread than to look at
-_LARGE = 2**16  # numbers, from which on three passes in vectors are faster than torch's one
+_LARGE = 2**16  # numbers, from which on two passes in vectors are faster than torch's one
 
 
 def where_(condition: Tensor, x: Tensor | float, y: Tensor) -> Tensor:
@@ -22,5 +22,5 @@ def where_(condition: Tensor, x: Tensor | float, y: Tensor) -> Tensor:
     dtype = _BITS[y.dtype]
     given = torch.as_tensor(x, dtype=y.dtype).view(dtype)
     kept = condition.to(dtype).sub_(1)  # all bits where y stays
-    y.view(dtype).bitwise_xor_(given).bitwise_and_(kept).bitwise_xor_(given)
+    y.view(dtype).bitwise_and_(kept).bitwise_or_(given.bitwise_and(kept.bitwise_not()))
     return y

@@ -12,7 +12,7 @@ from torch import Tensor
 from plica.backend.torch.indexing import is_traced, may_write
 from plica.backend.torch.pages import empty, is_worth_it, matmul
 
-_AT_ONCE = 2**21  # bytes of matrices that are brought into order before they are multiplied: what caches hold
+_AT_ONCE = 2**21  # bytes for each thread of matrices that are brought into order, then multiplied: what its cache holds
 
 
 def matmul_taken(a: Tensor, b: Tensor, index: Tensor) -> Tensor:
@@ -22,7 +22,7 @@ def matmul_taken(a: Tensor, b: Tensor, index: Tensor) -> Tensor:
     """
     shape = (len(index), a.shape[1], b.shape[2])
     size = (a[0].numel() + b[0].numel()) * a.element_size() if len(a) and len(b) else 0
-    count = _AT_ONCE // max(1, size) + 1
+    count = torch.get_num_threads() * _AT_ONCE // max(1, size) + 1
     if count >= len(index) or not is_worth_it(shape, a, b):
         return matmul(a.index_select(0, index), b.index_select(0, index))
     result = empty(shape, a)

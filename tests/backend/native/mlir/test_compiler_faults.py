@@ -57,12 +57,21 @@ def sizes_of_inner_loops(x):
     return plica.scan(step, x, x)[0]
 
 
-FUNCTIONS = (sums_of_numbers, counts_then_turns, without_entries, sizes_of_inner_loops)
+def lost_terms(x):
+    """Of `scf.if` that hands an array on no code was made, or code that several threads ended with an error."""
+    weight = pnp.eye(x.shape[1])
+    first = pnp.log_matmul_exp([2000 * x], weight)
+    return pnp.log_matmul_exp([first + 1], weight)
+
+
+FUNCTIONS = (sums_of_numbers, counts_then_turns, without_entries, sizes_of_inner_loops, lost_terms)
 
 
 @pytest.fixture(scope="module")
 def modules() -> NativePrograms:
-    return NativePrograms({one.__name__: plica.trace(one, plica.spec(("n", "m"), "float64")) for one in FUNCTIONS})
+    """By several threads, which some of the faults take."""
+    programs = {one.__name__: plica.trace(one, plica.spec(("n", "m"), "float64")) for one in FUNCTIONS}
+    return NativePrograms(programs, "local-task")
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)

@@ -1,12 +1,16 @@
 """Random Programs in native code and in the interpreter, at sizes of which one is zero."""
 
+from collections.abc import Sequence
+
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import plica
 import plica.numpy as pnp
 from plica.ir.program import Program
+from tests.harness.carried_arrays import carried_function
 from tests.harness.native import NativePrograms, assert_interpreted
 from tests.harness.random_functions import Function, functions
 from tests.harness.random_programs import arguments, programs
@@ -54,3 +58,23 @@ def _traced(function: Function) -> Program:
     kinds = {"int64": int, "float64": float, "bool": bool}
     specs = [kinds[one.dtype] if one.shape is None else plica.spec(one.shape, one.dtype) for one in function.arguments]
     return plica.trace(function.load({"plica": plica, "pnp": pnp, "jit": plica.jit}), *specs)
+
+
+def _check_carried(seeds: Sequence[int]) -> None:
+    """By several threads, which need the fences of arrays too."""
+    made = {f"f{seed}": carried_function(np.random.default_rng(seed)) for seed in seeds}
+    modules = NativePrograms({name: one.traced() for name, one in made.items()}, "local-task")
+    for name, one in made.items():
+        for sizes in ({"n": 0, "m": 2, "k": 0}, {"n": 1, "m": 0, "k": 4}, {"n": 12, "m": 9, "k": 6}):
+            assert_interpreted(modules, name, one.arguments(sizes))
+
+
+def test_arrays_that_are_handed_on() -> None:
+    """Three of which lost references at branches, and three that lost sizes there."""
+    _check_carried((30, 32, 36, 121, 177, 181))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(1000, 1200, 10))
+def test_many_arrays_that_are_handed_on(start: int) -> None:
+    _check_carried(range(start, start + 10))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.code import Code
@@ -173,7 +174,7 @@ class Checks:
         params = call.params
         for dim in (*params.get("shape", ()), *(params[name] for name in _AXES if name in params)):
             if isinstance(dim, Size) and not is_nonnegative_by_cases(dim):
-                self._emitter.code.known(("checked", dim), lambda dim=dim: self._size(dim, call))  # type: ignore[misc]
+                self._emitter.code.known(("checked", dim), partial(self._size, dim, call))
 
     def _size(self, dim: Size, call: Call) -> str:
         """Fail where a size is negative."""

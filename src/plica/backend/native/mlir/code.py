@@ -14,11 +14,13 @@ class Code:
 
     Attributes:
         executables: What the function dispatches beside operations of its own, each as text.
+        branches: Whether the host goes one of several ways in it that leave tensors, or goes round in a loop.
     """
 
     def __init__(self, indent: int = 2) -> None:
         self.lines: list[str] = []
         self.executables: list[str] = []
+        self.branches = False
         self._numbers = count()
         self._indent = indent
         self._known: list[dict[Hashable, str]] = [{}]
@@ -51,6 +53,7 @@ class Code:
 
     def start(self, label: str, arguments: Sequence[Value] = (), *before: str) -> None:
         """A block begins, with arguments, after some of type `index`."""
+        self.branches = True
         given = [*(f"{one}: index" for one in before), *(f"{one.text}: {one.type}" for one in arguments)]
         self.lines.append(f"  {label}({', '.join(given)}):" if given else f"  {label}:")
 

@@ -8,7 +8,6 @@ results. Implicit sizes are read off the arguments, whose sizes the caller has c
 is told as `plica.runtime.faults` says.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -38,8 +37,6 @@ from plica.ops.rules import real_dtype
 from plica.runtime.arrays import Array
 from plica.runtime.manifest import ALIGNMENT, SCOPE
 
-_BRANCH = re.compile(r"^    (%\S+ = scf\.|cf\.(cond_)?br )", re.MULTILINE)  # not within a dispatch
-
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -49,18 +46,15 @@ class Function:
         name: Its name.
         text: Its lines.
         tells: Whether what its checks say has numbers in it.
+        branches: Whether the host goes one of several ways in it that leave tensors, or goes round in a loop.
         parameters: The types of the parameters of the module that it reads.
     """
 
     name: str
     text: str
     tells: bool = False
+    branches: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def branches(self) -> bool:
-        """Whether the host goes one of several ways in it that leave tensors, or goes round in a loop."""
-        return _BRANCH.search(self.text) is not None
 
 
 def emit(
@@ -106,7 +100,7 @@ def emit(
     head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
     lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
     text = "\n".join([head, *lines, "  }"]) + "\n"
-    return Function(name, "".join([*code.executables, text]), emitter.checks.tells, read)
+    return Function(name, "".join([*code.executables, text]), emitter.checks.tells, code.branches, read)
 
 
 def _stored(name: str, var: Var) -> Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.blocks import either
 from plica.backend.native.mlir.contract import Factor, contract, label_sizes
 from plica.backend.native.mlir.exact import Exact
 from plica.backend.native.mlir.structured import generic
@@ -53,20 +54,15 @@ def log_contract(
     summed = "".join(label for label in sizes if label not in result)
     if any(sizes[label] == 0 for label in summed) or 0 in total.shape:
         return fast
-    code = emitter.code
     # the sizes are written here, and not first within the branch
     bounds = {label: emitter.size(sizes[label]) for label in sizes}
-    name = code.name()
-    code.put(f"{name} = scf.if {emitter.scalar(some).text} -> ({fast.type}) {{")
-    with emitter.region():
+
+    def repaired() -> list[Value]:
         exact = Exact(emitter, whole, weight, given, form, summed, bounds)
-        again = _repaired(emitter, total, fast, shifts, limit, result, exact)
-        code.put(f"scf.yield {again.text} : {again.type}")
-    code.put("} else {")
-    with emitter.region():
-        code.put(f"scf.yield {fast.text} : {fast.type}")
-    code.put("}")
-    return Value(name, fast.shape, fast.dtype)
+        return [_repaired(emitter, total, fast, shifts, limit, result, exact)]
+
+    [found] = either(emitter, emitter.scalar(some), [fast], repaired, lambda: [fast])
+    return found
 
 
 def _separated(emitter: Emitter, factors: Sequence[Factor], result: str) -> list[Factor]:

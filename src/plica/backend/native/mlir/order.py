@@ -33,6 +33,7 @@ def ordered(emitter: Emitter, x: Value, axis: int, *, descending: bool) -> Value
         return first
     name, types = code.name(), f"index, {first.type}"
     width, places, run, order = (code.name() for _ in range(4))
+    code.branches = True
     code.put(f"{name}:2 = scf.while ({width} = {one}, {places} = {first.text}) : ({types}) -> ({types}) {{")
     with emitter.region():
         going = code.op(f"arith.cmpi slt, {width}, {size} : index")

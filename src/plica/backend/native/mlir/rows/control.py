@@ -8,9 +8,10 @@ compute from nothing but such: a counter of a `while_loop` costs no array.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.blocks import either, leave
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows.nests import dispatch_of
@@ -44,54 +45,22 @@ def _cond(emitter: Emitter, call: Call) -> list[Value]:
 
     def choose(place: int) -> list[Value]:
         def run() -> list[Value]:
-            return emitter.inline(branches[place], captured[place], [])
+            found = emitter.inline(branches[place], captured[place], [])
+            if place == len(predicates):
+                return found
+            # so that no two blocks are equal, which become one, of what `arith.select` chooses: IREE 3.13 takes the
+            # size of a tensor that is chosen for that of the first
+            return [*(emitter.hidden(emitter.scalar(one)) for one in found[:count]), *found[count:]]
 
         if place == len(predicates):
             return run()
-        return _if(emitter, emitter.scalar(predicates[place]), made, run, lambda: choose(place + 1))
+        return either(emitter, emitter.scalar(predicates[place]), made, run, lambda: choose(place + 1))
 
     return choose(0)
 
 
 def _like(type_: ArrayType, is_scalar: bool) -> Value:
     return Value("", type_.shape, type_.dtype, is_scalar)
-
-
-def _if(
-    emitter: Emitter,
-    holds: Value,
-    made: Sequence[Value],
-    then: Callable[[], list[Value]],
-    other: Callable[[], list[Value]],
-) -> list[Value]:
-    """The values of one of two regions, as values like `made`."""
-    code = emitter.code
-    labels, end = [code.label(), code.label()], code.label()
-    code.put(f"cf.cond_br {holds.text}, {labels[0]}, {labels[1]}")
-    for label, region in zip(labels, (then, other), strict=True):
-        code.start(label)
-        with emitter.region():
-            found = region()
-            emitter.checks.settle()
-            _leave(emitter, end, found, made)
-    results = [replace(one, text=code.name()) for one in made]
-    code.start(end, results)
-    return results
-
-
-def _leave(emitter: Emitter, label: str, values: Sequence[Value], made: Sequence[Value], *before: str) -> None:
-    """The end of a block, which goes on at another with values like `made`, after some of type `index`."""
-    given = [_as(emitter, one, like) for one, like in zip(values, made, strict=True)]
-    texts = ", ".join([*before, *(one.text for one in given)])
-    types = ", ".join([*("index" for _ in before), *(one.type for one in given)])
-    emitter.code.put(f"cf.br {label}({texts} : {types})" if texts else f"cf.br {label}")
-
-
-def _as(emitter: Emitter, value: Value, like: Value) -> Value:
-    """A value as a scalar or a tensor, as another is, of the same sizes."""
-    if like.is_scalar:
-        return emitter.scalar(value)
-    return emitter.shaped(emitter.tensor(value), like.shape)
 
 
 def _carried(first: Sequence[Value], sizes: int, emitter: Emitter, write: Loop) -> list[Value]:
@@ -136,7 +105,7 @@ def _for(
     def write(first: Sequence[Value], hosts: Sequence[bool]) -> tuple[list[Value], list[Value]]:
         inside, place = _fresh(emitter, types, hosts), code.name()
         head, body, end = (code.label() for _ in range(3))
-        _leave(emitter, head, first, inside, zero)
+        leave(emitter, head, first, inside, zero)
         code.start(head, inside, place)
         goes = code.op(f"arith.cmpi slt, {place}, {count} : index")
         code.put(f"cf.cond_br {goes}, {body}, {end}")
@@ -144,7 +113,7 @@ def _for(
         with emitter.region():
             found = step(place, inside)
             emitter.checks.settle()
-            _leave(emitter, head, found, inside, code.op(f"arith.addi {place}, {one} : index"))
+            leave(emitter, head, found, inside, code.op(f"arith.addi {place}, {one} : index"))
         code.start(end)
         return inside, found
 
@@ -287,7 +256,7 @@ def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
     def write(first: Sequence[Value], hosts: Sequence[bool]) -> tuple[list[Value], list[Value]]:
         inside = _fresh(emitter, types, hosts)
         head, step, end = (code.label() for _ in range(3))
-        _leave(emitter, head, first, inside)
+        leave(emitter, head, first, inside)
         code.start(head, inside)
         with emitter.region():
             (goes,) = emitter.inline(params["cond"], asked, body.results(inside))
@@ -296,7 +265,7 @@ def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
             code.start(step)
             found = body.step(emitter, inside)
             emitter.checks.settle()
-            _leave(emitter, head, found, inside)
+            leave(emitter, head, found, inside)
         code.start(end)
         return inside, found
 
@@ -320,7 +289,7 @@ def _one_dispatch(host: Write) -> Write:
                 results = dict(zip(call.outputs, host(emitter, call), strict=True))  # type: ignore[arg-type]
                 return [results[var] for var in loop.wanted]
 
-            values = _if(emitter, holds, made, lambda: [*loop.written().values()], large)
+            values = either(emitter, holds, made, lambda: [*loop.written().values()], large)
             found = dict(zip(loop.wanted, values, strict=True))
         return [loop.kept[var] if var in loop.kept else found[var] for var in call.outputs]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.types import Value
-from plica.ir.sizes import Size, remainder
+from plica.ir.sizes import Dim, Size, remainder
 from plica.ops.packing import misfit
 
 if TYPE_CHECKING:
@@ -23,9 +24,13 @@ def _pack(emitter: Emitter, call: Call) -> Value | Sequence[Value]:
         size = call.inputs[0].shape[axis]
         if isinstance(rest := remainder(size, tile), Size):
             text = misfit(axis, "{0}", tile)
-            fault = Fault("InputError", text, lambda size=size: [emitter.size_value(size)], call.source)  # type: ignore[misc]
+            fault = Fault("InputError", text, partial(_sizes, emitter, size), call.source)
             emitter.checks.require(emitter.checks.compare("eq", rest, 0), fault)
     return write(emitter, call)
+
+
+def _sizes(emitter: Emitter, size: Dim) -> list[Value]:
+    return [emitter.size_value(size)]
 
 
 PACKING = {"pack": Row(_pack)}
