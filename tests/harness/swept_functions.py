@@ -274,7 +274,8 @@ class _Writer:
 
     def fourier(self) -> str:
         name = self.value("fc", ndim=1)
-        number = f"pnp.where(pnp.isfinite({name}), {name}, 1.0)"  # what is infinite may be any of infinite and NaN
+        # what is infinite may be any of infinite and NaN, and beside huge numbers all results are as near as to these
+        number = f"pnp.where(pnp.abs({name}) < 1e4, {name}, 1.0)"
         return f"pnp.fft.{self.one_of(_FOURIER)}({number})"
 
     def searched(self) -> str:

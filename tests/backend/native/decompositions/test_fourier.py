@@ -59,6 +59,21 @@ def test_a_length_that_is_not_known() -> None:
         _assert_near(np.asarray(interpret(narrow, x)), _exact(x), 2.0**-24)
 
 
+@pytest.mark.parametrize("size", [8, 9])
+def test_numbers_that_are_their_own_conjugates_count_as_real(size: int) -> None:
+    """However large what is imaginary of them is: numpy leaves it out."""
+
+    def transform(x: Any, other: Any) -> Any:
+        return DECOMPOSITIONS["irfft"](namespace, x, axes=(1,), sizes=(other.shape[0],), norm="backward")
+
+    x = _rows(5)
+    x[:, 0 :: 4 + size % 2] += 1e30j
+    for length in (size, "n"):  # known, and not
+        program = trace(transform, spec(("b", 5), "complex128"), spec((length,)))
+        found = np.asarray(interpret(program, x, np.ones(size, "float32")))
+        _assert_near(found, np.fft.irfft(x, size), 2.0**-53)
+
+
 @pytest.mark.full
 def test_native_code_is_as_near() -> None:
     programs = {f"known{length}": _program(length) for length in NATIVE}

@@ -345,7 +345,7 @@ def _is_normal(case: Case) -> bool:
 
 @pytest.mark.full
 @over(tuple(filter(_is_normal, NATIVE)))
-@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")
 def test_every_operation_in_a_dispatch(each, monkeypatch) -> None:
     """The samples of all rows of nests, printed for IREE."""
     monkeypatch.setattr(Emitter, "equation", _as_dispatch)

@@ -98,7 +98,9 @@ def _first_half(xp: Any, x: Any, size: Any) -> Any:
 
 
 def _from_half(xp: Any, x: Any, size: Any) -> Any:
-    """The second half is the conjugates of the first; imaginary parts that have none beside them are left out later."""
+    """The second half is the conjugates of the first; what would be its own conjugate counts as a real number."""
+    places = xp.arange(size // 2 + 1)
+    x = xp.where((places == 0) | (2 * places == size), xp.astype(xp.real(x), x.dtype), x)
     return _back(xp, xp.concat([x, xp.conj(xp.flip(x[:, 1 : (size + 1) // 2], axis=1))], axis=1), size)
 
 

@@ -34,8 +34,9 @@ def _one_minus(z: Complex) -> Complex:
 
 def _exp(z: Complex) -> Complex:
     size = exp(z.real)
-    real = (z.imag == 0.0).where(size, size * cos(z.imag))
-    return Complex(real, (z.imag == 0.0).where(z.imag, size * sin(z.imag)))
+    none = z.real == -math.inf  # whatever the angle is
+    real = ((z.imag == 0.0) | none).where(size, size * cos(z.imag))
+    return Complex(real, (z.imag == 0.0).where(z.imag, none.where(size, size * sin(z.imag))))
 
 
 def _expm1(z: Complex) -> Complex:
@@ -156,7 +157,11 @@ def _pow(z: Complex, exponent: Complex) -> Complex:
 def _sign(z: Complex) -> Complex:
     size = _size(z)
     safe = (size == 0.0).where(size.like(1.0), size)
-    return Complex(z.real / safe, z.imag / safe)
+
+    def part(x: Value, other: Value) -> Value:
+        return _infinite(x).where(x.like(1.0).copysign(x) + other * 0.0, x / safe)  # NaN where both are infinite
+
+    return Complex(part(z.real, z.imag), part(z.imag, z.real))
 
 
 def _one(z: Complex) -> Complex:
