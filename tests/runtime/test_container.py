@@ -1,6 +1,8 @@
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,7 +113,7 @@ def test_a_part_that_is_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NativeFileError, match=missing):
         load(path)
     for file in ("a/b.bin", "a/../../b.bin"):
-        path.write_bytes(forged(path.read_bytes(), lambda it, file=file: it["parts"][0].update(file=file)))
+        path.write_bytes(forged(path.read_bytes(), partial(_moved, file=file)))
         with pytest.raises(NativeFileError, match=f"{path}: its part tensors: {file} is no name of a file in the same"):
             beside(path)
 
@@ -142,6 +144,11 @@ def test_a_part_lies_beside_a_link_or_beside_what_that_leads_to(tmp_path: Path) 
     load(link).close()
     weights.rename(link.with_name(weights.name))
     load(link).close()
+
+
+def _moved(description: Any, file: str) -> None:
+    """Its first part is another file."""
+    description["parts"][0]["file"] = file
 
 
 def _split(path: Path, tensors: bytes | None = None) -> tuple[Path, Path]:
