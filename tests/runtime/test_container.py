@@ -134,6 +134,17 @@ def test_files_share_a_part_and_keep_it_when_one_is_replaced(tmp_path: Path) -> 
     assert sorted(tmp_path.iterdir()) == sorted([first, second, weights, other])
 
 
+def test_a_file_is_replaced_after_what_it_needs_is_there(tmp_path: Path) -> None:
+    path, weights = _split(tmp_path / "other.plicab")
+    weights.unlink()
+    weights.mkdir()
+    old = native_file(tmp_path / "old.plicab").read_bytes()
+    with pytest.raises(FileFormatError, match=f"{weights.name}: is a folder"):
+        _split(tmp_path / "old.plicab")
+    assert (tmp_path / "old.plicab").read_bytes() == old
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "old.plicab", path, weights])
+
+
 def test_a_part_lies_beside_a_link_or_beside_what_that_leads_to(tmp_path: Path) -> None:
     for name in ("real", "links"):
         (tmp_path / name).mkdir()
