@@ -94,7 +94,10 @@ class _LogNormal(torch.autograd.Function):
         # d/dm = z / s, d/dx = -z / s, d/d log s = z^2 - 1
         by_standard = torch.ops.aten.hardtanh_backward(gradient * standard, standard, -far, far)
         to_x = (by_standard * -precision).sum_to_size(x.shape) if ctx.needs_input_grad[0] else None
-        to_mean = by_standard.sum_to_size(mean.shape) * precision if ctx.needs_input_grad[1] else None
+        to_mean = None
+        if ctx.needs_input_grad[1]:
+            spreads = torch.broadcast_shapes(mean.shape, precision.shape)  # a mean may meet several of them
+            to_mean = (by_standard.sum_to_size(spreads) * precision).sum_to_size(mean.shape)
         to_log = (by_standard * standard - gradient).sum_to_size(log_stddev.shape) if ctx.needs_input_grad[2] else None
         return to_x, to_mean, to_log
 
