@@ -96,7 +96,8 @@ class _LogNormal(torch.autograd.Function):
         to_x = (by_standard * -precision).sum_to_size(x.shape) if ctx.needs_input_grad[0] else None
         to_mean = None
         if ctx.needs_input_grad[1]:
-            spreads = torch.broadcast_shapes(mean.shape, precision.shape)  # a mean may meet several of them
+            # a mean may meet several spreads
+            spreads = torch.broadcast_shapes(mean.shape, precision.shape)  # type: ignore[no-untyped-call]
             to_mean = (by_standard.sum_to_size(spreads) * precision).sum_to_size(mean.shape)
         to_log = (by_standard * standard - gradient).sum_to_size(log_stddev.shape) if ctx.needs_input_grad[2] else None
         return to_x, to_mean, to_log
