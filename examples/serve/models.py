@@ -1,6 +1,7 @@
 """The file that is served, and how another one takes its place.
 
-A file is copied before it is loaded: whatever is written over the original, the copy that answers stays whole.
+A file is copied before it is loaded, with the weights beside it: whatever is written over the original, the copy that
+answers stays whole.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from plica.errors import FileFormatError
 from plica.native import NativeModule, load
+from plica.runtime.container import beside, place_of
 
 log = logging.getLogger("serve")
 Stamp = tuple[int, int, int] | None
@@ -25,7 +27,7 @@ class Model:
 
     Args:
         module: What answers.
-        digest: The SHA-256 of the file: which model gave an answer.
+        digest: The SHA-256 of the file, which holds that of its weights: which model gave an answer.
         since: When it was loaded.
     """
 
@@ -49,7 +51,6 @@ class Models:
         self.path = Path(path)
         self.refused = ""
         self._key = public_key
-        self._stamp = self._seen()
         self._current = self._loaded()
 
     @property
@@ -62,10 +63,9 @@ class Models:
 
         One that cannot be loaded is refused: the old one goes on to answer, and `refused` says why.
         """
-        stamp = self._seen()
-        if stamp is None or stamp == self._stamp:
+        stamps = self._seen()
+        if stamps[0] is None or stamps == self._stamps:
             return False
-        self._stamp = stamp
         try:
             model = self._loaded()
         except (FileFormatError, OSError) as error:
@@ -78,18 +78,21 @@ class Models:
         log.info("now %s", model.digest)
         return changed
 
-    def _seen(self) -> Stamp:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
+    def _seen(self) -> tuple[Stamp, ...]:
+        return tuple(_stamp(path) for path in (self.path, *self._beside))
 
     def _loaded(self) -> Model:
         with tempfile.TemporaryDirectory(prefix="serve-") as folder:
             copy = Path(folder) / self.path.name
+            self._beside: list[Path] = []
+            self._stamps = self._seen()  # before it is read: what changes meanwhile is seen
             try:
                 shutil.copyfile(self.path, copy)
+                self._beside = [Path(place_of(self.path, name)) for name in beside(copy)]
+                self._stamps = (self._stamps[0], *self._seen()[1:])
+                for path in self._beside:
+                    if path.is_file():  # else it is refused when it is loaded
+                        shutil.copyfile(path, copy.with_name(path.name))
                 with copy.open("rb") as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
                 module = load(copy, public_key=self._key)  # which maps it: the name is not needed any more
@@ -98,3 +101,11 @@ class Models:
             except FileFormatError as error:
                 raise type(error)(str(error).replace(str(copy), str(self.path))) from error
         return Model(module, digest, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

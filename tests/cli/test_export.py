@@ -1,5 +1,8 @@
 """`plica export`: a saved model to a native file that `plica run` asks, to MLIR and to StableHLO."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +46,21 @@ def test_native(plica: Plica, expected: np.ndarray) -> None:
     assert "log_likelihood(x: int64[b, 2])" in _done(plica("inspect", "m.plicab"))
 
 
+def test_native_with_weights_beside_it(plica: Plica, expected: np.ndarray) -> None:
+    _done(plica("export", "m.plica", "-o", "m.plicab", "--query", "log-likelihood", "--weights", "external"))
+    [weights] = Path().glob("weights-*.bin")
+    assert f"beside    {weights}, {weights.stat().st_size:,} bytes" in _done(plica("inspect", "m.plicab"))
+    without_torch = "import sys; sys.modules['torch'] = None; import plica.native; "
+    code = f"{without_torch}print(plica.native.load('m.plicab')({X.tolist()}).tolist())"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(json.loads(found.stdout), expected, rtol=1e-6)
+    weights.unlink()
+    for words in (("inspect",), ("run", "-i", "x.npy", "-o", "z.npy")):
+        result = plica(*words, "m.plicab")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"plica: error: m.plicab: its part tensors is the file {weights}, which is not")
+
+
 def test_mlir(plica: Plica, expected: np.ndarray) -> None:
     del expected
     _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "mlir", "--query", "log-likelihood"))
@@ -71,7 +89,6 @@ def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
     [
         (("--to", "stablehlo", "--target", "host"), "--target is of native files"),
         (("--to", "stablehlo", "--query", "mpe", "--query", "marginal"), "writes one function, found 2 queries"),
-        (("--weights", "external"), "--weights external: a native file holds its weights"),
         (("--target", "abacus"), "there is no target 'abacus'; there are host, x86-64"),
         (("--to", "mlir", "--target", "host"), "--target is of native files"),
         (("--to", "mlir", "--updatable", "all"), "--updatable is of native files"),

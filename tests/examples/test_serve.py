@@ -23,7 +23,7 @@ from examples.serve.bodies import JSON, NPY
 from examples.serve.models import Models
 from plica.errors import FileFormatError, NativeFileError
 from plica.queries import mpe
-from plica.runtime.container import write
+from plica.runtime.container import beside, write
 from plica.runtime.manifest import ArrayType, Entry, Rows
 from plica.templates.data_modalities import image_data
 from tests.harness.native_files import MANIFEST, SHIFT, WEIGHT, code
@@ -47,11 +47,11 @@ ENTRIES = (
 """Functions that are written by hand, under the names that those of circuits have."""
 
 
-def model_file(path: Path, factor: float = 1.0) -> str:
+def model_file(path: Path, factor: float = 1.0, **how: Any) -> str:
     """A file whose score is a product with a multiple of `WEIGHT`, put there in one step; its digest."""
     rooms = [one.tobytes().ljust(64, b"\0") for one in (WEIGHT * np.float32(factor), SHIFT, 2 * SHIFT)]
     parts = {"tensors": b"".join(rooms), "code/host": code()}
-    write(path, parts, replace(MANIFEST, main="log_likelihood", entries=ENTRIES))
+    write(path, parts, replace(MANIFEST, main="log_likelihood", entries=ENTRIES), **how)
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -304,6 +304,27 @@ def test_what_is_written_over_the_file_does_not_reach_the_model_that_answers(tmp
     assert np.array_equal(models.current.module(_rows(300)), _rows(300) @ WEIGHT)
     assert not models.refresh()
     assert np.array_equal(models.current.module(_rows(300)), _rows(300) @ WEIGHT)
+
+
+def test_weights_beside_a_model_come_and_go_with_it(tmp_path: Path) -> None:
+    path, made, x = tmp_path / "model.plicab", tmp_path / "made", _rows(3)
+    made.mkdir()
+    model_file(path, beside=["tensors"])
+    models = Models(path)
+    digest = model_file(made / path.name, 2.0, beside=["tensors"])
+    [name] = beside(made / path.name)
+    (made / path.name).replace(path)
+    assert not models.refresh()
+    assert models.refused == f"{path}: its part tensors is the file {name}, which is not beside it; copy both"
+    assert np.array_equal(models.current.module(x), x @ WEIGHT)
+    assert not models.refresh()
+    (made / name).replace(tmp_path / name)
+    assert models.refresh()
+    assert (models.current.digest, models.refused) == (digest, "")
+    (tmp_path / name).write_bytes(b"")
+    assert np.array_equal(models.current.module(x), 2 * x @ WEIGHT)
+    assert not models.refresh()
+    assert models.refused.startswith(f"{path}: its part tensors is the file {name}, which has 0 bytes")
 
 
 def test_a_service_begins_with_a_whole_file(tmp_path: Path) -> None:

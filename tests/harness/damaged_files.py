@@ -37,6 +37,16 @@ def damaged_files(whole: bytes, count: int, seed: int = 0) -> Iterator[Damage]:
             made += 1
 
 
+def damaged_parts(good: bytes) -> Iterator[Damage]:
+    """Other contents of a file that is a part: each byte changed, cut off, longer, empty, and those of another."""
+    for place in range(len(good)):
+        yield f"byte {place} changed", _flipped(good, 8 * place + place % 8)
+    yield "cut off", good[:-1]
+    yield "longer", good + b"\0"
+    yield "empty", b""
+    yield "another's", bytes(len(good))
+
+
 def forged(whole: bytes, forge: Forgery) -> bytes:
     """A file whose description was changed, and whose hashes are right all the same."""
     described = _described(whole)

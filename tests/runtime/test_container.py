@@ -1,13 +1,16 @@
+import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from plica.errors import FileFormatError, NativeFileError
-from plica.runtime.container import PAGE, read, write
+from plica.runtime.container import PAGE, beside, read, write
 from plica.runtime.module import load
-from tests.harness.damaged_files import damaged_files
+from tests.harness.damaged_files import damaged_files, damaged_parts, forged
 from tests.harness.native_files import MANIFEST, SHIFT, native_file, parts
 
 
@@ -83,21 +86,87 @@ def test_what_is_no_native_file_is_said(tmp_path: Path, make, message: str) -> N
 
 def test_a_part_may_be_a_file_of_its_own(tmp_path: Path) -> None:
     whole = native_file(tmp_path / "whole.plicab")
-    path, weights = tmp_path / "split.plicab", tmp_path / "hand.weights"
-    write(path, parts(), MANIFEST, files={"tensors": weights.name})
+    path, weights = _split(tmp_path / "split.plicab")
     assert weights.read_bytes() == parts()["tensors"]
+    assert beside(whole) == ()
     x = np.eye(4, dtype=np.float32)
     with load(whole) as one, load(path) as two:
         assert np.array_equal(one(x), two(x))
-    weights.write_bytes(bytes(192))
-    with pytest.raises(NativeFileError, match=r"its part tensors is not the file hand.weights that lies beside it"):
-        load(path)
-    weights.write_bytes(b"")
-    with pytest.raises(NativeFileError, match=r"the file is empty"):
-        load(path)
+        two.update(shift=SHIFT * 2)
+        assert weights.read_bytes() == parts()["tensors"]
+
+
+def test_a_part_that_is_another_file_is_refused(tmp_path: Path) -> None:
+    path, weights = _split(tmp_path / "split.plicab")
+    its = re.escape(f"{path}: its part tensors is the file {weights.name}, which ")
+    good = weights.read_bytes()
+    for _, data in damaged_parts(good):
+        weights.write_bytes(data)
+        found = "does not hash to" if len(data) == len(good) else f"has {len(data)} bytes, and 192 were"
+        with pytest.raises(NativeFileError, match=f"{its}{found}.* written; copy both again$"):
+            load(path)
     weights.unlink()
-    with pytest.raises(NativeFileError, match=r"is the file hand.weights, which is not beside it; copy both"):
+    missing = f"{its}is not beside it; copy both$"
+    with pytest.raises(NativeFileError, match=missing):
         load(path)
+    weights.mkdir()
+    with pytest.raises(NativeFileError, match=missing):
+        load(path)
+    for file in ("a/b.bin", "a/../../b.bin"):
+        path.write_bytes(forged(path.read_bytes(), partial(_moved, file=file)))
+        with pytest.raises(NativeFileError, match=f"{path}: its part tensors: {file} is no name of a file in the same"):
+            beside(path)
+
+
+def test_files_share_a_part_and_keep_it_when_one_is_replaced(tmp_path: Path) -> None:
+    first, weights = _split(tmp_path / "first.plicab")
+    second, same = _split(tmp_path / "second.plicab")
+    assert same == weights
+    x = np.eye(4, dtype=np.float32)
+    with load(first) as old:
+        _, other = _split(first, bytes(192))
+        assert other != weights
+        with load(first) as new, load(second) as kept:
+            assert not new(x).any()
+            assert np.array_equal(kept(x), old(x))
+    with pytest.raises(FileFormatError, match="is a folder"):
+        write(tmp_path, parts(), MANIFEST, beside=["tensors"])
+    assert sorted(tmp_path.iterdir()) == sorted([first, second, weights, other])
+
+
+def test_a_file_is_replaced_after_what_it_needs_is_there(tmp_path: Path) -> None:
+    path, weights = _split(tmp_path / "other.plicab")
+    weights.unlink()
+    weights.mkdir()
+    old = native_file(tmp_path / "old.plicab").read_bytes()
+    with pytest.raises(FileFormatError, match=f"{weights.name}: is a folder"):
+        _split(tmp_path / "old.plicab")
+    assert (tmp_path / "old.plicab").read_bytes() == old
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "old.plicab", path, weights])
+
+
+def test_a_part_lies_beside_a_link_or_beside_what_that_leads_to(tmp_path: Path) -> None:
+    for name in ("real", "links"):
+        (tmp_path / name).mkdir()
+    link = tmp_path / "links" / "m.plicab"
+    link.symlink_to(tmp_path / "real" / "m.plicab")
+    _, weights = _split(link)
+    assert [one.name for one in link.parent.iterdir()] == ["m.plicab"]
+    load(link).close()
+    weights.rename(link.with_name(weights.name))
+    load(link).close()
+
+
+def _moved(description: Any, file: str) -> None:
+    """Its first part is another file."""
+    description["parts"][0]["file"] = file
+
+
+def _split(path: Path, tensors: bytes | None = None) -> tuple[Path, Path]:
+    """A file whose tensors are a file of their own, and that one."""
+    write(path, parts() | ({} if tensors is None else {"tensors": tensors}), MANIFEST, beside=["tensors"])
+    [name] = beside(path)
+    return path, path.resolve().with_name(name)
 
 
 def test_writing_is_all_or_nothing(tmp_path: Path) -> None:

@@ -380,13 +380,18 @@ def test_results_of_other_sizes_are_not_spread_over_the_rows(
 
 def test_failures_of_the_runtime_are_said_in_one_line(module: NativeModule, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing:
-        def __init__(self, message: str) -> None:
-            self.message = message
+        def __init__(self, error: Exception) -> None:
+            self.error = error
 
         def invoke(self, *_: object) -> None:
-            raise RuntimeError(self.message)
+            raise self.error
 
-    for message, error in (("RESOURCE_EXHAUSTED; none\nleft", MemoryError), ("INTERNAL; broken\n", NativeFileError)):
-        monkeypatch.setattr(module._idle["local-sync"][0], "_context", Failing(message))
+    for message, kind, error in (
+        ("RESOURCE_EXHAUSTED; none\nleft", RuntimeError, MemoryError),
+        ("INTERNAL; broken\n", RuntimeError, NativeFileError),
+        ("OUT_OF_RANGE; broken", IndexError, NativeFileError),
+        ("INVALID_ARGUMENT; broken", ValueError, NativeFileError),
+    ):
+        monkeypatch.setattr(module._idle["local-sync"][0], "_context", Failing(kind(message)))
         with pytest.raises(error, match=f"its function product .*: {' '.join(message.split())}$"):
             module(_rows(1))

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from plica.errors import NativeFileError
-from plica.runtime.container import read
+from plica.runtime.container import beside, read, write
 from plica.runtime.module import load
 from plica.runtime.signature import make_keys, sign
-from tests.harness.native_files import native_file
+from tests.harness.native_files import MANIFEST, native_file, parts
 
 
 def test_a_signed_file_loads_with_its_key(tmp_path: Path) -> None:
@@ -40,6 +40,18 @@ def test_a_signature_of_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mixed.plicab").write_bytes(other[:64] + signed[64 : 64 + 128] + other[64 + 128 :])
     with pytest.raises(NativeFileError, match="its signature is not of this file"):
         load(tmp_path / "mixed.plicab", public_key=public)
+
+
+def test_a_signature_covers_a_part_beside_the_file(tmp_path: Path) -> None:
+    public, private = make_keys()
+    path, forged = tmp_path / "signed.plicab", tmp_path / "forged.plicab"
+    write(path, parts(), MANIFEST, private, beside=["tensors"])
+    load(path, public_key=public).close()
+    write(forged, parts() | {"tensors": bytes(192)}, MANIFEST, beside=["tensors"])
+    [weights], [other] = beside(path), beside(forged)
+    (tmp_path / other).replace(tmp_path / weights)
+    with pytest.raises(NativeFileError, match=f"is the file {weights}, which does not hash to what was written"):
+        load(path, public_key=public)
 
 
 def test_a_key_of_32_bytes_signs() -> None:

@@ -31,13 +31,13 @@ class _Options:
 def _native(circuit: Any, out: Path, options: _Options) -> None:
     from plica.frontend.native import compile as compile_native
 
-    if options.weights != "embedded":
-        raise InputError(
-            "--weights external: a native file holds its weights; they may stand apart with --to mlir or stablehlo"
-        )
-    updatable = _ALL in options.updatable or options.updatable
     compile_native(
-        circuit, out, targets=options.targets or ("host",), queries=options.queries or None, updatable=updatable
+        circuit,
+        out,
+        targets=options.targets or ("host",),
+        queries=options.queries or None,
+        updatable=_ALL in options.updatable or options.updatable,
+        embedded=options.weights == "embedded",
     )
 
 
@@ -98,7 +98,7 @@ _FORMATS: Mapping[str, Callable[[Any, Path, _Options], None]] = {
     type=click.Choice(tuple(_FORMATS)),
     default="native",
     show_default=True,
-    help="native: machine code and weights in one file. mlir, stablehlo: text for other compilers.",
+    help="native: machine code and weights. mlir, stablehlo: text for other compilers.",
 )
 @click.option(
     "--query",
@@ -119,7 +119,7 @@ _FORMATS: Mapping[str, Callable[[Any, Path, _Options], None]] = {
     type=click.Choice(_WEIGHTS),
     default="embedded",
     show_default=True,
-    help="external, with --to mlir or stablehlo: weights stand in a .npz file of the same name.",
+    help="external: weights stand in a file beside it; with --to mlir or stablehlo, in a .npz file of the same name.",
 )
 @click.option(
     "--updatable",

@@ -49,6 +49,11 @@ def report(image: "Image", *, trusted: bool) -> str:
     manifest = image.manifest
     facts = [
         ("file", f"{_plain(image.path)}, {len(image.view):,} bytes, version {VERSION} of the format"),
+        *(
+            ("beside", f"{part.file}, {part.length:,} bytes, its {part.name}")
+            for part in image.parts.values()
+            if part.file
+        ),
         ("signed", _signed(image.signer, trusted)),
         ("compiler", f"IREE {manifest.iree}"),
         *((name, _plain(text)) for name, text in manifest.provenance.items()),

@@ -18,7 +18,7 @@ from plica.backend.native.circuits.closed import closed
 from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.scores import check_is_closed, score_questions, walked
 from plica.backend.native.circuits.tables import share_tables
-from plica.backend.native.file import Store, file_of, module_of
+from plica.backend.native.file import TENSORS, Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
@@ -48,6 +48,7 @@ def compile(  # noqa: A001 - the word of the field
     updatable: Updatable = (),
     driver: str | None = None,
     key: PrivateKey | None = None,
+    embedded: bool = True,
 ) -> None:
     """Write a native file.
 
@@ -65,6 +66,7 @@ def compile(  # noqa: A001 - the word of the field
             several where a call of a circuit has so many rows that these are faster. Questions with loops or branches
             of the host are answered by one.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
+        embedded: Whether the arrays stand in the file; else in one beside it, whose name holds their hash.
 
     Raises:
         InputError: There is no such target, query, driver or array.
@@ -83,7 +85,7 @@ def compile(  # noqa: A001 - the word of the field
     usual = _DRIVERS[any(one.rows for one in questions)]
     also = [one.name for one in questions if {one.name, questions[0].name} == _OF_KINDS]
     parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)}, also)
-    write(path, parts, manifest, key)
+    write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
 
 
 def mlir(

@@ -14,7 +14,7 @@
 
 Every byte is covered: by a hash, by a comparison, or by having to be zero. Numbers are little-endian. The parts are
 mapped, not read: processes that load the same file share its memory. A part may be a file of its own in the same
-folder, so that several files have the same constants.
+folder, whose name holds its hash, so that several files have the same constants.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 
 from plica.errors import NativeFileError
@@ -37,6 +37,7 @@ PAGE = 4096
 
 _HEAD = struct.Struct("<8sIIQQ32s")
 _MOST_DESCRIPTION = 64 * 2**20  # bytes
+_DIGITS = 32  # of the hash, in the name of a file that is a part
 
 Bytes = bytes | bytearray | memoryview
 
@@ -93,16 +94,18 @@ def write(
     manifest: Manifest,
     key: PrivateKey | None = None,
     *,
-    files: Mapping[str, str] | None = None,
+    beside: Collection[str] = (),
 ) -> None:
     """Write a file, whole or not at all.
 
     Args:
         path: Where; what is there is replaced in one step, and processes that have it loaded keep what they have.
+            Where it is a link, what that leads to is replaced.
         parts: The bytes of each part: code and tensors.
         manifest: What names them.
         key: The Ed25519 private key to sign with, as 32 bytes.
-        files: Parts that become files of their own in the same folder, with the names of those.
+        beside: Parts that become files of their own in the same folder, named by what they hold: they are there before
+            the file that needs them is.
 
     Raises:
         NativeFileError: The manifest does not fit the parts.
@@ -112,7 +115,6 @@ def write(
 
     views = {name: memoryview(data).cast("B") for name, data in parts.items()}
     check_manifest(manifest, {name: len(view) for name, view in views.items()})
-    names = files or {}
     # The description says where the parts are, and its own length says where they begin: settled from below.
     signed = 0 if key is None else SIGNATURE
     rows: list[Part] = []
@@ -121,23 +123,22 @@ def write(
     hashes = {name: hashlib.sha256(view).hexdigest() for name, view in views.items()}
     while not rows or start < _HEAD.size + signed + len(description):
         start = _page(_HEAD.size + signed + len(description))
-        rows = _placed(views, hashes, start, names)
+        rows = _placed(views, hashes, start, beside)
         description = _description(manifest, rows)
     inside = [row for row in rows if not row.file]
-    outside = [row for row in rows if row.file]
-    for row in outside:
-        _check_beside(row)
     length = inside[-1].offset + inside[-1].length if inside else _HEAD.size + signed + len(description)
     head = _HEAD.pack(MAGIC, VERSION, signed, len(description), length, hashlib.sha256(description).digest())
     signature = b"" if key is None else sign(key, head)
-    for row in outside:
-        with replacing(os.path.join(os.path.dirname(path), row.file)) as temporary:  # noqa: PTH118, PTH120
-            temporary.write_bytes(views[row.name])
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        file.write(head + signature + description)
-        for row in inside:
-            file.write(bytes(row.offset - file.tell()))
-            file.write(views[row.name])
+    with replacing(path) as temporary:
+        with temporary.open("wb") as file:
+            file.write(head + signature + description)
+            for row in inside:
+                file.write(bytes(row.offset - file.tell()))
+                file.write(views[row.name])
+        for row in rows:
+            if row.file:
+                with replacing(temporary.with_name(row.file)) as other:
+                    other.write_bytes(views[row.name])
 
 
 def read(path: str | os.PathLike[str], public_key: PublicKey | None = None) -> Image:
@@ -160,6 +161,28 @@ def read(path: str | os.PathLike[str], public_key: PublicKey | None = None) -> I
     except NativeFileError as error:
         raise NativeFileError(f"{where}: {error}") from None
     return image
+
+
+def beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The names of the files that are parts of a native file; they need not be there.
+
+    Raises:
+        NativeFileError: What says so is damaged or of another version.
+        FileFormatError: There is no such file.
+    """
+    where = os.fspath(path)
+    try:
+        found, _, _ = _described(_mapped(where))
+    except NativeFileError as error:
+        raise NativeFileError(f"{where}: {error}") from None
+    return tuple(part.file for part in found.parts if part.file)
+
+
+def place_of(path: str | os.PathLike[str], name: str) -> str:
+    """Where the file of a part lies: in the folder of the native file, or of what that is a link to."""
+    folders = map(os.path.dirname, (path, os.path.realpath(path)))
+    places = [os.path.join(folder, name) for folder in folders]  # noqa: PTH118
+    return next(filter(os.path.isfile, places), places[0])
 
 
 def check_signed(image: Image, public_key: PublicKey) -> None:
@@ -192,6 +215,16 @@ def _say_what_is_there(path: str) -> None:
 
 
 def _checked(path: str, view: memoryview) -> Image:
+    found, begin, end = _described(view)
+    views = _parts(path, found.parts, view, end)
+    check_manifest(found.manifest, {part.name: part.length for part in found.parts})
+    whole = hashlib.sha256(view[:begin]).hexdigest()
+    signer = bytes(view[_HEAD.size : begin])[:32]
+    return Image(path, found.manifest, {part.name: part for part in found.parts}, signer, whole, view, views)
+
+
+def _described(view: memoryview) -> tuple["_Description", int, int]:
+    """The description, and where it begins and ends."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
         raise NativeFileError("is no native file of Plica (its first bytes are others); make one with `plica export`")
     if len(view) < _HEAD.size:
@@ -211,10 +244,10 @@ def _checked(path: str, view: memoryview) -> Image:
     if signed and hashlib.sha256(signature[:-32]).digest() != signature[-32:]:
         raise _damaged("its signature does not hash to what was written")
     found: _Description = _DESCRIPTION(parse(description, "its description"), "its description")
-    views = _parts(path, found.parts, view, begin + described)
-    check_manifest(found.manifest, {part.name: part.length for part in found.parts})
-    whole = hashlib.sha256(view[:begin]).hexdigest()
-    return Image(path, found.manifest, {part.name: part for part in found.parts}, signature[:32], whole, view, views)
+    for part in found.parts:
+        if part.file and (part.file != os.path.basename(part.file) or part.offset):  # noqa: PTH119
+            raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
+    return found, begin, begin + described
 
 
 def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> dict[str, memoryview]:
@@ -242,19 +275,17 @@ def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> di
 
 def _file_of(path: str, part: Part) -> memoryview:
     """The bytes of a part that is a file of its own, within the same folder."""
-    _check_beside(part)
-    where = os.path.join(os.path.dirname(path), part.file)  # noqa: PTH118, PTH120
+    where = place_of(path, part.file)
+    its = f"its part {part.name} is the file {part.file}"
     if not os.path.isfile(where):  # noqa: PTH113
-        raise NativeFileError(f"its part {part.name} is the file {part.file}, which is not beside it; copy both")
+        raise NativeFileError(f"{its}, which is not beside it; copy both")
+    size = os.stat(where).st_size  # noqa: PTH116
+    if size != part.length:
+        raise NativeFileError(f"{its}, which has {size} bytes, and {part.length} were written; copy both again")
     view = _mapped(where)
-    if len(view) != part.length or hashlib.sha256(view).hexdigest() != part.sha256:
-        raise NativeFileError(f"its part {part.name} is not the file {part.file} that lies beside it; copy both again")
+    if hashlib.sha256(view).hexdigest() != part.sha256:
+        raise NativeFileError(f"{its}, which does not hash to what was written; copy both again")
     return view
-
-
-def _check_beside(part: Part) -> None:
-    if part.file != os.path.basename(part.file) or part.offset:  # noqa: PTH119
-        raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
 
 
 def _damaged(what: str) -> NativeFileError:
@@ -266,11 +297,12 @@ def _page(offset: int) -> int:
 
 
 def _placed(
-    views: Mapping[str, memoryview], hashes: Mapping[str, str], start: int, files: Mapping[str, str]
+    views: Mapping[str, memoryview], hashes: Mapping[str, str], start: int, beside: Collection[str]
 ) -> list[Part]:
     rows = []
     for name, view in views.items():
-        file = files.get(name, "") if len(view) else ""  # nothing cannot be mapped
+        is_own = name in beside and len(view)  # nothing cannot be mapped
+        file = f"weights-{hashes[name][:_DIGITS]}.bin" if is_own else ""
         rows.append(Part(name, 0 if file else start, len(view), hashes[name], file))
         start = start if file else _page(start + len(view))
     return rows

@@ -158,7 +158,7 @@ class Session:
         given = rt.VmVariantList(len(results))
         try:
             self._context.invoke(self._function(function), passed, given)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError, IndexError) as error:  # the binding has one for each kind of status
             raise faults.raised(error, self._fault_values) or _failure(function, error) from None
         if len(given) != len(results):
             raise NativeFileError(f"its function {function} gives {len(given)} results, expected {len(results)}")
@@ -241,7 +241,7 @@ def kept_value(array: Array) -> Array:
     return copy
 
 
-def _failure(function: str, error: RuntimeError) -> Exception:
+def _failure(function: str, error: Exception) -> Exception:
     """An error of the runtime that no check of ours stands behind."""
     if "RESOURCE_EXHAUSTED" in str(error):
         return MemoryError(f"its function {function} needs more memory than there is: {_line(error)}")

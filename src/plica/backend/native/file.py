@@ -27,7 +27,7 @@ from plica.runtime.manifest import ALIGNMENT, Floor, Fold, Manifest, Tensor
 from plica.runtime.manifest import Target as Described
 from plica.runtime.sessions import ALONE
 
-_TENSORS = "tensors"  # the part that holds them
+TENSORS = "tensors"  # the part that holds them
 _OWN = "_w"  # what names that no user gave begin with
 _ALWAYS = 2**48  # rows: more than there are
 
@@ -96,7 +96,7 @@ class Store:
         array = np.asarray(array, order="C")
         name = name or f"{_OWN}{len(self.tensors)}"
         self.tensors.append(
-            Tensor(name, array.dtype.name, array.shape, _TENSORS, self._size, updatable=updatable, parts=parts)
+            Tensor(name, array.dtype.name, array.shape, TENSORS, self._size, updatable=updatable, parts=parts)
         )
         self.arrays[name] = array
         self._size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
@@ -159,7 +159,7 @@ def file_of(
             )
     parts = {one.name: compile_text(texts[one.is_gpu], one) for one in targets}
     if store.tensors:
-        parts[_TENSORS] = store.part()
+        parts[TENSORS] = store.part()
     made = Manifest(
         main=questions[0].name,
         also=tuple(also),
