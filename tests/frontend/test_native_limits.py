@@ -52,6 +52,29 @@ def test_a_result_of_a_size_that_no_array_has_is_an_error():
         longer(np.ones(3))
 
 
+def test_what_a_loop_or_a_branch_makes_of_a_negative_size_is_no_lack_of_memory():
+    @plica.jit(backend="native")
+    def stacked(n: int, turns: int):
+        return plica.scan(lambda total, _: (total, pnp.ones(n - 2)), 0.0, length=turns)[1]
+
+    @plica.jit(backend="native")
+    def summed(n: int, turns: int):
+        return pnp.sum(stacked(n, turns), axis=0)
+
+    @plica.jit(backend="native")
+    def chosen(n: int, turns: int):
+        return pnp.sum(plica.cond(turns > 0, lambda: pnp.ones(n - 2), lambda: pnp.zeros(n - 2)))
+
+    assert stacked(3, 2).tolist() == [[1.0], [1.0]]
+    assert stacked(2, 0).shape == (0, 0)
+    assert summed(3, 2).tolist() == [2.0]
+    assert chosen(5, 1) == 3.0
+    for function in (stacked, summed, chosen):
+        for turns in (0, 1, 3):
+            with pytest.raises(InputError, match=r"the size n-2 = -2 is negative; take 0 or more"):
+                function(0, turns)
+
+
 def test_a_loop_that_does_not_turn_needs_no_memory():
     @plica.jit(backend="native", abstracted_axes={0: "n"})
     def total(x, far, turns):

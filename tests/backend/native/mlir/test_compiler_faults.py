@@ -64,7 +64,23 @@ def lost_terms(x):
     return pnp.log_matmul_exp([first + 1], weight)
 
 
-FUNCTIONS = (sums_of_numbers, counts_then_turns, without_entries, sizes_of_inner_loops, lost_terms)
+def chosen_then_carried(x):
+    """What a branch handed on was lost for the loop behind it, which begins with it."""
+    first = plica.while_loop(lambda x: x.shape[0] < 3, lambda x: pnp.concat([x, x]), x, preserve_dimensions=False)
+    again = pnp.where(first < -2, first, 1.0)
+    chosen = plica.cond(x[0, 0] > 0.5, lambda: again, lambda: x, preserve_dimensions=False)
+    longer = plica.while_loop(lambda x: x.shape[0] < 7, lambda x: pnp.concat([x, x]), again, preserve_dimensions=False)
+    return chosen, longer
+
+
+FUNCTIONS = (
+    sums_of_numbers,
+    counts_then_turns,
+    without_entries,
+    sizes_of_inner_loops,
+    lost_terms,
+    chosen_then_carried,
+)
 
 
 @pytest.fixture(scope="module")

@@ -92,12 +92,15 @@ class Block:
         if op.name in ("slice", "update", "assert_shape"):
             return  # whose rows say what is wrong
         types = [one.type for one in equation.inputs]
-        for dim in op.nonnegative(*types, **equation.params):
-            if not is_nonnegative_by_cases(dim):
-                self.require_size(dim, equation)
+        self.require_sizes(op.nonnegative(*types, **equation.params), equation)
 
-    def require_size(self, dim: Dim, equation: Equation) -> None:
-        """End the run where a size is negative."""
+    def require_sizes(self, dims: Iterable[Dim], equation: Equation) -> None:
+        """End the run where one of these sizes is negative."""
+        for dim in dims:
+            if not is_nonnegative_by_cases(dim):
+                self._require_size(dim, equation)
+
+    def _require_size(self, dim: Dim, equation: Equation) -> None:
         name = str(dim)
 
         def error(numbers: Sequence[int]) -> Exception:
@@ -176,8 +179,13 @@ class Block:
         self.temporaries.append(statement)
         self.owned.add(statement.buffer)
 
-    def bind(self, buffer: Buffer, var: Operand, dims: Sequence[Index]) -> Array:
-        """Memory for a variable under a name that statements have already."""
+    def bind(self, buffer: Buffer, var: Operand, dims: Sequence[Index], equation: Equation) -> Array:
+        """Memory for a variable under a name that statements have already, which stand behind it.
+
+        What they check of its sizes comes too late for memory that is taken here.
+        """
+        if var in self.leaving or var not in self.destinations:
+            self.require_sizes(var.type.shape, equation)
         array = self.new(var, dims)
         self.alias(buffer, array)
         return array

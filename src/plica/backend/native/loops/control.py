@@ -167,10 +167,12 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
                 fill(writer, target, value)
         loop.leave(inner)
     loop.before()
-    found = [block.bind(buffer, var, dims) for buffer, var, dims in zip(made, stacks, sizes, strict=True)]
+    found = [block.bind(buffer, var, dims, equation) for buffer, var, dims in zip(made, stacks, sizes, strict=True)]
     with writer.into([]) as whole:
         loop.turns()
     writer.put(For(turn, 0, length, whole + body))
+    for one in stacks:  # a loop that does not turn checks nothing
+        block.require_sizes(one.type.shape, equation)
     return (*loop.results(), *found)
 
 
@@ -229,7 +231,7 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     for inner, statements, program in ends:
         with writer.into(statements):
             _leave_branch(inner, equation, program, cells, moved_to, pointers)
-    arrays = {var: shared[var] or block.bind(buffer, var, dims[var]) for var, buffer in buffers.items()}
+    arrays = {var: shared[var] or block.bind(buffer, var, dims[var], equation) for var, buffer in buffers.items()}
     predicates = [block.scalar(one) for one in operands[: len(regions) - 1]]
     _put_branches(block, predicates, blocks)
     found: list[Value] = []
