@@ -34,8 +34,20 @@ def attribute_or_missing(node: object, name: str) -> Any:
 
 
 def is_a(kind: Any, wanted: Any) -> bool:
-    """Whether a class is `wanted` or a subclass of it."""
-    return issubclass(kind, wanted)
+    """Whether a class is `wanted` or a subclass of it.
+
+    A class that is declared final is itself alone: what somebody derives from it means something else.
+    """
+    return kind is wanted or (issubclass(kind, wanted) and not _is_final(wanted))
+
+
+def derives_from_final(kind: type) -> bool:
+    """Whether a class is derived from one that is declared final."""
+    return any(map(_is_final, kind.__mro__[1:]))
+
+
+def _is_final(kind: type) -> bool:
+    return "__final__" in vars(kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +59,7 @@ class GraphView(Generic[Node]):
         outputs: The nodes that are results.
         inputs: The inputs of a node, in order.
         kind: What patterns compare: by default the class.
-        fits: `fits(kind, wanted)`; by default whether one class is the other or a subclass of it.
+        fits: `fits(kind, wanted)`; by default `is_a`.
         config: The settings of a node, which config patterns read; by default its `config`.
         fact: `fact(node, name)`: what else is asked of a node, and `MISSING` where it has no such; by default the
             attribute.

@@ -40,11 +40,11 @@ from plica.symbolic.parameters import (
 def log_form(parameter: Parameter) -> Parameter:
     """The logarithms of a parameter's numbers: NaN where one is negative."""
     output = parameter.output
-    if isinstance(output, SoftmaxParameter) and numbers(parameter.node_inputs)(output).range is not None:
+    if type(output) is SoftmaxParameter and numbers(parameter.node_inputs)(output).range is not None:
         (source,) = parameter.node_inputs(output)  # most weights: told at once
         op = LogSoftmaxParameter(output.in_shape, axis=output.axis)
         return Parameter.from_unary(op, parameter.subgraph(source))
-    if isinstance(output, ExpParameter) and _is_log(parameter.node_inputs(output)[0]):
+    if type(output) is ExpParameter and _is_log(parameter.node_inputs(output)[0]):
         return right_logs(parameter.subgraph(parameter.node_inputs(output)[0]))
     return _Logs(parameter).run()
 
@@ -92,7 +92,7 @@ def _with_right_logs(parameter: Parameter, but: Sequence[Any]) -> Parameter:
 def exp_form(parameter: Parameter) -> Parameter:
     """The exponentials of a parameter's numbers."""
     output = parameter.output
-    if isinstance(output, LogSoftmaxParameter):
+    if type(output) is LogSoftmaxParameter:
         (source,) = parameter.node_inputs(output)
         op = SoftmaxParameter(output.in_shape, axis=output.axis)
         return Parameter.from_unary(op, parameter.subgraph(source))
@@ -235,4 +235,4 @@ def _constant(node: Any, value: NDArray[Any]) -> ConstantParameter:
 
 
 def _is_log(node: Any) -> bool:
-    return isinstance(node, LogParameter)
+    return type(node) is LogParameter

@@ -297,7 +297,7 @@ class LoweringScope:
         outputs = [one.output for one in logs]
         alike = len({one.shape for one in logs}) == 1
         if (alike or fill == -inf) and all(
-            isinstance(output, LogSoftmaxParameter) and output.axis in (-1, len(output.shape) - 1) for output in outputs
+            type(output) is LogSoftmaxParameter and output.axis in (-1, len(output.shape) - 1) for output in outputs
         ):
             sources = [one.subgraph(one.node_inputs(one.output)[0]) for one in logs]
             return Logs("log_softmax", self._padded(sources, fill, list))

@@ -24,7 +24,7 @@ from plica.errors import GraphError
 from plica.graph.optimize import ORDINARY, Replacement, Rule, optimize_graph
 from plica.graph.pattern import Entry, Pattern
 from plica.graph.share import alike
-from plica.graph.view import is_a
+from plica.graph.view import derives_from_final, is_a
 from plica.ir.dtypes import DType
 from plica.ir.ranges import ANYTHING
 from plica.ir.types import array_type
@@ -96,8 +96,10 @@ def parameter_view(parameter: Parameter, context: Any = None) -> OperationView:
 def fits_parameter(kind: type, wanted: type | str) -> bool:
     """Whether a class of nodes is what a pattern wants."""
     if wanted == CONSTANT:
-        return issubclass(kind, ConstantParameter)
-    return is_a(kind, wanted) if isinstance(wanted, type) else getattr(kind, "operation", None) == wanted
+        return is_a(kind, ConstantParameter)
+    if isinstance(wanted, type):
+        return is_a(kind, wanted)
+    return getattr(kind, "operation", None) == wanted and not derives_from_final(kind)
 
 
 _DTYPES = {DataType.INTEGER: DType.INT64, DataType.REAL: DType.FLOAT64, DataType.COMPLEX: DType.COMPLEX128}

@@ -110,7 +110,7 @@ def known_row_sum(parameter: Parameter) -> float:
         The parameter is `(O, N)`, and computed in float32 or wider.
     """
     output = parameter.output
-    if not isinstance(output, SoftmaxParameter) or output.axis not in (-1, len(output.shape) - 1):
+    if type(output) is not SoftmaxParameter or output.axis not in (-1, len(output.shape) - 1):
         return inf
     return 1.0 + _ROUNDING if output.shape[-1] <= _MOST else inf
 
