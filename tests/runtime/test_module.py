@@ -349,6 +349,10 @@ def test_parameters_that_are_missing_are_named(tmp_path: Path) -> None:
     path = native_file(tmp_path / "x.plicab", tensors=(fixed, *MANIFEST.tensors[1:]))
     with pytest.raises(NativeFileError, match="no parameter found in index with key 'weight'"):
         load(path)  # code that reads a parameter would not see its updates
+    short = replace(MANIFEST.tensors[0], shape=(1,))
+    path = native_file(tmp_path / "x.plicab", tensors=(short, *MANIFEST.tensors[1:]))
+    with pytest.raises(NativeFileError, match="x.plicab: .* parameter `weight` range out of bounds"):
+        load(path)
 
 
 def test_modules_are_let_go_in_any_order(path: Path) -> None:

@@ -23,6 +23,7 @@ Tensors = Mapping[str, Array]
 
 ALONE = "local-sync"  # the driver that runs code on the thread that calls; others have threads or memory of their own
 _MOST_KEPT = 16 * 2**20  # bytes of an argument whose memory is kept for the next call
+_STATUSES = (RuntimeError, ValueError, IndexError)  # what the binding raises: it has one for each kind of status
 
 
 class Code:
@@ -49,7 +50,7 @@ class Code:
         try:
             self.instance = rt.VmInstance()
             self.module = rt.VmModule.wrap_buffer(self.instance, image.part(target.part))
-        except (RuntimeError, ValueError) as error:
+        except _STATUSES as error:
             raise NativeFileError(f"the IREE runtime refuses target {target.name}: {_line(error)}") from error
         self.index = rt.ParameterIndex()
         handles: dict[str, Any] = {}
@@ -117,7 +118,7 @@ class Session:
                 code.module,
             ]
             self._context = rt.VmContext(code.instance, modules)
-        except (RuntimeError, ValueError) as error:
+        except _STATUSES as error:
             raise NativeFileError(f"the IREE runtime cannot start the code: {_line(error)}") from error
         self._memory = MEMORIES.get(driver, DeviceMemory)(device)
         self._functions: dict[str, Any] = {}
@@ -158,7 +159,7 @@ class Session:
         given = rt.VmVariantList(len(results))
         try:
             self._context.invoke(self._function(function), passed, given)
-        except (RuntimeError, ValueError, IndexError) as error:  # the binding has one for each kind of status
+        except _STATUSES as error:
             raise faults.raised(error, self._fault_values) or _failure(function, error) from None
         if len(given) != len(results):
             raise NativeFileError(f"its function {function} gives {len(given)} results, expected {len(results)}")
