@@ -55,8 +55,14 @@ def test_a_signature_covers_a_part_beside_the_file(tmp_path: Path) -> None:
 
 
 def test_a_key_of_32_bytes_signs() -> None:
-    with pytest.raises(NativeFileError, match="expected a private key of 32 bytes"):
+    with pytest.raises(NativeFileError, match=r"expected a private key of 32 bytes, found 5 bytes$"):
         sign(b"short", b"head")
+
+
+def test_a_key_of_another_form_is_not_told() -> None:
+    for key, found in (("5ec3e7" * 8, "str"), (bytearray(b"secret"), "bytearray"), (b"-----BEGIN", "10 bytes")):
+        with pytest.raises(NativeFileError, match=f"expected a private key of 32 bytes, found {found}$"):
+            sign(key, b"head")  # type: ignore[arg-type]
 
 
 def test_the_library_is_imported_only_for_signatures(path: Path) -> None:

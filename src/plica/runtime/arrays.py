@@ -138,7 +138,7 @@ def placed(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
 def _array(value: Any, wanted: _Reading, where: str) -> Array:
     one, dtype = wanted.type, wanted.dtype
     if isinstance(value, np.ndarray):
-        array = value
+        array = value if type(value) is np.ndarray else _unmasked(value, one, where)
     elif hasattr(value, "__dlpack__"):
         array = _exchanged(value, one, where)
     else:
@@ -153,19 +153,27 @@ def _array(value: Any, wanted: _Reading, where: str) -> Array:
     return array.astype(dtype)
 
 
+def _unmasked(array: Array, one: ArrayType, where: str) -> Array:
+    """An array of a class of its own, whose entries are all there; those under a mask are not."""
+    if np.any(getattr(array, "mask", False)):
+        raise InputError(f"{where}: {one.name}: some entries are masked; fill them in, with NaN where they are missing")
+    return array
+
+
 def _exchanged(value: Any, one: ArrayType, where: str) -> Array:
     """An object of another library as an array that shares its memory."""
     kind = type(value).__name__
-    device = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else _ON_CPU[0]
-    if device not in _ON_CPU:
-        raise InputError(f"{where}: {one.name}: this {kind} lies on another device; move it to the CPU first")
     try:
-        return np.from_dlpack(value)
+        device = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else _ON_CPU[0]
+        array = np.from_dlpack(value) if device in _ON_CPU else None
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(
             f"{where}: {one.name}: this {kind} gives no array ({reason}); detach or copy it first"
         ) from error
+    if array is None:
+        raise InputError(f"{where}: {one.name}: this {kind} lies on another device; move it to the CPU first")
+    return array
 
 
 def _listed(value: Any, wanted: _Reading, where: str) -> Array:

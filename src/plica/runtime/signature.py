@@ -69,5 +69,7 @@ def check_signature(key: PublicKey, head: bytes, block: bytes, signer: bytes) ->
 
 
 def _check_length(kind: str, key: bytes) -> None:
+    """Raise unless a key is 32 bytes; what it holds instead is not said, since it may be a secret all the same."""
     if not isinstance(key, bytes) or len(key) != 32:
-        raise NativeFileError(f"expected a {kind} key of 32 bytes, found {key!r:.40}")
+        found = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+        raise NativeFileError(f"expected a {kind} key of 32 bytes, found {found}")
