@@ -74,6 +74,18 @@ def test_mlir(plica: Plica, expected: np.ndarray) -> None:
         assert len(arrays.files) > 1
 
 
+def test_text_without_its_weights_is_not_written(plica: Plica, expected: np.ndarray) -> None:
+    del expected
+    Path("m.mlir").write_text("old")
+    Path("m.mlir.npz").mkdir()
+    for form in ("mlir", "stablehlo"):
+        result = plica("export", "m.plica", "-o", "m.mlir", "--to", form, "--weights", "external")
+        assert result.exit_code == 2
+        assert result.stderr.startswith("plica: error: m.mlir.npz: is a folder")
+        assert Path("m.mlir").read_text() == "old"
+    assert sorted(path.name for path in Path().iterdir()) == ["m.mlir", "m.mlir.npz", "m.plica", "x.npy"]
+
+
 def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
     _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "stablehlo"))
     np.testing.assert_allclose(stablehlo.run(Path("m.mlir").read_text(), X)[0], expected, rtol=1e-6)

@@ -68,13 +68,14 @@ def _check_is_text(form: str, options: _Options) -> None:
 
 
 def _write_text(out: Path, text: str, arrays: Mapping[str, Any]) -> None:
+    """Write both or neither: the arrays take their place, and then at once the text that needs them."""
     import numpy as np
 
     with replacing(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    if arrays:
-        with replacing(_beside(out)) as temporary, temporary.open("wb") as file:
-            np.savez(file, **dict(arrays))
+        if arrays:
+            with replacing(_beside(out)) as other, other.open("wb") as file:
+                np.savez(file, **dict(arrays))
 
 
 def _beside(out: Path) -> Path:
