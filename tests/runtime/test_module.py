@@ -142,6 +142,7 @@ def test_arrays_of_other_libraries_go_in_and_out(module: NativeModule) -> None:
         (lambda m: m(1, 2), InputError, "found 2 argument"),
         (lambda m: m(np.zeros((1, 4), "f4"), y=1), InputError, "; y unknown"),
         (lambda m: m(np.zeros((1, 4), "f4"), x=1), InputError, "; x twice"),
+        (lambda m: m(1, **{f"a{n}{'?' * 99}": 1 for n in range(9)}), InputError, r"a4\?{38} and 4 more unknown$"),
         (lambda m: m(np.zeros((1, 4), "f4"), seed=1), InputError, "takes no seed: it draws nothing"),
         (lambda m: m.drawn(), InputError, "expected n as a number of rows or entries, found nothing; pass n=10"),
         (lambda m: m.drawn(n=-1), InputError, "found -1"),

@@ -11,6 +11,8 @@ from plica.runtime.sizes import is_symbol, symbols
 if TYPE_CHECKING:
     from plica.runtime.module import NativeModule
 
+_NAMES = 5  # in a message
+
 
 class EntryPoint:
     """One question that a file answers; call it with arrays.
@@ -61,7 +63,7 @@ class EntryPoint:
         missing = [name for name in names if name not in values and name not in named]
         if len(arguments) > len(names) or twice or unknown or missing:
             wrong = [
-                f"{', '.join(kind)} {what}"
+                f"{_some(kind)} {what}"
                 for kind, what in ((twice, "twice"), (unknown, "unknown"), (missing, "missing"))
                 if kind
             ]
@@ -88,6 +90,12 @@ def free_sizes(entry: Entry) -> tuple[str, ...]:
     bound = {size for one in entry.arguments for size in one.shape if is_symbol(size)}
     drawn = [symbol for one in entry.draws for size in one.shape for symbol in symbols(size)]
     return tuple(dict.fromkeys(symbol for symbol in drawn if symbol not in bound))
+
+
+def _some(names: list[str]) -> str:
+    """The first of some names, which anybody may have sent, and how many more there are."""
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(f"{one:.40}" for one in names[:_NAMES]) + more
 
 
 def _size(value: Any, symbol: str, where: str) -> int:
