@@ -98,6 +98,8 @@ class Models:
                 module = load(copy, public_key=self._key)  # which maps it: the name is not needed any more
             except FileNotFoundError as error:
                 raise FileFormatError(f"{self.path}: there is no such file; write one with plica export") from error
+            except OSError as error:
+                raise FileFormatError(f"{self.path}: cannot be copied: {error.strerror or error}") from error
             except FileFormatError as error:
                 raise type(error)(str(error).replace(str(copy), str(self.path))) from error
         return Model(module, digest, datetime.now(UTC).isoformat(timespec="seconds"))

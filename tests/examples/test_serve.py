@@ -330,6 +330,8 @@ def test_weights_beside_a_model_come_and_go_with_it(tmp_path: Path) -> None:
 def test_a_service_begins_with_a_whole_file(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"model.plicab: there is no such file"):
         Models(tmp_path / "model.plicab")
+    with pytest.raises(FileFormatError, match=f"{tmp_path}: cannot be copied: Is a directory"):
+        Models(tmp_path)
     path = tmp_path / "model.plicab"
     path.write_bytes(b"something else")
     with pytest.raises(NativeFileError, match=str(path)):
