@@ -14,7 +14,14 @@ from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.frontend.native import questions_of as native_questions
 from plica.runtime.module import NativeModule
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, DiagonalGaussianLayer, HadamardLayer, ModuleLayer
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    DiagonalGaussianLayer,
+    GaussianLayer,
+    HadamardLayer,
+    ModuleLayer,
+    PoissonLayer,
+)
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import product_then_sum
 from tests.harness.native_circuits import compiled
@@ -86,6 +93,20 @@ def test_completions(module: NativeModule, circuit: Any) -> None:
         exact = torch.exp(circuit(torch.from_numpy(pairs))[:, 0, 0] - known[0]).numpy()
     counts = np.asarray([(rows == pair).all(axis=1).mean() for pair in pairs])
     np.testing.assert_allclose(counts, exact, atol=5 * np.sqrt(0.25 / 4000))
+
+
+def test_rows_of_states_and_real_numbers() -> None:
+    """They are floats, whatever is asked: integers would hold no real number."""
+    inputs = [CategoricalLayer([0], 3, num_categories=3), GaussianLayer([1], 3), PoissonLayer([2], 3)]
+    model = compiled(product_then_sum(HadamardLayer(3, 3), inputs))
+    x = np.asarray([[0, 0.5, 2], [2, -1.25, 0]], dtype="float32")
+    expected = model(torch.from_numpy(x)).detach().numpy()
+    [question] = native_questions(model, ["log-likelihood"])[-1:]
+    assert question.closed.program.arguments[0].type.dtype.value == "float32"
+    np.testing.assert_allclose(question.closed(x)[0], expected, rtol=1e-5)
+    assert "log_likelihood" in [one.name for one in native_questions(model)]
+    whole = compiled(product_then_sum(HadamardLayer(3, 2), [inputs[0], PoissonLayer([1], 3)]))
+    assert native_questions(whole, ["log-likelihood"])[0].closed.program.arguments[0].type.dtype.value == "int64"
 
 
 @pytest.mark.full

@@ -26,7 +26,7 @@ from plica.frontend.folding import FoldedProgram
 from plica.frontend.native_updates import Updatable, array_of, floors_of, held_leaves, held_program
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
-from plica.lower.data import input_width
+from plica.lower.data import input_width, samples_dtype
 from plica.lower.leaves import Leaf
 from plica.lower.queries.mpe import MPE
 from plica.lower.queries.query import Query
@@ -231,11 +231,12 @@ def _check_weights(model: Any) -> None:
 
 def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[Question]:
     leaves = [(leaf, array_of(tensor)) for leaf, tensor in model.leaves.items()]
+    dtype = as_dtype(str(model.dtype).removeprefix("torch."))
     found = _Circuit(
         model,
         held_leaves(model.folded, leaves, updatable) if updatable else leaves,
-        as_dtype(str(model.dtype).removeprefix("torch.")),
-        model.program.arguments[-1].type.dtype if model.num_variables else DType.FLOAT32,
+        dtype,
+        samples_dtype(model.folded.described, dtype) if model.num_variables else DType.FLOAT32,
     )
     check_is_closed(model.folded, "native code")
     _check_weights(model)
