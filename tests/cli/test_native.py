@@ -82,6 +82,15 @@ class TestRun:
         write_arrays(Path("wide.csv"), entry, ((X @ WEIGHT)[:, :, None],))
         assert np.array_equal(np.loadtxt("wide.csv", delimiter=",", skiprows=1), X @ WEIGHT)
 
+    def test_decimals_of_tables_are_rounded_and_too_large_ones_refused(self, plica: Plica, file: Path) -> None:
+        tenths = np.asarray([[0.1, 0.2, -0.3, 1e-3]])
+        np.savetxt("x.csv", tenths, delimiter=",")
+        for word in ("x.csv", "x=x.csv"):
+            _done(plica("run", file, "-i", word, "-o", "y.npy"))
+            np.testing.assert_allclose(np.load("y.npy"), tenths @ WEIGHT, rtol=1e-6)
+        np.savetxt("x.csv", tenths * 1e300, delimiter=",")
+        assert "does not become float32 without loss" in _refused(plica("run", file, "-i", "x.csv", "-o", "y.npy"))
+
     def test_sizes_and_seeds(self, plica: Plica, file: Path) -> None:
         for name in ("a.npy", "b.npy"):
             _done(plica("run", file, "--entry", "drawn", "--size", "n=5", "--seed", "3", "--output", name))

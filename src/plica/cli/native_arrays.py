@@ -41,7 +41,8 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
         InputError: An argument is there twice, or a word has no name and there are several arguments.
         FileFormatError: A file is missing, damaged or of another kind.
     """
-    names = [one.name for one in entry.arguments]
+    types = {one.name: one.dtype for one in entry.arguments}
+    names = list(types)
     found: dict[str, Array] = {}
     for word in words:
         name, equals, rest = word.partition("=")
@@ -51,9 +52,9 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
             arrays = _load(path)
             read = {name: arrays[name] for name in names if name in arrays} or _only(path, arrays, names)
         elif named:
-            read = {name: _read(path)}
+            read = {name: _read(path, types.get(name, "float64"))}
         elif len(names) == 1:
-            read = {names[0]: _read(path)}
+            read = {names[0]: _read(path, types[names[0]])}
         else:
             raise InputError(
                 f"--input {word}: {entry.name} takes {', '.join(names) or 'nothing'}; write --input NAME={word}"
@@ -63,7 +64,6 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
                 problem = "is there twice" if key in found else f"is no argument; {entry.name} takes {', '.join(names)}"
                 raise InputError(f"--input {word}: {key} {problem}")
             found[key] = array
-    types = {one.name: one.dtype for one in entry.arguments}
     return {name: _fitting(array, types[name]) for name, array in found.items()}
 
 
@@ -86,13 +86,13 @@ def write_arrays(path: Path, entry: Entry, results: tuple[Array, ...]) -> None:
             np.savez(file, **dict(zip(names, results, strict=True)))  # type: ignore[arg-type]
 
 
-def _read(path: Path) -> Array:
+def _read(path: Path, dtype: str) -> Array:
     if path.suffix.lower() in _TABLES:
         from plica.files.encoding import read_numbers
         from plica.files.rows import open_rows
 
         with open_rows(path) as rows:
-            parts = [read_numbers(batch) for batch in rows.batches(_ROWS)]
+            parts = [_rounded(read_numbers(batch), dtype) for batch in rows.batches(_ROWS)]
             return np.concatenate(parts) if parts else np.zeros((0, rows.width))
     arrays = _load(path)
     return next(iter(_only(path, arrays, [""]).values()))
@@ -119,6 +119,16 @@ def _only(path: Path, arrays: Mapping[str, Array], names: list[str]) -> dict[str
         held = ", ".join(arrays) or "nothing"
         raise InputError(f"{path}: holds {held}; expected one array, or arrays called {', '.join(names)}")
     return {names[0]: next(iter(arrays.values()))}
+
+
+def _rounded(numbers: Array, name: str) -> Array:
+    """Numbers of a table, which are as many digits as somebody wrote, as floats of a dtype that can hold them."""
+    dtype = numpy_dtype(name)
+    if dtype.kind != "f":
+        return numbers
+    with np.errstate(over="ignore"):
+        rounded = numbers.astype(dtype)
+    return rounded if np.array_equal(np.isfinite(rounded), np.isfinite(numbers)) else numbers
 
 
 def _fitting(array: Array, name: str) -> Array:
