@@ -129,7 +129,7 @@ class TestRun:
             (("m.plicab", "--entry", "drawn", "--size", "n=" + "9" * 5000, "-o", "y.npy"), "--size n=999"),
             (
                 ("m.plicab", "--entry", "drawn", "--size", "n=" + "9" * 18, "-o", "y.npy"),
-                "no array is as large as n=999",
+                "there is no memory for what n=999",
             ),
             (("m.plicab", "-i", "x.npy", "--size", "x=3", "-o", "y.npy"), "--size x=3: x is no size"),
             (("m.plicab", "--public-key", "12", "-o", "y.npy"), "--public-key 12: expected 64 hexadecimal digits"),

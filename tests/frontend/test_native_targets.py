@@ -33,7 +33,7 @@ def _looked_up() -> Any:
 def test_one_file_for_several_machines(tmp_path: Path) -> None:
     """Constants stand in it once; where there is no such device, the code of a processor runs."""
     path = tmp_path / "f.plicab"
-    native.compile(_looked_up(), path, targets=("cuda", "host"))
+    native.compile(_looked_up(), path, targets=("cuda", "host", "cuda", target_of("host").name))
     with native.load(path) as module:
         assert [one.name for one in module.manifest.targets] == ["cuda", target_of("host").name]
         assert [one.shape for one in module.manifest.tensors] == [_TABLE.shape]

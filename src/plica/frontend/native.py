@@ -76,7 +76,8 @@ def compile(  # noqa: A001 - the word of the field
     """
     if driver is not None and driver not in _DRIVERS:
         raise InputError(f"there is no driver {driver!r}; there are {', '.join(_DRIVERS)}.")
-    chosen = [target_of(one) for one in ((targets,) if isinstance(targets, str) else targets)]
+    # "host" may be one of the others
+    chosen = list(dict.fromkeys(map(target_of, (targets,) if isinstance(targets, str) else targets)))
     if not chosen:
         raise InputError("a native file is for at least one target; give 'host'.")
     questions = _walked(questions_of(model, (queries,) if isinstance(queries, str) else queries, updatable))

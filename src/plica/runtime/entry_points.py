@@ -118,6 +118,6 @@ def _draws(entry: Entry, sizes: Sizes, seed: Any) -> list[Array]:
         raise InputError(f"{entry.name}: expected a number or a Generator as seed, found {seed!r:.60}") from error
     try:
         return [generator.random(sizes.shape(one), one.dtype) for one in entry.draws]  # type: ignore[call-overload]
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         known = ", ".join(f"{name}={size}" for name, size in sizes.known.items())
-        raise InputError(f"{entry.name}: no array is as large as {known} asks for; pass smaller sizes") from error
+        raise InputError(f"{entry.name}: there is no memory for what {known} asks for; pass smaller sizes") from error
