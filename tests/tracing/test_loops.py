@@ -289,6 +289,16 @@ def numbers_that_swap(x):
     return plica.for_loop(0, 3, 1, lambda i, a: a.T, x, preserve_dimensions=False)
 
 
+@cases.add([N], *SOME)
+def a_size_that_the_body_computes_of_numbers_alone(x):
+    first = pnp.zeros((3,), dtype=x.dtype)
+
+    def body(i, a, b):
+        return pnp.full((pnp.minimum(40, 3),), 2.0, dtype=a.dtype), first[: pnp.maximum(1, 2)]
+
+    return plica.for_loop(0, 3, 1, body, x, x, preserve_dimensions=False)
+
+
 @cases.add([N, int], (ramp(3), 50), (ramp(1), 1), (ramp(2), 2))
 def doubling(x, n):
     return plica.while_loop(lambda a: a.shape[0] < n, lambda a: pnp.concat([a, a * 2.0]), x)

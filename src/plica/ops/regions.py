@@ -116,7 +116,8 @@ def carried(
             raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
         dims: list[Dim] = []
         for old, new in zip(before.type.shape, again.type.shape, strict=True):
-            if not same(substitute(old, lambda var: _next(program, after, var)), new):
+            following = substitute(old, lambda var: _next(program, after, var))
+            if not (same(following, new) or same(following, substitute(new, program.size_of))):
                 raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
             outside = _made(region, new, results) if runs else None
             outside = region.outside(old, results) if outside is None else outside
