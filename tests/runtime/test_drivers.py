@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from plica.runtime.manifest import Rows
 from plica.runtime.module import NativeModule, load
-from tests.harness.native_files import MANIFEST, WEIGHT, native_file
+from tests.harness.native_files import ENTRIES, MANIFEST, WEIGHT, native_file
 
 
 @pytest.fixture
@@ -55,6 +56,30 @@ def test_processes_that_fork_have_threads_of_their_own(tmp_path: Path, driver: s
         [sys.executable, "-c", FORKING, str(path), word], capture_output=True, text=True, check=True, timeout=60
     )
     assert found.stdout == "7\n"
+
+
+def test_calls_of_several_threads_at_one_time_run_on_one_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that share threads wait for each other at each dispatch, and take twice as long."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    [host] = MANIFEST.targets
+    first = replace(ENTRIES[0], rows=Rows("n", chunk=100, alone=10))
+    targets = (replace(host, driver="local-task"),)
+    module = load(native_file(tmp_path / "wide.plicab", targets=targets, entries=(first, *ENTRIES[1:])))
+    x = np.random.default_rng(0).integers(-9, 10, (50, 4)).astype(np.float32)
+    drivers: list[str] = []
+    session = module._session
+    monkeypatch.setattr(module, "_session", lambda code, driver: drivers.append(driver) or session(code, driver))
+    code, _ = module._open()
+    with module._wide(code, "local-task"):
+        assert np.array_equal(module(x), x @ WEIGHT)
+        assert np.array_equal(module(x[:10]), x[:10] @ WEIGHT)
+    module(x[:10])
+    module(x)
+    assert drivers == ["local-task", "local-sync", "local-sync", "local-sync", "local-task"]
+    assert not module._calls
+    with ThreadPoolExecutor(4) as pool:
+        assert all(np.array_equal(y, x @ WEIGHT) for y in pool.map(module, [x] * 40))
+    assert not module._calls
 
 
 def test_sessions_share_the_threads_of_a_device(module: NativeModule) -> None:

@@ -89,6 +89,7 @@ class NativeModule:
             code.check_function(fold.function, inputs, outputs)
         self._state: tuple[Code, Tensors] | None = (code, first_values(image))
         self._idle: dict[str, list[Session]] = {ALONE: [], target.driver: []}
+        self._calls: list[object] = []  # that run, and are work for several threads
         with self._session(code, ALONE if target.driver in MEMORIES else target.driver):
             pass  # what the runtime refuses is told now
 
@@ -215,8 +216,9 @@ class NativeModule:
 
         def session(entry: Entry, sizes: Mapping[str, int]) -> AbstractContextManager[Session]:
             rows, driver = entry.rows, self.target.driver
-            is_alone = rows is not None and driver in MEMORIES and sizes[rows.symbol] <= rows.alone
-            return self._session(code, ALONE if is_alone else driver)
+            if rows is None or not rows.alone or driver not in MEMORIES:
+                return self._session(code, driver)
+            return self._session(code, ALONE) if sizes[rows.symbol] <= rows.alone else self._wide(code, driver)
 
         return answer(session, self.manifest, entry, given, sizes, tensors)
 
@@ -227,12 +229,25 @@ class NativeModule:
             raise NativeFileError(f"{self.path}: is closed; load it again")
         if state[0].stale:
             self._let_go()
+            self._calls = []  # other threads of the parent had some
             state = self._state = (Code(state[0].image, self.target), state[1])
         return state
 
     def _let_go(self) -> None:
         for idle in self._idle.values():
             idle.clear()
+
+    @contextmanager
+    def _wide(self, code: Code, driver: str) -> Iterator[Session]:
+        """A session of a call that is work for several threads, but where other such calls give all of them work."""
+        call, calls = object(), self._calls
+        calls.append(call)  # and no number: threads would count past each other, and locks outlive a fork
+        try:
+            is_busy = 2 * len(calls) > (os.cpu_count() or 1)
+            with self._session(code, ALONE if is_busy else driver) as session:
+                yield session
+        finally:
+            calls.remove(call)
 
     @contextmanager
     def _session(self, code: Code, driver: str) -> Iterator[Session]:
