@@ -15,9 +15,12 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 
+from plica.arguments import shown
 from plica.errors import FileFormatError, PlicaError, UnsupportedError
 from plica.files.budget import Budget
-from plica.files.schema import cannot_rebuild, check, construct
+from plica.files.modules import ModuleRecord, check_modules, check_places, record_of
+from plica.files.schema import DAMAGED, cannot_rebuild, check, construct
+from plica.lower.leaves import opaque_keys
 from plica.symbolic import initializers, parameters
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
@@ -70,12 +73,16 @@ LayerRecord = TypedDict(
 
 
 class CircuitRecord(TypedDict):
-    """A circuit: layers with the numbers of their inputs, and the parameter nodes of all."""
+    """A circuit: layers with the numbers of their inputs, the parameter nodes of all, and the modules that they hold.
+
+    The class of a module, `package.Class`, is written for whoever makes it again; nothing is imported by it.
+    """
 
     layers: list[LayerRecord]
     inputs: list[list[int]]
     outputs: list[int]
     nodes: list[NodeRecord]
+    modules: NotRequired[dict[str, ModuleRecord]]
 
 
 _VARIABLES_PER_NUMBER = 64  # a scope has one bit for each variable up to its highest
@@ -109,26 +116,34 @@ CLASSES: Classes = class_table((*LAYER_ROWS, *_public(parameters, ParameterNode)
 def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, dict[str, Array]]:
     """A circuit as JSON values, and the arrays among its settings by the keys that the JSON names.
 
-    Parameter nodes form one table for the whole circuit, so that what is shared stays shared. The operator that a
-    circuit was made by is left out.
+    Parameter nodes form one table for the whole circuit, so that what is shared stays shared, and so do modules, under
+    the keys that they have in a state dict. The operator that a circuit was made by is left out.
 
     Raises:
         UnsupportedError: A class that is not in `classes`, or a setting that has no form in a file.
     """
-    encoder = _Encoder(classes)
+    held = opaque_keys(circuit)
+    encoder = _Encoder(classes, {id(one): key for key, one in held.items()})
     index = {layer: i for i, layer in enumerate(circuit.layers)}
     layers = [encoder.layer(layer) for layer in circuit.layers]
-    structure = {
+    structure: dict[str, Json] = {
         "layers": layers,
         "inputs": [[index[child] for child in circuit.layer_inputs(layer)] for layer in circuit.layers],
         "outputs": [index[layer] for layer in circuit.outputs],
         "nodes": encoder.nodes,
     }
+    if encoder.modules:
+        structure["modules"] = {key: record_of(one) for key, one in held.items() if key in encoder.modules}
     return structure, encoder.arrays
 
 
 def decode_circuit(
-    structure: Json, arrays: Mapping[str, Array], classes: Classes = CLASSES, *, budget: Budget | None = None
+    structure: Json,
+    arrays: Mapping[str, Array],
+    classes: Classes = CLASSES,
+    *,
+    modules: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
 ) -> Circuit:
     """The circuit that `encode_circuit` was given.
 
@@ -136,13 +151,17 @@ def decode_circuit(
         structure: JSON values, of which nothing is taken for granted.
         arrays: The arrays that settings name.
         classes: Every class that may be named.
+        modules: The modules that layers hold, by their keys.
         budget: How much memory declared sizes may ask for; as much as they like where it is left out.
 
     Raises:
-        FileFormatError: A class that is not in `classes`, or values that do not make up a circuit; it names the place.
+        FileFormatError: A class that is not in `classes`, other modules than the circuit has, or values that do not
+            make up a circuit; it names the place.
     """
     check(structure, CircuitRecord, "circuit")
-    decoder = _Decoder(classes, arrays, budget or Budget(math.inf))
+    given = modules or {}
+    check_modules(structure.get("modules", {}), given)
+    decoder = _Decoder(classes, arrays, given, budget or Budget(math.inf))
     for number, node in enumerate(structure["nodes"]):
         decoder.add_node(node, f"parameter node {number}")
     layers = [decoder.layer(layer, f"layer {number}") for number, layer in enumerate(structure["layers"])]
@@ -156,9 +175,11 @@ def decode_circuit(
     }
     outputs = [layers[_index(i, len(layers), "circuit.outputs", "layer")] for i in structure["outputs"]]
     try:
-        return Circuit(layers, inputs, outputs)
+        circuit = Circuit(layers, inputs, outputs)
     except (PlicaError, ValueError) as error:  # ValueError: a number of too many digits for the message
         raise cannot_rebuild("the circuit", error) from error
+    check_places(circuit, given)
+    return circuit
 
 
 def _index(number: int, length: int, where: str, what: str) -> int:
@@ -168,20 +189,17 @@ def _index(number: int, length: int, where: str, what: str) -> int:
 
 
 class _Encoder:
-    """Collects parameter nodes by identity, and arrays."""
+    """Collects parameter nodes by identity, arrays, and the keys of the modules that settings have."""
 
-    def __init__(self, classes: Classes) -> None:
+    def __init__(self, classes: Classes, modules: Mapping[int, str]) -> None:
         self.nodes: list[Json] = []
         self.arrays: dict[str, Array] = {}
+        self.modules: set[str] = set()
         self._classes = classes
+        self._module_keys = modules  # by identity
         self._index: dict[tuple[ParameterNode, tuple[int, ...]], int] = {}
 
     def layer(self, layer: Layer) -> Json:
-        for name, held in layer.opaque.items():
-            raise UnsupportedError(
-                f"{layer!r} cannot be saved to a model file: its {name} is a {type(held).__name__}, of which it "
-                "has neither code nor tensors; save circuit.state_dict() with torch.save, and make the circuit anew."
-            )
         encoded: dict[str, Json] = {"class": self._name(layer), "config": {}, "params": self._items(layer.params)}
         held = dict.fromkeys(name.partition(".")[0] for name in layer.sub_layers)
         encoded["config"] = self._items({name: value for name, value in layer.config.items() if name not in held})
@@ -190,6 +208,9 @@ class _Encoder:
         return encoded
 
     def value(self, value: Any) -> Json:
+        if id(value) in self._module_keys:
+            self.modules.add(self._module_keys[id(value)])
+            return {"module": self._module_keys[id(value)]}
         match value:
             case None | bool() | int() | str():
                 return value
@@ -260,9 +281,12 @@ class _Encoder:
 class _Decoder:
     """Rebuilds parameter nodes in the order of the table, each once."""
 
-    def __init__(self, classes: Classes, arrays: Mapping[str, Array], budget: Budget) -> None:
+    def __init__(
+        self, classes: Classes, arrays: Mapping[str, Array], modules: Mapping[str, Any], budget: Budget
+    ) -> None:
         self._classes = classes
         self._arrays = arrays
+        self._modules = modules
         self._budget = budget
         self._nodes: list[ParameterInput | ParameterOp] = []
         self._inputs: list[tuple[int, ...]] = []
@@ -274,7 +298,9 @@ class _Decoder:
         twice = next((name for name in params if name in settings), None)
         if twice is not None:
             raise FileFormatError(f"{where}: {twice!r} is both a setting and a parameter")
-        layer = construct(self._class(encoded["class"], Layer, where), where, (), settings | params)
+        has_module = any(value is module for value in settings.values() for module in self._modules.values())
+        why = "the module is not as it was when it was saved" if has_module else DAMAGED
+        layer = construct(self._class(encoded["class"], Layer, where), where, (), settings | params, why=why)
         assert isinstance(layer, Layer), "the class was checked to be a layer"
         self._budget.spend(where, "its units", layer.num_output_units)
         return layer
@@ -313,6 +339,11 @@ class _Decoder:
         if name not in self._arrays:
             raise FileFormatError(f"{where}: there is no array {name!r} in the file")
         return self._arrays[name]
+
+    def module(self, key: str, where: str) -> Any:
+        if key not in self._modules:
+            raise FileFormatError(f"{where}: there is no module {shown(key)} among the modules of the file")
+        return self._modules[key]
 
     def scope(self, variables: list[int], where: str) -> Scope:
         highest = max(variables, default=0)
@@ -366,6 +397,7 @@ _KINDS: dict[str, tuple[Any, Callable[[_Decoder, Any, str], Any]]] = {
     "float": (Literal["inf", "-inf", "nan"], lambda _, content, __: float(content)),
     "complex": (list[Any], _Decoder.complex_number),
     "array": (str, _Decoder.array),
+    "module": (str, _Decoder.module),
     "tuple": (list[Any], lambda decoder, content, where: tuple(decoder.value(content, where))),
     "scope": (list[int], _Decoder.scope),
     "kind": (Literal[tuple(DataType.__members__)], lambda _, content, __: DataType[content]),
