@@ -22,7 +22,7 @@ import torch
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery
-from plica.errors import InputError, ShapeError, UnsupportedError
+from plica.errors import InputError, ShapeError
 from plica.files.structure import CLASSES, class_table, decode_circuit, encode_circuit
 from plica.ir.op import Unsupported
 from plica.lower.fold.settings import own_settings_of
@@ -202,7 +202,9 @@ def check_file(case: LayerCase) -> None:
     again = decode_circuit(
         json.loads(json.dumps(structure, allow_nan=False)), arrays, classes, modules=opaque_keys(circuit)
     )
-    assert [own_settings_of(layer) for layer in again.layers] == [own_settings_of(layer) for layer in circuit.layers]
+    if not layers_of(case)[0].opaque:  # else layers fold with themselves alone
+        found, expected = ([own_settings_of(layer) for layer in one.layers] for one in (again, circuit))
+        assert found == expected
     assert [settings(layer) for layer in again.layers] == [settings(layer) for layer in circuit.layers]
     assert list(leaf_keys(again).values()) == list(leaf_keys(circuit).values())
 

@@ -23,6 +23,7 @@ from plica.files.schema import DAMAGED, cannot_rebuild, check, construct
 from plica.lower.leaves import opaque_keys
 from plica.symbolic import initializers, parameters
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import Domain
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer
 from plica.symbolic.layers import LAYER_ROWS, Layer
@@ -70,6 +71,18 @@ LayerRecord = TypedDict(
         "sub_layers": NotRequired[dict[str, Any]],
     },
 )
+
+
+class DomainRecord(TypedDict):
+    """A domain; bounds are numbers, or infinite."""
+
+    name: str
+    refusal: str
+    advice: str
+    least: Any
+    most: Any
+    whole: bool
+    above: bool
 
 
 class CircuitRecord(TypedDict):
@@ -232,6 +245,8 @@ class _Encoder:
                 return {"scope": list(value)}
             case DataType():
                 return {"kind": value.name}
+            case Domain():
+                return {"domain": {name: self.value(getattr(value, name)) for name in DomainRecord.__annotations__}}
             case Initializer():
                 return {"initializer": {"class": self._name(value), "config": self._items(value.config)}}
             case ParameterInput():
@@ -243,7 +258,7 @@ class _Encoder:
             case _:
                 raise UnsupportedError(
                     f"a setting of type {type(value).__name__} cannot be saved; "
-                    "use numbers, text, tuples, arrays, scopes, initializers, parameters or layers"
+                    "use numbers, text, tuples, arrays, scopes, domains, initializers, parameters or layers"
                 )
 
     def _parameter(self, parameter: Parameter) -> Json:
@@ -351,6 +366,13 @@ class _Decoder:
         self._budget.reserve(where, f"data with a column {highest}", highest * _NUMBERS_PER_COLUMN)
         return Scope(variables)
 
+    def domain(self, encoded: DomainRecord, where: str) -> Domain:
+        found: Domain = construct(Domain, where, (), self._items(encoded, where))
+        low, high = (_number(bound, where) for bound in (found.least, found.most))
+        if not low <= high or (found.above and low == high):
+            raise FileFormatError(f"{where}: no number lies in a domain from {low} to {high}")
+        return found
+
     def initializer(self, encoded: Json, where: str) -> Initializer:
         cls = self._class(encoded["class"], Initializer, where)
         found: Initializer = construct(cls, where, (), self._items(encoded["config"], where))
@@ -388,6 +410,13 @@ class _Decoder:
         return cls
 
 
+def _number(value: float, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise cannot_rebuild(where, error) from error
+
+
 def _short_shape(shape: tuple[int, ...]) -> str:
     return str(shape) if len(shape) <= 6 else f"({', '.join(map(str, shape[:6]))}, ...)"
 
@@ -401,6 +430,7 @@ _KINDS: dict[str, tuple[Any, Callable[[_Decoder, Any, str], Any]]] = {
     "tuple": (list[Any], lambda decoder, content, where: tuple(decoder.value(content, where))),
     "scope": (list[int], _Decoder.scope),
     "kind": (Literal[tuple(DataType.__members__)], lambda _, content, __: DataType[content]),
+    "domain": (DomainRecord, _Decoder.domain),
     "initializer": (ObjectRecord, _Decoder.initializer),
     "node": (int, _Decoder.node),
     "parameter": (ParameterRecord, _Decoder.parameter),
