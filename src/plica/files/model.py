@@ -340,7 +340,8 @@ def _check_tensors(
     problems += of_modules
     if problems:
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        advice = "; make modules as they were made before saving, in the dtypes of then" if of_modules else ""
+        is_given = exactly and of_modules
+        advice = "; give modules of the sizes and dtypes of the file (module.to changes dtypes)" if is_given else ""
         raise FileFormatError(f"{source} do not fit the circuit: {'; '.join(problems[:_SHOWN])}{more}{advice}")
 
 

@@ -27,6 +27,7 @@ ModuleRecord = TypedDict("ModuleRecord", {"class": str})
 
 _WHERE = "circuit.modules"
 _SHOWN = 4  # modules or tensors that a message lists
+_LENGTH = 100  # of a name that a message shows as it is
 
 
 def record_of(module: object) -> ModuleRecord:
@@ -40,27 +41,27 @@ def check_modules(records: Mapping[str, ModuleRecord], given: Mapping[str, Any])
     Raises:
         FileFormatError: One is missing, is not in the file, is of a class of another name, or is given twice.
     """
-    lacking = [f"{shown(key)}, a {shown(_class_of(one))}" for key, one in records.items() if key not in given]
+    lacking = [f"{_quoted(key)}, a {_quoted(_class_of(one))}" for key, one in records.items() if key not in given]
     if lacking:
         raise FileFormatError(
             f"{_WHERE}: a file has no code, and layers of this circuit hold modules: make them as they were made and "
             f"load the model in Python by load_model(..., modules={{key: module}}); there is no {_some(lacking, '; ')}"
         )
-    unknown = [shown(key) for key in given if key not in records]
+    unknown = [_quoted(key) for key in given if key not in records]
     if unknown:
-        there = _some([shown(key) for key in records]) or "none"
+        there = _some([_quoted(key) for key in records]) or "none"
         raise FileFormatError(f"{_WHERE}: a module {unknown[0]} is given, and the file has {there}")
     first: dict[int, str] = {}
     for key, module in given.items():
         name, kind = _class_of(records[key]), type(module).__name__
         if kind != name:
             raise FileFormatError(
-                f"{_WHERE}: {shown(key)} was saved as a {shown(name)}, and a {kind} is given; pass a module of that "
-                "class (a class that was renamed may have a subclass of its old name)"
+                f"{_WHERE}: {_quoted(key)} was saved as a {_quoted(name)}, and a {kind} is given; pass a module of "
+                "that class (a class that was renamed may have a subclass of its old name)"
             )
         if first.setdefault(id(module), key) != key:
             raise FileFormatError(
-                f"{_WHERE}: {shown(first[id(module)])} and {shown(key)} were two modules when they were saved, and "
+                f"{_WHERE}: {_quoted(first[id(module)])} and {_quoted(key)} were two modules when they were saved, and "
                 "one is given for both; make two"
             )
 
@@ -72,7 +73,7 @@ def check_places(circuit: Circuit, given: Mapping[str, Any]) -> None:
         FileFormatError: One does not: its tensors would be another's.
     """
     held = opaque_keys(circuit)
-    elsewhere = [shown(key) for key, module in given.items() if held.get(key) is not module]
+    elsewhere = [_quoted(key) for key, module in given.items() if held.get(key) is not module]
     if elsewhere:
         raise FileFormatError(f"{_WHERE}: no layer holds a module at {elsewhere[0]}; {DAMAGED}")
 
@@ -110,8 +111,8 @@ def check_shared(saved: Iterable[Iterable[str]], found: Iterable[Iterable[str]])
     for groups, was, is_now in ((before - now, "one tensor", "other"), (now - before, "other tensors", "one")):
         for names in sorted(map(sorted, groups))[:1]:
             raise FileFormatError(
-                f"{_WHERE}: {_some(list(map(shown, names)))} were {was} when they were saved, and are {is_now} in the "
-                "modules that are given; share weights between modules as it was then"
+                f"{_WHERE}: {_some(list(map(_quoted, names)))} were {was} when they were saved, and are {is_now} in "
+                "the modules that are given; share weights between modules as it was then"
             )
 
 
@@ -129,6 +130,10 @@ def fill_modules(circuit: Circuit, tensors: "Mapping[str, np.ndarray[Any, np.dty
     problem = fill(held, tensors)
     if problem is not None:
         raise FileFormatError(f"{_WHERE}: {problem}")
+
+
+def _quoted(name: str) -> str:
+    return repr(name) if len(name) <= _LENGTH else shown(name)
 
 
 def _class_of(record: ModuleRecord) -> str:

@@ -15,7 +15,6 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 
-from plica.arguments import shown
 from plica.errors import FileFormatError, PlicaError, UnsupportedError
 from plica.files.budget import Budget
 from plica.files.modules import ModuleRecord, check_modules, check_places, record_of
@@ -98,6 +97,7 @@ class CircuitRecord(TypedDict):
     modules: NotRequired[dict[str, ModuleRecord]]
 
 
+_SHOWN = 100  # characters of a key that a message shows
 _VARIABLES_PER_NUMBER = 64  # a scope has one bit for each variable up to its highest
 _NUMBERS_PER_COLUMN = 8  # that lowering keeps for each column of the data: the range of its states among them
 
@@ -357,7 +357,7 @@ class _Decoder:
 
     def module(self, key: str, where: str) -> Any:
         if key not in self._modules:
-            raise FileFormatError(f"{where}: there is no module {shown(key)} among the modules of the file")
+            raise FileFormatError(f"{where}: there is no module {key[:_SHOWN]!r} among the modules of the file")
         return self._modules[key]
 
     def scope(self, variables: list[int], where: str) -> Scope:
