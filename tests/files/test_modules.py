@@ -239,7 +239,7 @@ GIVEN: dict[str, tuple[Callable[[], Any], str]] = {
     "one for two": (lambda: dict.fromkeys(three(), Normals(1, 3)), "were two modules .* and one is given for both"),
     "other sizes": (
         lambda: {**three(), "1.module": Normals(2, 3)},
-        r"tensors do not fit the circuit: 1\.module\.mean: expected float64 \(3, 2\), found .*give modules of the sizes",
+        r"tensors do not fit the circuit: 1\.module\.mean: expected float64 \(3, 2\), found .*of the file",
     ),
     "another dtype": (
         lambda: {**three(), "1.module": Normals(1, 3).float()},
