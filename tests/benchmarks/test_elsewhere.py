@@ -21,7 +21,7 @@ def test_calls_happen_in_another_process_and_are_timed_there() -> None:
 
 def test_what_fails_there_is_told() -> None:
     with pytest.raises(RuntimeError, match="TypeError: "):
-        Elsewhere(math.pow)
+        Elsewhere(partial)
     with Elsewhere(partial, math.sqrt) as process, pytest.raises(RuntimeError, match="ValueError: "):
         process.asked(-1.0)()
     with Elsewhere(partial, os._exit) as process, pytest.raises(RuntimeError, match="its process ended"):
