@@ -1,10 +1,9 @@
 """`python -m benchmarks.native`: circuits in native files, beside the torch backend in eval mode and other runtimes.
 
-Calls of 1, 16, 128 and 512 rows of images, all contenders in interleaved rounds of one process, parameters folded on
-all sides; values are compared first. Contenders that do not accept a model are named with their reason. Then one file
-asked by one Python thread and by two, each call on the thread that makes it. Then, each in a process of its own: the
-size of the file, the time from the start of Python to the first answer beyond that of importing numpy, and the memory
-that is resident then.
+Calls of 1, 16, 128 and 512 rows of images, each contender in a process of its own, in interleaved rounds, parameters
+folded on all sides; values are compared first. Contenders that do not accept a model are named with their reason. Then
+one file asked by one Python thread and by two, each call on the thread that makes it. Then the size of the file, the
+time from the start of Python to the first answer beyond that of importing numpy, and the memory that is resident then.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command import benchmark_parser
+from benchmarks.elsewhere import Elsewhere
 from benchmarks.harness import Settings, compare, table
 from benchmarks.machine import save, use_threads
 
@@ -135,30 +136,36 @@ CONTENDERS: Mapping[str, tuple[Callable[[Any, Path], Call], str]] = {
 """What serves a circuit, and the package that must be installed; the first is what ratios are to."""
 
 
-def calls(image: Image, settings: Settings, batches: Sequence[int]) -> dict[str, Any]:
+def contender(name: str, image: Image, folder: Path, threads: int) -> Call:
+    """One of `CONTENDERS`, made in the process that calls it."""
+    use_threads(threads)
+    make, _ = CONTENDERS[name]
+    return make(image.make(), folder)
+
+
+def calls(image: Image, settings: Settings, batches: Sequence[int], threads: int) -> dict[str, Any]:
     """Comparisons by batch, and by contender why it is left out."""
-    circuit = image.make()
-    expected = _torch(circuit, Path())(image.rows(7))
-    found: dict[str, Call] = {}
+    expected = _torch(image.make(), Path())(image.rows(7))
     report: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, (make, package) in CONTENDERS.items():
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as processes:
+        found: dict[str, Elsewhere] = {}
+        for name, (_, package) in CONTENDERS.items():
             if importlib.util.find_spec(package) is None:
                 report[name] = f"{package} is not installed"
                 continue
             try:
-                call = make(circuit, Path(folder))
-                wrong = float(np.abs(np.asarray(call(image.rows(7))) - expected).max())
-            except Exception as error:  # a library of others may fail in any way; that is what is to be found out
-                report[name] = f"does not accept it: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
+                process = processes.enter_context(Elsewhere(contender, name, image, Path(folder), threads))
+                wrong = float(np.abs(np.asarray(process.asked(image.rows(7))()) - expected).max())
+            except RuntimeError as error:
+                report[name] = f"does not accept it: {error}"
                 continue
             if not wrong < 1e-3 * np.abs(expected).max():
                 report[name] = f"gives other values, by {wrong:.3g}"
                 continue
-            found[name] = call
+            found[name] = process
         for batch in batches:
             x = image.rows(batch)
-            report[f"batch {batch}"] = compare({name: partial(call, x) for name, call in found.items()}, settings)
+            report[f"batch {batch}"] = compare({name: one.asked(x) for name, one in found.items()}, settings)
     return report
 
 
@@ -253,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = Settings(rounds=options.rounds, pause=0.02)
     report: dict[str, Any] = {}
     for name in options.circuit:
-        report[name] = calls(CIRCUITS[name], settings, options.batch)
+        report[name] = calls(CIRCUITS[name], settings, options.batch, options.threads)
         for title, part in report[name].items():
             text = f"{name}: {title}: {part}" if isinstance(part, str) else table(part, f"{name}, {title}")
             print(text, flush=True)

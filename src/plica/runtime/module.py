@@ -279,7 +279,8 @@ def _of_kind(entries: list[Entry], given: tuple[Any, ...]) -> Entry:
             dtype = getattr(given[0], "dtype", None) or np.asarray(given[0]).dtype
         except (TypeError, ValueError):  # no array: the entry says so
             return entries[0]
-        is_float = "float" in str(dtype)
+        # `bfloat16` is of kind V; the name of a dtype of numpy takes longer than a call of small code
+        is_float = dtype.kind in "fV" if isinstance(dtype, np.dtype) else "float" in str(dtype)
         for entry in entries:
             if ("float" in entry.arguments[0].dtype) == is_float:
                 return entry
