@@ -117,7 +117,7 @@ def carried(
         dims: list[Dim] = []
         for old, new in zip(before.type.shape, again.type.shape, strict=True):
             following = substitute(old, lambda var: _next(program, after, var))
-            if not (same(following, new) or same(following, substitute(new, program.size_of))):
+            if not (same(following, new) or same(following, substitute(new, lambda var: _known(program, var)))):
                 raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
             outside = _made(region, new, results) if runs else None
             outside = region.outside(old, results) if outside is None else outside
@@ -139,6 +139,11 @@ def _made(region: Region, dim: Dim, results: Mapping[Any, Dim]) -> Dim | None:
 def _next(program: Program, after: Mapping[Any, Operand], var: Any) -> Dim:
     """What a size is in the next step."""
     return program.size_of(after[var]) if var in after else Size.of(var)
+
+
+def _known(program: Program, var: Any) -> Dim:
+    """What a size is that the body may have computed."""
+    return program.size_of(var)
 
 
 def varying(operands: Sequence[Typed]) -> list[Typed]:
