@@ -58,6 +58,34 @@ def test_processes_that_fork_have_threads_of_their_own(tmp_path: Path, driver: s
     assert found.stdout == "7\n"
 
 
+ENDING = """
+import sys, threading, time
+import numpy as np
+import plica.native
+
+module = plica.native.load(sys.argv[1])
+x = np.ones((300, 4), np.float32)
+asked = threading.Event()
+
+def ask():
+    while True:
+        module(x)
+        asked.set()
+
+for _ in range(3):
+    threading.Thread(target=ask, daemon=True).start()
+asked.wait()
+"""
+
+
+@pytest.mark.parametrize("driver", ["local-sync", "local-task"])
+def test_a_process_ends_while_daemon_threads_call(tmp_path: Path, driver: str) -> None:
+    [host] = MANIFEST.targets
+    path = native_file(tmp_path / "ending.plicab", targets=(replace(host, driver=driver),))
+    found = subprocess.run([sys.executable, "-c", ENDING, path], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
 def test_calls_of_several_threads_at_one_time_run_on_one_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that share threads wait for each other at each dispatch, and take twice as long."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)

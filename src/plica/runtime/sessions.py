@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import NativeFileError
-from plica.runtime import faults
+from plica.runtime import ending, faults
 from plica.runtime.arrays import Array, aligned, numpy_dtype, placed
 from plica.runtime.binding import binding, check_version
 from plica.runtime.checks import ITEM_SIZES
@@ -157,10 +157,13 @@ class Session:
         for name in constants:
             passed.push_ref(self._constant(name, tensors).ref)
         given = rt.VmVariantList(len(results))
+        ending.begins(self)
         try:
             self._context.invoke(self._function(function), passed, given)
         except _STATUSES as error:
             raise faults.raised(error, self._fault_values) or _failure(function, error) from None
+        finally:
+            ending.ends(self)
         if len(given) != len(results):
             raise NativeFileError(f"its function {function} gives {len(given)} results, expected {len(results)}")
         return [self._result(given, place, one, function) for place, one in enumerate(results)]
