@@ -10,8 +10,11 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import FileFormatError
 from plica.files.model import save_model
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import ModuleLayer
 from tests.harness.circuits import CIRCUITS
+from tests.harness.layer_cases.module import Normals
 from tests.harness.model_mutations import ModelParts
+from tests.harness.oracle import numbers
 
 Plica = Callable[..., Result]
 
@@ -78,6 +81,25 @@ def test_what_is_no_model_is_one_line(plica: Plica, name: str, content: bytes | 
     result = plica("show", name)
     assert result.exit_code == 2
     assert re.fullmatch(rf"plica: error: {message}.*\n", result.stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["show m.plica", "score m.plica x.npy -o y.csv", "sample m.plica -n 3 -o y.csv", "export m.plica -o m.mlir"],
+)
+def test_a_model_that_needs_a_module_is_refused_in_one_line(plica: Plica, words: str) -> None:
+    layer = ModuleLayer([0], 2, module=Normals(1, 2), normalized=True)
+    compiled = TorchCompiler().compile(Circuit([layer], {}, [layer]))
+    save_model("m.plica", compiled.symbolic, numbers(compiled), {"semiring": "lse-sum", "dtype": "float32"})
+    np.save("x.npy", np.zeros((3, 1)))
+    result = plica(*words.split())
+    assert result.exit_code == 2
+    assert re.fullmatch(
+        r"plica: error: m\.plica: circuit\.modules: .* load the model in Python by load_model\(\.\.\., modules=.*"
+        r"there is no '0\.module', a 'Normals'\n",
+        result.stderr,
+    )
+    assert not Path("y.csv").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@ options hold rows of data and the log-likelihoods that it had then."""
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.files.model import ModelFile, load_model, save_model
-from plica.files.versions import UPGRADES, VERSION, upgraded
+from plica.files.versions import UPGRADES, VERSION, upgraded, version_of
 from plica.symbolic.layers import CategoricalLayer
 from tests.harness.model_mutations import ModelParts
 
@@ -45,7 +46,7 @@ def test_logits_of_version_1_are_normalized_in_version_2(tmp_path: Path) -> None
     assert_means_the_same(loaded)
     save_model(tmp_path / "new.plica", loaded.circuit, loaded.tensors, loaded.options)
     description = ModelParts.read(tmp_path / "new.plica").description
-    assert description["version"] == VERSION
+    assert description["version"] == 2  # the oldest that says all of it
     nodes = [node["class"] for node in description["circuit"]["nodes"]]
     assert_means_the_same(load_model(tmp_path / "new.plica"))
     assert nodes.count("LogSoftmaxParameter") == 4  # once for each layer; a file of version 2 is left as it is
@@ -76,3 +77,14 @@ def test_layers_among_the_settings_of_others_are_upgraded() -> None:
     upgraded(description, 2)
     (found,) = layers[7]["config"]["inner"]["tuple"]
     assert found["layer"]["params"] == layers[0]["params"] != before["params"]
+
+
+def test_the_oldest_version_that_says_all_of_it_is_written() -> None:
+    plain: Any = {
+        "layers": [{"class": "A", "config": {"domain": None, "n": {"tuple": [1]}}, "params": {}}],
+        "nodes": [],
+    }
+    assert version_of(plain) == 2
+    assert version_of({**plain, "modules": {}}) == VERSION
+    plain["layers"][0]["config"]["n"] = {"tuple": [{"domain": {"name": "reals"}}]}
+    assert version_of(plain) == VERSION

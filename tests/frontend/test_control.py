@@ -298,6 +298,17 @@ def test_functions_that_do_not_take_their_arguments_are_refused(function, messag
     assert re.search(message, at_once)
 
 
+@pytest.mark.parametrize("backend", ["torch", "interpreter"])
+def test_rows_of_a_negative_size_are_refused_without_a_turn(backend: str) -> None:
+    function = plica.jit(
+        lambda x, n: plica.scan(lambda a, row: (a, pnp.zeros((n - 5,)) + row), pnp.asarray(0.0), x)[1], backend=backend
+    )
+    nothing = np.zeros(0, "float32")
+    assert function(nothing, 7).shape == (0, 2)
+    with pytest.raises(InputError, match=r"-2 .*is negative; take 0 or more"):
+        function(nothing, 3)
+
+
 def test_the_public_names() -> None:
     assert plica.frontend.control.__all__ == ["Cond", "cond", "for_loop", "scan", "while_loop"]
     for name in ("cond", "for_loop", "scan", "while_loop"):

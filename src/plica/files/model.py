@@ -17,19 +17,20 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from plica.arguments import elements, found
+from plica.arguments import elements, found, keywords
 from plica.errors import DTypeError, FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.files.budget import Budget, default_limit
 from plica.files.encoding import Encoding, KeptEncoding
+from plica.files.modules import check_shared, fill_modules, module_entries, shared_names
 from plica.files.schema import cannot_rebuild, check, without_repeats
 from plica.files.structure import CLASSES, Array, CircuitRecord, class_table, decode_circuit, encode_circuit
-from plica.files.versions import VERSION, upgraded
+from plica.files.versions import VERSION, upgraded, version_of
 from plica.ir.dtypes import DType
 from plica.lower.checks import check_semiring
 from plica.lower.data import column_domains
@@ -42,6 +43,9 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import LeafRow
 from plica.symbolic.semirings import Semiring
+
+if TYPE_CHECKING:
+    from plica.backend.torch.module_states import Entry
 
 KEY = "plica-model"  # of the description in the metadata of the file
 
@@ -59,12 +63,16 @@ LeafRows: TypeAlias = Mapping[type, LeafRow]
 
 
 class FileRecord(TypedDict):
-    """What stands in the header of a file, beside the names, dtypes and shapes of the tensors."""
+    """What stands in the header of a file, beside the names, dtypes and shapes of the tensors.
+
+    `complex` names tensors that are stored as pairs, `shared` weights that are one tensor in the modules of layers.
+    """
 
     version: int
     options: dict[str, Any]
     circuit: CircuitRecord
     complex: list[str]
+    shared: NotRequired[list[list[str]]]
 
 
 class KnownOptions(TypedDict, total=False):
@@ -106,13 +114,14 @@ def save_model(
     Args:
         path: Where to; by habit it ends in `.plica`.
         circuit: The structure.
-        tensors: Weights by the keys of `state_dict`, unfolded.
+        tensors: Weights by the keys of `state_dict`, unfolded; those of modules that layers hold among them.
         options: JSON values, such as the semiring and dtype to compile with.
         classes: Layers, parameter nodes and initializers of one's own that the circuit uses; a leaf that is no
             `ComposedParameter` by the LeafRow that its context has.
 
     Raises:
-        UnsupportedError: The circuit holds something that a file cannot name.
+        UnsupportedError: The circuit holds something that a file cannot name, or a module with a state that is not
+            made of tensors.
         FileFormatError: The tensors do not fit the circuit.
         DTypeError: Something among the classes is neither a class nor a LeafRow.
     """
@@ -120,15 +129,19 @@ def save_model(
     known, rows = _classes(classes)
     structure, arrays = encode_circuit(circuit, known)
     resolved = resolve_circuit(circuit, rows)
-    _check_tensors("save_model: tensors", resolved, tensors)
+    entries = module_entries(circuit)
+    _check_tensors("save_model: tensors", resolved, tensors, entries)
     stored = {_WEIGHT + name: value for name, value in tensors.items()}
     stored |= {_SETTING + name: value for name, value in arrays.items()}
     description = {
-        "version": VERSION,
+        "version": version_of(structure),
         "options": dict(options),
         "circuit": structure,
         "complex": sorted(name for name, value in stored.items() if value.dtype.kind == "c"),
     }
+    shared = shared_names(entries)
+    if shared:
+        description["shared"] = shared
     try:
         text = json.dumps(description, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -143,24 +156,34 @@ def save_model(
 
 
 def load_model(
-    path: str | os.PathLike[str], *, classes: Iterable[type | LeafRow] = (), max_bytes: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    classes: Iterable[type | LeafRow] = (),
+    modules: Mapping[str, Any] | None = None,
+    max_bytes: int | None = None,
 ) -> ModelFile:
     """Read and check a model file; what is returned can be compiled.
 
     Args:
         path: The file.
         classes: Classes of one's own that the circuit may use, as for `save_model`.
+        modules: The modules that layers hold, by what the keys of their tensors begin with (`"0.module"`), made as
+            those that were saved: of the same classes, sizes and dtypes. They are filled with what was saved when all
+            of the file is known to fit, and the circuit shares them with whoever made them.
         max_bytes: The memory that the sizes declared in the file may ask for; by default 1 GiB, and 1 KiB for each byte
             of the file.
 
     Raises:
-        FileFormatError: The file is missing, damaged, of another kind or version, or its tensors do not fit; the
-            message names the place in the file. Files without a digest, as they were written before, are read.
+        FileFormatError: The file is missing, damaged, of another kind or version, or its tensors or the modules do
+            not fit; the message names the place in the file. Files without a digest, as they were written before, are
+            read.
+        UnsupportedError: A module has a state that is not made of tensors.
     """
     path = Path(path)
     check_is_file(path)
+    given = keywords("a model file", "modules", modules or {})
     try:
-        return _load(path, *_classes(classes), Budget(max_bytes or default_limit(path.stat().st_size)))
+        return _load(path, *_classes(classes), given, Budget(max_bytes or default_limit(path.stat().st_size)))
     except FileFormatError as error:
         raise FileFormatError(f"{path}: {error}") from error
     except (SafetensorError, OSError, MemoryError) as error:
@@ -169,7 +192,9 @@ def load_model(
         ) from error
 
 
-def _load(path: Path, classes: Mapping[str, type], rows: LeafRows, budget: Budget) -> ModelFile:
+def _load(
+    path: Path, classes: Mapping[str, type], rows: LeafRows, modules: Mapping[str, Any], budget: Budget
+) -> ModelFile:
     with safe_open(path, framework="numpy") as file:
         metadata = file.metadata() or {}
         description = _description(metadata)
@@ -182,16 +207,19 @@ def _load(path: Path, classes: Mapping[str, type], rows: LeafRows, budget: Budge
         stored[name] = _from_pairs(name, stored[name])
     arrays = {name.removeprefix(_SETTING): value for name, value in stored.items() if name.startswith(_SETTING)}
     tensors = {name.removeprefix(_WEIGHT): value for name, value in stored.items() if name.startswith(_WEIGHT)}
-    circuit = decode_circuit(description["circuit"], arrays, classes, budget=budget)
+    circuit = decode_circuit(description["circuit"], arrays, classes, modules=modules, budget=budget)
     options = dict(description["options"])
     resolved = _resolved(circuit, rows)
     _check_options(options, resolved)
-    _check_tensors("tensors", resolved, tensors)
+    entries = module_entries(circuit)
+    _check_tensors("tensors", resolved, tensors, entries, exactly=True)
+    check_shared(description.get("shared", []), shared_names(entries))
     if not is_whole:
         raise FileFormatError(
             "the file is damaged: it is not what was written, as its digest tells, and its numbers may be wrong; "
             "copy it again, or save the model anew"
         )
+    fill_modules(circuit, tensors)
     return ModelFile(circuit, tensors, options)
 
 
@@ -281,28 +309,52 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
             raise FileFormatError(f"options.semiring: {str(error).splitlines()[0]}") from error
 
 
-def _check_tensors(source: str, circuit: Circuit, tensors: Mapping[str, Array]) -> None:
-    """Raise unless there is one tensor for each leaf, of its shape and kind of number."""
+def _check_tensors(
+    source: str,
+    circuit: Circuit,
+    tensors: Mapping[str, Array],
+    entries: "Mapping[str, Entry]",
+    *,
+    exactly: bool = False,
+) -> None:
+    """Raise unless there is one tensor for each leaf and entry of a module, of its shape and kind of number.
+
+    Args:
+        source: What the tensors are called.
+        circuit: The circuit.
+        tensors: By key.
+        entries: What its modules have.
+        exactly: Whether the tensors of modules have their dtypes too; a circuit may be compiled in any.
+    """
     try:
         keys = leaf_keys(circuit)
     except PlicaError as error:
         raise FileFormatError(f"{source}: {error}") from error
-    leaves = {key: leaf for leaf, key in keys.items()}
-    problems = [f"{name}: not expected" for name in tensors if name not in leaves]
+    leaves = {key: leaf for leaf, key in keys.items() if leaf.initializer is not None}  # others have no value
+    problems = [f"{name}: not expected" for name in tensors if name not in leaves and name not in entries]
     for name, leaf in leaves.items():
-        expected = f"{name}: expected {leaf.dtype.name.lower()} {leaf.shape}"
-        if leaf.initializer is None:  # it has no value of its own
-            problems += [f"{name}: not expected"] if name in tensors else []
-            continue
-        if name not in tensors:
-            problems.append(f"{expected}, found none")
-            continue
-        found = tensors[name]
-        if found.shape != leaf.shape or found.dtype.kind not in _DTYPE_KINDS[leaf.dtype]:
-            problems.append(f"{expected}, found {found.dtype} {found.shape}")
+        problems += _misfit(name, tensors, leaf.dtype.name.lower(), leaf.shape, _DTYPE_KINDS[leaf.dtype])
+    of_modules: list[str] = []
+    for name, entry in entries.items():
+        of_modules += _misfit(name, tensors, entry.dtype, entry.shape, entry.kinds, exactly=exactly)
+    problems += of_modules
     if problems:
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        raise FileFormatError(f"{source} do not fit the circuit: {'; '.join(problems[:_SHOWN])}{more}")
+        is_given = exactly and of_modules
+        advice = "; give modules of the sizes and dtypes of the file (module.to changes dtypes)" if is_given else ""
+        raise FileFormatError(f"{source} do not fit the circuit: {'; '.join(problems[:_SHOWN])}{more}{advice}")
+
+
+def _misfit(
+    name: str, tensors: Mapping[str, Array], dtype: str, shape: tuple[int, ...], kinds: str, *, exactly: bool = False
+) -> list[str]:
+    """What is wrong with a tensor, in one line or none."""
+    if name not in tensors:
+        return [f"{name}: expected {dtype} {shape}, found none"]
+    value = tensors[name]
+    if value.shape == shape and value.dtype.kind in kinds and (not exactly or value.dtype.name == dtype):
+        return []
+    return [f"{name}: expected {dtype} {shape}, found {value.dtype} {value.shape}"]
 
 
 def _digest(text: str, tensors: Mapping[str, Array]) -> Array:

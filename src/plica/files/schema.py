@@ -24,6 +24,8 @@ from plica.errors import FileFormatError
 
 Problem = str | None
 
+DAMAGED = "the file is damaged"
+
 _SHOWN_VALUE = 80  # characters of a value that a message shows
 _SHOWN = 300  # characters of the message of another error that ours repeats
 
@@ -58,8 +60,17 @@ def check(value: Any, annotation: Any, where: str) -> None:
         raise FileFormatError(problem)
 
 
-def construct(cls: type[Any], where: str, shapes: Iterable[Any], settings: Mapping[str, Any]) -> Any:
+def construct(
+    cls: type[Any], where: str, shapes: Iterable[Any], settings: Mapping[str, Any], *, why: str = DAMAGED
+) -> Any:
     """`cls(*shapes, **settings)` after checking every argument against the annotations of the constructor.
+
+    Args:
+        cls: The class.
+        where: The place in the file.
+        shapes: Arguments by position.
+        settings: Arguments by name.
+        why: What is at fault if the constructor refuses them.
 
     Raises:
         FileFormatError: An argument is missing, unknown or does not fit, or the constructor refuses it.
@@ -69,7 +80,7 @@ def construct(cls: type[Any], where: str, shapes: Iterable[Any], settings: Mappi
         bound = signature.bind(*shapes, **settings)
     except TypeError as error:
         expected = ", ".join(signature.parameters)
-        raise FileFormatError(f"{where}: {cls.__name__}: {error}; it takes {expected}; the file is damaged") from error
+        raise FileFormatError(f"{where}: {cls.__name__}: {error}; it takes {expected}; {DAMAGED}") from error
     for name, value in bound.arguments.items():
         hint = hints.get(name, Any)
         kind = signature.parameters[name].kind
@@ -81,15 +92,15 @@ def construct(cls: type[Any], where: str, shapes: Iterable[Any], settings: Mappi
     try:
         return cls(*bound.args, **bound.kwargs)
     except Exception as error:  # a constructor, perhaps not ours, refuses what it is given by an error of its choice
-        raise cannot_rebuild(where, error) from error
+        raise cannot_rebuild(where, error, why) from error
 
 
-def cannot_rebuild(where: str, error: BaseException) -> FileFormatError:
+def cannot_rebuild(where: str, error: BaseException, why: str = DAMAGED) -> FileFormatError:
     """The error of a file in which something does not fit, from the error that says what."""
     reason = " ".join(str(error).split()) or type(error).__name__
     if len(reason) > _SHOWN:
         reason = f"{reason[:_SHOWN]}..."
-    return FileFormatError(f"{where} cannot be rebuilt ({type(error).__name__}: {reason}); the file is damaged")
+    return FileFormatError(f"{where} cannot be rebuilt ({type(error).__name__}: {reason}); {why}")
 
 
 @cache

@@ -17,9 +17,12 @@ import numpy as np
 
 from plica.errors import FileFormatError, PlicaError, UnsupportedError
 from plica.files.budget import Budget
-from plica.files.schema import cannot_rebuild, check, construct
+from plica.files.modules import ModuleRecord, check_modules, check_places, record_of
+from plica.files.schema import DAMAGED, cannot_rebuild, check, construct
+from plica.lower.leaves import opaque_keys
 from plica.symbolic import initializers, parameters
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import Domain
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer
 from plica.symbolic.layers import LAYER_ROWS, Layer
@@ -69,15 +72,32 @@ LayerRecord = TypedDict(
 )
 
 
+class DomainRecord(TypedDict):
+    """A domain; bounds are numbers, or infinite."""
+
+    name: str
+    refusal: str
+    advice: str
+    least: Any
+    most: Any
+    whole: bool
+    above: bool
+
+
 class CircuitRecord(TypedDict):
-    """A circuit: layers with the numbers of their inputs, and the parameter nodes of all."""
+    """A circuit: layers with the numbers of their inputs, the parameter nodes of all, and the modules that they hold.
+
+    The class of a module, `package.Class`, is written for whoever makes it again; nothing is imported by it.
+    """
 
     layers: list[LayerRecord]
     inputs: list[list[int]]
     outputs: list[int]
     nodes: list[NodeRecord]
+    modules: NotRequired[dict[str, ModuleRecord]]
 
 
+_SHOWN = 100  # characters of a key that a message shows
 _VARIABLES_PER_NUMBER = 64  # a scope has one bit for each variable up to its highest
 _NUMBERS_PER_COLUMN = 8  # that lowering keeps for each column of the data: the range of its states among them
 
@@ -109,26 +129,34 @@ CLASSES: Classes = class_table((*LAYER_ROWS, *_public(parameters, ParameterNode)
 def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, dict[str, Array]]:
     """A circuit as JSON values, and the arrays among its settings by the keys that the JSON names.
 
-    Parameter nodes form one table for the whole circuit, so that what is shared stays shared. The operator that a
-    circuit was made by is left out.
+    Parameter nodes form one table for the whole circuit, so that what is shared stays shared, and so do modules, under
+    the keys that they have in a state dict. The operator that a circuit was made by is left out.
 
     Raises:
         UnsupportedError: A class that is not in `classes`, or a setting that has no form in a file.
     """
-    encoder = _Encoder(classes)
+    held = opaque_keys(circuit)
+    encoder = _Encoder(classes, {id(one): key for key, one in held.items()})
     index = {layer: i for i, layer in enumerate(circuit.layers)}
     layers = [encoder.layer(layer) for layer in circuit.layers]
-    structure = {
+    structure: dict[str, Json] = {
         "layers": layers,
         "inputs": [[index[child] for child in circuit.layer_inputs(layer)] for layer in circuit.layers],
         "outputs": [index[layer] for layer in circuit.outputs],
         "nodes": encoder.nodes,
     }
+    if encoder.modules:
+        structure["modules"] = {key: record_of(one) for key, one in held.items() if key in encoder.modules}
     return structure, encoder.arrays
 
 
 def decode_circuit(
-    structure: Json, arrays: Mapping[str, Array], classes: Classes = CLASSES, *, budget: Budget | None = None
+    structure: Json,
+    arrays: Mapping[str, Array],
+    classes: Classes = CLASSES,
+    *,
+    modules: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
 ) -> Circuit:
     """The circuit that `encode_circuit` was given.
 
@@ -136,13 +164,17 @@ def decode_circuit(
         structure: JSON values, of which nothing is taken for granted.
         arrays: The arrays that settings name.
         classes: Every class that may be named.
+        modules: The modules that layers hold, by their keys.
         budget: How much memory declared sizes may ask for; as much as they like where it is left out.
 
     Raises:
-        FileFormatError: A class that is not in `classes`, or values that do not make up a circuit; it names the place.
+        FileFormatError: A class that is not in `classes`, other modules than the circuit has, or values that do not
+            make up a circuit; it names the place.
     """
     check(structure, CircuitRecord, "circuit")
-    decoder = _Decoder(classes, arrays, budget or Budget(math.inf))
+    given = modules or {}
+    check_modules(structure.get("modules", {}), given)
+    decoder = _Decoder(classes, arrays, given, budget or Budget(math.inf))
     for number, node in enumerate(structure["nodes"]):
         decoder.add_node(node, f"parameter node {number}")
     layers = [decoder.layer(layer, f"layer {number}") for number, layer in enumerate(structure["layers"])]
@@ -156,9 +188,11 @@ def decode_circuit(
     }
     outputs = [layers[_index(i, len(layers), "circuit.outputs", "layer")] for i in structure["outputs"]]
     try:
-        return Circuit(layers, inputs, outputs)
+        circuit = Circuit(layers, inputs, outputs)
     except (PlicaError, ValueError) as error:  # ValueError: a number of too many digits for the message
         raise cannot_rebuild("the circuit", error) from error
+    check_places(circuit, given)
+    return circuit
 
 
 def _index(number: int, length: int, where: str, what: str) -> int:
@@ -168,20 +202,17 @@ def _index(number: int, length: int, where: str, what: str) -> int:
 
 
 class _Encoder:
-    """Collects parameter nodes by identity, and arrays."""
+    """Collects parameter nodes by identity, arrays, and the keys of the modules that settings have."""
 
-    def __init__(self, classes: Classes) -> None:
+    def __init__(self, classes: Classes, modules: Mapping[int, str]) -> None:
         self.nodes: list[Json] = []
         self.arrays: dict[str, Array] = {}
+        self.modules: set[str] = set()
         self._classes = classes
+        self._module_keys = modules  # by identity
         self._index: dict[tuple[ParameterNode, tuple[int, ...]], int] = {}
 
     def layer(self, layer: Layer) -> Json:
-        for name, held in layer.opaque.items():
-            raise UnsupportedError(
-                f"{layer!r} cannot be saved to a model file: its {name} is a {type(held).__name__}, of which it "
-                "has neither code nor tensors; save circuit.state_dict() with torch.save, and make the circuit anew."
-            )
         encoded: dict[str, Json] = {"class": self._name(layer), "config": {}, "params": self._items(layer.params)}
         held = dict.fromkeys(name.partition(".")[0] for name in layer.sub_layers)
         encoded["config"] = self._items({name: value for name, value in layer.config.items() if name not in held})
@@ -190,6 +221,9 @@ class _Encoder:
         return encoded
 
     def value(self, value: Any) -> Json:
+        if id(value) in self._module_keys:
+            self.modules.add(self._module_keys[id(value)])
+            return {"module": self._module_keys[id(value)]}
         match value:
             case None | bool() | int() | str():
                 return value
@@ -211,6 +245,8 @@ class _Encoder:
                 return {"scope": list(value)}
             case DataType():
                 return {"kind": value.name}
+            case Domain():
+                return {"domain": {name: self.value(getattr(value, name)) for name in DomainRecord.__annotations__}}
             case Initializer():
                 return {"initializer": {"class": self._name(value), "config": self._items(value.config)}}
             case ParameterInput():
@@ -222,7 +258,7 @@ class _Encoder:
             case _:
                 raise UnsupportedError(
                     f"a setting of type {type(value).__name__} cannot be saved; "
-                    "use numbers, text, tuples, arrays, scopes, initializers, parameters or layers"
+                    "use numbers, text, tuples, arrays, scopes, domains, initializers, parameters or layers"
                 )
 
     def _parameter(self, parameter: Parameter) -> Json:
@@ -260,9 +296,12 @@ class _Encoder:
 class _Decoder:
     """Rebuilds parameter nodes in the order of the table, each once."""
 
-    def __init__(self, classes: Classes, arrays: Mapping[str, Array], budget: Budget) -> None:
+    def __init__(
+        self, classes: Classes, arrays: Mapping[str, Array], modules: Mapping[str, Any], budget: Budget
+    ) -> None:
         self._classes = classes
         self._arrays = arrays
+        self._modules = modules
         self._budget = budget
         self._nodes: list[ParameterInput | ParameterOp] = []
         self._inputs: list[tuple[int, ...]] = []
@@ -274,7 +313,9 @@ class _Decoder:
         twice = next((name for name in params if name in settings), None)
         if twice is not None:
             raise FileFormatError(f"{where}: {twice!r} is both a setting and a parameter")
-        layer = construct(self._class(encoded["class"], Layer, where), where, (), settings | params)
+        has_module = any(value is module for value in settings.values() for module in self._modules.values())
+        why = "the module is not as it was when it was saved" if has_module else DAMAGED
+        layer = construct(self._class(encoded["class"], Layer, where), where, (), settings | params, why=why)
         assert isinstance(layer, Layer), "the class was checked to be a layer"
         self._budget.spend(where, "its units", layer.num_output_units)
         return layer
@@ -314,11 +355,23 @@ class _Decoder:
             raise FileFormatError(f"{where}: there is no array {name!r} in the file")
         return self._arrays[name]
 
+    def module(self, key: str, where: str) -> Any:
+        if key not in self._modules:
+            raise FileFormatError(f"{where}: there is no module {key[:_SHOWN]!r} among the modules of the file")
+        return self._modules[key]
+
     def scope(self, variables: list[int], where: str) -> Scope:
         highest = max(variables, default=0)
         self._budget.spend(where, "a scope", highest // _VARIABLES_PER_NUMBER)
         self._budget.reserve(where, f"data with a column {highest}", highest * _NUMBERS_PER_COLUMN)
         return Scope(variables)
+
+    def domain(self, encoded: DomainRecord, where: str) -> Domain:
+        found: Domain = construct(Domain, where, (), self._items(encoded, where))
+        low, high = (_number(bound, where) for bound in (found.least, found.most))
+        if not low <= high or (found.above and low == high):
+            raise FileFormatError(f"{where}: no number lies in a domain from {low} to {high}")
+        return found
 
     def initializer(self, encoded: Json, where: str) -> Initializer:
         cls = self._class(encoded["class"], Initializer, where)
@@ -357,6 +410,13 @@ class _Decoder:
         return cls
 
 
+def _number(value: float, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise cannot_rebuild(where, error) from error
+
+
 def _short_shape(shape: tuple[int, ...]) -> str:
     return str(shape) if len(shape) <= 6 else f"({', '.join(map(str, shape[:6]))}, ...)"
 
@@ -366,9 +426,11 @@ _KINDS: dict[str, tuple[Any, Callable[[_Decoder, Any, str], Any]]] = {
     "float": (Literal["inf", "-inf", "nan"], lambda _, content, __: float(content)),
     "complex": (list[Any], _Decoder.complex_number),
     "array": (str, _Decoder.array),
+    "module": (str, _Decoder.module),
     "tuple": (list[Any], lambda decoder, content, where: tuple(decoder.value(content, where))),
     "scope": (list[int], _Decoder.scope),
     "kind": (Literal[tuple(DataType.__members__)], lambda _, content, __: DataType[content]),
+    "domain": (DomainRecord, _Decoder.domain),
     "initializer": (ObjectRecord, _Decoder.initializer),
     "node": (int, _Decoder.node),
     "parameter": (ParameterRecord, _Decoder.parameter),

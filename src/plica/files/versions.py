@@ -3,7 +3,7 @@
 A step changes the JSON alone: the names, shapes and values of tensors stay, so a `state_dict` of an old file fits.
 
 >>> UPGRADES.keys()
-dict_keys([1])
+dict_keys([1, 2])
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,12 @@ from typing import Any
 Json = Any
 Upgrade = Callable[[Json], None]
 
-VERSION = 2  # is written; a file of an older one is brought to it when it is read
+VERSION = 3  # a file of an older one is brought to it when it is read
+
+
+def version_of(circuit: Json) -> int:
+    """The oldest version that can say what an encoded circuit says: it is written, so that older readers read it."""
+    return 3 if "modules" in circuit or any(item.keys() == {"domain"} for item in _objects(circuit)) else 2
 
 
 def upgraded(description: Json, version: int) -> Json:
@@ -44,16 +49,25 @@ def _normalize_logits(description: Json) -> None:
 
 def _layers(circuit: Json) -> Iterator[Json]:
     """The layers of a circuit, those among the settings of others too."""
-    rest = [circuit["layers"], circuit["nodes"]]
+    parts = {"layers": circuit["layers"], "nodes": circuit["nodes"]}
+    return (item for item in _objects(parts) if {"class", "config", "params"} == item.keys())
+
+
+def _objects(circuit: Json) -> Iterator[Json]:
+    """Every JSON object of a circuit."""
+    rest = [circuit]
     while rest:
         item = rest.pop()
         if isinstance(item, dict):
-            if {"class", "config", "params"} == item.keys():
-                yield item
+            yield item
             rest.extend(item.values())
         elif isinstance(item, list):
             rest.extend(item)
 
 
+def _without_modules(_: Json) -> None:
+    """2 -> 3: settings may be modules and domains, and a file of version 2 has none."""
+
+
 # version: the step from it to the next
-UPGRADES: Mapping[int, Upgrade] = {1: _normalize_logits}
+UPGRADES: Mapping[int, Upgrade] = {1: _normalize_logits, 2: _without_modules}

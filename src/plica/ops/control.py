@@ -217,6 +217,9 @@ def _scan(
 def _no_rows(result: Operand, values: Mapping[Any, Array]) -> Array:
     """The stack of what no step has made."""
     dims = [substitute(dim, lambda atom: int(values[atom])) for dim in result.type.shape]
+    wrong = next((dim for dim in dims if isinstance(dim, int) and dim < 0), None)
+    if wrong is not None:
+        raise InputError(f"the size {wrong} of a row that scan stacks is negative; take 0 or more.")
     return np.zeros((0, *dims), dtype=result.type.dtype.numpy)
 
 

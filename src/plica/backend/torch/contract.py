@@ -19,9 +19,6 @@ from plica.backend.torch.indexing import is_traced, may_write
 _BLOCK = 1 << 20
 """Bytes of one block of the outer product for each thread; it stays in a core's second-level cache."""
 
-_FEW_UNITS = 16
-"""Units up to which two products take less time than the multiplications and sums that turn one into both results."""
-
 _FEW_ROWS = 8
 """Rows up to which one product is faster, most of whose time it takes to read the core."""
 
@@ -68,7 +65,7 @@ def tucker(vectors: list[Tensor], core: Tensor) -> Tensor:
 def tucker_derivatives(change: Tensor, core: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """What `tucker([x, y], core)` hands on to x and to y, of what its result is told.
 
-    One product by the core is both's where it has many units; of few, it costs less than what is left to do with it.
+    One product by the core is both's.
 
     Shapes: change (F, B, O), core (F, O, I, J), x (F, B, I), y (F, B, J), results (F, B, I) and (F, B, J).
     """
@@ -76,8 +73,6 @@ def tucker_derivatives(change: Tensor, core: Tensor, x: Tensor, y: Tensor) -> tu
     if is_traced(change, core, x, y) or not may_write(change, core, x, y) or not _in_blocks(x, y):
         whole = torch.bmm(change, pairs).view(*change.shape[:2], *units)
         return (whole * y.unsqueeze(2)).sum(3), (whole * x.unsqueeze(3)).sum(2)
-    if core.shape[1] <= _FEW_UNITS:
-        return tucker([change, y], core.transpose(1, 2)), tucker([change, x], core.permute(0, 3, 1, 2))
     to_x, to_y = (one.new_empty((*one.shape[::2], one.shape[1])) for one in (x, y))
     for (some,), blocks in _blocks(pairs.shape[2], [pairs], [to_x, to_y, change.mT, x.mT, y.mT]):
         for to_some_x, to_some_y, *turned in blocks:

@@ -1,7 +1,7 @@
 """The module layer: densities that an object of a backend computes, such as a torch module.
 
 The circuit knows nothing of the object but what its methods are for. It is called in the backend that it belongs to,
-never folds with others, and cannot be saved to a model file.
+never folds with others, and a model file has its tensors, but not its code: who loads the file gives the object.
 
 >>> class Network:
 ...     def forward(self, x): ...

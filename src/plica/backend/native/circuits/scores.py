@@ -29,7 +29,8 @@ from plica.symbolic.semirings import Semiring
 
 _WIDE = 2**22  # bytes of the widest activation of a piece: what is larger fits no cache
 _FEWEST, _MOST = 64, 512  # rows of a piece
-_ALONE = 2**23  # multiplications that one thread does faster than it has others help
+_ALONE = 2**24  # multiplications that one thread does faster than it has others help
+_SHARED = 2**23  # multiplications of one row from which threads share it
 _ROOTS = 8  # folds that threads share
 _RESULT, _PROVEN = "log_likelihood", "proven"
 
@@ -122,8 +123,9 @@ def walked(question: Question) -> Question:
     Where one row is work for several threads, the folds of the layers above stay theirs to share.
     """
     work = _num_operations(question.closed)
-    made = join_trees(question.closed, _ROOTS if work > _ALONE else 1)
-    joined = replace(question, closed=made, alone=_ALONE // max(work, 1))
+    is_shared = work > _SHARED
+    made = join_trees(question.closed, _ROOTS if is_shared else 1)
+    joined = replace(question, closed=made, alone=0 if is_shared else _ALONE // max(work, 1))
     return joined if made is question.closed else replace(joined, chunk=_rows_of(made.program))
 
 
