@@ -270,3 +270,23 @@ def test_embeddings_are_trained_and_spaces_are_left_out_of_what_is_said(plica: P
     done(plica("score", MODEL, "one.csv", "-o", "all.npy"))
     assert np.exp(np.load("all.npy")).sum() == pytest.approx(1.0, abs=1e-5)
     np.testing.assert_array_equal(np.load("scores.npy")[:2], np.load("all.npy")[[1, 0]])
+
+
+def test_truth_values_beside_categories_of_text(plica: Plica) -> None:
+    """A model of a text's "True" reads the truth values of another file, and gives them all in one form."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    Path("rows.csv").write_text("member,kids\n" + "".join(f"{row % 3 == 0},{row % 2}\n" for row in range(30)))
+    train(plica, "rows.csv", "--columns", "auto")
+    cells = {"member": [True, None, False] * 4, "kids": [1.0, 0.0, None] * 4}
+    parquet.write_table(arrow.table(cells), "holes.parquet")
+    for name in ("full.parquet", "full.csv"):
+        done(plica("complete", MODEL, "holes.parquet", "-o", name))
+        done(plica("score", MODEL, name, "-o", "scores.npy"))
+    full, kids = parquet.read_table("full.parquet").to_pydict().values()
+    assert full[::3] == ["True"] * 4
+    assert full[2::3] == ["False"] * 4
+    assert set(full[1::3]) <= {"True", "False"}
+    assert Path("full.csv").read_text().splitlines()[1:] == [
+        f"{one},{kids}" for one, kids in zip(full, kids, strict=True)
+    ]

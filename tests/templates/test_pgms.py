@@ -161,6 +161,15 @@ def test_emissions_of_every_distribution_are_shared(name: str) -> None:
     assert len(compiled_of(circuit, semiring="sum-product").state_dict()) == (tensors - 3) // 3 + 2
 
 
+def test_settings_of_their_own_belong_to_the_steps_in_their_order() -> None:
+    settings = [{"num_categories": number} for number in (2, 3, 4)]
+    chain = hmm([2, 0, 1], num_latent_states=2, input_layer_kwargs=settings)
+    apart = fully_factorized(3, input_layer_kwargs=tuple(settings))
+    for circuit, numbers_of_states in ((chain, [3, 4, 2]), (apart, [2, 3, 4])):
+        rows = torch.as_tensor(list(itertools.product(*map(range, numbers_of_states))))
+        assert compiled_of(circuit)(rows).exp().sum().item() == pytest.approx(1)
+
+
 def test_one_state_is_independence() -> None:
     chain = compiled_of(hmm(range(3), input_layer_kwargs=THREE))
     apart = compiled_of(fully_factorized(3, input_layer_kwargs=THREE))
@@ -204,6 +213,9 @@ def test_two_thousand_steps() -> None:
         ({"ordering": range(1, 300)}, r"found \[1, 2, 3, 4, 5, 6, 7, 8, ...\] of 299"),
         ({"input_layer": "normal"}, "unknown input layer 'normal'"),
         ({"input_layer_kwargs": {}}, "num_categories"),
+        ({"input_layer_kwargs": [THREE] * 2}, "input_layer_kwargs holds 2 settings, expected one for each of the 3"),
+        ({"input_layer_kwargs": [THREE, THREE, {}]}, "num_categories"),
+        ({"input_layer_kwargs": [THREE] * 3, "homogeneous": True}, "share one emission"),
         ({"input_params": {"mean": Parameterization()}}, "'categorical' has no parameter 'mean'; .* are logits, probs"),
     ],
 )

@@ -87,7 +87,9 @@ def _completed(model: "Model", rows: "RowFile", batch: "Batch", x: "Array", fill
         cells = batch.cells.copy()
     kept = unread & ~missing  # categories that the model has never seen: the user's own, whatever the model says
     for variable, place in enumerate(places):
-        written = missing[:, variable] | (not verbatim) & ~kept[:, variable]
+        # Truth values and numbers beside categories that are text: "True" is true, and true would be another text.
+        translated = cells.dtype == object and model.types[variable] is str and rows.types[place] is not str
+        written = missing[:, variable] | (translated or not verbatim) & ~kept[:, variable]
         for row in np.flatnonzero(written).tolist():
             cells[row, place] = found[row][variable]
         if not verbatim and model.types[variable] is int:

@@ -19,13 +19,14 @@ from plica.templates.inputs import input_factory
 from plica.templates.parameterization import InputFactory, Parameterization, sum_weight_factories
 
 Inner: TypeAlias = dict[Layer, Sequence[Layer]]
+Settings: TypeAlias = Mapping[str, Any]
 
 
 def fully_factorized(
     num_variables: int,
     input_layer: str = "categorical",
     input_params: Mapping[str, Parameterization] | None = None,
-    input_layer_kwargs: Mapping[str, Any] | None = None,
+    input_layer_kwargs: Settings | Sequence[Settings] | None = None,
 ) -> Circuit:
     """Independent variables: one input layer of one unit for each, and their product.
 
@@ -33,18 +34,18 @@ def fully_factorized(
         num_variables: The number of variables.
         input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`.
         input_params: How to make the parameters of the input layers, by name.
-        input_layer_kwargs: Keywords of the input layers, such as `{"num_categories": 3}`.
+        input_layer_kwargs: Keywords of the input layers, such as `{"num_categories": 3}`, or one such mapping for each.
 
     Raises:
         ShapeError: No variable.
-        InputError: A name or a setting that is not known.
+        InputError: A name or a setting that is not known, or not as many settings as variables.
     """
     if not is_count(num_variables):
         raise ShapeError(
             f"fully_factorized: expected at least one variable, found num_variables={shown(num_variables)}"
         )
-    factory = input_factory(input_layer, input_layer_kwargs, input_params)
-    inputs = [factory(Scope([variable]), 1) for variable in range(num_variables)]
+    factories = _factories("fully_factorized", range(num_variables), input_layer, input_layer_kwargs, input_params)
+    inputs = [factory(Scope([variable]), 1) for variable, factory in factories.items()]
     product = HadamardLayer(1, num_variables)
     return Circuit([*inputs, product], {product: inputs}, [product])
 
@@ -54,7 +55,7 @@ def hmm(
     input_layer: str = "categorical",
     num_latent_states: int = 1,
     input_params: Mapping[str, Parameterization] | None = None,
-    input_layer_kwargs: Mapping[str, Any] | None = None,
+    input_layer_kwargs: Settings | Sequence[Settings] | None = None,
     weight_param: Parameterization | None = None,
     *,
     homogeneous: bool = False,
@@ -70,13 +71,15 @@ def hmm(
         input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`.
         num_latent_states: The number of states.
         input_params: How to make the parameters of the input layers, by name.
-        input_layer_kwargs: Keywords of the input layers, such as `{"num_categories": 3}`.
+        input_layer_kwargs: Keywords of the input layers, such as `{"num_categories": 3}`, or one such mapping for each
+            step, in the order of the steps.
         weight_param: How to make the transitions `(K, K)` and the first probabilities `(1, K)`; softmax of normal draws
             by default.
         homogeneous: Whether all steps share one transition and one emission.
 
     Raises:
-        InputError: `ordering` is no permutation, or a name or a setting is not known.
+        InputError: `ordering` is no permutation, a name or a setting is not known, there are not as many settings as
+            steps, or steps are to share an emission and have settings of their own.
 
     Source: Rabiner, "A tutorial on hidden Markov models", 1989, equations 24 and 25 (the backward procedure).
     """
@@ -84,7 +87,7 @@ def hmm(
     if not is_permutation(steps, len(steps) or 1):
         found = _shown(steps) if steps else shown(ordering)
         raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {found}")
-    emit = input_factory(input_layer, input_layer_kwargs, input_params)
+    emits = _factories("hmm", steps, input_layer, input_layer_kwargs, input_params)
     weights, _ = sum_weight_factories(weight_param, use_mixing_weights=False)
     units = num_latent_states
 
@@ -92,16 +95,37 @@ def hmm(
         return SumLayer(units, units, weight_factory=weights)
 
     if flag("hmm", "homogeneous", homogeneous):
-        emit, move = _shared_emission(emit(Scope([steps[-1]]), units)), _shared_transition(move)
-    state: Layer = emit(Scope([steps[-1]]), units)
+        if len(set(emits.values())) > 1:
+            raise InputError("hmm: steps that share one emission (homogeneous=True) take one mapping of settings")
+        shared = _shared_emission(emits[steps[-1]](Scope([steps[-1]]), units))
+        emits, move = dict.fromkeys(steps, shared), _shared_transition(move)
+    state: Layer = emits[steps[-1]](Scope([steps[-1]]), units)
     layers, inner = [state], Inner()
     for variable in reversed(steps[:-1]):
-        emission, moved, both = emit(Scope([variable]), units), move(), HadamardLayer(units, 2)
+        emission, moved, both = emits[variable](Scope([variable]), units), move(), HadamardLayer(units, 2)
         inner |= {moved: [state], both: [emission, moved]}
         layers += [emission, moved, both]
         state = both
     start = SumLayer(units, 1, weight_factory=weights)
     return Circuit([*layers, start], inner | {start: [state]}, [start])
+
+
+def _factories(
+    name: str,
+    variables: Sequence[int],
+    input_layer: str,
+    settings: Settings | Sequence[Settings] | None,
+    params: Mapping[str, Parameterization] | None,
+) -> dict[int, InputFactory]:
+    """How the input layer of each variable is made: alike for all, or by settings of its own."""
+    if settings is None or isinstance(settings, Mapping) or not isinstance(settings, Sequence):
+        return dict.fromkeys(variables, input_factory(input_layer, settings, params))
+    if len(settings) != len(variables):
+        raise InputError(
+            f"{name}: input_layer_kwargs holds {len(settings)} settings, expected one for each of the "
+            f"{len(variables)} variables, or a mapping for all of them"
+        )
+    return {one: input_factory(input_layer, own, params) for one, own in zip(variables, settings, strict=True)}
 
 
 def _shared_emission(first: InputLayer) -> InputFactory:

@@ -128,6 +128,21 @@ def test_missing_values_leave_their_row_out() -> None:
     assert edges(whole) == edges(some)
 
 
+def test_variables_of_both_types() -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 300)
+    length = 2 * kind + rng.normal(size=300) / 2
+    rows = np.stack([length + rng.normal(size=300), np.where(rng.random(300) < 0.3, 0, kind), length, kind], axis=1)
+    types = ["gaussian", "categorical", "gaussian", "categorical"]
+    for settings in ({}, {"num_bins": 4, "num_categories": 5, "chunk_size": 1}):
+        tree = ChowLiuTree(rows, types, as_region_graph=False, **settings)
+        assert edges(tree) == {frozenset(edge) for edge in ((0, 2), (2, 3), (3, 1))}
+    for one in ("gaussian", "categorical"):
+        columns = rows[:, [name == one for name in types]]
+        alike = [ChowLiuTree(columns, named, as_region_graph=False) for named in (one, (one, one))]
+        assert alike[0].tolist() == alike[1].tolist()
+
+
 def test_data_of_any_kind_of_array() -> None:
     rows = dependent_rows(50, 4, 2, seed=0)
     expected = ChowLiuTree(rows, "categorical", as_region_graph=False).tolist()
@@ -144,6 +159,8 @@ def test_data_of_any_kind_of_array() -> None:
             InputError,
             "unknown input_type 'normal'; expected one of categorical, ga",
         ),
+        ([[0, 1]], {"input_type": ["gaussian", "normal"]}, InputError, "unknown input_type 'normal'"),
+        ([[0, 1]], {"input_type": ["gaussian"]}, InputError, "input_type names 1 variables, and the data has 2"),
         ([[0, 1]], {"root": 2}, InputError, "ChowLiuTree: root must be a variable from 0 to 1, found 2"),
         ([[0, 1]], {"root": -1}, InputError, "root must be a variable from 0 to 1, found -1"),
         ([[0, 4]], {"num_categories": 3}, InputError, "row 0, column 1 holds 4, expected the states 0 to 2"),

@@ -31,6 +31,9 @@ def test_views() -> None:
     assert graph.partition_inputs(SPLIT) == (A, B)
     assert graph.region_outputs(A) == (SPLIT,)
     assert graph.partition_outputs(SPLIT) == (AB,)
+    assert graph.topological_ordering() == graph.nodes
+    assert [graph.node_inputs(node) for node in graph.topological_ordering()] == [(), (), (A, B), (SPLIT,)]
+    assert [graph.node_outputs(node) for node in graph.topological_ordering()] == [(SPLIT,), (SPLIT,), (AB,), ()]
     assert graph.inputs == (A, B)
     assert graph.outputs == (AB,)
     assert graph.inner_nodes == (SPLIT, AB)

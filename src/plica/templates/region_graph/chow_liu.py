@@ -8,7 +8,7 @@ array([ 1, -1,  1])
 RegionGraph(4 regions, 1 partitions, 3 variables)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -27,11 +27,13 @@ from plica.templates.region_graph.graph import RegionGraph, RegionNode
 
 Array: TypeAlias = NDArray[Any]
 
+_BINS = 8  # of real numbers beside categories
+
 
 @overload
 def ChowLiuTree(
     data: Any,
-    input_type: str,
+    input_type: str | Sequence[str],
     root: int | None = None,
     chunk_size: int | None = None,
     num_categories: int | None = None,
@@ -43,7 +45,7 @@ def ChowLiuTree(
 @overload
 def ChowLiuTree(
     data: Any,
-    input_type: str,
+    input_type: str | Sequence[str],
     root: int | None = None,
     chunk_size: int | None = None,
     num_categories: int | None = None,
@@ -55,7 +57,7 @@ def ChowLiuTree(
 
 def ChowLiuTree(  # noqa: N802 (a constructor to its users)
     data: Any,
-    input_type: str,
+    input_type: str | Sequence[str],
     root: int | None = None,
     chunk_size: int | None = None,
     num_categories: int | None = None,
@@ -66,11 +68,13 @@ def ChowLiuTree(  # noqa: N802 (a constructor to its users)
 
     Args:
         data: `(N, D)` rows; NaN is missing, and leaves its row out of the pairs that it touches.
-        input_type: categorical (whole numbers from 0 on) or gaussian (from correlations).
+        input_type: categorical (whole numbers from 0 on) or gaussian (from correlations), or one for each variable;
+            beside categories real numbers are counted in bins.
         root: The variable at the root; by default the centre of the tree, so that it is as shallow as can be.
         chunk_size: How many pairs of variables are counted at once; memory is linear in it and in the number of pairs.
         num_categories: For categorical data, the states of each variable; by default as many as the data shows.
-        num_bins: Put each variable into at most so many bins of about as many rows, and count those.
+        num_bins: Put each variable into at most so many bins of about as many rows, and count those; where there are
+            variables of both types the real ones, by default into 8.
         as_region_graph: Whether to return a region graph; otherwise the tree.
 
     Returns:
@@ -83,17 +87,45 @@ def ChowLiuTree(  # noqa: N802 (a constructor to its users)
     Source: Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
     name = "ChowLiuTree"
-    if not known(input_type, _MEASURES):
-        raise InputError(f"{name}: unknown input_type {shown(input_type)}; expected one of {', '.join(_MEASURES)}")
-    measure, as_region_graph = _MEASURES[input_type], flag(name, "as_region_graph", as_region_graph)
-    rows = table("ChowLiuTree", data)
-    if num_bins is not None:
-        codes = Codes.of_bins("ChowLiuTree", rows, num_bins)
-        information = discrete_mutual_information(codes, chunk_size=chunk_size)
+    rows, as_region_graph = table(name, data), flag(name, "as_region_graph", as_region_graph)
+    types = _types(input_type, rows.shape[1])
+    if len(set(types)) > 1:
+        codes = _mixed_codes(rows, types, num_categories, _BINS if num_bins is None else num_bins)
+    elif num_bins is not None:
+        codes = Codes.of_bins(name, rows, num_bins)
     else:
-        information = measure(rows, num_categories, chunk_size)
+        codes = None
+    if codes is None:
+        information = _MEASURES[types[0]](rows, num_categories, chunk_size)
+    else:
+        information = discrete_mutual_information(codes, chunk_size=chunk_size)
     tree = maximum_spanning_tree("ChowLiuTree", information, root)
     return tree_region_graph(tree) if as_region_graph else tree
+
+
+def _types(input_type: Any, num_variables: int) -> list[str]:
+    """The type of each variable."""
+    types = list(input_type) if isinstance(input_type, list | tuple) else [input_type] * num_variables
+    for one in types:
+        if not known(one, _MEASURES):
+            raise InputError(f"ChowLiuTree: unknown input_type {shown(one)}; expected one of {', '.join(_MEASURES)}")
+    if len(types) != num_variables:
+        raise InputError(
+            f"ChowLiuTree: input_type names {len(types)} variables, and the data has {num_variables}; give one for "
+            "each, or a name for all of them"
+        )
+    return types
+
+
+def _mixed_codes(rows: Array, types: Sequence[str], num_categories: int | None, num_bins: int) -> Codes:
+    """States as they are, real numbers in bins; columns in their order."""
+    values, num_states = np.empty(rows.T.shape, dtype=np.int64), np.empty(len(types), dtype=np.int64)
+    real = np.array([one == "gaussian" for one in types])
+    states = Codes.of_states("ChowLiuTree", np.where(real, np.nan, rows), num_categories)
+    bins = Codes.of_bins("ChowLiuTree", rows[:, real], num_bins)
+    values[~real], num_states[~real] = states.values[~real], states.num_states[~real]
+    values[real], num_states[real] = bins.values, bins.num_states
+    return Codes(values, num_states)
 
 
 def _categorical(rows: Array, num_categories: int | None, chunk_size: int | None) -> Array:

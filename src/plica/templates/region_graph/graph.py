@@ -124,6 +124,18 @@ class RegionGraph:
         """The partitions, each after its parts."""
         return Listing(node for node in self._nodes if isinstance(node, PartitionNode))
 
+    def topological_ordering(self) -> tuple[RegionGraphNode, ...]:
+        """Every node, each after its inputs."""
+        return self._nodes
+
+    def node_inputs(self, node: RegionGraphNode) -> tuple[RegionGraphNode, ...]:
+        """The partitions of a region, or the parts of a partition."""
+        return self._of(self._in_nodes, node)
+
+    def node_outputs(self, node: RegionGraphNode) -> tuple[RegionGraphNode, ...]:
+        """The partitions that a region is a part of, or the regions that a partition splits."""
+        return self._of(self._readers, node)
+
     def region_inputs(self, region: RegionNode) -> tuple[PartitionNode, ...]:
         """The partitions of a region."""
         return tuple(node for node in self._of(self._in_nodes, region) if isinstance(node, PartitionNode))
