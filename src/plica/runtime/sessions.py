@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from plica.runtime.declared import misfit_of_types
 from plica.runtime.forks import owns_threads
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
 from plica.runtime.memory import MEMORIES, DeviceMemory
+from plica.runtime.waiting import patiently
 
 Tensors = Mapping[str, Array]
 
@@ -121,6 +123,7 @@ class Session:
         except _STATUSES as error:
             raise NativeFileError(f"the IREE runtime cannot start the code: {_line(error)}") from error
         self._memory = MEMORIES.get(driver, DeviceMemory)(device)
+        self._waiting = nullcontext if driver == ALONE else patiently
         self._functions: dict[str, Any] = {}
         self._kept: dict[tuple[str, int], Array] = {}
         self._alive: list[Any] = []
@@ -159,7 +162,8 @@ class Session:
         given = rt.VmVariantList(len(results))
         ending.begins(self)
         try:
-            self._context.invoke(self._function(function), passed, given)
+            with self._waiting():
+                self._context.invoke(self._function(function), passed, given)
         except _STATUSES as error:
             raise faults.raised(error, self._fault_values) or _failure(function, error) from None
         finally:

@@ -29,7 +29,7 @@ from plica.symbolic.semirings import Semiring
 
 _WIDE = 2**22  # bytes of the widest activation of a piece: what is larger fits no cache
 _FEWEST, _MOST = 64, 512  # rows of a piece
-_ALONE = 2**24  # multiplications that one thread does faster than it has others help
+_ALONE = 3 * 2**22  # multiplications that one thread does faster than it has others help
 _SHARED = 2**23  # multiplications of one row from which threads share it
 _ROOTS = 8  # folds that threads share
 _RESULT, _PROVEN = "log_likelihood", "proven"
