@@ -1,5 +1,6 @@
 """Contenders in processes of their own, as a server runs one of them: no threads, memory or caches of another's.
 
+>>> from functools import partial
 >>> with Elsewhere(partial, pow, 2) as process:  # makes `partial(pow, 2)` there
 ...     call = process.asked(5)
 ...     call(), call.timed(10) > 0
@@ -10,7 +11,6 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial  # noqa: F401 - of the example
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
