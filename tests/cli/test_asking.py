@@ -294,6 +294,22 @@ def test_a_table_without_names_is_read_by_position(plica: Plica) -> None:
     np.testing.assert_array_equal(full[~np.isnan(values)], values[~np.isnan(values)])
 
 
+def test_arrays_that_are_drawn_hold_the_categories_that_are_whole_numbers(plica: Plica) -> None:
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.choice([1, 2, 4], 50), rng.normal(size=50).round(2)])
+    np.save("rows.npy", table)
+    words = ("--columns", "auto", "--units", 2, "--epochs", 1, "--quiet")
+    assert plica("train", "rows.npy", "--out", "out", *words).exit_code == 0
+    table[:, 1] = np.nan
+    np.save("holes.npy", table)
+    assert_done(plica("sample", MODEL, "-n", 30, "-o", "drawn.npy", "--quiet"))
+    assert set(np.load("drawn.npy")[:, 0]) == {1, 2, 4}
+    assert_done(plica("sample", MODEL, "--given", "holes.npy", "-o", "filled.npz", "--quiet"))
+    np.testing.assert_array_equal(np.load("filled.npz")["rows"][:, 0], table[:, 0])
+    for drawn in ("drawn.npy", "filled.npz"):
+        assert_done(plica("score", MODEL, drawn, "-o", "scores.npy", "--quiet"))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -46,6 +46,10 @@ def test_what_is_missing() -> None:
         (("01", "1"), ("1", "01"), [1, 0]),
         ((False, True), (True, "false", "TRUE", 1, 0), [1, 0, 1, 1, 0]),
         (("1", "x"), (1, 1.0, "x"), [0, 0, 1]),
+        (("x", 1), ("1", 1, 1.0, "x"), [1, 1, 1, 0]),
+        (("x", True), (True, "true", "True", "x"), [1, 1, 1, 0]),
+        (("false", "true"), (True, np.bool_(False), "true"), [1, 0, 1]),
+        (("False", "True"), (True, np.bool_(False), "True"), [1, 0, 1]),
     ],
 )
 def test_categories(categories: Any, given: Any, states: list[int]) -> None:

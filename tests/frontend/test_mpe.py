@@ -16,7 +16,15 @@ from plica.errors import InputError, ShapeError, StructuralPropertyError, Unsupp
 from plica.frontend.native import questions_of
 from plica.queries import mpe
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InputLayer, KroneckerLayer, SumLayer
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    GaussianLayer,
+    HadamardLayer,
+    InputLayer,
+    KroneckerLayer,
+    PoissonLayer,
+    SumLayer,
+)
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.circuits import (
@@ -202,6 +210,23 @@ def test_rows_and_dtypes() -> None:
     states = TorchCompiler().compile(CIRCUITS["shared"]())
     for dtype in (torch.uint8, torch.int64, torch.float16):
         assert torch.equal(mpe(states, torch.tensor([[0, 2, 1]], dtype=dtype))[0], torch.tensor([[0, 2, 1]]))
+
+
+def test_states_and_counts_that_float16_rounds_are_answered_in_float32() -> None:
+    """State 2049 and a count of 70001 beside a real number: 2048 and 65504, or infinity, in float16."""
+    states = CategoricalLayer([0], 1, num_categories=3000, probs=constant(np.eye(3000)[[2049]]))
+    counts = PoissonLayer([1], 1, rate=constant([70001.5]))
+    compiled = TorchCompiler().compile(product_then_sum(HadamardLayer(1, 3), [states, counts, GaussianLayer([2], 1)]))
+    x = torch.full((1, 3), torch.nan, dtype=torch.float16)
+    rows, drawn = mpe(compiled, x)[0], queries.sample(compiled, given=x, seed=0)
+    assert rows.dtype == drawn.dtype == torch.float32
+    assert rows[0, :2].tolist() == [2049, 70001]
+    assert drawn[0, 0] == 2049
+    assert abs(drawn[0, 1] - 70001) < 2000
+    half = TorchCompiler(dtype="float16").compile(
+        product_then_sum(HadamardLayer(1, 2), [states, GaussianLayer([1], 1)])
+    )
+    assert queries.sample(half, seed=0)[0, 0] == 2049
 
 
 def test_the_value_is_at_most_the_probability_and_survives_underflow() -> None:

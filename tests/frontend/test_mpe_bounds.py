@@ -7,12 +7,20 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from scipy import stats
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, StructuralPropertyError
 from plica.queries import mpe, mpe_bounds
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers import (
+    BernoulliLayer,
+    CategoricalLayer,
+    GaussianLayer,
+    HadamardLayer,
+    PoissonLayer,
+    SumLayer,
+)
 from tests.harness.circuits import chain, circuits, coin, constant, gaussians, product_then_sum, tensor
 from tests.harness.decision_trees import decision_tree
 from tests.harness.oracle import Oracle, all_states, numbers
@@ -117,3 +125,35 @@ def test_modes_dtypes_and_what_is_refused() -> None:
     negative = SumLayer(2, 1, weight=tensor([[1.0, -0.5]]))
     with pytest.raises(StructuralPropertyError, match="needs weights that are not negative"):
         mpe_bounds(TorchCompiler("sum-product").compile(chain(coin([0], 2), negative)), torch.zeros(1, 1))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_variables_of_all_kinds_below_supports_that_do_not_meet(seed: int) -> None:
+    """Each unit has states of its own of the first variable; exact where constants say so, bounded where learned."""
+    rng = np.random.default_rng(seed)
+    units, states = int(rng.integers(2, 5)), 6
+    owner = rng.permutation([*range(units), *rng.integers(0, units, states - units)])
+    table = rng.uniform(0.1, 1, (units, states)) * (owner == np.arange(units)[:, None])
+    probs, means, spreads, rates, weight = rng.uniform(0.1, 0.9, (5, units)) * [[1], [9], [2], [9], [3]]
+    make = constant if seed % 2 else tensor
+    inputs = [
+        CategoricalLayer([0], units, num_categories=states, probs=make(table)),
+        BernoulliLayer([1], units, probs=tensor(probs)),
+        GaussianLayer([2], units, mean=tensor(means), stddev=tensor(spreads)),
+        PoissonLayer([3], units, rate=tensor(rates)),
+    ]
+    circuit = product_then_sum(HadamardLayer(units, 4), inputs, weight=tensor(weight[None]))
+    modes = [table.argmax(axis=1), probs > 0.5, means, np.floor(rates)]
+    full = np.stack([rng.integers(0, states, 7), rng.integers(0, 2, 7), rng.normal(4, 3, 7), rng.poisson(4, 7)], axis=1)
+    x = np.where(rng.random(full.shape) < 0.6, np.nan, full)
+    filled = [np.where(np.isnan(x[:, [v]]), modes[v], x[:, [v]]) for v in range(4)]  # (B, K)
+    with np.errstate(divide="ignore"):
+        logs = np.log(weight) + np.log(table[np.arange(units), filled[0].astype(int)])
+    logs += stats.bernoulli.logpmf(filled[1], probs) + stats.norm.logpdf(filled[2], means, spreads)
+    best = (logs + stats.poisson.logpmf(filled[3], rates)).max(axis=1)
+    found = mpe_bounds(TorchCompiler(dtype="float64", fold=bool(seed & 2)).compile(circuit), torch.from_numpy(x))
+    assert found.is_exact == bool(seed % 2)
+    np.testing.assert_allclose(found.found, best, rtol=1e-12)
+    assert (found.upper >= found.found).all()
+    if found.is_exact:
+        np.testing.assert_allclose(found.upper, best, rtol=1e-12)

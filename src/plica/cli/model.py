@@ -103,6 +103,16 @@ class Model:
         columns = [decode(column, x[:, place]) for place, column in enumerate(self.encoding.modelled)]
         return [list(row) for row in zip(*columns, strict=True)]
 
+    def numbers(self, x: Array) -> Array:
+        """Rows `(B, D)` of numbers as an array has them: categories that are text by the numbers of their states."""
+        if self.encoding is None:
+            return x
+        columns = list(x.T)
+        for place, column in enumerate(self.encoding.modelled):
+            if column.categories and self.types[place] is not str:
+                columns[place] = np.array([int(one) for one in column.categories])[x[:, place].astype(np.int64)]
+        return np.stack(columns, axis=1)
+
 
 def widened(x: Array) -> Array:
     """Numbers in double precision that are written as those of `x` are: 0.1 of single precision is 0.1."""

@@ -50,7 +50,7 @@ def sample(
 ) -> None:
     """Write N rows drawn from MODEL, exact and independent, or N completions of each row of a file.
 
-    A table has the columns that the model knows. Arrays hold the numbers of states of categories.
+    A table has the columns that the model knows. In arrays, categories that are text are the numbers of their states.
     """
     check_can_write(out)
     loaded = load(model, device)
@@ -86,10 +86,10 @@ def _fill(model: "Model", given: Path, number: int, seed: int, add: Any, **optio
 
 
 def _rows(model: "Model", out: Path, rows: "torch.Tensor", drawn: "torch.Tensor | None") -> Any:
-    """Cells, or the numbers themselves where an array cannot hold the cells; which were drawn, if some were given."""
+    """Cells, or numbers where an array cannot hold the cells; `drawn` says which were drawn, if some were given."""
     from plica.cli.model import shortened
 
     values = as_array(rows)
     if out.suffix.lower() in (".npy", ".npz"):
-        return values
+        return model.numbers(values)
     return model.cells(values if drawn is None else np.where(as_array(drawn), shortened(values), values))

@@ -177,9 +177,13 @@ def type_of(column: TableColumn) -> CellType:
 
 
 def _state(column: TableColumn) -> Callable[[Any], float | None]:
-    """States of categories; where all categories are truth values or whole numbers, text is read as such."""
-    states = {_key(category): float(state) for state, category in enumerate(column.categories)}
+    """States of categories: by their text where one of them is text; else text is read as a number or truth value."""
     by_text = any(isinstance(category, str) for category in column.categories)
+    keys = _texts if by_text else _number
+    states: dict[str | int, float] = {}
+    for place, category in enumerate(column.categories):
+        for key in keys(category):
+            states.setdefault(key, float(place))
 
     def state(cell: Any) -> float | None:
         if isinstance(cell, str) and not by_text:
@@ -187,8 +191,7 @@ def _state(column: TableColumn) -> Callable[[Any], float | None]:
             cell = next((one for one in known if one is not None), None)
             if cell is None:
                 return None
-        found = category_of(cell)
-        return states.get(_key(str(found) if by_text else found))
+        return next((states[key] for key in keys(category_of(cell)) if key in states), None)
 
     return state
 
@@ -201,9 +204,15 @@ def _type(column: TableColumn) -> CellType:
     return next((one for one in (str, int, bool) if one in found), str)
 
 
-def _key(category: Category) -> str | int:
+def _number(category: Category) -> tuple[str | int, ...]:
     """Truth values are the numbers 0 and 1 here, as in arrays."""
-    return category if isinstance(category, str) else int(category)
+    return (category if isinstance(category, str) else int(category),)
+
+
+def _texts(category: Category) -> tuple[str | int, ...]:
+    """Truth values are what Python writes, or what `.csv` files have: True and true."""
+    text = str(category)
+    return (text, text.lower()) if isinstance(category, bool) else (text,)
 
 
 def _count(_column: TableColumn) -> Callable[[Any], float | None]:

@@ -36,7 +36,8 @@ def sample(circuit: Any, n: int = 1, given: Any = None, seed: int | None = None)
 
     Returns:
         `(n, D)`, or `(R * n, D)` with those of row r from `r * n` on. Column v is variable v, or 0 where no layer reads
-        it. int64 if every variable has states; else the dtype of the circuit, or that of `given` if it is floating.
+        it. int64 if every variable has states; else the dtype of the circuit, or that of `given` if it is floating
+        (float32 in place of float16 where some variable has states or is a count, which float16 rounds).
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
@@ -64,7 +65,8 @@ def mpe(circuit: Any, x: Any) -> tuple[Any, Any]:
         Rows `(R, D)`, and logarithms `(R,)` of the circuit's value of each row together with its choices, which is at
         most that of the row, and its probability where the circuit is normalized (`log_likelihood` subtracts the total,
         this does not); `-inf` where every completion has probability zero, and the completion means nothing. Rows are
-        int64 if every variable has states; else of the dtype of `x` if it is floating, or the circuit's.
+        int64 if every variable has states; else of the dtype of `x` if it is floating, or the circuit's (float32 in
+        place of float16 where some variable has states or is a count, which float16 rounds).
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.

@@ -40,9 +40,14 @@ def column_domains(circuit: Circuit) -> tuple[Domain, ...]:
 
 
 def samples_dtype(circuit: Circuit, real: DType) -> DType:
-    """The dtype of rows that hold a value of every variable."""
-    whole = all(domain.dtype(real) == DType.INT64 for domain in circuit.domains.values())
-    return DType.INT64 if whole else real
+    """The dtype of rows that hold a value of every variable.
+
+    A float16 tells apart no more than 2049 states or counts, and ends at 65504: beside real numbers they are float32.
+    """
+    whole = [domain.dtype(real) == DType.INT64 for domain in circuit.domains.values()]
+    if all(whole):
+        return DType.INT64
+    return DType.FLOAT32 if any(whole) and real.numpy.itemsize < DType.FLOAT32.numpy.itemsize else real
 
 
 def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
