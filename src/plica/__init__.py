@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from plica.frontend.folding import FoldedProgram, fold_constants
     from plica.frontend.jit import jit
     from plica.frontend.programs import interpret, parse, trace, verify
+    from plica.frontend.saving import load, save
     from plica.ir.types import spec
     from plica.kept.cache import FoldCache
     from plica.passes.constants.policy import FoldPolicy
@@ -36,7 +37,9 @@ __all__ = [
     "for_loop",
     "interpret",
     "jit",
+    "load",
     "parse",
+    "save",
     "scan",
     "spec",
     "trace",
@@ -48,6 +51,7 @@ _MODULES = {
     "plica.frontend.programs": ("interpret", "parse", "trace", "verify"),
     "plica.frontend.control": ("cond", "for_loop", "scan", "while_loop"),
     "plica.frontend.jit": ("jit",),
+    "plica.frontend.saving": ("load", "save"),
     "plica.kept.cache": ("FoldCache",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
     "plica.passes.constants.policy": ("FoldPolicy",),

@@ -223,7 +223,7 @@ GIVEN: dict[str, tuple[Callable[[], Any], str]] = {
     "none": (
         dict,
         r"circuit\.modules: a file has no code.* make them as they were made and load the model in Python by "
-        r"load_model\(\.\.\., modules={key: module}\); there is no '0\.module', a 'Normals'; '1\.module', a 'Normals'; "
+        r"plica\.load\(\.\.\., modules={key: module}\); there is no '0\.module', a 'Normals'; '1\.module', a 'Normals'; "
         r"'2\.layer\.module', a 'Normals'$",
     ),
     "one less": (

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plica.cli.build import compile_circuit, find_device
+from plica.cli.build import find_device
 from plica.errors import InputError
 from plica.files.columns import Cell, decode, type_of
 from plica.files.encoding import Encoding, read_numbers
-from plica.files.model import load_model
 from plica.files.rows import Batch, RowFile, open_rows
 from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
@@ -121,13 +120,11 @@ def shortened(x: Array) -> Array:
 
 def open_model(path: Path, device: str) -> Model:
     """The model of a file, on a device."""
-    import torch
+    from plica.frontend.saving import load
 
-    loaded = load_model(path)
+    circuit = load(path)
     place = find_device(device)
-    circuit = compile_circuit(loaded.circuit, loaded.options)
-    circuit.load_state_dict({name: torch.from_numpy(value) for name, value in loaded.tensors.items()})
-    kept: Any = loaded.options.get("encoding")
-    shape = loaded.options.get("image_shape")
+    kept: Any = circuit.saved_with.get("encoding")
+    shape = circuit.saved_with.get("image_shape")
     encoding = None if kept is None else Encoding.of_json(kept)
     return Model(circuit.to(place).eval(), encoding, None if shape is None else tuple(shape))

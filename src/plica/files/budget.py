@@ -46,5 +46,5 @@ class Budget:
         if self._spent + self._reserved > self._limit:
             raise FileFormatError(
                 f"{where}: {what} ask for more memory than the {self._limit} bytes that a file of this size may; the "
-                "file is damaged, or else allow it more by load_model(..., max_bytes=)"
+                "file is damaged, or else allow it more by plica.load(..., max_bytes=)"
             )

@@ -45,7 +45,7 @@ def check_modules(records: Mapping[str, ModuleRecord], given: Mapping[str, Any])
     if lacking:
         raise FileFormatError(
             f"{_WHERE}: a file has no code, and layers of this circuit hold modules: make them as they were made and "
-            f"load the model in Python by load_model(..., modules={{key: module}}); there is no {_some(lacking, '; ')}"
+            f"load the model in Python by plica.load(..., modules={{key: module}}); there is no {_some(lacking, '; ')}"
         )
     unknown = [_quoted(key) for key in given if key not in records]
     if unknown:

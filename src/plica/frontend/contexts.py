@@ -253,6 +253,11 @@ def _given(ctx: PipelineContext | None) -> PipelineContext | None:
     return _ACTIVE.get() if ctx is None else ctx
 
 
+def is_there(ctx: PipelineContext | None) -> bool:
+    """Whether there is a context: the one that was given, or an active one."""
+    return _given(ctx) is not None
+
+
 def _load_compiler(backend: str) -> type[TorchCompiler]:
     if not known(backend, _BACKENDS):
         raise UnsupportedError(f"there is no backend {shown(backend)}; there are {', '.join(_BACKENDS)}.")

@@ -64,6 +64,9 @@ class TorchCircuit(nn.Module):
         layer_map: Where each layer as it was described is computed.
         drawing: The rows of the context for initializers.
         policy: How much memory may take what is computed from the tensors once, in eval mode.
+
+    Attributes:
+        saved_with: What the file that it was loaded from said beside the circuit, and the next one will say.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class TorchCircuit(nn.Module):
         self._drawing = drawing
         self._data = DataCheck(folded, semiring)
         self._weights: dict[GivenNames, WeightCheck] = {}  # made where the Program is known
+        self.saved_with: Mapping[str, Any] = {}
         self._givable = Givable(leaf_keys(folded.described))
         self._needs = bool(self._givable.needed)
         # Modules of a user's own see all rows of a call together, and once: some compute with statistics of them

@@ -1,0 +1,89 @@
+"""Compiled circuits in files: `plica.save` and `plica.load`.
+
+>>> import pathlib, tempfile
+>>> import plica, torch
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> layer = CategoricalLayer([0], 1, num_categories=3)
+>>> circuit = plica.compile(plica.Circuit([layer], {}, [layer]))
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "tiny.plica"
+>>> save(circuit, path)
+>>> torch.equal(load(path).state_dict()["0.logits"], circuit.state_dict()["0.logits"])
+True
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from plica.arguments import found
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.state import load_arrays, state_arrays
+from plica.errors import DTypeError, UnsupportedError
+from plica.files.model import load_model, save_model
+from plica.frontend.contexts import PipelineContext, compile, is_there  # noqa: A004 - the word of the field
+from plica.ir.dtypes import DType, as_dtype
+from plica.symbolic.parameters import LeafRow
+from plica.symbolic.semirings import SEMIRINGS
+
+
+def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterable[type | LeafRow] = ()) -> None:
+    """Write a compiled circuit, whole or not at all: its structure, its tensors, its semiring and its dtype.
+
+    The file holds no code, and the command line takes it (`plica score`, `plica export`). What a file said beside the
+    circuit when it was loaded, such as the columns of tables, is written again. Reals of 16 bits are loaded as float32.
+
+    Args:
+        circuit: What `plica.compile` gave.
+        path: Where to; by habit it ends in `.plica`.
+        classes: Layers, parameter nodes and initializers of one's own that the circuit uses; a leaf that is no
+            `ComposedParameter` by the LeafRow that its context has.
+
+    Raises:
+        DTypeError: It is no compiled circuit.
+        UnsupportedError: It holds something that a file cannot name, such as a semiring of one's own.
+    """
+    if not isinstance(circuit, TorchCircuit):
+        raise DTypeError(f"plica.save takes a compiled circuit, {found(circuit)}; compile it first: plica.compile(...)")
+    semiring = circuit.semiring.name
+    if SEMIRINGS.get(semiring) is not circuit.semiring:
+        raise UnsupportedError(
+            f"semiring {semiring!r} is one's own, which no file can name; write the circuit and its tensors by "
+            "plica.files.model.save_model, and give the semiring where it is compiled again"
+        )
+    dtype = "float64" if as_dtype(circuit.dtype) == DType.FLOAT64 else "float32"
+    options = {**circuit.saved_with, "semiring": semiring, "dtype": dtype}
+    save_model(path, circuit.symbolic, state_arrays(circuit), options, classes=classes)
+
+
+def load(
+    path: str | os.PathLike[str],
+    ctx: PipelineContext | None = None,
+    *,
+    classes: Iterable[type | LeafRow] = (),
+    modules: Mapping[str, Any] | None = None,
+    max_bytes: int | None = None,
+    **options: Any,
+) -> TorchCircuit:
+    """The compiled circuit of a model file, on the CPU and in training mode, as `plica.compile` makes circuits.
+
+    Args:
+        path: What `plica.save` or `plica train` wrote.
+        ctx: What compiles it; by default the active context, else a new one, with the semiring and dtype of the file.
+        classes: Classes of one's own that the circuit may use, as for `save`.
+        modules: The modules that layers hold, by what the keys of their tensors begin with: see `load_model`
+            (`plica.files.model`), which gives what is in the file.
+        max_bytes: The memory that the sizes declared in the file may ask for: see `load_model`.
+        options: Of the new context, as for `plica.compile`: `fold=False`, or another `semiring` or `dtype`.
+
+    Raises:
+        FileFormatError: The file is missing, damaged, of another kind or version, or the modules do not fit.
+        UnsupportedError: `options` were given beside a context that has its own.
+    """
+    file = load_model(path, classes=classes, modules=modules, max_bytes=max_bytes)
+    kept: dict[str, Any] = {name: file.options[name] for name in ("semiring", "dtype") if name in file.options}
+    circuit = compile(file.circuit, ctx, **(options if is_there(ctx) else {**kept, **options}))
+    load_arrays(circuit, file.tensors)
+    circuit.saved_with = {name: value for name, value in file.options.items() if name not in kept}
+    return circuit
