@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,13 @@ def _folder(parts: tuple[str, ...]) -> str:
     return "/".join(parts[:2]) if parts[0] == "backend" else parts[0]
 
 
-def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+@cache
+def _imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
     """What a module imports: (dotted name, line, whether within a function); not what only a type checker reads."""
+    return tuple(_found_imports(path))
+
+
+def _found_imports(path: Path) -> Iterator[tuple[str, int, bool]]:
     todo: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
     while todo:
         node, late = todo.pop()
@@ -72,10 +78,16 @@ def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
             yield from ((f"{node.module}.{alias.name}", node.lineno, late) for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "importlib.import_module":
+        elif isinstance(node, ast.Call) and _is_import_module(node.func):
             yield ast.unparse(node.args[0]).strip("'"), node.lineno, True
         late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         todo += [(child, late) for child in ast.iter_child_nodes(node)]
+
+
+def _is_import_module(function: ast.expr) -> bool:
+    if not isinstance(function, ast.Attribute) or function.attr != "import_module":
+        return False
+    return ast.unparse(function) == "importlib.import_module"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -259,6 +260,15 @@ def _legend_width(kinds: Iterable[tuple[str, Role]]) -> float:
 
 def text_width(text: str, points: float) -> float:
     """The width in inches of a text in the standard font."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties, findfont
+
+    return _text_width(text, points, findfont(FontProperties()), str(rcParams["mathtext.fontset"]))
+
+
+@lru_cache(maxsize=1024)
+def _text_width(text: str, points: float, font: str, mathematics: str) -> float:  # noqa: ARG001 - what it depends on
+    """The width of a text, measured once in each font: names of layers are asked for in every picture."""
     from matplotlib.textpath import TextPath
 
     return float(TextPath((0, 0), text, size=points).get_extents().width) / 72

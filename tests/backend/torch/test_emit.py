@@ -1,6 +1,7 @@
 """Emission: what generated functions look like, what they return, and what they leave behind."""
 
 import inspect
+import linecache
 import traceback
 from itertools import product
 from types import SimpleNamespace
@@ -124,6 +125,14 @@ def test_tracebacks_show_the_generated_line() -> None:
     text = "".join(traceback.format_exception(caught.value))
     assert "torch.matmul(x, x)" in text
     assert "<plica forward" in text
+
+
+def test_lines_for_tracebacks_go_with_their_function() -> None:
+    function = emit(plica.trace(pnp.exp, plica.spec((2,))))
+    name = function.__code__.co_filename
+    assert any("torch.exp(x)" in line for line in linecache.getlines(name))
+    del function
+    assert name not in linecache.cache
 
 
 def test_an_operation_without_a_row_is_refused_by_name() -> None:

@@ -20,14 +20,14 @@ def _factors(params: Params) -> Array:
     return np.tril(params["scale_tril"])
 
 
-def _log_normal(covariance: Array, distance: Array) -> Array:
-    """The log-density of one vector, by Gaussian elimination in extended precision."""
-    matrix, vector, result = covariance.copy(), distance.copy(), WIDE(0)
-    for place in range(len(vector)):
+def _log_normal(covariance: Array, distances: Array) -> Array:
+    """The log-densities of vectors `(V, B)`, by Gaussian elimination in extended precision."""
+    matrix, vectors, result = covariance.copy(), distances.copy(), np.zeros(distances.shape[1], WIDE)
+    for place in range(len(vectors)):
         pivot = matrix[place, place]
-        result -= (np.log(2 * WIDE(np.pi) * pivot) + vector[place] ** 2 / pivot) / 2
+        result -= (np.log(2 * WIDE(np.pi) * pivot) + vectors[place] ** 2 / pivot) / 2
         ratio = matrix[place + 1 :, place] / pivot
-        vector[place + 1 :] -= ratio * vector[place]
+        vectors[place + 1 :] -= ratio[:, None] * vectors[place]
         matrix[place + 1 :, place + 1 :] -= ratio[:, None] * matrix[place, place + 1 :]
     return result
 
@@ -36,11 +36,13 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     """The density of what is known of each row."""
     factors, mean = _factors(params), params["mean"]
     found = np.zeros((len(x), layer.num_output_units), WIDE)
-    for place, row in enumerate(x[:, list(layer.scope)]):
-        known = ~np.isnan(row)
+    rows = x[:, list(layer.scope)]
+    patterns, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    for number, known in enumerate(patterns):
+        places = np.flatnonzero(which.ravel() == number)
         for unit, factor in enumerate(factors):
             covariance = (factor @ factor.T)[np.ix_(known, known)]
-            found[place, unit] = _log_normal(covariance, (row - mean[unit])[known])
+            found[places, unit] = _log_normal(covariance, (rows[places] - mean[unit])[:, known].T)
     return space.from_log(found)
 
 

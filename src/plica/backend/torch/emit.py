@@ -8,7 +8,9 @@ import linecache
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
+from types import FunctionType
 from typing import Any
+from weakref import finalize
 
 import torch
 
@@ -102,12 +104,16 @@ def number_arguments(program: Program, numbers: frozenset[int] = frozenset()) ->
 
 
 def load(code: str, name: str, **names: Any) -> Callable[..., Any]:
-    """The function called `name` of `code`, which sees `torch`, `kernels` and what else is named."""
+    """The function called `name` of `code`, which sees `torch`, `kernels` and what else is named.
+
+    Tracebacks show its lines for as long as anybody has it.
+    """
     filename = f"<plica {name} {next(_NUMBERS)}>"
     linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
     scope: dict[str, Any] = {"torch": torch, "kernels": kernels, "inf": float("inf"), "nan": float("nan"), **names}
     exec(compile(code, filename, "exec"), scope)  # the text above is all that is run
-    function: Callable[..., Any] = scope[name]
+    function: FunctionType = scope.pop(name)  # else it would hold itself, and stay until there is a collection
+    finalize(function.__code__, linecache.cache.pop, filename, None).atexit = False
     return function
 
 
