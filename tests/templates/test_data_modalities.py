@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import pytest
@@ -71,13 +72,17 @@ def test_parameters_as_asked() -> None:
     assert isinstance(weight.leaves[0].config["initializer"], UniformInitializer)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (3, 5, 6), (1, 16, 4), (1, 28, 28)])
-def test_poon_domingos_goes_down_to_pixels_with_few_nodes(shape: tuple[int, int, int]) -> None:
-    channels, height, width = shape
+@pytest.mark.parametrize(
+    ("shape", "pieces"),
+    [((1, 1, 1), (1, 1)), ((1, 1, 9), (1, 5)), ((3, 5, 6), (5, 6)), ((1, 16, 4), (8, 2)), ((1, 28, 28), (7, 7))],
+)
+def test_poon_domingos_cuts_the_longer_side_into_eight_at_most(
+    shape: tuple[int, int, int], pieces: tuple[int, int]
+) -> None:
     graph = IMAGE_REGION_GRAPHS["poon-domingos"](shape)
-    pixels = [list(range(place, channels * height * width, height * width)) for place in range(height * width)]
-    assert sorted(list(region.scope) for region in graph.inputs) == pixels
-    assert len(graph.nodes) < 13 * height * width
+    rows, columns = (one * (one + 1) // 2 for one in pieces)
+    assert len(graph.region_nodes) == rows * columns
+    assert len(graph.inputs) == math.prod(pieces)
 
 
 def test_random_binary_trees_are_deterministic() -> None:

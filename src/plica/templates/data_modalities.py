@@ -24,10 +24,8 @@ __all__ = ["IMAGE_REGION_GRAPHS", "image_data", "tabular_data"]
 
 
 def _poon_domingos(shape: tuple[int, int, int]) -> RegionGraph:
-    """Cuts at quarters of the image, within such a block at its quarters, and so on down to pixels."""
-    _, height, width = shape
-    depths = range(1, math.ceil(math.log(max(height, width, 2), 4)) + 1)
-    return PoonDomingos(shape, delta=[[math.ceil(side / 4**depth) for side in (height, width)] for depth in depths])
+    """Cuts that leave at most eight pieces of the longer side; what no cut goes through are independent pixels."""
+    return PoonDomingos(shape, delta=math.ceil(max(shape[1:]) / 8))
 
 
 IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = {
